@@ -1,0 +1,186 @@
+"""The records that travel through one training step, from the prompt to the batch.
+
+Shape legend, used as suffixes of tensor names everywhere (``rewards_B``, ``logprobs_BT``):
+
+====== =========================================================================
+letter axis
+====== =========================================================================
+P      prompts of a rollout step
+N      responses in the pool of one prompt (ragged)
+G      responses kept for one prompt, at most ``group_size``
+B      responses in a microbatch
+T      token positions of a microbatch, prompt and response together
+K      response tokens of a microbatch that are predicted, flattened over B and T
+H      hidden size
+V      vocabulary
+====== =========================================================================
+
+This module needs the standard library and torch only. ``torch`` itself is needed by the tensors
+of :mod:`ada_lightning.batch`; the records here are plain Python so that reward workers can use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One task for the model, with what its verifier needs."""
+
+    prompt_id: str
+    """Stable across epochs, runs and machines: a hash of source, content and reference. Histories are keyed by it."""
+    messages: tuple[Mapping[str, str], ...]
+    """Chat turns, each with ``role`` and ``content``, without the assistant's answer."""
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    """What the reward function needs to grade a response: JSON-like, picklable, never shown to the model."""
+    task: str = ""
+    """Name of the task or source, for metrics per source and for rewards that dispatch on it."""
+    prompt_ids: tuple[int, ...] = ()
+    """Token ids after the chat template; empty until :class:`~ada_lightning.data.encoder.PromptEncoder` ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSettings:
+    """How tokens are drawn. Training and evaluation have one each."""
+
+    max_new_tokens: int
+    """Longest response, in tokens; a response cut here has ``is_truncated`` set."""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    """-1 switches it off."""
+
+    def __post_init__(self) -> None:
+        """Reject settings that no engine can follow."""
+        errors = []
+        if self.max_new_tokens < 1:
+            errors.append(f"max_new_tokens must be at least 1; got {self.max_new_tokens}")
+        if self.temperature < 0:
+            errors.append(f"temperature must be 0 (greedy) or positive; got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            errors.append(f"top_p must be in (0, 1]; got {self.top_p}")
+        if self.top_k == 0 or self.top_k < -1:
+            errors.append(f"top_k must be -1 (off) or at least 1; got {self.top_k}")
+        if errors:
+            raise ValueError("; ".join(errors))
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What an engine returns for one finished request, before grading."""
+
+    request_id: str
+    response_ids: tuple[int, ...]
+    """Sampled token ids, the end-of-sequence token included where the model produced it."""
+    sampling_logprobs: tuple[float, ...]
+    """Log-probability, in nats, of each sampled token under the distribution it was drawn from."""
+    is_truncated: bool
+    """Cut by the length limit instead of ended by the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """Verdict on one response."""
+
+    reward: float | None
+    """None where the grader failed: no evidence either way."""
+    failure: str = ""
+    """Why there is no reward: ``timeout``, ``crash``, or the exception's class name; empty when graded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One sampled and graded response."""
+
+    prompt_id: str
+    sample_index: int
+    """Position in the launch order of its prompt, from 0."""
+    round_index: int
+    """Which block of ``samples_per_round`` it was drawn in, from 0."""
+    response_ids: tuple[int, ...]
+    sampling_logprobs: tuple[float, ...]
+    text: str
+    is_truncated: bool
+    reward: float
+    is_positive: bool
+    """``reward`` above the positive threshold."""
+    policy_version: int
+    """Number of policy updates behind the weights that sampled it."""
+
+
+@dataclass(slots=True)
+class ResponsePool:
+    """Every response drawn for one prompt in this step, committed in launch order.
+
+    A sampler decides on this record and nothing else of the step, so a decision can never depend on
+    which response happened to finish first.
+    """
+
+    prompt: Prompt
+    slot: int
+    """Position of the prompt in the step's list. A prompt drawn twice has two slots, two pools, two sets of seeds."""
+    responses: list[Response] = field(default_factory=list)
+    num_drawn: int = 0
+    """Committed draws, those excluded from the counts included. Budgets and rounds count these."""
+    num_positive: int = 0
+    num_failed: int = 0
+    """Draws whose grader failed, excluded from ``responses``."""
+    num_truncated_excluded: int = 0
+    """Draws cut by the length limit and excluded from ``responses`` (``truncated: exclude``)."""
+    first_round_rewards: list[float] = field(default_factory=list)
+    """Rewards of the first round only: the one sample of the pass rate that no stopping rule has biased."""
+
+    @property
+    def num_sampled(self) -> int:
+        """Responses that count as evidence about the pass rate."""
+        return len(self.responses)
+
+    @property
+    def num_negative(self) -> int:
+        """Responses in the pool that are not positive."""
+        return len(self.responses) - self.num_positive
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether rewards differ inside the pool, so that some advantage is not zero."""
+        if not self.responses:
+            return False
+        first = self.responses[0].reward
+        return any(response.reward != first for response in self.responses)
+
+    def add(self, response: Response) -> None:
+        """Commit one graded response; the caller keeps the launch order."""
+        self.num_drawn += 1
+        self.num_positive += response.is_positive
+        self.responses.append(response)
+        if response.round_index == 0:
+            self.first_round_rewards.append(response.reward)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResponse:
+    """A response that trains, with the weight that undoes its selection."""
+
+    response: Response
+    selection_weight: float
+    """Pool responses of its class per kept response of its class (``N_s / m_s``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseGroup:
+    """One prompt's outcome of a rollout step: its pool's statistics and what is kept of it.
+
+    The statistics travel with every kept response, so pass rate, advantage and weight are elementwise
+    in ``training_step`` whatever the split into minibatches, microbatches or ranks.
+    """
+
+    pool: ResponsePool
+    kept: tuple[KeptResponse, ...]
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether any response of this group can have a non-zero advantage."""
+        return bool(self.kept) and self.pool.has_signal
