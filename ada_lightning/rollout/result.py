@@ -1,0 +1,55 @@
+"""What a rollout step and an evaluation hand to whoever reports them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ada_lightning.types import ResponseGroup
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutStats:
+    """Counts of one collection. All are sums, so that they add up over steps and ranks."""
+
+    num_prompts: int = 0
+    num_drawn: int = 0
+    """Committed responses, excluded ones included."""
+    num_failed: int = 0
+    """Responses whose grader failed."""
+    num_truncated: int = 0
+    num_empty: int = 0
+    num_skipped_prompts: int = 0
+    """Prompts too long for the engine."""
+    generated_tokens: int = 0
+    """Response tokens of committed responses."""
+    wasted_tokens: int = 0
+    """Response tokens of responses that were generated and not committed."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Failed grades by reason."""
+    seconds: float = 0.0
+    """Wall-clock seconds of the collection, weight sync excluded."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutResult:
+    """One rollout step: a group for each prompt of the step, in the step's order."""
+
+    step: int
+    """Rollout step, from 0."""
+    policy_version: int
+    groups: tuple[ResponseGroup, ...]
+    stats: RolloutStats
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """Held-out evaluation of one policy version."""
+
+    policy_version: int
+    step: int
+    """Rollout steps finished before it; 0 is the untrained policy."""
+    groups: tuple[ResponseGroup, ...]
+    metrics: dict[str, float]
+    """For example ``eval/avg_at_4``."""
+    is_final: bool
+    """Whether no training follows."""

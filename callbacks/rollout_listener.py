@@ -1,0 +1,20 @@
+"""The hooks that Lightning does not have: a rollout step ended, an evaluation ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+if TYPE_CHECKING:
+    from ada_lightning.rollout.result import EvaluationResult, RolloutResult
+
+
+class RolloutListener(Callback):
+    """A callback that also hears of rollouts and evaluations. Override what you need."""
+
+    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
+        """All groups of a step are complete; no update with them has happened yet."""
+
+    def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
+        """A held-out evaluation is complete."""
