@@ -1,0 +1,27 @@
+# train and test on a fresh machine: `make train`, `make test`. Settings go in ARGS: `make train ARGS="trainer.max_steps=5"`.
+PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+ARGS ?=
+
+.PHONY: train test setup clean
+
+train: setup
+	$(VENV_PYTHON) train.py +experiment=ada_seq_balance $(ARGS)
+
+test: setup
+	$(VENV_PYTHON) -m ruff check
+	$(VENV_PYTHON) -m ruff format --check
+	$(VENV_PYTHON) -m mypy
+	$(VENV_PYTHON) -m pytest $(ARGS)
+
+setup: .venv/.ready
+
+# Runs again only when what is installed could differ.
+.venv/.ready: pyproject.toml requirements/cpu.txt scripts/setup.py
+	$(PYTHON) scripts/setup.py
+	@touch $@
+
+# What `make` made. Runs, MLflow's store and the model cache stay.
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,66 @@
+"""Folders that are made once per machine, whoever asks first."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+CACHE_VARIABLE = "ADA_LIGHTNING_CACHE"
+
+
+def models_folder(cache_dir: str | Path | None) -> Path:
+    """Return where prepared models live.
+
+    Args:
+        cache_dir: the cache's root; where it is None, the environment variable ``ADA_LIGHTNING_CACHE`` names it, and
+            else it is ``~/.cache/ada_lightning``.
+    """
+    root = cache_dir or os.environ.get(CACHE_VARIABLE) or "~/.cache/ada_lightning"
+    return Path(root).expanduser().absolute() / "models"
+
+
+def check_can_prepare(folder: Path) -> None:
+    """Check that a folder is prepared already, or can be.
+
+    Raises:
+        ValueError: it is not there, and the nearest folder above it cannot be written.
+    """
+    if folder.is_dir():
+        return
+    above = next(parent for parent in folder.parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise ValueError(
+            f"the model cache {folder.parent} cannot be written (because of {above}); "
+            f"choose another with the environment variable {CACHE_VARIABLE} or with model.cache_dir"
+        )
+
+
+def prepare_once(folder: Path, build: Callable[[Path], None]) -> Path:
+    """Return a complete folder, building it unless an earlier call, here or in another process, did.
+
+    It is built under another name and renamed at the end, so that it is either complete or absent. A lock makes the
+    second process wait for the first instead of doing the work again.
+
+    Args:
+        folder: where the result belongs. Delete it to have it built again.
+        build: fills the empty folder that it is given. What it raises is passed on, and leaves nothing behind.
+    """
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.with_name(f"{folder.name}.partial")
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # freed with the file, also when this process is killed
+        if folder.is_dir():
+            return folder
+        shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: the lock was free
+        partial.mkdir()
+        try:
+            build(partial)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder

@@ -1,0 +1,76 @@
+"""What a folder must hold to be trained and served: the check for every source of weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def check_description(folder: Path, source: str) -> None:
+    """Check the small files of a checkpoint: is it a causal LM, trainable, with a chat template.
+
+    Args:
+        folder: where ``config.json`` and the tokenizer's small files are.
+        source: what the user asked for, for messages.
+
+    Raises:
+        ValueError: something is missing or cannot be trained.
+    """
+    config = _read_json(folder / "config.json", source)
+    architectures = config.get("architectures") or []
+    if not any(name.endswith("ForCausalLM") for name in architectures):
+        raise ValueError(f"{source} is not a causal language model: its config.json says architectures={architectures}")
+    if "quantization_config" in config:
+        method = config["quantization_config"].get("quant_method", "unknown")
+        raise ValueError(
+            f"{source} is quantised ({method}) and cannot be trained; name the full-precision checkpoint it came from"
+        )
+    if not _has_chat_template(folder, source):
+        raise ValueError(
+            f"{source} has no chat template, so prompts cannot be put to it; name its instruct variant, or save a "
+            "copy in a local folder with a chat_template.jinja in it and set model.path to that folder"
+        )
+
+
+def check_weights(folder: Path, source: str) -> None:
+    """Check that the large files of a checkpoint are there: weights as safetensors, every shard, and the tokenizer.
+
+    Raises:
+        ValueError: a file is missing; it is named.
+    """
+    expected = ["model.safetensors"]
+    if not (folder / "model.safetensors").exists():
+        index = folder / "model.safetensors.index.json"
+        if not index.exists():
+            raise ValueError(
+                f"{source} has no safetensors weights; convert it once with "
+                "`AutoModelForCausalLM.from_pretrained(...).save_pretrained(folder)` and set model.path to that folder"
+            )
+        expected = sorted(set(_read_json(index, source)["weight_map"].values()))
+    missing = [name for name in expected if not (folder / name).exists()]
+    if missing:
+        raise ValueError(f"{source} is incomplete: {', '.join(missing)} missing in {folder}; download it again")
+    if not any((folder / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
+        raise ValueError(f"{source} has no tokenizer in {folder}; copy the tokenizer's files there")
+
+
+def _has_chat_template(folder: Path, source: str) -> bool:
+    """Whether the template is there, in its own file or in the tokenizer's configuration as it used to be."""
+    if (folder / "chat_template.jinja").exists():
+        return True
+    configuration = folder / "tokenizer_config.json"
+    return configuration.exists() and bool(_read_json(configuration, source).get("chat_template"))
+
+
+def _read_json(file: Path, source: str) -> dict[str, Any]:
+    """Read a JSON object; ValueError where the file is missing or broken."""
+    try:
+        content = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise ValueError(f"{source} is not a Hugging Face checkpoint: there is no {file}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{source} is broken: {file} is not JSON ({error}); download it again") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{source} is broken: {file} holds no JSON object; download it again")
+    return content

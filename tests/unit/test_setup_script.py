@@ -1,0 +1,111 @@
+"""``scripts/setup.py`` against a Python that records what it is asked to do."""
+
+import importlib.util
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    specification = importlib.util.spec_from_file_location("setup_script", ROOT / "scripts" / "setup.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(module, "VENV_PYTHON", tmp_path / ".venv" / "bin" / "python")
+    return module
+
+
+@pytest.fixture
+def fake_python(script):
+    """Install a ``.venv`` whose Python fails on arguments that match a pattern, and return its log."""
+
+    def install(failing_pattern):
+        script.VENV_PYTHON.parent.mkdir(parents=True)
+        log = script.VENV / "log"
+        script.VENV_PYTHON.write_text(
+            f'#!/bin/sh\necho "$*" >> {log}\n'
+            f'case "$*" in {failing_pattern}) echo "ERROR: No matching distribution" >&2; exit 1;; esac\n'
+        )
+        script.VENV_PYTHON.chmod(0o755)
+        return log
+
+    return install
+
+
+def test_torch_comes_from_the_configured_indexes_where_they_have_it(script, fake_python):
+    log = fake_python("nothing")
+    script.install_torch()
+    (command,) = log.read_text().splitlines()
+    assert command.endswith(script.locked_pin("torch"))
+    assert "--index-url" not in command
+    assert "--retries 1 --timeout 15" in command
+
+
+def test_torch_comes_from_pytorchs_index_where_the_configured_ones_lack_it(script, fake_python):
+    log = fake_python("*retries*15?-qq?torch*")
+    script.install_torch()
+    _, command = log.read_text().splitlines()
+    assert f"--index-url {script.TORCH_CPU_INDEX} torch==" in command
+
+
+def test_torch_found_nowhere_ends_with_the_reasons_and_the_way_out(script, fake_python):
+    fake_python("*torch*")
+    with pytest.raises(SystemExit, match=r"(?s)ERROR: No matching.*ERROR: No matching.*PIP_FIND_LINKS=folder make"):
+        script.install_torch()
+
+
+def test_missing_compiler_is_found_out_before_the_downloads(script, fake_python):
+    fake_python("*pycosat*")
+    with pytest.raises(SystemExit, match="build-essential python3-dev"):
+        script.install_pycosat()
+
+
+def test_cuda_torch_is_not_replaced(script):
+    site_packages = script.VENV / "lib" / "python3.11" / "site-packages"
+    (site_packages / "torch-2.13.0+cpu.dist-info").mkdir(parents=True)
+    script.check_not_cuda()
+    (site_packages / "torch-2.13.0+cpu.dist-info").rename(site_packages / "torch-2.13.0.dist-info")
+    with pytest.raises(SystemExit, match=r"holds torch-2\.13\.0, which is not a CPU build"):
+        script.check_not_cuda()
+
+
+def test_other_platforms_are_told_what_to_use(script, monkeypatch):
+    monkeypatch.setattr(script.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(script.platform, "machine", lambda: "arm64")
+    with pytest.raises(SystemExit, match=r"this is Darwin on arm64. Use a Linux virtual machine or WSL"):
+        script.check_platform()
+
+
+def test_old_python_looks_for_a_newer_one_and_else_says_which(script, monkeypatch, tmp_path):
+    monkeypatch.setattr(script.sys, "version_info", (3, 9, 1))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"Python 3\.11 to 3\.14 is needed; .*make setup PYTHON="):
+        script.find_python()
+    newer = tmp_path / "python3.12"
+    newer.write_text("#!/bin/sh\n")
+    newer.chmod(0o755)
+    assert script.find_python() == str(newer)
+
+
+def test_make_sets_up_before_it_trains_or_tests_and_only_when_needed(tmp_path):
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
+    for name in ("pyproject.toml", "requirements/cpu.txt", "scripts/setup.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+
+    def planned(goal):
+        command = ["make", "--dry-run", goal, "ARGS=a=1"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    train = ".venv/bin/python train.py +experiment=ada_seq_balance a=1"
+    assert planned("train") == ["python3 scripts/setup.py", "touch .venv/.ready", train]
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".ready").write_text("")
+    assert planned("train") == [train]
+    assert [line.split()[2] for line in planned("test")] == ["ruff", "ruff", "mypy", "pytest"]
