@@ -1,0 +1,126 @@
+"""Checks of the composed configuration: all errors at once, before any model loads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
+
+from ada_lightning.config_keys import unknown_keys
+from ada_lightning.overrides import override_errors, top_level_keys
+
+__all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
+
+LIGHT_COMPONENTS = ("sampler", "selection", "advantage", "loss", "reward.reward", "data.source", "model")
+"""Nodes whose constructor checks its arguments and does nothing else, so that it can be tried."""
+
+
+class ConfigError(ValueError):
+    """The configuration cannot work. Its text is a numbered list of every problem found."""
+
+    def __init__(self, problems: Collection[str]) -> None:
+        noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = [f"  {number}. {problem}" for number, problem in enumerate(problems, start=1)]
+        super().__init__("\n".join([f"the configuration has {noun}:", *lines]))
+        self.problems = list(problems)
+
+
+def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> None:
+    """Find everything that can be found wrong without loading a model.
+
+    Args:
+        cfg: the composed configuration.
+        known_keys: what may stand at the top, see :func:`ada_lightning.overrides.top_level_keys`; left out after
+            :func:`~ada_lightning.overrides.override_errors`, which has compared it.
+
+    Raises:
+        ConfigError: one or more problems.
+    """
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    key_problems = unknown_keys(plain, plain if known_keys is None else known_keys) | _missing_values(cfg)
+    problems = list(key_problems.values()) + _interpolation_errors(cfg)
+    for key in LIGHT_COMPONENTS:
+        if not any(path.startswith(f"{key}.") for path in key_problems):
+            problems += _component_errors(cfg, key)
+    problems += [*_length_errors(cfg), *_size_errors(cfg)]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _missing_values(cfg: DictConfig) -> dict[str, str]:
+    return {
+        key: f"{key} has no value and needs one; give it on the command line: {key}=<value>"
+        for key in sorted(OmegaConf.missing_keys(cfg))
+    }
+
+
+def _interpolation_errors(cfg: DictConfig) -> list[str]:
+    try:
+        OmegaConf.to_container(cfg, resolve=True)
+    except InterpolationToMissingValueError:
+        return []  # the missing value itself is reported
+    except OmegaConfBaseException as error:
+        return [f"{error.full_key}: {str(error).splitlines()[0]}"]
+    return []
+
+
+def _component_errors(cfg: DictConfig, key: str) -> list[str]:
+    node = _select(cfg, key)
+    if not isinstance(node, DictConfig) or "_target_" not in node:
+        return []
+    try:
+        component = instantiate(node)
+        if callable(check := getattr(component, "check", None)):
+            check()
+    except InstantiationException as error:
+        return [_component_message(key, error.__cause__ or error)]
+    except (ValueError, OSError, ImportError) as error:
+        return [_component_message(key, error)]
+    return []
+
+
+def _component_message(key: str, error: BaseException) -> str:
+    return f"{key}: {error}" if isinstance(error, ValueError) else f"{key}: {type(error).__name__}: {error}"
+
+
+def _length_errors(cfg: DictConfig) -> Iterator[str]:
+    limit_key = "rollout.max_model_tokens"
+    limit, prompt = _number(cfg, limit_key), _number(cfg, "data.max_prompt_tokens")
+    if limit is None or prompt is None:
+        return
+    for key in ("rollout.sampling.max_new_tokens", "callbacks.evaluation.sampling.max_new_tokens"):
+        response = _number(cfg, key)
+        if response is not None and limit < prompt + response:
+            yield (
+                f"{limit_key} = {limit} is less than data.max_prompt_tokens + {key} = {prompt} + {response}: "
+                f"the longest responses would not fit; use {limit_key}={prompt + response} or shorten the others"
+            )
+
+
+def _size_errors(cfg: DictConfig) -> Iterator[str]:
+    prompts, minibatches = _number(cfg, "data.prompts_per_step"), _number(cfg, "data.num_minibatches")
+    if prompts is not None and minibatches is not None and prompts < minibatches:
+        yield (
+            f"data.prompts_per_step = {prompts} is less than data.num_minibatches = {minibatches}: a minibatch holds "
+            f"whole prompts; use data.num_minibatches={prompts} or fewer"
+        )
+    for key in ("trainer.devices", "trainer.num_nodes"):
+        value = _select(cfg, key)
+        if value not in (None, 1, "1"):
+            yield f"{key} = {value}: training runs in one process so far; use {key}=1"
+
+
+def _number(cfg: DictConfig, key: str) -> int | float | None:
+    value = _select(cfg, key)
+    return value if isinstance(value, int | float) else None
+
+
+def _select(cfg: DictConfig, key: str) -> Any:
+    try:
+        return OmegaConf.select(cfg, key)
+    except OmegaConfBaseException:  # an interpolation that cannot be resolved is reported by itself
+        return None

@@ -1,0 +1,115 @@
+"""Keys of a configuration that nothing reads: the signature of what ``_target_`` names is the schema."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from functools import reduce
+from importlib import import_module
+from typing import Any
+
+HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
+GROUPS_OF_COMPONENTS = ("callbacks", "logger")
+"""Nodes whose every child is a component of its own."""
+
+Problem = tuple[str, str]
+"""Dotted key, message."""
+
+
+def unknown_keys(plain: Mapping[str, Any], known_keys: Collection[str]) -> dict[str, str]:
+    """Find every key that nothing reads, with a message that names the nearest one that something does.
+
+    Args:
+        plain: the configuration as plain containers, interpolations not resolved.
+        known_keys: what may stand at the top. Keys beside a ``_target_`` compare with the parameters of what it names.
+
+    Returns:
+        Message by dotted key.
+    """
+    return dict(_unknown_at_top(plain, known_keys))
+
+
+def unknown_key(path: str, candidates: Collection[str], owner: str) -> str:
+    """Spell one message about an unknown key.
+
+    Example:
+        >>> unknown_key("sampler.k_poss", ["k_pos", "k_neg"], "BalanceSampler")
+        'unknown key sampler.k_poss; did you mean k_pos?'
+        >>> unknown_key("sampler.temperature", ["k_pos", "k_neg"], "BalanceSampler")
+        'unknown key sampler.temperature; BalanceSampler takes: k_neg, k_pos'
+    """
+    near = get_close_matches(path.rpartition(".")[2], sorted(candidates), n=1)
+    way_out = f"did you mean {near[0]}?" if near else f"{owner} takes: {', '.join(sorted(candidates)) or 'nothing'}"
+    return f"unknown key {path}; {way_out}"
+
+
+def accepted_keys(target: str) -> frozenset[str] | None:
+    """Return the parameter names of a class or function, or None where it accepts any name.
+
+    Raises:
+        ImportError, AttributeError: there is nothing of that name.
+    """
+    try:
+        parameters = inspect.signature(_locate(target)).parameters.values()
+    except ValueError:  # some built-in functions do not tell
+        return None
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return frozenset(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL)
+
+
+def _locate(target: str) -> Any:
+    parts = target.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        module = ".".join(parts[:length])
+        try:
+            return reduce(getattr, parts[length:], import_module(module))
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # the module is there; something it needs is not
+    raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
+
+
+def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> Iterator[Problem]:
+    for key, value in plain.items():
+        if key not in known_keys:
+            yield key, unknown_key(str(key), known_keys, "the configuration")
+        else:
+            yield from _unknown_below(str(key), value)
+    for group in GROUPS_OF_COMPONENTS:
+        children = plain.get(group)
+        if isinstance(children, dict):
+            yield from _not_components(group, children)
+
+
+def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[Problem]:
+    names = [name for name, node in children.items() if isinstance(node, dict) and "_target_" in node]
+    for name, node in children.items():
+        if isinstance(node, dict) and name not in names:
+            path = f"{group}.{name}"
+            yield path, f"{unknown_key(path, names, group)} (it has no _target_)"
+
+
+def _unknown_below(path: str, node: Any) -> Iterator[Problem]:
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from _unknown_below(f"{path}.{index}", item)
+    elif isinstance(node, dict):
+        yield from _unknown_arguments(path, node)
+        for key, value in node.items():
+            yield from _unknown_below(f"{path}.{key}", value)
+
+
+def _unknown_arguments(path: str, node: dict[Any, Any]) -> Iterator[Problem]:
+    target = node.get("_target_")
+    if not isinstance(target, str) or "${" in target or target == "???":
+        return
+    try:
+        accepted = accepted_keys(target)
+    except (ImportError, AttributeError) as error:
+        yield f"{path}._target_", f"{path}._target_ = {target} cannot be loaded: {error}"
+        return
+    if accepted is not None:
+        for key in node.keys() - HYDRA_KEYS - accepted:
+            yield f"{path}.{key}", unknown_key(f"{path}.{key}", accepted, target.rpartition(".")[2])

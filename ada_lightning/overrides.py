@@ -1,0 +1,209 @@
+"""Checks of the command line, so that a typing error gets an answer better than Hydra's "Could not override"."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ada_lightning.config_keys import accepted_keys, unknown_key
+
+VERSION_BASE = "1.3"
+
+
+def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: str) -> list[str]:
+    """Say what is wrong with the ``key=value`` arguments of a Hydra program, for every job of a sweep.
+
+    Values are not judged here: the components do that, once they are composed.
+
+    Args:
+        argv: command line without the program's name.
+        config_dir: folder of the configuration.
+        config_name: of the primary config, without ``.yaml``.
+
+    Returns:
+        One message per argument that names an option or a key that does not exist, each with the way out. Empty where
+        Hydra can compose every job.
+    """
+    arguments = get_args_parser().parse_args(list(argv))
+    search = [f"hydra.searchpath=[file://{Path(arguments.config_dir).resolve()}]"] if arguments.config_dir else []
+    overrides, errors = _parse(arguments.overrides)
+    try:
+        with _loader(config_dir) as loader:
+            errors += _override_errors(loader, arguments.config_name or config_name, search, overrides)
+    except (HydraException, OmegaConfBaseException) as error:
+        errors.append(f"the configuration cannot be composed: {error}")
+    return errors
+
+
+def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:
+    """Names at the top of the shipped configuration, composed without any override."""
+    with _loader(config_dir):
+        return frozenset(_compose_plain(config_name, []).keys() - {"hydra"})
+
+
+def _override_errors(
+    loader: ConfigLoader, config_name: str, search: list[str], overrides: Sequence[Override]
+) -> list[str]:
+    base = _compose_plain(config_name, search)
+    groups = [override for override in overrides if _is_choice(loader, override)]
+    keys = [override for override in overrides if override not in groups]
+    chosen = base["hydra"]["runtime"]["choices"]
+    if errors := [message for override in groups for message in _choice_errors(loader, override, chosen)]:
+        return errors  # what a key may be depends on the options
+    found: dict[str, None] = {}  # a set that keeps the order
+    for choices in _variants(groups):
+        config = _compose_plain(config_name, [*search, *choices])
+        found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
+        found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
+    return list(found)
+
+
+@contextmanager
+def _loader(config_dir: str | Path) -> Iterator[ConfigLoader]:
+    with initialize_config_dir(str(Path(config_dir).resolve()), job_name="train", version_base=VERSION_BASE):
+        yield GlobalHydra.instance().config_loader()
+
+
+def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]:
+    config = compose(config_name, overrides=list(overrides), return_hydra_config=True)
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    return plain
+
+
+def _parse(lines: Sequence[str]) -> tuple[list[Override], list[str]]:
+    overrides, errors = [], []
+    for line in lines:
+        try:
+            (override,) = OverridesParser.create().parse_overrides([line])
+        except HydraException as error:
+            errors.append(f"cannot read {line!r}: {str(error).splitlines()[0]}; an argument is key=value")
+            continue
+        if not override.is_hydra_override():  # Hydra's own settings are Hydra's to judge
+            overrides.append(override)
+    return overrides, errors
+
+
+def _is_choice(loader: ConfigLoader, override: Override) -> bool:
+    group = override.key_or_group
+    parent, _, last = group.rpartition("/")
+    is_group = last in loader.list_groups(parent)
+    return is_group and not isinstance(override.value(), dict)  # sampler={k_pos: 2} sets keys
+
+
+def _options(loader: ConfigLoader, group: str) -> list[str]:
+    options = loader.get_group_options(group, results_filter=ObjectType.CONFIG)
+    for subgroup in loader.list_groups(group):
+        options += [f"{subgroup}/{option}" for option in _options(loader, f"{group}/{subgroup}")]
+    return sorted(options)
+
+
+def _values(override: Override) -> list[str]:
+    """Options that an override of a group names; none for ``~group``, ``group=null`` and ``glob(...)``."""
+    if override.is_choice_sweep():
+        return list(override.sweep_string_iterator()) if isinstance(_sweep_list(override), list) else []
+    value = override.value()
+    if isinstance(value, list):
+        return [str(item) for item in value]
+    return [] if value is None or override.is_delete() else [str(value)]
+
+
+def _sweep_list(override: Override) -> object:
+    return getattr(override.value(), "list", None)
+
+
+def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str, str]) -> list[str]:
+    group, line = override.key_or_group, override.input_line or ""
+    options = _options(loader, group)
+    errors = []
+    for value in _values(override):
+        if value.removesuffix(".yaml") not in options:
+            near = get_close_matches(value, options, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            errors.append(f"unknown option {group}={value}; {hint}options: {', '.join(options)}")
+    if errors:
+        return errors
+    is_chosen = group in chosen
+    if override.is_add() and is_chosen:
+        return [f"{line}: {group} has an option already; leave out the plus: {line.lstrip('+')}"]
+    if not override.is_add() and not override.is_force_add() and not is_chosen:
+        if override.is_delete():
+            return [f"{line}: nothing was chosen for {group}, so there is nothing to leave out"]
+        return [f"{line}: {group} needs a plus: +{line}"]
+    return []
+
+
+def _variants(groups: Sequence[Override]) -> Iterator[list[str]]:
+    """Options of the first job, then of one job for each further option of a sweep, the others as in the first."""
+    fixed = [override.input_line or "" for override in groups if not override.is_sweep_override()]
+    swept = [
+        [f"{override.input_line.partition('=')[0]}={value}" for value in _values(override)]
+        for override in groups
+        if override.is_sweep_override() and override.input_line
+    ]
+    swept = [lines for lines in swept if lines]
+    first = [lines[0] for lines in swept]
+    yield [*fixed, *first]
+    for index, lines in enumerate(swept):
+        for line in lines[1:]:
+            yield [*fixed, *first[:index], line, *first[index + 1 :]]
+
+
+def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
+    """Say what is wrong with an override of a key, given the composed configuration it applies to."""
+    key, line = override.key_or_group, override.input_line or ""
+    if "/" in key or override.package is not None:
+        return f"{line}: there is no config group {key.split('@')[0]}"
+    names = key.split(".")
+    depth, node = _walk(config, names)
+    if depth == len(names) or (isinstance(node, str) and "${" in node):  # there it is, or below an interpolation
+        if override.is_add() and depth == len(names) and not isinstance(node, dict | list):
+            return f"{line}: {key} exists already; leave out the plus: {line.lstrip('+')}"
+        return None
+    is_added = override.is_add() or override.is_force_add()
+    owner = ".".join(names[:depth])
+    if not isinstance(node, dict):
+        return f"{line}: {owner} is a value and has no keys"
+    accepted = _accepted_in(node, is_top=depth == 0, is_added=is_added)
+    if accepted is None or names[depth] in accepted:
+        if override.is_delete():
+            return f"{line}: {key} is not set, so there is nothing to leave out"
+        return None if is_added else f"{key} is not set in the configuration; to add it write +{line}"
+    component = str(node.get("_target_", "")).rpartition(".")[2]
+    return unknown_key(".".join(names[: depth + 1]), accepted, component or owner or "the configuration")
+
+
+def _walk(config: Mapping[str, Any], names: Sequence[str]) -> tuple[int, Any]:
+    """Follow a dotted key as far as it exists: how many names, and the node there."""
+    node: Any = config
+    for depth, name in enumerate(names):
+        if isinstance(node, dict) and name in node:
+            node = node[name]
+        elif isinstance(node, list) and name.isdigit() and int(name) < len(node):
+            node = node[int(name)]
+        else:
+            return depth, node
+    return len(names), node
+
+
+def _accepted_in(node: Mapping[str, Any], *, is_top: bool, is_added: bool) -> Collection[str] | None:
+    """Keys that may stand in a node; None where any may."""
+    target = node.get("_target_")
+    if isinstance(target, str) and "${" not in target:
+        return accepted_keys(target)
+    if is_added and not is_top:
+        return None  # a further callback, or an entry of a free-form mapping
+    return node.keys() - {"hydra"}
