@@ -1,0 +1,94 @@
+import json
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from ada_lightning.run_dir import RunDir
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    return RunDir(tmp_path / "runs" / "my_run")
+
+
+def make_checkpoint(run_dir, name):
+    folder = run_dir.checkpoints / name
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_fresh_start_makes_the_folder(run_dir):
+    run_dir.claim(resume=False)
+    assert run_dir.path.is_dir()
+
+
+@pytest.mark.parametrize("used", ["config.yaml", "metrics.csv", "checkpoints"])
+def test_fresh_start_in_a_used_folder_names_both_ways_out(run_dir, used):
+    run_dir.claim(resume=False)
+    (run_dir.path / used).mkdir()
+    with pytest.raises(ValueError, match=rf"{used}.*ckpt=last run_name=my_run.*run_name=<new name>"):
+        run_dir.claim(resume=False)
+
+
+def test_folder_with_a_log_file_only_is_not_in_use(run_dir):
+    run_dir.claim(resume=False)
+    (run_dir.path / "train.log").touch()
+    run_dir.claim(resume=False)
+
+
+def test_resume_without_a_checkpoint_is_refused(run_dir):
+    make_checkpoint(run_dir, "step_000010.tmp")
+    with pytest.raises(ValueError, match="no complete checkpoint"):
+        run_dir.claim(resume=True)
+
+
+def test_resume_continues_in_the_used_folder(run_dir):
+    make_checkpoint(run_dir, "step_000010")
+    run_dir.claim(resume=True)
+
+
+def test_last_checkpoint_is_the_highest_complete_step(run_dir):
+    for name in ("step_9", "step_000010", "step_000020.tmp", ".step_30.tmp1"):
+        make_checkpoint(run_dir, name)
+    assert run_dir.last_checkpoint().name == "step_000010"
+
+
+def test_last_checkpoint_follows_the_link(run_dir):
+    for name in ("step_000010", "step_000020"):
+        make_checkpoint(run_dir, name)
+    (run_dir.checkpoints / "last").symlink_to("step_000010")
+    assert run_dir.last_checkpoint().name == "step_000010"
+
+
+def test_link_to_a_deleted_checkpoint_is_ignored(run_dir):
+    make_checkpoint(run_dir, "step_000010")
+    (run_dir.checkpoints / "last").symlink_to("step_000005")
+    assert run_dir.last_checkpoint().name == "step_000010"
+
+
+def test_config_is_written_resolved(run_dir):
+    file = run_dir.write_config(OmegaConf.create({"name": "x", "folder": "runs/${name}"}))
+    assert yaml.safe_load(file.read_text()) == {"name": "x", "folder": "runs/x"}
+
+
+def test_resume_keeps_the_first_config_and_adds_what_differs(run_dir):
+    names = [
+        run_dir.write_config(OmegaConf.create({"lr": lr, "ckpt": ckpt})).name
+        for lr, ckpt in ((1, None), (1, "last"), (2, "last"), (2, "last"), (3, "last"))
+    ]
+    assert names == ["config.yaml", "config.yaml", *["config-resumed-1.yaml"] * 2, "config-resumed-2.yaml"]
+    assert yaml.safe_load((run_dir.path / "config.yaml").read_text()) == {"lr": 1, "ckpt": None}
+
+
+def test_summary_replaces_the_old_one_and_leaves_no_other_file(run_dir):
+    run_dir.write_summary({"steps": 1})
+    file = run_dir.write_summary({"steps": 2})
+    assert json.loads(file.read_text()) == {"steps": 2}
+    assert [path.name for path in run_dir.path.iterdir()] == ["summary.json"]
+
+
+def test_mlflow_run_is_remembered(run_dir):
+    assert run_dir.mlflow_run_id == ""
+    run_dir.write_mlflow_run_id("abc")
+    assert RunDir(run_dir.path).mlflow_run_id == "abc"
