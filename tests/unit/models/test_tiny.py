@@ -62,14 +62,10 @@ def test_chat_template_opens_the_assistants_turn(tokenizer):
 
 
 def test_some_responses_end_and_some_are_truncated(model, tokenizer):
-    import torch
-
-    prompt = tokenizer("<|im_start|>assistant\n", return_tensors="pt")["input_ids"]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        tokens = model.generate(prompt.repeat(256, 1), do_sample=True, top_k=0, max_new_tokens=64)
-    ended = (tokens[:, prompt.shape[1] :] == tokenizer.eos_token_id).any(dim=1).float().mean().item()
-    assert ended == pytest.approx(1 - (1 - 1 / 259) ** 64, abs=0.12)  # 0.22; 4 standard errors of 256 draws are 0.10
+    """One token in 259 is the end: 1 - (258/259)**64 = 22 % of the responses of at most 64 tokens end by themselves."""
+    prompt = tokenizer("<|im_start|>assistant\nsome text, 123", return_tensors="pt")["input_ids"]
+    end_ratio = model(prompt).logits.softmax(dim=-1)[0, :, tokenizer.eos_token_id].mean().item()
+    assert end_ratio == pytest.approx(1 / 259, rel=0.3)  # logits differ by about 0.2
 
 
 def test_same_seed_gives_the_same_weights_and_leaves_torchs_generator_alone(folder, tmp_path):
