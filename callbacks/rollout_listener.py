@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from ada_lightning.rollout.result import EvaluationResult, RolloutResult
 
 
+def listeners(trainer: Trainer) -> list[RolloutListener]:
+    """Return the trainer's callbacks that want to hear of rollouts and evaluations, in their order."""
+    callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
+    return [callback for callback in callbacks if isinstance(callback, RolloutListener)]
+
+
 class RolloutListener(Callback):
     """A callback that also hears of rollouts and evaluations. Override what you need."""
 

@@ -1,0 +1,96 @@
+"""Where the rollout and the policy meet: the tensors of one optimiser step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Microbatch:
+    """Responses that pass through the policy together. Right-padded; shape letters as in :mod:`ada_lightning.types`.
+
+    Every row carries the statistics of its pool and of its group, so advantage and weight are elementwise and any
+    split into microbatches gives the same gradient.
+    """
+
+    input_ids_BT: Tensor
+    """Prompt and response tokens, then padding. int64."""
+    loss_mask_BT: Tensor
+    """True on response tokens, the end-of-sequence token included. bool."""
+    sampling_logprobs_BT: Tensor
+    """The engine's log-probability of each response token, 0 elsewhere. float32, nats."""
+    old_logprobs_BT: Tensor
+    """The trainer's own, before the first update with this rollout; meaningful only if the batch says so. float32."""
+    rewards_B: Tensor
+    """float32."""
+    is_positive_B: Tensor
+    """bool."""
+    num_positive_B: Tensor
+    """Positives in the response's pool. float32, as all counts here: they are divided by each other."""
+    num_sampled_B: Tensor
+    """Responses in its pool."""
+    pool_reward_sum_B: Tensor
+    pool_reward_square_sum_B: Tensor
+    first_round_reward_sum_B: Tensor
+    """Sum of rewards in the pool's first round, the unbiased sample of the pass rate."""
+    first_round_size_B: Tensor
+    group_size_B: Tensor
+    """Responses kept for its prompt."""
+    group_reward_sum_B: Tensor
+    group_reward_square_sum_B: Tensor
+    selection_weight_B: Tensor
+    """Responses of its class in the pool per kept response of its class."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens computed, padding included."""
+        return self.input_ids_BT.numel()
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Microbatch:
+        """Copy every tensor to ``device``."""
+        return replace(
+            self, **{f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCounts:
+    """Denominators of the loss: of the whole rollout batch on all ranks, divided among its minibatches.
+
+    Prompts without signal are counted although their responses are not computed, so the size of an update does not
+    depend on how many prompts happened to carry a signal.
+    """
+
+    num_prompts: float
+    """Prompts sampled."""
+    num_responses: float
+    """Responses kept, those of prompts without signal included."""
+    num_response_tokens: float
+    """Tokens of those responses."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """One optimiser step's worth of microbatches."""
+
+    microbatches: tuple[Microbatch, ...]
+    counts: BatchCounts
+    policy_version: int
+    """Updates behind the weights that sampled these responses."""
+    minibatch_index: int
+    """0 for the first update with a rollout batch; only that one is on-policy."""
+    has_old_logprobs: bool
+    """Whether ``old_logprobs_BT`` was computed; otherwise the trainer's current ones are the old ones."""
+
+    def __iter__(self) -> Iterator[Microbatch]:
+        return iter(self.microbatches)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> TrainingBatch:
+        """Copy every tensor to ``device``. Lightning needs it: it cannot rebuild a frozen dataclass by itself."""
+        return replace(
+            self, microbatches=tuple(microbatch.to(device, non_blocking) for microbatch in self.microbatches)
+        )

@@ -1,0 +1,174 @@
+"""Streams on-policy batches: each rollout is collected when its first optimiser step asks for it, not earlier."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lightning.pytorch import LightningDataModule
+
+from ada_lightning.batch import TrainingBatch
+from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.data.packing import pack_groups
+from ada_lightning.protocols import PromptSource
+from ada_lightning.types import Prompt, ResponseGroup
+
+Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
+"""``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""
+ScoreOld = Callable[[TrainingBatch], TrainingBatch]
+"""Fills ``old_logprobs_BT`` with the current policy's log-probabilities."""
+
+
+class RolloutDataModule(LightningDataModule):
+    """Draws prompts, asks the connected callback to roll them out, and packs what comes back.
+
+    Args:
+        source: where prompts come from.
+        prompts_per_step: prompts of one rollout step (P).
+        max_prompt_tokens: longer prompts are dropped at start, counted and warned about.
+        num_steps: rollout steps of the run.
+        seed: of the order of prompts.
+        num_minibatches: optimiser steps made of one rollout.
+        max_tokens_per_microbatch: tokens, padding included, that pass through the policy at once; sets peak memory.
+
+    Raises:
+        ValueError: a size below 1, or more minibatches than prompts in a step.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: PromptSource,
+        prompts_per_step: int,
+        max_prompt_tokens: int,
+        num_steps: int,
+        seed: int,
+        num_minibatches: int = 1,
+        max_tokens_per_microbatch: int = 2048,
+    ) -> None:
+        super().__init__()
+        errors = [
+            f"data.{name} must be at least 1; got {value}"
+            for name, value in (
+                ("prompts_per_step", prompts_per_step),
+                ("max_prompt_tokens", max_prompt_tokens),
+                ("num_steps", num_steps),
+                ("num_minibatches", num_minibatches),
+                ("max_tokens_per_microbatch", max_tokens_per_microbatch),
+            )
+            if value < 1
+        ]
+        if num_minibatches > prompts_per_step:
+            errors.append(
+                f"data.num_minibatches = {num_minibatches} exceeds data.prompts_per_step = {prompts_per_step}: "
+                "a minibatch holds whole prompts"
+            )
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.source = source
+        self.prompts_per_step = prompts_per_step
+        self.max_prompt_tokens = max_prompt_tokens
+        self.num_steps = num_steps
+        self.seed = seed
+        self.num_minibatches = num_minibatches
+        self.max_tokens_per_microbatch = max_tokens_per_microbatch
+        self.train_prompts: list[Prompt] = []
+        self.heldout_prompts: list[Prompt] = []
+        self.num_skipped_prompts = 0
+        self.num_updates_done = 0
+        self._collect: Collect | None = None
+        self._score_old: ScoreOld | None = None
+        self._keep_groups_without_signal = False
+
+    def encode_prompts(self, tokenizer: Any) -> None:
+        """Tokenise both splits; needed before training, evaluation or preview."""
+        encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens)
+        self.train_prompts, skipped_train = encoder.encode(self.source.train_prompts())
+        self.heldout_prompts, skipped_heldout = encoder.encode(self.source.heldout_prompts())
+        self.num_skipped_prompts = skipped_train + skipped_heldout
+
+    def connect(self, *, collect: Collect, score_old: ScoreOld, keep_groups_without_signal: bool) -> None:
+        """Wire in what only a running trainer can provide. Called from a callback's ``setup``."""
+        self._collect = collect
+        self._score_old = score_old
+        self._keep_groups_without_signal = keep_groups_without_signal
+
+    def train_dataloader(self) -> RolloutStream:
+        """Return the stream.
+
+        It has a length: Lightning prefetches one batch from a loader that has none, and so every rollout would come
+        from a policy that is one update old.
+        """
+        return RolloutStream(self)
+
+    def step_prompts(self, step: int) -> list[Prompt]:
+        """Return the prompts of a rollout step: a seeded shuffle of the training prompts per epoch, cut in order.
+
+        A function of the step alone, so a resumed run continues with the right prompts without any iterator state.
+        """
+        size, total = self.prompts_per_step, len(self.train_prompts)
+        prompts: list[Prompt] = []
+        position = step * size
+        while len(prompts) < size:
+            epoch, offset = divmod(position, total)
+            order = list(range(total))
+            random.Random(f"{self.seed}/{epoch}").shuffle(order)
+            taken = order[offset : offset + size - len(prompts)]
+            prompts += [self.train_prompts[index] for index in taken]
+            position += len(taken)
+        return prompts
+
+    def rollout_batches(self, step: int) -> list[TrainingBatch]:
+        """Collect one rollout step now and cut it into optimiser steps.
+
+        Raises:
+            RuntimeError: no callback called :meth:`connect`.
+        """
+        if self._collect is None or self._score_old is None:
+            raise RuntimeError("no rollout is connected: add callbacks.adaptive_sampling to the trainer's callbacks")
+        groups, policy_version = self._collect(step, self.step_prompts(step))
+        batches = pack_groups(
+            groups,
+            num_minibatches=self.num_minibatches,
+            max_tokens_per_microbatch=self.max_tokens_per_microbatch,
+            policy_version=policy_version,
+            shuffle_seed=self.seed * 1_000_003 + step,
+            keep_groups_without_signal=self._keep_groups_without_signal,
+        )
+        if self.num_minibatches == 1:
+            return batches  # on-policy: the current log-probabilities are the old ones
+        return [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Position in the data: optimiser steps finished. Everything else follows from it and the seed."""
+        return {"num_updates_done": self.num_updates_done}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        self.num_updates_done = int(state_dict["num_updates_done"])
+
+
+class RolloutStream:
+    """A sized iterable of batches for Lightning, one per optimiser step of the whole run."""
+
+    def __init__(self, datamodule: RolloutDataModule) -> None:
+        self._datamodule = datamodule
+
+    def __len__(self) -> int:
+        """Optimiser steps that are left."""
+        data = self._datamodule
+        return data.num_steps * data.num_minibatches - data.num_updates_done
+
+    def __iter__(self) -> Iterator[TrainingBatch]:
+        """Continue after the last finished optimiser step.
+
+        A run interrupted between two minibatches of a rollout draws the rest of that rollout anew, from the policy it
+        has then.
+        """
+        data = self._datamodule
+        first_step, first_minibatch = divmod(data.num_updates_done, data.num_minibatches)
+        for step in range(first_step, data.num_steps):
+            yield from data.rollout_batches(step)[first_minibatch:]
+            first_minibatch = 0

@@ -1,0 +1,117 @@
+"""Figures of a rollout step, from sums and counts that add up over steps and ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from ada_lightning.rollout.result import RolloutResult
+
+_SUMS = (
+    "prompts",
+    "signal",
+    "all_correct",
+    "all_wrong",
+    "first_round_signal",
+    "first_round_reward",
+    "first_round_size",
+    "reward",
+    "sampled",
+    "drawn",
+    "rounds",
+    "kept",
+    "trained",
+    "tokens",
+    "wasted",
+    "truncated",
+    "empty",
+    "failed",
+    "skipped",
+)
+
+
+class RolloutMetrics(Metric):
+    """Signal, reward and budget of rollouts.
+
+    ``rollout/reward_first_round`` is the curve to watch: the mean over first-round responses only, which no stopping
+    rule has biased. The mean over whole pools is lower where hard prompts get more samples.
+    """
+
+    full_state_update = False
+    higher_is_better = None
+    prompts: Tensor
+    signal: Tensor
+    all_correct: Tensor
+    all_wrong: Tensor
+    first_round_signal: Tensor
+    first_round_reward: Tensor
+    first_round_size: Tensor
+    reward: Tensor
+    sampled: Tensor
+    drawn: Tensor
+    rounds: Tensor
+    kept: Tensor
+    trained: Tensor
+    tokens: Tensor
+    wasted: Tensor
+    truncated: Tensor
+    empty: Tensor
+    failed: Tensor
+    skipped: Tensor
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        for name in _SUMS:
+            self.add_state(name, default=torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, result: RolloutResult) -> None:
+        """Add one rollout step."""
+        stats = result.stats
+        for group in result.groups:
+            pool = group.pool
+            rewards = pool.first_round_rewards
+            self.prompts += 1
+            self.signal += group.has_signal
+            self.all_correct += pool.num_sampled > 0 and pool.num_negative == 0
+            self.all_wrong += pool.num_sampled > 0 and pool.num_positive == 0
+            self.first_round_signal += len(set(rewards)) > 1
+            self.first_round_reward += sum(rewards)
+            self.first_round_size += len(rewards)
+            self.reward += sum(response.reward for response in pool.responses)
+            self.sampled += pool.num_sampled
+            self.rounds += 1 + max((response.round_index for response in pool.responses), default=-1)
+            self.kept += len(group.kept)
+            self.trained += len(group.kept) if group.has_signal else 0
+        self.drawn += stats.num_drawn
+        self.tokens += stats.generated_tokens
+        self.wasted += stats.wasted_tokens
+        self.truncated += stats.num_truncated
+        self.empty += stats.num_empty
+        self.failed += stats.num_failed
+        self.skipped += stats.num_skipped_prompts
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return ratios in [0, 1], means and counts, keyed ``rollout/name``."""
+        prompts, drawn = self.prompts.clamp_min(1), self.drawn.clamp_min(1)
+        return {
+            "rollout/reward_first_round": self.first_round_reward / self.first_round_size.clamp_min(1),
+            "rollout/reward_pool": self.reward / self.sampled.clamp_min(1),
+            "rollout/signal_ratio": self.signal / prompts,
+            "rollout/signal_ratio_first_round": self.first_round_signal / prompts,
+            "rollout/all_correct_ratio": self.all_correct / prompts,
+            "rollout/all_wrong_ratio": self.all_wrong / prompts,
+            "rollout/num_sampled": self.drawn,
+            "rollout/num_kept": self.kept,
+            "rollout/num_trained": self.trained,
+            "rollout/rounds_per_prompt": self.rounds / prompts,
+            "rollout/generated_tokens": self.tokens,
+            "rollout/tokens_wasted": self.wasted,
+            "rollout/response_tokens": self.tokens / drawn,
+            "rollout/truncated_ratio": self.truncated / drawn,
+            "rollout/empty_ratio": self.empty / drawn,
+            "rollout/grader_failures": self.failed,
+            "rollout/skipped_prompts": self.skipped,
+        }

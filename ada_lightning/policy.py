@@ -1,0 +1,274 @@
+"""The LightningModule: the policy, its advantages, its loss, and one optimiser step per batch.
+
+Optimisation is manual. A batch is a varying number of token-budget microbatches whose losses are already divided by
+global counts; automatic optimisation would divide once more by a constant number of accumulation steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from ada_lightning.batch import Microbatch, TrainingBatch
+from ada_lightning.data.packing import group_microbatch
+from ada_lightning.functional.logprobs import chosen_logprobs
+from ada_lightning.losses import ClippedPolicyLoss, TokenTerms
+from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.protocols import Advantage
+from ada_lightning.types import ResponseGroup
+
+
+class PolicyModule(LightningModule):
+    """A causal language model and the rules that improve it.
+
+    Args:
+        model_path: folder of the Hugging Face checkpoint to train.
+        reference_path: folder of the frozen reference, used only if the loss has a KL term.
+        advantage: how much better than expected each response was, weight included.
+        loss: the policy loss.
+        optimizer: completed with the parameters, as ``_partial_: true`` gives it.
+        warmup_steps: optimiser steps over which the learning rate rises linearly.
+        max_grad_norm: gradients are clipped to this norm.
+        temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
+        logprob_chunk_size: tokens whose logits are held at once.
+        gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more compute.
+
+    Raises:
+        ValueError: a setting is out of range; all in one message.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_path: Path,
+        reference_path: Path,
+        advantage: Advantage,
+        loss: ClippedPolicyLoss,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
+        warmup_steps: int = 0,
+        max_grad_norm: float = 1.0,
+        temperature: float = 1.0,
+        logprob_chunk_size: int = 512,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        super().__init__()
+        errors = []
+        if warmup_steps < 0:
+            errors.append(f"policy.warmup_steps must not be negative; got {warmup_steps}")
+        if max_grad_norm <= 0:
+            errors.append(f"policy.max_grad_norm must be positive (inf switches clipping off); got {max_grad_norm}")
+        if temperature <= 0:
+            errors.append(f"rollout.sampling.temperature must be positive for training; got {temperature}")
+        if logprob_chunk_size < 1:
+            errors.append(f"policy.logprob_chunk_size must be at least 1; got {logprob_chunk_size}")
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.automatic_optimization = False
+        self.strict_loading = False  # weights live in the checkpoint's Hugging Face folder, not in its trainer state
+        self.model_path = model_path
+        self.reference_path = reference_path
+        self.advantage = advantage
+        self.loss = loss
+        self.optimizer_factory = optimizer
+        self.warmup_steps = warmup_steps
+        self.max_grad_norm = max_grad_norm
+        self.temperature = temperature
+        self.logprob_chunk_size = logprob_chunk_size
+        self.gradient_checkpointing = gradient_checkpointing
+        self.clock = PhaseClock()
+        self.policy_version = 0
+        """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
+        self.num_skipped_updates = 0
+        self.interrupt_check: Callable[[], None] = lambda: None
+        """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
+
+    def configure_model(self) -> None:
+        """Load the policy, and the reference where the loss needs one. Master weights are float32."""
+        if hasattr(self, "model"):
+            return
+        self.model: Any = _load(self.model_path)
+        self.model.train()
+        if self.gradient_checkpointing:
+            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        if self.loss.needs_reference:
+            self.reference: Any = _load(self.reference_path).eval().requires_grad_(False)
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        """Complete the optimiser with the policy's parameters and add the warm-up."""
+        optimizer = self.optimizer_factory(self.model.parameters())
+        warmup = self.warmup_steps
+        scheduler = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def on_fit_start(self) -> None:
+        """Check that hidden state times output embedding really are this architecture's logits.
+
+        Raises:
+            ValueError: the architecture does more (soft caps, scaling), so chunked log-probabilities would be wrong.
+        """
+        tokens_BT = torch.arange(8, device=self.device)[None]
+        with torch.no_grad():
+            whole = self.model(input_ids=tokens_BT, use_cache=False).logits.float()
+            hidden = self.model.base_model(input_ids=tokens_BT, use_cache=False).last_hidden_state
+            parts = self.model.get_output_embeddings()(hidden).float()
+        if not torch.allclose(whole, parts, rtol=1e-3, atol=1e-3):
+            raise ValueError(
+                f"{type(self.model).__name__} changes its logits after the output embedding (by up to "
+                f"{(whole - parts).abs().max():.3g}); training it needs its own log-probability function"
+            )
+
+    def training_step(self, batch: TrainingBatch, batch_idx: int) -> None:
+        """One optimiser step.
+
+        Raises:
+            RuntimeError: the rollout does not come from the policy it is about to update.
+        """
+        expected_version = self.policy_version - batch.minibatch_index
+        if batch.policy_version != expected_version:
+            raise RuntimeError(
+                f"stale rollout: sampled by policy version {batch.policy_version}, minibatch {batch.minibatch_index} "
+                f"of it meets version {self.policy_version}; expected a rollout of version {expected_version}"
+            )
+        optimizer = self.optimizers()
+        totals: dict[str, Tensor] = {}
+        total_loss = torch.zeros((), device=self.device)
+        with self.clock.phase("update"):
+            for index, microbatch in enumerate(batch):
+                self.clock.report(index, len(batch.microbatches))
+                loss, sums = self.microbatch_loss(microbatch, batch)
+                self.manual_backward(loss)
+                total_loss += loss.detach()
+                _add_sums(totals, sums)
+                self.interrupt_check()
+            grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm)
+            self._update(optimizer, grad_norm, is_empty=not batch.microbatches)
+        self._log_update(batch, total_loss, grad_norm, totals)
+
+    def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
+        advantages_B = self.advantage(microbatch)
+        logprobs_K, entropy_K = self.token_logprobs(self.model, microbatch)
+        mask_BT = microbatch.loss_mask_BT
+        old_logprobs_K = microbatch.old_logprobs_BT[mask_BT] if batch.has_old_logprobs else logprobs_K.detach()
+        reference_logprobs_K = old_logprobs_K
+        if self.loss.needs_reference:
+            with torch.no_grad():
+                reference_logprobs_K, _ = self.token_logprobs(self.reference, microbatch)
+        terms = TokenTerms(
+            logprobs_K=logprobs_K,
+            old_logprobs_K=old_logprobs_K,
+            sampling_logprobs_K=microbatch.sampling_logprobs_BT[mask_BT],
+            reference_logprobs_K=reference_logprobs_K,
+            entropy_K=entropy_K,
+            row_K=mask_BT.nonzero()[:, 0],
+        )
+        loss, sums = self.loss(terms, advantages_B, microbatch, batch.counts)
+        sums["tokens"] = mask_BT.sum().to(torch.float32)
+        return loss, sums
+
+    def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy at every response token, in row-major order. Shapes ``(K,)``, float32, nats.
+
+        Rows are padded on the right, so causal attention alone keeps padding out of every real token.
+        """
+        hidden_BTH = model.base_model(input_ids=microbatch.input_ids_BT, use_cache=False).last_hidden_state
+        mask_BT = microbatch.loss_mask_BT
+        return chosen_logprobs(
+            hidden_BTH[:, :-1][mask_BT[:, 1:]],
+            microbatch.input_ids_BT[mask_BT],
+            model.get_output_embeddings(),
+            temperature=self.temperature,
+            chunk_size=self.logprob_chunk_size,
+        )
+
+    @torch.no_grad()
+    def score_old(self, batch: TrainingBatch) -> TrainingBatch:
+        """Fill in the current policy's log-probabilities as the old ones, before the first of several updates."""
+        scored = []
+        with self.clock.phase("update"), self.trainer.precision_plugin.forward_context():
+            for index, microbatch in enumerate(batch):
+                self.clock.report(index, len(batch.microbatches))
+                on_device = microbatch.to(self.device)
+                logprobs_K, _ = self.token_logprobs(self.model, on_device)
+                old_logprobs_BT = torch.zeros_like(on_device.old_logprobs_BT)
+                old_logprobs_BT[on_device.loss_mask_BT] = logprobs_K
+                scored.append(replace(microbatch, old_logprobs_BT=old_logprobs_BT.to(microbatch.rewards_B.device)))
+                self.interrupt_check()
+        return replace(batch, microbatches=tuple(scored))
+
+    def group_advantages(self, group: ResponseGroup) -> list[float]:
+        """Advantage of each kept response of a group, in its order; for tables."""
+        return self.advantage(group_microbatch(group)).tolist() if group.kept else []
+
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads."""
+        for name, parameter in self.model.named_parameters():
+            yield name, parameter.detach()
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder beside this file."""
+        checkpoint["state_dict"] = {}
+        checkpoint["policy"] = {
+            "policy_version": self.policy_version,
+            "num_skipped_updates": self.num_skipped_updates,
+        }
+
+    def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
+        """Restore :meth:`on_save_checkpoint`; the weights came with ``model_path``."""
+        self.policy_version = int(checkpoint["policy"]["policy_version"])
+        self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
+
+    def _update(self, optimizer: Any, grad_norm: Tensor, *, is_empty: bool) -> None:
+        """Step, unless there is nothing to step with or the gradient is not finite."""
+        if not is_empty and not torch.isfinite(grad_norm):
+            self.num_skipped_updates += 1
+        elif not is_empty:
+            optimizer.step()
+        optimizer.zero_grad()
+        scheduler = self.lr_schedulers()
+        assert isinstance(scheduler, LambdaLR)
+        scheduler.step()
+        self.policy_version += 1
+
+    def _log_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:
+        num_tokens = float(totals.pop("tokens", torch.tensor(0.0)))
+        per_token = max(num_tokens, 1.0)
+        metrics = {
+            "train/loss": float(loss),
+            "train/grad_norm": float(grad_norm),
+            "train/trained_tokens": num_tokens,
+            "train/computed_tokens": float(sum(microbatch.num_tokens for microbatch in batch)),
+            "train/skipped_updates": float(self.num_skipped_updates),
+            "train/lr": float(self.trainer.optimizers[0].param_groups[0]["lr"]),
+        }
+        for name, value in totals.items():
+            if name == "logprob_gap_max":
+                metrics["sync/logprob_gap_max"] = float(value)
+            elif name == "logprob_gap":
+                metrics["sync/logprob_gap"] = float(value) / per_token
+            else:
+                metrics[f"train/{name}"] = float(value) / per_token
+        self.log_dict(metrics)
+
+
+def _load(path: Path) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="sdpa")
+
+
+def _add_sums(totals: dict[str, Tensor], sums: Mapping[str, Tensor]) -> None:
+    for name, value in sums.items():
+        if name not in totals:
+            totals[name] = value
+        else:
+            totals[name] = torch.maximum(totals[name], value) if name.endswith("_max") else totals[name] + value

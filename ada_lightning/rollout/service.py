@@ -1,0 +1,180 @@
+"""One engine for a whole run: opened once, synced once per policy version, restarted when it breaks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
+from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
+from ada_lightning.rollout.result import RolloutResult
+from ada_lightning.types import Prompt, SamplingSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class RolloutService:
+    """What callbacks use to sample from the current policy.
+
+    Args:
+        engine: completed with ``model_path``, ``log_file``, ``max_model_tokens`` and ``eos_token_ids``, as
+            ``_partial_: true`` gives it.
+        sampling: how training responses are drawn.
+        max_model_tokens: prompt and response together, in tokens.
+        seed: of the run; every response's own seed derives from it.
+        seed_requests: give each request its own seed, so that results do not depend on scheduling.
+        positive_threshold: a reward above it is a positive.
+        truncated: what a response cut by the length limit counts as: ``grade``, ``zero`` or ``exclude``.
+        grader_failure: what a response counts as whose grader failed: ``exclude`` or ``as_zero``.
+        failure_alarm_ratio: warn when a larger share of a step's grades fails.
+        max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
+
+    Raises:
+        ValueError: a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: Callable[..., RolloutEngine],
+        sampling: SamplingSettings,
+        max_model_tokens: int,
+        seed: int,
+        seed_requests: bool = True,
+        positive_threshold: float = 0.7,
+        truncated: Literal["grade", "zero", "exclude"] = "grade",
+        grader_failure: Literal["exclude", "as_zero"] = "exclude",
+        failure_alarm_ratio: float = 0.05,
+        max_engine_restarts: int = 2,
+    ) -> None:
+        if max_model_tokens < 2:
+            raise ValueError(f"rollout.max_model_tokens must be at least 2; got {max_model_tokens}")
+        if max_engine_restarts < 0:
+            raise ValueError(f"rollout.max_engine_restarts must not be negative; got {max_engine_restarts}")
+        self.sampling = sampling
+        self.max_model_tokens = max_model_tokens
+        self._engine_factory = engine
+        self._max_engine_restarts = max_engine_restarts
+        self._collector = RolloutCollector(
+            decode=self._decode,
+            seed=seed,
+            seed_requests=seed_requests,
+            positive_threshold=positive_threshold,
+            truncated=truncated,
+            grader_failure=grader_failure,
+            failure_alarm_ratio=failure_alarm_ratio,
+        )
+        self._open_engine: Callable[[], RolloutEngine] | None = None
+        self._engine: RolloutEngine | None = None
+        self._loaded_version: int | None = None
+        self.num_restarts = 0
+
+    def open(
+        self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
+    ) -> None:
+        """Start the engine. Its weights are those of ``model_path`` until the first :meth:`rollout` loads newer ones."""
+        self._tokenizer = tokenizer
+        self._grader = grader
+        self._open_engine = lambda: self._engine_factory(
+            model_path=model_path,
+            log_file=log_file,
+            max_model_tokens=self.max_model_tokens,
+            eos_token_ids=eos_token_ids,
+        )
+        self._engine = self._open_engine()
+        self._loaded_version = None
+
+    def rollout(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        weights: Callable[[], Iterable[tuple[str, Tensor]]],
+        policy_version: int,
+        sampler: Sampler,
+        selection: SelectionRule,
+        stage: str,
+        step: int,
+        settings: SamplingSettings | None = None,
+        clock: PhaseClock,
+        interrupt_check: Callable[[], None] = lambda: None,
+    ) -> RolloutResult:
+        """Sample ``prompts`` from the given policy version.
+
+        The weights are loaded before the first request, once per version. A broken engine is replaced and the step
+        repeated; seeded requests then give the same responses again.
+
+        Args:
+            prompts: encoded prompts.
+            weights: gives the named tensors of the policy; called once per sync.
+            policy_version: of those weights.
+            sampler: who gets more.
+            selection: what is kept.
+            stage: ``train``, ``eval`` or ``preview``.
+            step: rollout step.
+            settings: how tokens are drawn; those of training if not given.
+            clock: times ``sync`` and ``rollout`` and hears of progress.
+            interrupt_check: called between engine steps; may raise.
+
+        Raises:
+            EngineError: the engine broke more often in a row than ``max_engine_restarts``.
+            RuntimeError: the service is not open.
+        """
+        for attempt in range(self._max_engine_restarts + 1):
+            try:
+                engine = self._synced_engine(weights, policy_version, clock)
+                with clock.phase("eval" if stage == "eval" else "preview" if stage == "preview" else "rollout"):
+                    groups, stats = self._collector.collect(
+                        prompts,
+                        engine=engine,
+                        grader=self._grader,
+                        sampler=sampler,
+                        selection=selection,
+                        settings=settings or self.sampling,
+                        stage=stage,
+                        step=step,
+                        policy_version=policy_version,
+                        clock=clock,
+                        interrupt_check=interrupt_check,
+                    )
+                return RolloutResult(step=step, policy_version=policy_version, groups=groups, stats=stats)
+            except EngineError as error:
+                if attempt == self._max_engine_restarts:
+                    raise
+                self.num_restarts += 1
+                warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=2)
+                self._discard_engine()
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def close(self) -> None:
+        """Stop the engine. Safe to call twice."""
+        self._discard_engine()
+        self._open_engine = None
+
+    def _synced_engine(
+        self, weights: Callable[[], Iterable[tuple[str, Tensor]]], policy_version: int, clock: PhaseClock
+    ) -> RolloutEngine:
+        if self._open_engine is None:
+            raise RuntimeError("the rollout service is not open")
+        if self._engine is None:
+            self._engine = self._open_engine()
+        if self._loaded_version != policy_version:
+            with clock.phase("sync"):
+                load_weights(self._engine, weights(), policy_version)
+            self._loaded_version = policy_version
+        return self._engine
+
+    def _discard_engine(self) -> None:
+        engine, self._engine, self._loaded_version = self._engine, None, None
+        if engine is None:
+            return
+        try:
+            engine.close()
+        except Exception as error:
+            warnings.warn(f"the engine did not close cleanly: {error}", RuntimeWarning, stacklevel=2)
+
+    def _decode(self, response_ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(response_ids, skip_special_tokens=True)

@@ -1,0 +1,87 @@
+"""What a sampler will cost and yield, from a few responses per prompt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.types import Prompt, Response, ResponsePool
+
+_SIMULATIONS_PER_PROMPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Expectations for one prompt, averaged over the prompts that were tried."""
+
+    num_sampled: float
+    """Responses drawn."""
+    num_trained: float
+    """Responses kept of pools that carry a signal."""
+    signal_ratio: float
+    """Share of prompts whose rewards will differ."""
+
+
+def forecast(
+    tallies: Sequence[tuple[int, int]], sampler: Sampler, selection: SelectionRule, *, seed: int = 0
+) -> Forecast:
+    """Run the sampler itself on simulated coin flips.
+
+    Each prompt's pass rate is uncertain after a few responses, so every simulation draws it from the posterior
+    Beta(1/2 + positives, 1/2 + negatives) (Jeffreys prior) first.
+
+    Args:
+        tallies: (positives, responses) of each prompt tried.
+        sampler: the one to be forecast; any that decides on counts.
+        selection: what is kept.
+        seed: of the simulation.
+
+    Raises:
+        ValueError: no prompt was tried.
+
+    Example:
+        >>> from ada_lightning.sampling import UniformSampler
+        >>> from ada_lightning.selection import AllSelection
+        >>> forecast([(0, 8), (4, 8)], UniformSampler(group_size=4), AllSelection()).num_sampled
+        4.0
+    """
+    if not tallies:
+        raise ValueError("a forecast needs at least one prompt")
+    generator = random.Random(seed)
+    sampled = trained = signal = 0
+    for num_positive, num_tried in tallies:
+        for _ in range(_SIMULATIONS_PER_PROMPT):
+            pass_rate = generator.betavariate(0.5 + num_positive, 0.5 + num_tried - num_positive)
+            pool = _simulate(sampler, pass_rate, generator)
+            sampled += pool.num_drawn
+            if pool.has_signal:
+                signal += 1
+                trained += len(selection.select(pool))
+    total = len(tallies) * _SIMULATIONS_PER_PROMPT
+    return Forecast(sampled / total, trained / total, signal / total)
+
+
+def _simulate(sampler: Sampler, pass_rate: float, generator: random.Random) -> ResponsePool:
+    pool = ResponsePool(Prompt("forecast", ()), slot=0)
+    round_index = 0
+    while (num_to_draw := sampler.num_to_draw(pool)) > 0:
+        for _ in range(num_to_draw):
+            is_positive = generator.random() < pass_rate
+            pool.add(
+                Response(
+                    prompt_id="forecast",
+                    sample_index=pool.num_drawn,
+                    round_index=round_index,
+                    response_ids=(),
+                    sampling_logprobs=(),
+                    text="",
+                    is_truncated=False,
+                    reward=float(is_positive),
+                    is_positive=is_positive,
+                    policy_version=0,
+                )
+            )
+        round_index += 1
+    return pool

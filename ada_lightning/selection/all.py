@@ -1,0 +1,14 @@
+"""Keep the whole pool."""
+
+from __future__ import annotations
+
+from ada_lightning.selection.weights import with_selection_weights
+from ada_lightning.types import KeptResponse, ResponsePool
+
+
+class AllSelection:
+    """Every response of the pool trains: GRPO's groups, and the lowest variance where memory allows."""
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return the pool in launch order, each with weight 1."""
+        return with_selection_weights(pool, pool.responses)

@@ -1,0 +1,37 @@
+"""A small group, half positive and half negative where the pool allows."""
+
+from __future__ import annotations
+
+from ada_lightning.selection.weights import with_selection_weights
+from ada_lightning.types import KeptResponse, ResponsePool
+
+
+class BalancedSelection:
+    """The first generated ``group_size // 2`` positives, the rest negatives, a shortage filled positives first.
+
+    Responses within a class are exchangeable, because stopping looks at labels only, so taking the first is as good
+    as taking any.
+
+    Args:
+        group_size: responses kept per prompt, fewer where the pool is smaller.
+
+    Raises:
+        ValueError: ``group_size`` below 1.
+
+    Source:
+        Official code ``verl/trainer/ppo/ray_trainer.py`` at 05be605, ``downsample_cache`` (L1069-1083).
+    """
+
+    def __init__(self, *, group_size: int) -> None:
+        if group_size < 1:
+            raise ValueError(f"group_size must be at least 1; got {group_size}")
+        self.group_size = group_size
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return the kept responses, positives first, each class in launch order."""
+        positives = [response for response in pool.responses if response.is_positive]
+        negatives = [response for response in pool.responses if not response.is_positive]
+        num_positive = min(self.group_size // 2, len(positives))
+        num_negative = min(self.group_size - num_positive, len(negatives))
+        num_positive = min(self.group_size - num_negative, len(positives))
+        return with_selection_weights(pool, positives[:num_positive] + negatives[:num_negative])

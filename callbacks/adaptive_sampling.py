@@ -1,0 +1,137 @@
+"""Drives the engine: one adaptive rollout per step, from the policy that the next update will change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ada_lightning.batch import TrainingBatch
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.metrics.rollout import RolloutMetrics
+from ada_lightning.policy import PolicyModule
+from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.rollout.result import RolloutResult
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.types import Prompt, ResponseGroup
+from callbacks.rollout_listener import listeners
+
+
+class AdaptiveSampling(Callback):
+    """Connects sampler, engine, graders and selection to the data module's stream.
+
+    Args:
+        service: the engine, shared with evaluation.
+        grader: reward workers, shared with evaluation.
+        sampler: who gets more samples, who stops.
+        selection: what is kept of a pool.
+        tokenizer: of the policy.
+        eos_token_ids: tokens that end a response.
+        run_dir: engine log lines go to ``engine.log`` in it.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: RolloutService,
+        grader: RewardPool,
+        sampler: Sampler,
+        selection: SelectionRule,
+        tokenizer: Any,
+        eos_token_ids: Sequence[int],
+        run_dir: Path,
+    ) -> None:
+        self.service = service
+        self.grader = grader
+        self.sampler = sampler
+        self.selection = selection
+        self.tokenizer = tokenizer
+        self.eos_token_ids = tuple(eos_token_ids)
+        self.run_dir = run_dir
+        self._metrics = RolloutMetrics()
+        self._pending_metrics: dict[str, float] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``."""
+        policy, data = _parts(trainer, pl_module)
+        data.connect(
+            collect=lambda step, prompts: self._collect(trainer, policy, step, prompts),
+            score_old=policy.score_old,
+            keep_groups_without_signal=policy.loss.needs_groups_without_signal,
+        )
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Start graders and engine."""
+        policy, _ = _parts(trainer, pl_module)
+        with policy.clock.phase("start"):
+            self.grader.start()
+            self.service.open(
+                model_path=policy.model_path,
+                tokenizer=self.tokenizer,
+                eos_token_ids=self.eos_token_ids,
+                grader=self.grader,
+                log_file=self.run_dir / "engine.log",
+            )
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
+    ) -> None:
+        """Log the rollout with the first update made of it, and the step's seconds with the last."""
+        policy, data = _parts(trainer, pl_module)
+        data.num_updates_done = policy.policy_version
+        metrics, self._pending_metrics = self._pending_metrics, {}
+        if batch.minibatch_index == data.num_minibatches - 1:
+            metrics |= {f"time/{phase}_s": seconds for phase, seconds in policy.clock.step_seconds().items()}
+            policy.clock.end_step()
+        policy.log_dict(metrics)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Stop engine and graders, however the run ended."""
+        self.service.close()
+        self.grader.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The sampler's history."""
+        return {"sampler": self.sampler.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        self.sampler.load_state_dict(state_dict["sampler"])
+
+    def _collect(
+        self, trainer: Trainer, policy: PolicyModule, step: int, prompts: Sequence[Prompt]
+    ) -> tuple[Sequence[ResponseGroup], int]:
+        result = self.service.rollout(
+            prompts,
+            weights=policy.named_weights,
+            policy_version=policy.policy_version,
+            sampler=self.sampler,
+            selection=self.selection,
+            stage="train",
+            step=step,
+            clock=policy.clock,
+            interrupt_check=policy.interrupt_check,
+        )
+        self._pending_metrics = self._figures(result)
+        for listener in listeners(trainer):
+            listener.on_rollout_end(trainer, policy, result)
+        return result.groups, result.policy_version
+
+    def _figures(self, result: RolloutResult) -> dict[str, float]:
+        self._metrics.reset()
+        self._metrics.update(result)
+        figures = {name: float(value) for name, value in self._metrics.compute().items()}
+        return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
+
+
+def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:
+    data = getattr(trainer, "datamodule", None)
+    if not isinstance(pl_module, PolicyModule) or not isinstance(data, RolloutDataModule):
+        raise TypeError(
+            f"AdaptiveSampling works with PolicyModule and RolloutDataModule; "
+            f"got {type(pl_module).__name__} and {type(data).__name__}"
+        )
+    return pl_module, data

@@ -1,0 +1,178 @@
+"""Before the first step: what a step of this run will cost and yield, next to GRPO."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ada_lightning.batch import TrainingBatch
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.data.packing import pack_groups
+from ada_lightning.policy import PolicyModule
+from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.rollout.result import RolloutResult
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.sampling.forecast import Forecast, forecast
+from ada_lightning.sampling.uniform import UniformSampler
+from ada_lightning.selection.all import AllSelection
+
+_HISTOGRAM_EDGES = (0.0, 1e-9, 0.125, 0.25, 0.5, 0.75, 1 - 1e-9)
+_HISTOGRAM_LABELS = ("0", "0-1/8", "1/8-1/4", "1/4-1/2", "1/2-3/4", "3/4-1", "1")
+
+
+class PreviewDone(Exception):  # noqa: N818 - not an error: the preview was all that was asked for
+    """Ends a run that was started for its preview only."""
+
+
+class CostPreview(Callback):
+    """Samples a few training prompts, times a forward and backward pass, and prints what a step will cost.
+
+    Nothing of it is trained on.
+
+    Args:
+        service: the engine, shared with training.
+        sampler: the run's sampler.
+        selection: the run's selection rule.
+        num_prompts: prompts to try.
+        num_samples: responses per prompt.
+        only_preview: end the run afterwards.
+
+    Raises:
+        ValueError: a size below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: RolloutService,
+        sampler: Sampler,
+        selection: SelectionRule,
+        num_prompts: int = 8,
+        num_samples: int = 8,
+        only_preview: bool = False,
+    ) -> None:
+        if num_prompts < 1 or num_samples < 1:
+            raise ValueError(
+                f"callbacks.preview needs num_prompts >= 1 and num_samples >= 1; got {num_prompts}, {num_samples}"
+            )
+        self.service = service
+        self.sampler = sampler
+        self.selection = selection
+        self.num_prompts = num_prompts
+        self.num_samples = num_samples
+        self.only_preview = only_preview
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Print the preview of a fresh run.
+
+        Raises:
+            PreviewDone: only the preview was asked for.
+        """
+        data = getattr(trainer, "datamodule", None)
+        assert isinstance(pl_module, PolicyModule)
+        assert isinstance(data, RolloutDataModule)
+        if pl_module.policy_version > 0:
+            return
+        result = self.service.rollout(
+            data.step_prompts(0)[: self.num_prompts],
+            weights=pl_module.named_weights,
+            policy_version=pl_module.policy_version,
+            sampler=UniformSampler(group_size=self.num_samples),
+            selection=AllSelection(),
+            stage="preview",
+            step=0,
+            clock=pl_module.clock,
+            interrupt_check=pl_module.interrupt_check,
+        )
+        update_tokens_per_s = _update_speed(pl_module, data, result)
+        lines = self._report(result, data, update_tokens_per_s)
+        print("\n".join(lines), file=sys.stdout, flush=True)
+        if self.only_preview:
+            raise PreviewDone
+
+    def _report(self, result: RolloutResult, data: RolloutDataModule, update_tokens_per_s: float) -> list[str]:
+        pools = [group.pool for group in result.groups]
+        tallies = [(pool.num_positive, pool.num_sampled) for pool in pools if pool.num_sampled]
+        if not tallies:
+            return ["preview: no response could be graded; check the reward function"]
+        response_tokens = result.stats.generated_tokens / max(result.stats.num_drawn, 1)
+        prompt_tokens = sum(len(pool.prompt.prompt_ids) for pool in pools) / len(pools)
+        rollout_tokens_per_s = result.stats.generated_tokens / max(result.stats.seconds, 1e-9)
+        group_size = self.sampler.group_size
+        rows = [
+            ("this run", forecast(tallies, self.sampler, self.selection)),
+            (f"GRPO n={group_size}", forecast(tallies, UniformSampler(group_size=group_size), AllSelection())),
+        ]
+        lines = [
+            f"preview: {len(tallies)} prompts x {self.num_samples} responses, {response_tokens:.0f} tokens each",
+            f"  pass rate   {_histogram([positive / total for positive, total in tallies])}",
+            f"  {'per step':<12}{'responses':>10}{'tokens':>9}{'rollout':>9}{'update':>9}{'signal':>8}",
+        ]
+        for name, expected in rows:
+            lines.append(
+                _row(
+                    name,
+                    expected,
+                    num_prompts=data.prompts_per_step,
+                    response_tokens=response_tokens,
+                    prompt_tokens=prompt_tokens,
+                    rollout_tokens_per_s=rollout_tokens_per_s,
+                    update_tokens_per_s=update_tokens_per_s,
+                )
+            )
+        return lines
+
+
+def _row(
+    name: str,
+    expected: Forecast,
+    *,
+    num_prompts: int,
+    response_tokens: float,
+    prompt_tokens: float,
+    rollout_tokens_per_s: float,
+    update_tokens_per_s: float,
+) -> str:
+    generated = expected.num_sampled * num_prompts * response_tokens
+    trained = expected.num_trained * num_prompts * (prompt_tokens + response_tokens)
+    return (
+        f"  {name:<12}{expected.num_sampled * num_prompts:>10.0f}{generated:>9.0f}"
+        f"{generated / rollout_tokens_per_s:>8.1f}s{trained / update_tokens_per_s:>8.1f}s{expected.signal_ratio:>8.0%}"
+    )
+
+
+def _histogram(pass_rates: Sequence[float]) -> str:
+    counts = [0] * len(_HISTOGRAM_LABELS)
+    for pass_rate in pass_rates:
+        counts[sum(pass_rate >= edge for edge in _HISTOGRAM_EDGES) - 1] += 1
+    return "  ".join(f"{label}: {count}" for label, count in zip(_HISTOGRAM_LABELS, counts, strict=True))
+
+
+def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: RolloutResult) -> float:
+    """Tokens per second of one forward and backward pass over a full microbatch, after a short one to warm up."""
+    (batch,) = pack_groups(
+        result.groups,
+        num_minibatches=1,
+        max_tokens_per_microbatch=data.max_tokens_per_microbatch,
+        policy_version=policy.policy_version,
+        shuffle_seed=0,
+        keep_groups_without_signal=True,
+    )
+    smallest, largest = batch.microbatches[-1], batch.microbatches[0]
+    seconds = 0.0
+    for microbatch in (smallest, largest):
+        started = time.monotonic()
+        _forward_backward(policy, TrainingBatch((microbatch,), batch.counts, 0, 0, has_old_logprobs=False))
+        seconds = time.monotonic() - started
+    policy.zero_grad(set_to_none=True)
+    return largest.num_tokens / max(seconds, 1e-9)
+
+
+def _forward_backward(policy: PolicyModule, batch: TrainingBatch) -> None:
+    with policy.clock.phase("preview"), policy.trainer.precision_plugin.forward_context():
+        microbatch = batch.microbatches[0].to(policy.device)
+        loss, _ = policy.microbatch_loss(microbatch, batch)
+        loss.backward()

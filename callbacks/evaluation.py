@@ -1,0 +1,117 @@
+"""Held-out evaluation before, during and after training, through the engine that training uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch import LightningModule, Trainer
+
+from ada_lightning.batch import TrainingBatch
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.metrics.avg_at_k import AvgAtK
+from ada_lightning.policy import PolicyModule
+from ada_lightning.rollout.result import EvaluationResult
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.sampling.uniform import UniformSampler
+from ada_lightning.selection.all import AllSelection
+from ada_lightning.types import SamplingSettings
+from callbacks.rollout_listener import RolloutListener, listeners
+
+
+class Evaluation(RolloutListener):
+    """avg@k on held-out prompts.
+
+    Every evaluation of a run draws with the same seeds, so that two policies are compared on the same random numbers.
+
+    Args:
+        service: the engine, shared with training.
+        num_samples: responses per prompt, the k of avg@k.
+        num_prompts: the first so many held-out prompts.
+        sampling: how responses are drawn, independent of training.
+        every_n_steps: rollout steps between two evaluations during training; 0 evaluates only before and after.
+
+    Raises:
+        ValueError: a size is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        service: RolloutService,
+        num_samples: int,
+        num_prompts: int,
+        sampling: SamplingSettings,
+        every_n_steps: int = 0,
+    ) -> None:
+        if num_samples < 1 or num_prompts < 1 or every_n_steps < 0:
+            raise ValueError(
+                "callbacks.evaluation needs num_samples >= 1, num_prompts >= 1, every_n_steps >= 0; "
+                f"got {num_samples}, {num_prompts}, {every_n_steps}"
+            )
+        self.service = service
+        self.num_samples = num_samples
+        self.num_prompts = num_prompts
+        self.sampling = sampling
+        self.every_n_steps = every_n_steps
+        self._evaluated_version = -1
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Measure the untrained policy; a resumed run has that figure already."""
+        assert isinstance(pl_module, PolicyModule)
+        if pl_module.policy_version == 0:
+            self._evaluate(trainer, pl_module, is_final=False)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
+    ) -> None:
+        """Measure after every ``every_n_steps`` rollout steps, except where the final evaluation follows anyway."""
+        assert isinstance(pl_module, PolicyModule)
+        data = _data(trainer)
+        step, minibatch = divmod(pl_module.policy_version, data.num_minibatches)
+        if self.every_n_steps and minibatch == 0 and step % self.every_n_steps == 0 and step < data.num_steps:
+            self._evaluate(trainer, pl_module, is_final=False)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Measure the trained policy."""
+        assert isinstance(pl_module, PolicyModule)
+        self._evaluate(trainer, pl_module, is_final=True)
+
+    def _evaluate(self, trainer: Trainer, policy: PolicyModule, *, is_final: bool) -> None:
+        data = _data(trainer)
+        result = self.service.rollout(
+            data.heldout_prompts[: self.num_prompts],
+            weights=policy.named_weights,
+            policy_version=policy.policy_version,
+            sampler=UniformSampler(group_size=self.num_samples),
+            selection=AllSelection(),
+            settings=self.sampling,
+            stage="eval",
+            step=0,
+            clock=policy.clock,
+            interrupt_check=policy.interrupt_check,
+        )
+        average = AvgAtK()
+        average.update(result.groups)
+        drawn = max(result.stats.num_drawn, 1)
+        metrics = {
+            f"eval/avg_at_{self.num_samples}": float(average.compute()),
+            "eval/response_tokens": result.stats.generated_tokens / drawn,
+            "eval/truncated_ratio": result.stats.num_truncated / drawn,
+        }
+        for logger in trainer.loggers:
+            logger.log_metrics(metrics, step=policy.policy_version)
+        evaluation = EvaluationResult(
+            policy_version=policy.policy_version,
+            step=policy.policy_version // data.num_minibatches,
+            groups=result.groups,
+            metrics=metrics,
+            is_final=is_final,
+        )
+        for listener in listeners(trainer):
+            listener.on_evaluation_end(trainer, policy, evaluation)
+
+
+def _data(trainer: Trainer) -> RolloutDataModule:
+    data = getattr(trainer, "datamodule", None)
+    assert isinstance(data, RolloutDataModule)
+    return data
