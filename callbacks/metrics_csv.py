@@ -1,0 +1,144 @@
+"""Metrics in one wide CSV file that a kill at any moment leaves readable."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities import rank_zero_only
+
+from ada_lightning.run_dir import RunDir
+
+
+class MetricsCsv(Logger):
+    """Appends to ``metrics.csv`` of the run folder: one row per step, one column per metric.
+
+    Lightning's ``CSVLogger`` deletes the file of an earlier session; here a resume continues it, and rows of steps that
+    the resume repeats are dropped.
+
+    Args:
+        run_dir: folder of the run.
+    """
+
+    def __init__(self, *, run_dir: str | Path) -> None:
+        super().__init__()
+        self.path = RunDir(run_dir).metrics_csv
+        self._columns: list[str] = []
+        self._row: dict[str, str] = {}
+        self._row_start = 0
+        self._is_open = False
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self.path.parent.name
+
+    @property
+    def version(self) -> str:
+        """Empty: a run folder has one metrics file."""
+        return ""
+
+    @property
+    def log_dir(self) -> str:
+        """Folder of the run."""
+        return str(self.path.parent)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
+        """Nothing to do: the run folder's ``config.yaml`` holds every setting."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Merge the metrics into the row of their step; on disk when this returns."""
+        step = step or 0
+        if not self._is_open:
+            self.drop_after(step)
+        cells = {key: _cell(value) for key, value in metrics.items()} | {"step": str(step)}
+        current = int(self._row["step"]) if self._row else -1
+        if step < current or not cells.keys() <= set(self._columns):
+            self._merge_into_table(cells)
+        elif step == current:
+            self._replace_last(self._row | cells)
+        else:
+            self._append(cells)
+
+    @rank_zero_only
+    def drop_after(self, step: int) -> None:
+        """Forget rows of later steps, which a resumed run is about to repeat, and continue the file.
+
+        Called by the first :meth:`log_metrics` with the step it logs. Call it yourself after loading a checkpoint to
+        drop by the checkpoint's own step, which also clears an old row of the step that is logged first.
+        """
+        columns, rows = _read(self.path)
+        self._rewrite(columns or ["step"], [row for row in rows if int(row["step"]) <= step])
+        self._is_open = True
+
+    def _append(self, row: dict[str, str]) -> None:
+        with self.path.open("ab", buffering=0) as file:
+            self._row_start = file.tell()
+            file.write(self._line_of(row))
+        self._row = row
+
+    def _replace_last(self, row: dict[str, str]) -> None:
+        old, new = self._line_of(self._row), self._line_of(row)
+        if len(new) < len(old):  # a kill before a truncation would leave the old line's end behind
+            self._merge_into_table(row)
+            return
+        with self.path.open("r+b", buffering=0) as file:
+            file.seek(self._row_start)
+            file.write(new)  # one system call: a killed process leaves the old line or the new
+        self._row = row
+
+    def _merge_into_table(self, cells: dict[str, str]) -> None:
+        _, rows = _read(self.path)
+        by_step = {int(row["step"]): row for row in rows}
+        step = int(cells["step"])
+        by_step[step] = by_step.get(step, {}) | cells
+        new_columns = [column for column in cells if column not in self._columns]
+        self._rewrite(self._columns + new_columns, [by_step[key] for key in sorted(by_step)])
+
+    def _rewrite(self, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
+        self._columns = list(columns)
+        lines = [_line(self._columns)] + [self._line_of(row) for row in rows]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_name(f".{self.path.name}.tmp{os.getpid()}")
+        temporary.write_bytes(b"".join(lines))
+        temporary.replace(self.path)
+        self._row = dict(rows[-1]) if rows else {}
+        self._row_start = sum(map(len, lines[:-1]))
+
+    def _line_of(self, row: Mapping[str, str]) -> bytes:
+        return _line([row.get(column, "") for column in self._columns])
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """Read a metrics file, one mapping per step without the metrics that the step lacks.
+
+    A last line cut off by a kill is left out. A file that does not exist has no steps.
+    """
+    return [{key: float(cell) for key, cell in row.items() if cell != ""} for row in _read(path)[1]]
+
+
+def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    if not path.exists():
+        return [], []
+    text = path.read_bytes().decode("utf-8", errors="replace")
+    complete = text[: text.rfind("\n") + 1]  # a line that a kill cut off has no line end
+    header, *lines = list(csv.reader(io.StringIO(complete))) or [[]]
+    return header, [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def _line(cells: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()
+
+
+def _cell(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{float(value):.9g}"

@@ -1,0 +1,173 @@
+"""Shows where a run is: a live bar in a terminal, a line per step elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lightning.pytorch import LightningModule, Trainer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as RichProgress
+
+from callbacks.rollout_listener import RolloutListener
+
+if TYPE_CHECKING:
+    from ada_lightning.metrics.phase_clock import PhaseEvent
+    from ada_lightning.rollout.result import EvaluationResult, RolloutResult
+
+BAR_INTERVAL_S = 0.2
+"""Shortest time between two updates of the bar, so that thousands of events cost nothing."""
+LINE_INTERVAL_S = 30.0
+"""Shortest time between two lines within a phase, where there is no terminal."""
+
+
+class Progress(RolloutListener):
+    """Step, phase, reward, signal and the time left. Stands in for Lightning's own bar, which counts batches.
+
+    Belongs behind the callbacks that log, so that the figures of a step are there when it ends.
+
+    Args:
+        console: where to write; standard error unless given. Whether it is a terminal decides between bar and lines.
+        now: clock in seconds.
+    """
+
+    def __init__(self, *, console: Console | None = None, now: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or Console(stderr=True)
+        self._now = now
+        self._num_steps = 0
+        self._num_minibatches = 1
+        self._num_steps_done = 0
+        self._steps_seen = 0
+        self._first_step_at = 0.0
+        self._phase = ""
+        self._shown_at = 0.0
+        self._facts = ""
+        self._bar: RichProgress | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Listen to the clock, and start the bar."""
+        if not trainer.is_global_zero:
+            return
+        datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
+        self._num_steps = datamodule.num_steps
+        self._num_minibatches = datamodule.num_minibatches
+        self._shown_at = self._now()
+        module: Any = pl_module
+        module.clock.subscribe(self.on_phase)
+        if self._console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[facts]}"),
+            )
+            self._bar = RichProgress(*columns, console=self._console, refresh_per_second=4, transient=True)
+            self._bar.add_task("start", total=None, facts="")
+            self._bar.start()
+
+    def on_phase(self, event: PhaseEvent) -> None:
+        """Show how far the running phase is. Called thousands of times a step, so mostly returns at once."""
+        now = self._now()
+        if self._bar is None:
+            if event.phase and now - self._shown_at >= LINE_INTERVAL_S:
+                self._print(f"{self._running_step()}  {event.phase}{_count(event)}")
+        elif event.phase != self._phase or now - self._shown_at >= BAR_INTERVAL_S:
+            self._phase, self._shown_at = event.phase, now
+            self._bar.update(
+                self._bar.task_ids[0],
+                description=f"{self._running_step()}  {event.phase}",
+                completed=event.done,
+                total=event.total or None,
+                facts=self._facts,
+            )
+
+    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
+        """Note the step; its optimiser steps follow."""
+        self._num_steps_done = result.step
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Start the estimate of the time left here: a resumed run is timed by the steps of this session."""
+        module: Any = pl_module
+        self._first_step_at = self._now()
+        self._num_steps_done = module.policy_version // self._num_minibatches
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Show the figures of a finished step."""
+        if batch.minibatch_index < self._num_minibatches - 1 or not trainer.is_global_zero:
+            return
+        self._num_steps_done += 1
+        self._steps_seen += 1
+        metrics = {key: float(value) for key, value in trainer.callback_metrics.items()}
+        left_s = (self._num_steps - self._num_steps_done) * (self._now() - self._first_step_at) / self._steps_seen
+        left = f"left {duration(left_s)}"
+        self._facts = f"{_facts(metrics)}  {left}"
+        if self._bar is None:
+            figures = "  ".join(filter(None, (_facts(metrics), _details(metrics), left)))
+            self._print(f"step {self._num_steps_done}/{self._num_steps}  {figures}")
+
+    def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
+        """Show a held-out evaluation; it stays on the screen above the bar."""
+        figures = "  ".join(f"{key.removeprefix('eval/')} {value:.3f}" for key, value in result.metrics.items())
+        self._print(f"held-out after {result.step} steps  {figures}")
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Take the bar away."""
+        self._stop()
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Leave the terminal as it was, so that the error can be read."""
+        self._stop()
+
+    def _running_step(self) -> str:
+        return f"step {min(self._num_steps_done + 1, self._num_steps)}/{self._num_steps}"
+
+    def _print(self, line: str) -> None:
+        self._shown_at = self._now()
+        self._console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    def _stop(self) -> None:
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+
+def duration(seconds: float) -> str:
+    """Spell seconds for a person.
+
+    Example:
+        >>> [duration(s) for s in (7.2, 250, 7300)]
+        ['7s', '4m10s', '2h01m']
+    """
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minute:02d}m"
+    return f"{minute}m{second:02d}s" if minute else f"{second}s"
+
+
+def _count(event: PhaseEvent) -> str:
+    if event.total:
+        return f" {event.done}/{event.total}"
+    return f" {event.done}" if event.done else ""
+
+
+def _facts(metrics: Mapping[str, float]) -> str:
+    parts = (
+        ("rollout/reward_first_round", "reward {:.2f}"),
+        ("rollout/signal_ratio", "signal {:.2f}"),
+        ("rollout/num_sampled", "responses {:.0f}"),
+    )
+    return "  ".join(form.format(metrics[key]) for key, form in parts if key in metrics)
+
+
+def _details(metrics: Mapping[str, float]) -> str:
+    parts = (
+        ("train/loss", "loss {:.4f}"),
+        ("time/rollout_s", "rollout {:.1f}s"),
+        ("time/update_s", "update {:.1f}s"),
+    )
+    return "  ".join(form.format(metrics[key]) for key, form in parts if key in metrics)

@@ -1,0 +1,151 @@
+"""Writes the final figures of a run, and tells the person at the terminal what came out."""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.exceptions import SIGTERMException
+
+from ada_lightning.run_dir import RunDir
+from callbacks.cost_preview import PreviewDone
+from callbacks.metrics_csv import read_metrics
+from callbacks.mlflow_logger import MLflowTracking
+from callbacks.progress import duration
+from callbacks.rollout_listener import RolloutListener
+
+if TYPE_CHECKING:
+    from ada_lightning.rollout.result import EvaluationResult, RolloutResult
+
+
+class Summary(RolloutListener):
+    """Writes ``summary.json`` however the run ends, and prints held-out accuracy before and after.
+
+    Counts travel with the checkpoint, so those of a resumed run cover the whole run, each step once.
+
+    Args:
+        run_dir: folder of the run.
+    """
+
+    def __init__(self, *, run_dir: str | Path) -> None:
+        self.run_dir = RunDir(run_dir)
+        self._counts = {"steps": 0, "prompts": 0, "prompts_with_signal": 0, "responses": 0, "generated_tokens": 0}
+        self._earlier_seconds: dict[str, float] = {}
+        self._earlier_wall_s = 0.0
+        self._started_at = time.monotonic()
+        self._clock: Any = None
+        self._evaluations: dict[int, dict[str, float]] = {}
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Start counting the wall-clock seconds of this session."""
+        module: Any = pl_module
+        self._clock = module.clock
+        self._started_at = time.monotonic()
+
+    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
+        """Add up what was sampled."""
+        self._counts["prompts"] += len(result.groups)
+        self._counts["prompts_with_signal"] += sum(group.has_signal for group in result.groups)
+        self._counts["responses"] += result.stats.num_drawn
+        self._counts["generated_tokens"] += result.stats.generated_tokens + result.stats.wasted_tokens
+        self._counts["steps"] = result.step + 1
+
+    def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
+        """Keep the held-out figures."""
+        self._evaluations[result.policy_version] = dict(result.metrics)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Write and print; the last evaluation is over by now."""
+        self._finish(trainer, status="finished", error="")
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Write what there is of a run that was stopped or failed."""
+        if isinstance(exception, PreviewDone):
+            return
+        is_stop = isinstance(exception, KeyboardInterrupt | SIGTERMException)
+        self._finish(
+            trainer,
+            status="interrupted" if is_stop else "failed",
+            error="" if is_stop else f"{type(exception).__name__}: {exception}",
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counts up to now."""
+        return {"counts": dict(self._counts), "seconds": self._seconds(), "wall_s": self._wall_s()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue the counts of :meth:`state_dict`."""
+        self._counts |= state_dict["counts"]
+        self._earlier_seconds = dict(state_dict["seconds"])
+        self._earlier_wall_s = float(state_dict["wall_s"])
+
+    def _finish(self, trainer: Trainer, *, status: str, error: str) -> None:
+        if not trainer.is_global_zero:
+            return
+        summary = self._summary(trainer, status=status, error=error)
+        file = self.run_dir.write_summary(summary)
+        print("\n".join(self._closing_lines(trainer, summary)), flush=True)
+        for logger in trainer.loggers:
+            if isinstance(logger, MLflowTracking):
+                logger.log_file(file)
+
+    def _summary(self, trainer: Trainer, *, status: str, error: str) -> dict[str, Any]:
+        counts = self._counts
+        module: Any = trainer.lightning_module
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {
+            "run_name": self.run_dir.path.name,
+            "status": status,
+            "error": error,
+            "steps": counts["steps"],
+            "policy_version": module.policy_version,
+            "heldout": self._heldout(),
+            "responses": counts["responses"],
+            "generated_tokens": counts["generated_tokens"],
+            "signal_ratio_mean": counts["prompts_with_signal"] / counts["prompts"] if counts["prompts"] else None,
+            "seconds": {phase: round(seconds, 3) for phase, seconds in self._seconds().items()},
+            "wall_s": round(self._wall_s(), 3),
+            "peak_memory_gb": round(peak_kib * 1024 / 1e9 if sys.platform == "linux" else peak_kib / 1e9, 3),
+        }
+
+    def _heldout(self) -> dict[str, dict[str, float]]:
+        """Each avg@k over the run, from the start of it: the file remembers what earlier sessions measured."""
+        rows = {int(row["step"]): row for row in read_metrics(self.run_dir.metrics_csv)}
+        for version, metrics in self._evaluations.items():
+            rows[version] = rows.get(version, {}) | metrics
+        figures: dict[str, dict[str, float]] = {}
+        for version, row in sorted(rows.items()):
+            for key, value in row.items():
+                if re.fullmatch(r"eval/avg_at_\d+", key):
+                    entry = figures.setdefault(key, {"before": value, "before_policy_version": version})
+                    entry |= {"after": value, "after_policy_version": version}
+        return figures
+
+    def _seconds(self) -> dict[str, float]:
+        now: dict[str, float] = self._clock.total_seconds() if self._clock else {}
+        phases = self._earlier_seconds.keys() | now.keys()
+        return {phase: self._earlier_seconds.get(phase, 0.0) + now.get(phase, 0.0) for phase in sorted(phases)}
+
+    def _wall_s(self) -> float:
+        return self._earlier_wall_s + time.monotonic() - self._started_at
+
+    def _closing_lines(self, trainer: Trainer, summary: Mapping[str, Any]) -> list[str]:
+        length = f"({summary['steps']} steps, {duration(summary['wall_s'])})"
+        lines = [
+            f"held-out {key.removeprefix('eval/').replace('_at_', '@')}: "
+            f"{figures['before']:.3f} -> {figures['after']:.3f} {length}"
+            for key, figures in summary["heldout"].items()
+        ]
+        if not lines:
+            lines = [f"no held-out evaluation {length}"]
+        if summary["status"] != "finished":
+            lines.insert(0, f"the run {summary['status']}{': ' if summary['error'] else ''}{summary['error']}")
+        lines.append(f"run folder: {self.run_dir.path}")
+        lines += [f"curves: {logger.how_to_open}" for logger in trainer.loggers if isinstance(logger, MLflowTracking)]
+        return lines

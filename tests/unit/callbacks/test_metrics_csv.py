@@ -1,0 +1,113 @@
+import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from callbacks.metrics_csv import MetricsCsv, read_metrics
+
+
+@pytest.fixture
+def logger(tmp_path):
+    return MetricsCsv(run_dir=tmp_path)
+
+
+def test_calls_of_a_step_share_a_row(logger):
+    logger.log_metrics({"a": 1.5}, step=0)
+    logger.log_metrics({"b": 2}, step=0)
+    logger.log_metrics({"a": 3.0}, step=1)
+    assert logger.path.read_text() == "step,a,b\n0,1.5,2\n1,3,\n"
+
+
+def test_a_row_is_on_disk_as_soon_as_it_is_logged(logger):
+    logger.log_metrics({"a": 1.0}, step=0)
+    assert read_metrics(logger.path) == [{"step": 0, "a": 1.0}]
+
+
+def test_second_value_of_a_step_replaces_the_first(logger):
+    for value in (1.0, 2.25, 3.0):
+        logger.log_metrics({"a": value}, step=4)
+    assert logger.path.read_text() == "step,a\n4,3\n"
+
+
+def test_earlier_step_is_merged_where_it_belongs(logger):
+    logger.log_metrics({"a": 1.0, "eval": 0.1}, step=0)
+    logger.log_metrics({"eval": 0.2}, step=2)
+    logger.log_metrics({"a": 2.0}, step=1)
+    logger.log_metrics({"a": 3.0}, step=2)
+    assert logger.path.read_text() == "step,a,eval\n0,1,0.1\n1,2,\n2,3,0.2\n"
+
+
+def test_new_column_is_empty_in_older_rows(logger):
+    logger.log_metrics({"a": 1.0}, step=0)
+    logger.log_metrics({'odd, "name"': 1.0}, step=1)
+    assert read_metrics(logger.path) == [{"step": 0, "a": 1.0}, {"step": 1, 'odd, "name"': 1.0}]
+
+
+def test_resume_drops_the_steps_it_repeats(tmp_path, logger):
+    for step in range(6):
+        logger.log_metrics({"a": float(step)}, step=step)
+    resumed = MetricsCsv(run_dir=tmp_path)
+    resumed.log_metrics({"b": 7.0}, step=3)
+    assert [row["step"] for row in read_metrics(resumed.path)] == [0, 1, 2, 3]
+    assert read_metrics(resumed.path)[3] == {"step": 3, "a": 3.0, "b": 7.0}
+
+
+def test_explicit_drop_leaves_nothing_of_later_steps(tmp_path, logger):
+    for step in range(6):
+        logger.log_metrics({"a": float(step)}, step=step)
+    resumed = MetricsCsv(run_dir=tmp_path)
+    resumed.drop_after(2)
+    resumed.log_metrics({"b": 7.0}, step=3)
+    assert read_metrics(resumed.path)[3] == {"step": 3, "b": 7.0}
+
+
+def test_line_cut_off_by_a_kill_is_ignored_and_then_replaced(tmp_path, logger):
+    logger.log_metrics({"a": 1.0}, step=0)
+    with logger.path.open("a") as file:
+        file.write("1,2.3")
+    assert len(read_metrics(logger.path)) == 1
+    MetricsCsv(run_dir=tmp_path).log_metrics({"a": 5.0}, step=1)
+    assert logger.path.read_text() == "step,a\n0,1\n1,5\n"
+
+
+def test_not_a_number_survives_the_way_through_the_file(logger):
+    logger.log_metrics({"a": math.nan}, step=0)
+    assert math.isnan(read_metrics(logger.path)[0]["a"])
+
+
+def test_no_file_has_no_rows(tmp_path):
+    assert read_metrics(tmp_path / "none.csv") == []
+
+
+def test_killed_process_leaves_a_readable_file(tmp_path):
+    root = Path(__file__).parents[3]
+    code = """
+import itertools, sys
+from callbacks.metrics_csv import MetricsCsv
+logger = MetricsCsv(run_dir=sys.argv[1])
+for step in itertools.count():
+    for name in ("a", f"b{step // 400}", "c"):
+        logger.log_metrics({name: 1 / (step + 3)}, step=step)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=root)
+    file = tmp_path / "metrics.csv"
+    while process.poll() is None and (not file.exists() or file.stat().st_size < 20_000):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    rows = read_metrics(file)
+    assert [row["step"] for row in rows] == list(range(len(rows)))
+    assert all(row["a"] == pytest.approx(1 / (row["step"] + 3)) for row in rows)
+
+
+def test_lightning_writes_a_row_per_step(fit, tmp_path):
+    fit([], loggers=[MetricsCsv(run_dir=tmp_path)])
+    rows = read_metrics(tmp_path / "metrics.csv")
+    assert [row["step"] for row in rows] == [0, 1, 2, 3]
+    assert rows[0]["eval/avg_at_4"] == 0.05
+    assert rows[0]["train/loss"] == 2.0
+    assert rows[3] == {"step": 3, "eval/avg_at_4": 0.56}

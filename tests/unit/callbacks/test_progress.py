@@ -1,0 +1,91 @@
+import io
+
+import pytest
+from rich.console import Console
+from small_run import Data
+
+from ada_lightning.metrics.phase_clock import PhaseEvent
+from callbacks.progress import LINE_INTERVAL_S, Progress
+
+
+class Clock:
+    """Seconds that pass only when told."""
+
+    def __init__(self):
+        self.seconds = 100.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def output():
+    return io.StringIO()
+
+
+def test_step_lines_without_a_terminal(fit, output):
+    fit([Progress(console=Console(file=output, width=60))])
+    lines = output.getvalue().splitlines()
+    assert lines[0] == "held-out after 0 steps  avg_at_4 0.050"
+    assert lines[1] == (
+        "step 1/3  reward 0.50  signal 0.50  responses 4  loss 2.0000  rollout 9.8s  update 7.1s  left 0s"
+    )
+    assert [line.split()[1] for line in lines[2:4]] == ["2/3", "3/3"]
+    assert lines[4] == "held-out after 3 steps  avg_at_4 0.560"
+    assert len(lines) == 5
+
+
+def test_one_line_per_step_however_many_minibatches(fit, output):
+    fit([Progress(console=Console(file=output))], data=Data(num_steps=2, num_minibatches=3))
+    assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == ["1/2", "2/2"]
+
+
+def test_resumed_run_counts_on(fit, output):
+    data = Data(num_steps=3)
+    data.first_step = 1
+    fit([Progress(console=Console(file=output))], data=data)
+    assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == ["2/3", "3/3"]
+
+
+def test_time_left_is_that_of_the_steps_seen(fit, output):
+    clock = Clock()
+
+    class Slow(Progress):
+        def on_rollout_end(self, trainer, pl_module, result):
+            clock.seconds += 50
+            super().on_rollout_end(trainer, pl_module, result)
+
+    fit([Slow(console=Console(file=output), now=clock)], data=Data(num_steps=6))
+    lines = [line for line in output.getvalue().splitlines() if "left" in line]
+    assert [line.rpartition("left ")[2] for line in lines] == ["4m10s", "3m20s", "2m30s", "1m40s", "50s", "0s"]
+
+
+def test_long_phase_says_now_and_then_how_far_it_is(fit, output):
+    clock = Clock()
+    progress = Progress(console=Console(file=output), now=clock)
+    fit([progress], data=Data(num_steps=1))
+    start = len(output.getvalue())
+    for done in range(100):
+        clock.seconds += LINE_INTERVAL_S / 40
+        progress.on_phase(PhaseEvent("rollout", done, 512))
+    assert output.getvalue()[start:].splitlines() == ["step 1/1  rollout 39/512", "step 1/1  rollout 79/512"]
+
+
+def test_bar_in_a_terminal_shows_the_phase_and_goes_away(fit, output):
+    console = Console(file=output, force_terminal=True, width=150)
+    fit([Progress(console=console)])
+    text = output.getvalue()
+    assert "step 3/3  update" in text
+    assert "signal 0.50  responses 4  left 0s" in text
+    assert "held-out after 3 steps" in text
+    assert "\x1b[?25h" in text, "the cursor is shown again"
+    assert "step 3/3  reward" not in text, "no line per step beside the bar"
+
+
+def test_bar_goes_away_on_an_error(fit, output):
+    with pytest.raises(RuntimeError, match="boom"):
+        fit(
+            [Progress(console=Console(file=output, force_terminal=True))],
+            data=Data(fail_at=1, error=RuntimeError("boom")),
+        )
+    assert "\x1b[?25h" in output.getvalue()

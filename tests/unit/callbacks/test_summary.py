@@ -1,0 +1,81 @@
+import json
+
+import pytest
+from small_run import Data, Driver
+
+from callbacks.cost_preview import PreviewDone
+from callbacks.metrics_csv import MetricsCsv
+from callbacks.mlflow_logger import MLflowTracking
+from callbacks.summary import Summary
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+def test_final_figures_of_a_run(fit, tmp_path):
+    fit([Summary(run_dir=tmp_path)], loggers=[MetricsCsv(run_dir=tmp_path)])
+    figures = summary(tmp_path)
+    assert figures["status"] == "finished"
+    assert figures["heldout"] == {
+        "eval/avg_at_4": {"before": 0.05, "before_policy_version": 0, "after": 0.56, "after_policy_version": 3}
+    }
+    assert (figures["steps"], figures["policy_version"]) == (3, 3)
+    assert (figures["responses"], figures["generated_tokens"]) == (12, 30)
+    assert figures["signal_ratio_mean"] == 0.5
+    assert figures["seconds"].keys() == {"rollout", "update"}
+    assert 0.05 < figures["peak_memory_gb"] < 100
+
+
+def test_closing_lines_tell_what_came_out_and_where(fit, tmp_path, capsys, mlflow_uri):
+    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="summaries", tracking_uri=mlflow_uri)
+    fit([Summary(run_dir=tmp_path)], loggers=[logger])
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "held-out avg@4: 0.050 -> 0.560 (3 steps, 0s)",
+        f"run folder: {tmp_path}",
+        f"curves: mlflow ui --backend-store-uri {mlflow_uri}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "status", "text"),
+    [
+        (KeyboardInterrupt(), SystemExit, "interrupted", ""),
+        (RuntimeError("boom"), RuntimeError, "failed", "RuntimeError: boom"),
+    ],
+)
+def test_run_that_ends_early_has_a_summary_too(fit, tmp_path, capsys, error, raised, status, text):
+    with pytest.raises(raised):
+        fit([Summary(run_dir=tmp_path)], data=Data(fail_at=2, error=error))
+    figures = summary(tmp_path)
+    assert (figures["status"], figures["error"]) == (status, text)
+    assert (figures["steps"], figures["policy_version"]) == (2, 2)
+    assert figures["heldout"]["eval/avg_at_4"]["after_policy_version"] == 0
+    assert f"the run {status}" in capsys.readouterr().out
+
+
+def test_resumed_run_compares_with_the_original_start_and_counts_all_steps(fit, tmp_path):
+    first = Summary(run_dir=tmp_path)
+    with pytest.raises(RuntimeError):
+        fit([first], [MetricsCsv(run_dir=tmp_path)], Data(num_steps=4, fail_at=2, error=RuntimeError("killed")))
+    state = json.loads(json.dumps(first.state_dict())) | {"seconds": {"update": 100.0, "start": 7.0}, "wall_s": 120.0}
+
+    resumed = Summary(run_dir=tmp_path)
+    resumed.load_state_dict(state)
+    rest = Data(num_steps=4)
+    rest.first_step = 2
+    fit([resumed], [MetricsCsv(run_dir=tmp_path)], rest, driver=Driver(scores=(None, 0.7)))
+    figures = summary(tmp_path)
+    assert figures["heldout"]["eval/avg_at_4"]["before"] == 0.05
+    assert figures["heldout"]["eval/avg_at_4"]["after"] == 0.7
+    assert (figures["steps"], figures["responses"]) == (4, 16)
+    assert 100 <= figures["seconds"]["update"] < 120
+    assert figures["seconds"].keys() == {"start", "update", "rollout"}
+    assert 120 < figures["wall_s"] < 140
+
+
+def test_preview_leaves_no_summary(fit, tmp_path, capsys):
+    with pytest.raises(PreviewDone):
+        fit([Summary(run_dir=tmp_path)], data=Data(fail_at=0, error=PreviewDone()))
+    assert not (tmp_path / "summary.json").exists()
+    assert "run folder" not in capsys.readouterr().out
