@@ -233,10 +233,10 @@ class PolicyModule(LightningModule):
             self.num_skipped_updates += 1
         elif not is_empty:
             optimizer.step()
+            scheduler = self.lr_schedulers()
+            assert isinstance(scheduler, LambdaLR)
+            scheduler.step()
         optimizer.zero_grad()
-        scheduler = self.lr_schedulers()
-        assert isinstance(scheduler, LambdaLR)
-        scheduler.step()
         self.policy_version += 1
 
     def _log_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:

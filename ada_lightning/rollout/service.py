@@ -76,7 +76,7 @@ class RolloutService:
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
     ) -> None:
-        """Start the engine. Its weights are those of ``model_path`` until the first :meth:`rollout` loads newer ones."""
+        """Start the engine, with the weights of ``model_path`` until the first :meth:`rollout` loads newer ones."""
         self._tokenizer = tokenizer
         self._grader = grader
         self._open_engine = lambda: self._engine_factory(

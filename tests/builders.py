@@ -1,0 +1,66 @@
+"""Small builders of records for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ada_lightning.types import Grade, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+
+
+def make_prompt(key: int = 7, *, num_tokens: int = 3) -> Prompt:
+    """A prompt whose first token tells the scripted engine its pass rate."""
+    return Prompt(prompt_id=f"p{key}", messages=(), prompt_ids=(key,) + (0,) * (num_tokens - 1))
+
+
+def make_response(index: int, reward: float, *, prompt_id: str = "p7", num_tokens: int = 2, round_index: int = 0):
+    return Response(
+        prompt_id=prompt_id,
+        sample_index=index,
+        round_index=round_index,
+        response_ids=tuple(range(5, 5 + num_tokens)),
+        sampling_logprobs=tuple(-0.1 * (i + 1) for i in range(num_tokens)),
+        text=str(reward),
+        is_truncated=False,
+        reward=reward,
+        is_positive=reward > 0.7,
+        policy_version=0,
+    )
+
+
+def make_pool(rewards: Sequence[float], *, slot: int = 0, key: int = 7, num_tokens: Sequence[int] | None = None):
+    pool = ResponsePool(make_prompt(key), slot)
+    lengths = num_tokens or [2] * len(rewards)
+    for index, (reward, length) in enumerate(zip(rewards, lengths, strict=True)):
+        pool.add(make_response(index, reward, prompt_id=f"p{key}", num_tokens=length))
+    return pool
+
+
+def make_group(rewards: Sequence[float], *, slot: int = 0, key: int = 7, num_tokens: Sequence[int] | None = None):
+    """A group that keeps its whole pool."""
+    pool = make_pool(rewards, slot=slot, key=key, num_tokens=num_tokens)
+    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+class InstantGrader:
+    """Grades the scripted engine's responses in the same process: "1" is right."""
+
+    def __init__(self, grade=lambda text: Grade(float(text == "1"))):
+        self._grade = grade
+        self._ready = []
+        self.num_graded = 0
+
+    def submit(self, ticket, prompt, text):
+        self.num_graded += 1
+        self._ready.append((ticket, self._grade(text)))
+
+    def poll(self):
+        ready, self._ready = self._ready, []
+        return ready
+
+    def wait(self, timeout_s):
+        return self.poll()
+
+
+def decode(response_ids):
+    """Text of a scripted response."""
+    return str(response_ids[0])

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from ada_lightning.data.datamodule import RolloutDataModule
+from tests.builders import make_group, make_prompt
+
+
+class Source:
+    def train_prompts(self):
+        return [make_prompt(key) for key in range(1, 8)]
+
+    def heldout_prompts(self):
+        return [make_prompt(99)]
+
+
+def make_data(**options):
+    defaults = {"source": Source(), "prompts_per_step": 3, "max_prompt_tokens": 8, "num_steps": 4, "seed": 0}
+    data = RolloutDataModule(**{**defaults, **options})
+    data.train_prompts = list(data.source.train_prompts())
+    return data
+
+
+class Rollout:
+    """Answers with one mixed group per prompt and counts versions as an updating policy would."""
+
+    def __init__(self, data):
+        self.steps = []
+        self.version = 0
+        data.connect(collect=self.collect, score_old=lambda batch: batch, keep_groups_without_signal=False)
+
+    def collect(self, step, prompts):
+        self.steps.append(step)
+        return [make_group([1.0, 0.0], slot=i) for i, _ in enumerate(prompts)], self.version
+
+
+def ids(prompts):
+    return [prompt.prompt_id for prompt in prompts]
+
+
+def test_an_epoch_shows_every_prompt_once_and_the_next_another_order():
+    data = make_data(prompts_per_step=7)
+    first, second = ids(data.step_prompts(0)), ids(data.step_prompts(1))
+    assert sorted(first) == sorted(second) == [f"p{key}" for key in range(1, 8)]
+    assert first != second
+
+
+def test_a_step_across_the_end_of_an_epoch_is_full_and_uses_every_prompt():
+    data = make_data()
+    seen = [prompt for step in range(7) for prompt in ids(data.step_prompts(step))]
+    assert len(seen) == 21
+    assert sorted(seen[:7]) == sorted(seen[7:14]) == sorted(seen[14:]) == [f"p{key}" for key in range(1, 8)]
+
+
+def test_the_seed_decides_the_order():
+    assert ids(make_data().step_prompts(0)) == ids(make_data().step_prompts(0))
+    assert ids(make_data(prompts_per_step=7).step_prompts(0)) != ids(
+        make_data(prompts_per_step=7, seed=1).step_prompts(0)
+    )
+
+
+def test_more_prompts_per_step_than_prompts_are_drawn_from_several_epochs():
+    assert len(make_data(prompts_per_step=20).step_prompts(0)) == 20
+
+
+def test_a_rollout_is_collected_when_its_batch_is_asked_for_and_not_before():
+    data = make_data()
+    rollout = Rollout(data)
+    stream = iter(data.train_dataloader())
+    assert rollout.steps == []
+    for version in range(4):
+        rollout.version = version
+        batch = next(stream)
+        assert batch.policy_version == version
+        assert rollout.steps == list(range(version + 1))
+
+
+def test_one_rollout_feeds_all_its_minibatches():
+    data = make_data(num_minibatches=3)
+    rollout = Rollout(data)
+    batches = list(data.train_dataloader())
+    assert len(batches) == len(data.train_dataloader()) == 12
+    assert rollout.steps == [0, 1, 2, 3]
+    assert [batch.minibatch_index for batch in batches[:6]] == [0, 1, 2, 0, 1, 2]
+    assert all(batch.has_old_logprobs for batch in batches)
+
+
+def test_a_resumed_stream_continues_where_the_updates_ended():
+    data = make_data(num_minibatches=3)
+    rollout = Rollout(data)
+    data.load_state_dict({"num_updates_done": 7})
+    batches = list(data.train_dataloader())
+    assert len(data.train_dataloader()) == len(batches) == 5
+    assert rollout.steps == [2, 3]
+    assert batches[0].minibatch_index == 1
+    assert data.state_dict() == {"num_updates_done": 7}
+
+
+def test_streaming_without_a_connected_callback_says_what_is_missing():
+    with pytest.raises(RuntimeError, match=r"add callbacks\.adaptive_sampling"):
+        next(iter(make_data().train_dataloader()))
+
+
+def test_sizes_are_checked_all_at_once():
+    with pytest.raises(ValueError, match=r"prompts_per_step must be at least 1; got 0; .*num_steps must .* got -1"):
+        make_data(prompts_per_step=0, num_steps=-1)
+    with pytest.raises(ValueError, match=r"num_minibatches = 4 exceeds data\.prompts_per_step = 3"):
+        make_data(num_minibatches=4)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ada_lightning.data.packing import pack_groups
+from tests.builders import make_group
+
+OPTIONS = {
+    "num_minibatches": 1,
+    "max_tokens_per_microbatch": 10_000,
+    "policy_version": 4,
+    "shuffle_seed": 0,
+    "keep_groups_without_signal": False,
+}
+
+
+def pack(groups, **changes):
+    return pack_groups(groups, **{**OPTIONS, **changes})
+
+
+def test_a_row_is_prompt_then_response_then_padding():
+    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[3, 1])])
+    (microbatch,) = batch.microbatches
+    assert microbatch.input_ids_BT.tolist() == [[7, 0, 0, 5, 6, 7], [7, 0, 0, 5, 0, 0]]
+    assert microbatch.loss_mask_BT.int().tolist() == [[0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 0, 0]]
+    torch.testing.assert_close(
+        microbatch.sampling_logprobs_BT,
+        torch.tensor([[0.0, 0.0, 0.0, -0.1, -0.2, -0.3], [0.0, 0.0, 0.0, -0.1, 0.0, 0.0]]),
+    )
+
+
+def test_statistics_of_pool_and_group_travel_with_every_row():
+    (batch,) = pack([make_group([1.0, 0.0, 0.0, 0.5])])
+    (microbatch,) = batch.microbatches
+    assert microbatch.num_sampled_B.tolist() == [4.0] * 4
+    assert microbatch.num_positive_B.tolist() == [1.0] * 4
+    assert microbatch.pool_reward_sum_B.tolist() == [1.5] * 4
+    assert microbatch.pool_reward_square_sum_B.tolist() == [1.25] * 4
+    assert microbatch.group_size_B.tolist() == [4.0] * 4
+
+
+def test_groups_without_signal_are_not_computed_but_stay_in_the_denominators():
+    groups = [make_group([1.0, 1.0], key=1), make_group([1.0, 0.0], key=2), make_group([0.0, 0.0], key=3)]
+    (batch,) = pack(groups)
+    assert sum(len(m.rewards_B) for m in batch) == 2
+    assert (batch.counts.num_prompts, batch.counts.num_responses, batch.counts.num_response_tokens) == (3, 6, 12)
+    (whole,) = pack(groups, keep_groups_without_signal=True)
+    assert sum(len(m.rewards_B) for m in whole) == 6
+
+
+def test_microbatches_keep_to_the_token_budget_and_lose_no_row():
+    lengths = [1, 9, 4, 4, 2, 7, 3, 1]
+    (batch,) = pack([make_group([1.0, 0.0] * 4, num_tokens=lengths)], max_tokens_per_microbatch=24)
+    assert all(m.num_tokens <= 24 for m in batch)
+    assert len(batch.microbatches) > 1
+    assert sorted(int(n) for m in batch for n in m.loss_mask_BT.sum(1)) == sorted(lengths)
+
+
+def test_a_response_longer_than_the_budget_stands_alone():
+    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[30, 2])], max_tokens_per_microbatch=8)
+    assert [len(m.rewards_B) for m in batch] == [1, 1]
+
+
+def test_minibatches_are_whole_groups_and_share_the_counts():
+    groups = [make_group([1.0, 0.0], key=key) for key in range(1, 7)]
+    batches = pack(groups, num_minibatches=3)
+    keys = [{int(row[0]) for m in batch for row in m.input_ids_BT} for batch in batches]
+    assert sorted(key for part in keys for key in part) == [1, 2, 3, 4, 5, 6]
+    assert [batch.counts.num_prompts for batch in batches] == [2, 2, 2]
+    assert [batch.minibatch_index for batch in batches] == [0, 1, 2]
+    reordered = pack(groups, num_minibatches=3, shuffle_seed=1)
+    assert keys != [{int(row[0]) for m in batch for row in m.input_ids_BT} for batch in reordered]
+
+
+def test_a_rollout_without_signal_gives_an_empty_batch():
+    (batch,) = pack([make_group([0.0, 0.0])])
+    assert batch.microbatches == ()
+
+
+def test_a_response_without_tokens_has_nothing_to_train():
+    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[0, 2])])
+    assert [len(m.rewards_B) for m in batch] == [1]
+
+
+def test_more_minibatches_than_prompts_is_an_error():
+    with pytest.raises(ValueError, match="1 prompts cannot make 2 minibatches"):
+        pack([make_group([1.0, 0.0])], num_minibatches=2)

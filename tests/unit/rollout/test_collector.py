@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ada_lightning.rollout.collector import EngineError, RolloutCollector
+from ada_lightning.rollout.scripted import ScriptedEngine
+from ada_lightning.sampling import BalanceSampler, UniformSampler
+from ada_lightning.selection import AllSelection, BalancedSelection
+from ada_lightning.types import Generation, Grade, SamplingSettings
+from tests.builders import InstantGrader, decode, make_prompt
+
+SETTINGS = SamplingSettings(max_new_tokens=4)
+
+
+def collect(
+    prompts, engine, *, grader=None, sampler=None, selection=None, step=0, interrupt_check=lambda: None, **options
+):
+    collector = RolloutCollector(decode=decode, seed=0, **options)
+    return collector.collect(
+        prompts,
+        engine=engine,
+        grader=grader or InstantGrader(),
+        sampler=sampler or BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4),
+        selection=selection or BalancedSelection(group_size=4),
+        settings=SETTINGS,
+        stage="train",
+        step=step,
+        policy_version=3,
+        interrupt_check=interrupt_check,
+    )
+
+
+def slow_positives(generator, is_positive):
+    return generator.randrange(20, 40) if is_positive else 1
+
+
+def random_latency(generator, is_positive):
+    return generator.randrange(1, 50)
+
+
+def test_pools_end_where_the_sampler_says():
+    groups, stats = collect([make_prompt(1), make_prompt(2)], ScriptedEngine(pass_rates={1: 0.5, 2: 0.0}))
+    mixed, hopeless = (group.pool for group in groups)
+    assert mixed.num_positive >= 2
+    assert mixed.num_negative >= 2
+    assert hopeless.num_drawn == 32
+    assert not groups[1].has_signal
+    assert stats.num_drawn == mixed.num_drawn + 32
+    assert stats.generated_tokens == stats.num_drawn
+
+
+def test_a_resolved_prompt_draws_nothing_more():
+    groups, stats = collect([make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}))
+    pool = groups[0].pool
+    before_last_round = pool.responses[: pool.num_drawn - 4]
+    positives = sum(response.is_positive for response in before_last_round)
+    assert positives < 2 or len(before_last_round) - positives < 2
+    assert stats.num_drawn == pool.num_drawn
+
+
+def test_responses_are_committed_in_launch_order_whatever_the_latency():
+    groups, _ = collect([make_prompt(1)] * 5, ScriptedEngine(pass_rates={1: 0.2}, num_polls=random_latency))
+    for group in groups:
+        assert [r.sample_index for r in group.pool.responses] == list(range(group.pool.num_drawn))
+        assert [r.round_index for r in group.pool.responses] == [i // 4 for i in range(group.pool.num_drawn)]
+        assert {r.policy_version for r in group.pool.responses} == {3}
+
+
+def test_latency_changes_nothing_about_the_pools():
+    """The same seeds under three orders of completion, one of them adverse: positives last."""
+    prompts = [make_prompt(key) for key in (1, 2, 3)]
+    pass_rates = {1: 0.1, 2: 0.5, 3: 0.9}
+    outcomes = []
+    for num_polls in (lambda generator, is_positive: 1, random_latency, slow_positives):
+        groups, _ = collect(prompts, ScriptedEngine(pass_rates=pass_rates, num_polls=num_polls))
+        outcomes.append([[r.is_positive for r in group.pool.responses] for group in groups])
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_number_of_draws_has_the_expectation_of_the_round_based_algorithm():
+    """Exact sums for k = 2/2, blocks of 4, at most 32: E[N] = 19.4 at p = .1 and 6.8 at p = .5 (reference table)."""
+    for pass_rate, expected in ((0.1, 19.4), (0.5, 6.8)):
+        engine = ScriptedEngine(pass_rates={1: pass_rate}, num_polls=slow_positives)
+        groups, _ = collect([make_prompt(1)] * 3000, engine)
+        draws = [group.pool.num_drawn for group in groups]
+        mean = sum(draws) / len(draws)
+        spread = math.sqrt(sum((n - mean) ** 2 for n in draws) / len(draws) / len(draws))
+        assert abs(mean - expected) < 4 * spread + 0.05  # four standard errors, and the table's rounding
+
+
+def test_a_prompt_twice_in_a_step_gets_different_responses():
+    engine = ScriptedEngine(pass_rates={1: 0.5})
+    groups, _ = collect([make_prompt(1)] * 2, engine, sampler=UniformSampler(group_size=32), selection=AllSelection())
+    first, second = ([r.is_positive for r in group.pool.responses] for group in groups)
+    assert first != second
+
+
+def test_the_same_step_repeated_gives_the_same_responses_and_another_step_others():
+    def rewards(step):
+        engine = ScriptedEngine(pass_rates={1: 0.5})
+        sampler = UniformSampler(group_size=32)
+        groups, _ = collect([make_prompt(1)], engine, sampler=sampler, selection=AllSelection(), step=step)
+        return [r.reward for r in groups[0].pool.responses]
+
+    assert rewards(0) == rewards(0)
+    assert rewards(0) != rewards(1)
+
+
+def test_a_prompt_without_room_is_skipped_counted_and_warned_about():
+    engine = ScriptedEngine(pass_rates={1: 0.5, 2: 0.5}, max_model_tokens=8)
+    with pytest.warns(RuntimeWarning, match="has 5 tokens, the engine has room for 4: skipped"):
+        groups, stats = collect([make_prompt(1, num_tokens=5), make_prompt(2)], engine)
+    assert [group.pool.prompt.prompt_id for group in groups] == ["p2"]
+    assert (stats.num_skipped_prompts, stats.num_prompts) == (1, 1)
+
+
+def failing_grader():
+    return InstantGrader(lambda text: Grade(None, "ZeroDivisionError") if text == "1" else Grade(0.0))
+
+
+def test_failed_grades_are_no_evidence_but_spend_the_budget():
+    with pytest.warns(RuntimeWarning, match="could not be graded: {'ZeroDivisionError'"):
+        groups, stats = collect([make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}), grader=failing_grader())
+    pool = groups[0].pool
+    assert pool.num_drawn == 32
+    assert pool.num_failed == stats.num_failed == stats.failures["ZeroDivisionError"] > 0
+    assert pool.num_sampled == 32 - pool.num_failed
+    assert pool.num_positive == 0
+
+
+def test_failed_grades_can_count_as_zero():
+    with pytest.warns(RuntimeWarning, match="treated as 'as_zero'"):
+        groups, _ = collect(
+            [make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}), grader=failing_grader(), grader_failure="as_zero"
+        )
+    assert groups[0].pool.num_sampled == 32
+    assert groups[0].pool.num_failed == 0
+
+
+class TruncatingEngine(ScriptedEngine):
+    """Every positive response is cut by the length limit."""
+
+    def poll(self):
+        return [
+            Generation(g.request_id, g.response_ids, g.sampling_logprobs, is_truncated=g.response_ids[0] == 1)
+            for g in super().poll()
+        ]
+
+
+@pytest.mark.parametrize(
+    ("truncated", "num_positive_expected", "excluded_expected"), [("grade", True, False), ("zero", False, False)]
+)
+def test_truncated_responses_are_graded_or_zero(truncated, num_positive_expected, excluded_expected):
+    groups, stats = collect([make_prompt(1)], TruncatingEngine(pass_rates={1: 0.5}), truncated=truncated)
+    pool = groups[0].pool
+    assert (pool.num_positive > 0) is num_positive_expected
+    assert (pool.num_truncated_excluded > 0) is excluded_expected
+    assert stats.num_truncated == sum(r.is_truncated for r in pool.responses) > 0
+
+
+def test_truncated_responses_can_be_excluded():
+    groups, stats = collect([make_prompt(1)], TruncatingEngine(pass_rates={1: 0.5}), truncated="exclude")
+    pool = groups[0].pool
+    assert pool.num_truncated_excluded == stats.num_truncated > 0
+    assert pool.num_drawn == 32
+    assert pool.num_sampled + pool.num_truncated_excluded == 32
+
+
+class BreakingEngine(ScriptedEngine):
+    """Breaks at the third poll."""
+
+    num_polls_left = 3
+
+    def poll(self):
+        self.num_polls_left -= 1
+        if self.num_polls_left == 0:
+            raise RuntimeError("worker died")
+        return super().poll()
+
+
+def test_a_broken_engine_is_an_engine_error_and_leaves_nothing_in_flight():
+    engine = BreakingEngine(pass_rates={1: 0.0}, num_polls=lambda generator, is_positive: 2)
+    with pytest.raises(EngineError, match="RuntimeError: worker died"):
+        collect([make_prompt(1)], engine)
+    assert engine.num_in_flight() == 0
+
+
+def test_an_interrupt_aborts_what_is_in_flight():
+    engine = ScriptedEngine(pass_rates={1: 0.5}, num_polls=lambda generator, is_positive: 100)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collect([make_prompt(1)] * 3, engine, interrupt_check=interrupt)
+    assert (engine.num_in_flight(), engine.num_aborted) == (0, 12)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("truncated", "mask"), ("grader_failure", "retry"), ("failure_alarm_ratio", 2.0)]
+)
+def test_unknown_choices_are_rejected(option, value):
+    with pytest.raises(ValueError, match=f"rollout.{option} must be"):
+        RolloutCollector(decode=decode, seed=0, **{option: value})

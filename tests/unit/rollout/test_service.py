@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.rollout.collector import EngineError
+from ada_lightning.rollout.scripted import ScriptedEngine
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.sampling import UniformSampler
+from ada_lightning.selection import AllSelection
+from ada_lightning.types import SamplingSettings
+from tests.builders import InstantGrader, make_prompt
+
+
+class Tokenizer:
+    def decode(self, response_ids, skip_special_tokens):
+        return str(response_ids[0])
+
+
+class Engines:
+    """Builds scripted engines that break a given number of times, and remembers the order of events."""
+
+    def __init__(self, num_broken):
+        self.num_broken = num_broken
+        self.events = []
+
+    def __call__(self, *, model_path, log_file, max_model_tokens, eos_token_ids):
+        events, is_broken = self.events, len([e for e in self.events if e == "open"]) < self.num_broken
+
+        class Engine(ScriptedEngine):
+            def submit(self, request_id, prompt_ids, settings, seed):
+                events.append("submit")
+                super().submit(request_id, prompt_ids, settings, seed)
+
+            def poll(self):
+                if is_broken:
+                    raise RuntimeError("out of memory")
+                return super().poll()
+
+            def load_weights(self, named_tensors, policy_version):
+                events.append(f"load {policy_version}")
+                super().load_weights(named_tensors, policy_version)
+
+            def close(self):
+                events.append("close")
+                super().close()
+
+        events.append("open")
+        return Engine(pass_rates={1: 0.5}, max_model_tokens=max_model_tokens)
+
+
+def open_service(engines, **options):
+    service = RolloutService(
+        engine=engines, sampling=SamplingSettings(max_new_tokens=4), max_model_tokens=32, seed=0, **options
+    )
+    service.open(
+        model_path=Path(), tokenizer=Tokenizer(), eos_token_ids=[2], grader=InstantGrader(), log_file=Path("engine.log")
+    )
+    return service
+
+
+def rollout(service, version, step=0):
+    return service.rollout(
+        [make_prompt(1)],
+        weights=lambda: [],
+        policy_version=version,
+        sampler=UniformSampler(group_size=2),
+        selection=AllSelection(),
+        stage="train",
+        step=step,
+        clock=PhaseClock(),
+    )
+
+
+def test_weights_are_loaded_once_per_version_before_the_first_request():
+    engines = Engines(num_broken=0)
+    service = open_service(engines)
+    rollout(service, 0)
+    rollout(service, 0, step=1)
+    rollout(service, 1)
+    service.close()
+    submits = ["submit"] * 2
+    assert engines.events == ["open", "load 0", *submits, *submits, "load 1", *submits, "close"]
+
+
+def test_a_broken_engine_is_replaced_and_the_step_repeated_with_the_same_outcome():
+    broken, whole = open_service(Engines(num_broken=2)), open_service(Engines(num_broken=0))
+    with pytest.warns(RuntimeWarning, match="out of memory"):
+        repeated = rollout(broken, 5)
+    assert broken.num_restarts == 2
+    assert repeated.groups == rollout(whole, 5).groups
+
+
+def test_an_engine_that_keeps_breaking_ends_the_run():
+    engines = Engines(num_broken=9)
+    service = open_service(engines, max_engine_restarts=1)
+    with pytest.warns(RuntimeWarning), pytest.raises(EngineError, match="out of memory"):
+        rollout(service, 0)
+    assert engines.events.count("open") == 2
+
+
+def test_a_closed_service_says_so():
+    service = open_service(Engines(num_broken=0))
+    service.close()
+    service.close()
+    with pytest.raises(RuntimeError, match="not open"):
+        rollout(service, 0)

@@ -1,0 +1,276 @@
+"""The policy on a real, tiny Llama in float32."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from lightning.pytorch import LightningDataModule, Trainer
+
+from ada_lightning.advantages import PoolMeanAdvantage
+from ada_lightning.data.packing import pack_groups
+from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.policy import PolicyModule
+from ada_lightning.types import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+
+EXACT = {"atol": 2e-5, "rtol": 1e-4}  # float32 sums in another order, through 4 layers
+
+
+def random_group(key, rewards):
+    generator = random.Random(key)
+    prompt_ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(3, 12)))
+    pool = ResponsePool(Prompt(f"p{key}", (), prompt_ids=prompt_ids), slot=key)
+    for index, reward in enumerate(rewards):
+        num_tokens = generator.randrange(1, 9)
+        ids = tuple(generator.randrange(3, 250) for _ in range(num_tokens))
+        logprobs = (-5.5,) * num_tokens
+        pool.add(Response(f"p{key}", index, 0, ids, logprobs, "", False, reward, reward > 0.7, 0))
+    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+GROUPS = [random_group(1, [1.0, 0.0, 0.0]), random_group(2, [0.0, 1.0]), random_group(3, [0.0, 0.0])]
+
+
+def make_policy(tiny_path, *, lr=0.1, loss_options=None, **options):
+    policy = PolicyModule(
+        model_path=tiny_path,
+        reference_path=tiny_path,
+        advantage=PoolMeanAdvantage(),
+        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8), **(loss_options or {})),
+        optimizer=partial(torch.optim.SGD, lr=lr),
+        **{"logprob_chunk_size": 4, "max_grad_norm": float("inf"), **options},
+    )
+    policy.configure_model()
+    return policy
+
+
+def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=0):
+    return pack_groups(
+        groups,
+        num_minibatches=num_minibatches,
+        max_tokens_per_microbatch=max_tokens,
+        policy_version=policy_version,
+        shuffle_seed=0,
+        keep_groups_without_signal=False,
+    )
+
+
+def test_padded_batch_gives_the_logprobs_of_one_by_one(tiny_path):
+    policy = make_policy(tiny_path, temperature=0.8)
+    (batch,) = pack(GROUPS[:1])
+    (microbatch,) = batch.microbatches
+    logprobs_K, _ = policy.token_logprobs(policy.model, microbatch)
+    expected = []
+    for row, mask in zip(microbatch.input_ids_BT, microbatch.loss_mask_BT, strict=True):
+        positions = mask.nonzero()[:, 0]
+        tokens = row[: positions[-1] + 1]
+        log_softmax_TV = (policy.model(input_ids=tokens[None]).logits[0].float() / 0.8).log_softmax(-1)
+        expected += [log_softmax_TV[position - 1, row[position]] for position in positions]
+    torch.testing.assert_close(logprobs_K, torch.stack(expected), **EXACT)
+
+
+def gradients(policy, batches):
+    policy.zero_grad()
+    for batch in batches:
+        for microbatch in batch:
+            loss, _ = policy.microbatch_loss(microbatch, batch)
+            loss.backward()
+    return {name: p.grad.clone() for name, p in policy.model.named_parameters()}
+
+
+def test_any_split_into_microbatches_gives_the_same_gradient(tiny_path):
+    policy = make_policy(tiny_path)
+    whole = gradients(policy, pack())
+    one_by_one = gradients(policy, pack(max_tokens=1))
+    assert len(pack(max_tokens=1)[0].microbatches) == 5
+    torch.testing.assert_close(whole, one_by_one, **EXACT)
+    assert max(float(g.abs().max()) for g in whole.values()) > 1e-4
+
+
+def test_gradient_is_the_policy_gradient_computed_independently(tiny_path):
+    """-sum_i (r_i - mean) sum_t log pi / (3 prompts * 8 tokens), by autograd through the model's own logits."""
+    policy = make_policy(tiny_path, loss_options={"importance_cap": 0.0})
+    ours = gradients(policy, pack())
+    policy.zero_grad()
+    for group in GROUPS:
+        rewards = [response.reward for response in group.pool.responses]
+        for response in group.pool.responses:
+            tokens = torch.tensor([(*group.pool.prompt.prompt_ids, *response.response_ids)])
+            log_softmax = policy.model(input_ids=tokens).logits[0, :-1].log_softmax(-1)
+            first = len(group.pool.prompt.prompt_ids) - 1
+            chosen = log_softmax[first:].gather(-1, tokens[0, first + 1 :, None]).sum()
+            (-(response.reward - sum(rewards) / len(rewards)) * chosen / 24).backward()
+    torch.testing.assert_close(ours, {n: p.grad for n, p in policy.model.named_parameters()}, **EXACT)
+
+
+def test_group_advantages_come_in_the_order_of_the_group(tiny_path):
+    policy = make_policy(tiny_path)
+    assert policy.group_advantages(GROUPS[0]) == pytest.approx([2 / 3, -1 / 3, -1 / 3])
+    assert policy.group_advantages(ResponseGroup(GROUPS[0].pool, ())) == []
+
+
+class Batches(LightningDataModule):
+    def __init__(self, batches):
+        super().__init__()
+        self.batches = batches
+
+    def train_dataloader(self):
+        return self
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __iter__(self):
+        return iter(self.batches)
+
+
+def fit(policy, batches):
+    trainer = Trainer(
+        accelerator="cpu",
+        max_epochs=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(policy, datamodule=Batches(batches))
+    return trainer
+
+
+def weights(policy):
+    return {name: parameter.detach().clone() for name, parameter in policy.model.named_parameters()}
+
+
+def test_training_raises_the_probability_of_what_was_rewarded(tiny_path):
+    policy = make_policy(tiny_path, loss_options={"importance_cap": 0.0})
+    (batch,) = pack()
+    (microbatch,) = batch.microbatches
+    advantages_B = policy.advantage(microbatch)
+    row_K = microbatch.loss_mask_BT.nonzero()[:, 0]
+
+    def objective():
+        with torch.no_grad():
+            logprobs_K, _ = policy.token_logprobs(policy.model, microbatch)
+        return float((advantages_B[row_K] * logprobs_K).sum())
+
+    before = objective()
+    trainer = fit(policy, [batch])
+    assert objective() > before
+    assert policy.policy_version == trainer.global_step == 1
+
+
+def test_a_stale_rollout_is_refused(tiny_path):
+    with pytest.raises(
+        RuntimeError, match="stale rollout: sampled by policy version 0, minibatch 0 of it meets version 1"
+    ):
+        fit(make_policy(tiny_path), [*pack(), *pack()])
+
+
+def test_later_minibatches_use_the_old_logprobs(tiny_path):
+    """Clip 0: any ratio on the wrong side of 1 is clipped, so a second update must see ratios that left 1."""
+    policy = make_policy(tiny_path, lr=5.0, loss_options={"clip_low": 0.0, "clip_high": 0.0})
+    trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer.strategy._lightning_module = policy
+    policy._trainer = trainer
+    (batch,) = pack()
+    scored = replace(policy.score_old(batch), has_old_logprobs=True)
+    mask = scored.microbatches[0].loss_mask_BT
+    expected_K, _ = policy.token_logprobs(policy.model, batch.microbatches[0])
+    torch.testing.assert_close(scored.microbatches[0].old_logprobs_BT[mask], expected_K.detach())
+
+    _, first = policy.microbatch_loss(scored.microbatches[0], scored)
+    fit(policy, [scored])
+    _, second = policy.microbatch_loss(scored.microbatches[0], scored)
+    assert float(first["clip_ratio"]) == 0
+    assert float(second["clip_ratio"]) > 0
+
+
+def test_a_gradient_that_is_not_finite_skips_the_update_and_keeps_the_count(tiny_path):
+    policy = make_policy(tiny_path)
+    (batch,) = pack()
+    broken = replace(batch.microbatches[0], rewards_B=torch.full_like(batch.microbatches[0].rewards_B, float("nan")))
+    before = weights(policy)
+    trainer = fit(policy, [replace(batch, microbatches=(broken,))])
+    torch.testing.assert_close(weights(policy), before, atol=0, rtol=0)
+    assert (policy.policy_version, policy.num_skipped_updates, trainer.global_step) == (1, 1, 0)
+
+
+def test_a_batch_without_signal_changes_nothing(tiny_path):
+    policy = make_policy(tiny_path)
+    before = weights(policy)
+    fit(policy, pack(GROUPS[2:]))
+    torch.testing.assert_close(weights(policy), before, atol=0, rtol=0)
+    assert policy.policy_version == 1
+
+
+def test_gradients_are_clipped_to_the_norm(tiny_path):
+    policy = make_policy(tiny_path, lr=1.0, max_grad_norm=1e-3)
+    before = weights(policy)
+    fit(policy, pack())
+    after = weights(policy)
+    moved = torch.sqrt(sum((after[name] - before[name]).square().sum() for name in after))
+    assert float(moved) == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_learning_rate_warms_up_linearly(tiny_path):
+    policy = make_policy(tiny_path, lr=1.0, warmup_steps=3)
+    config = policy.configure_optimizers()
+    seen = []
+    for _ in range(5):
+        seen.append(config["optimizer"].param_groups[0]["lr"])
+        config["optimizer"].step()
+        config["lr_scheduler"].step()
+    assert seen == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+
+
+def test_kl_pulls_towards_the_frozen_reference(tiny_path):
+    policy = make_policy(tiny_path, loss_options={"kl_coef": 1.0})
+    (batch,) = pack()
+    _, at_reference = policy.microbatch_loss(batch.microbatches[0], batch)
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+    _, moved = policy.microbatch_loss(batch.microbatches[0], batch)
+    assert float(at_reference["kl"]) == pytest.approx(0, abs=1e-6)
+    assert float(moved["kl"]) > 1e-3
+    assert not any(parameter.requires_grad for parameter in policy.reference.parameters())
+
+
+def test_gradient_checkpointing_changes_no_gradient(tiny_path):
+    plain = gradients(make_policy(tiny_path), pack())
+    recomputed = gradients(make_policy(tiny_path, gradient_checkpointing=True), pack())
+    torch.testing.assert_close(plain, recomputed, **EXACT)
+
+
+def test_an_architecture_with_other_logits_is_refused(tiny_path):
+    policy = make_policy(tiny_path)
+    head = policy.model.get_output_embeddings()
+    policy.model.forward = lambda input_ids, use_cache: type(
+        "Output", (), {"logits": torch.ones(1, 8, head.out_features)}
+    )
+    with pytest.raises(ValueError, match="LlamaForCausalLM changes its logits after the output embedding"):
+        policy.on_fit_start()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"warmup_steps": -1}, "warmup_steps must not be negative; got -1"),
+        ({"max_grad_norm": 0}, "max_grad_norm must be positive"),
+        ({"temperature": 0.0}, "temperature must be positive for training; got 0"),
+        ({"logprob_chunk_size": 0}, "logprob_chunk_size must be at least 1; got 0"),
+    ],
+)
+def test_settings_out_of_range_are_rejected(option, message):
+    with pytest.raises(ValueError, match=message):
+        PolicyModule(
+            model_path=None,
+            reference_path=None,
+            advantage=PoolMeanAdvantage(),
+            loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8)),
+            optimizer=partial(torch.optim.SGD, lr=1.0),
+            **option,
+        )
