@@ -1,4 +1,5 @@
 import io
+import itertools
 
 import pytest
 from rich.console import Console
@@ -45,6 +46,15 @@ def test_resumed_run_counts_on(fit, output):
     data.first_step = 1
     fit([Progress(console=Console(file=output))], data=data)
     assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == ["2/3", "3/3"]
+
+
+def test_first_rollout_of_a_resumed_run_has_the_right_number(fit, output):
+    data = Data(num_steps=3)
+    data.first_step = 1
+    clock = itertools.count(0.0, 2 * LINE_INTERVAL_S).__next__  # every event is worth a line
+    fit([Progress(console=Console(file=output), now=clock)], data=data)
+    first = next(line for line in output.getvalue().splitlines() if "rollout" in line)
+    assert first.startswith("step 2/3  rollout")
 
 
 def test_time_left_is_that_of_the_steps_seen(fit, output):
