@@ -100,6 +100,8 @@ def test_runs_of_a_sweep_share_one_parent(make):
     assert len(parents) == 1
     parent = MlflowClient(loggers[0].tracking_uri).get_run(parents.pop())
     assert (parent.info.run_name, parent.info.status) == ('k\'s "sweep"', "FINISHED")
+    runs = MlflowClient(loggers[0].tracking_uri).search_runs([parent.info.experiment_id])
+    assert len(runs) == 3
 
 
 def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri):
@@ -175,9 +177,11 @@ def test_server_that_hangs_does_not_keep_the_program(make, monkeypatch, caplog):
     monkeypatch.setattr(callbacks.mlflow_logger, "MAX_FINISH_WAIT_S", 0.05)
     logger = make()
     logger.log_metrics({"a": 1.0}, step=0)
+    thread = logger._thread
     logger.finalize("success")
     assert "did not take everything" in caplog.text
     release.set()
+    thread.join()  # or it would meet the next test's patches
 
 
 def test_slow_failures_are_not_repeated_at_once(make, monkeypatch):
