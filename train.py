@@ -45,8 +45,13 @@ def run(cfg: DictConfig, run_dir: Any) -> float | None:
     from lightning.pytorch import seed_everything
     from transformers import AutoTokenizer
 
+    from ada_lightning.malloc import keep_freed_memory
+    from ada_lightning.rollout.quiet import quiet_libraries
     from callbacks.cost_preview import PreviewDone
 
+    quiet_libraries()
+    if cfg.trainer.get("accelerator") == "cpu":
+        keep_freed_memory()
     seed_everything(cfg.seed, verbose=False)
     grader = instantiate(cfg.reward)
     grader.start()  # before the memory of this process grows

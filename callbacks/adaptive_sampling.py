@@ -42,7 +42,7 @@ class AdaptiveSampling(Callback):
         selection: SelectionRule,
         tokenizer: Any,
         eos_token_ids: Sequence[int],
-        run_dir: Path,
+        run_dir: str | Path,
     ) -> None:
         self.service = service
         self.grader = grader
@@ -50,7 +50,7 @@ class AdaptiveSampling(Callback):
         self.selection = selection
         self.tokenizer = tokenizer
         self.eos_token_ids = tuple(eos_token_ids)
-        self.run_dir = run_dir
+        self.run_dir = Path(run_dir)
         self._metrics = RolloutMetrics()
         self._pending_metrics: dict[str, float] = {}
 

@@ -35,12 +35,12 @@ class RolloutCheckpoint(Callback):
         ValueError: a number is out of range.
     """
 
-    def __init__(self, *, run_dir: Path, tokenizer: Any, every_n_steps: int = 10, keep_last: int = 1) -> None:
+    def __init__(self, *, run_dir: str | Path, tokenizer: Any, every_n_steps: int = 10, keep_last: int = 1) -> None:
         if every_n_steps < 0 or keep_last < 1:
             raise ValueError(
                 f"callbacks.checkpoint needs every_n_steps >= 0 and keep_last >= 1; got {every_n_steps}, {keep_last}"
             )
-        self.folder = run_dir / "checkpoints"
+        self.folder = Path(run_dir) / "checkpoints"
         self.tokenizer = tokenizer
         self.every_n_steps = every_n_steps
         self.keep_last = keep_last

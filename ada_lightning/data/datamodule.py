@@ -46,7 +46,7 @@ class RolloutDataModule(LightningDataModule):
         num_steps: int,
         seed: int,
         num_minibatches: int = 1,
-        max_tokens_per_microbatch: int = 2048,
+        max_tokens_per_microbatch: int = 1024,
     ) -> None:
         super().__init__()
         errors = [

@@ -45,3 +45,12 @@ def logger_to_file(name: str, path: Path) -> None:
             old.close()
     logger.addHandler(handler)
     logger.propagate = False
+
+
+def quiet_libraries() -> None:
+    """Keep tips, progress bars and notices of well-behaved libraries off the terminal; warnings still show."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    for name in ("lightning.pytorch", "lightning.fabric", "httpx", "alembic", "mlflow"):
+        logging.getLogger(name).setLevel(logging.WARNING)

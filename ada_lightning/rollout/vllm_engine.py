@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # In-process mode must be chosen before vllm is imported. Usage statistics would need a network.
-_ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "INFO"}
+# vLLM's own logging set-up would write to the terminal.
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CONFIGURE_LOGGING": "0",
+}
 # vLLM overwrites these for its workers; a reward worker or a later job must not inherit them.
 _RESTORED_VARIABLES = ("LD_PRELOAD", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "KMP_AFFINITY")
 
@@ -163,8 +168,11 @@ class VllmEngine:
         """
         if self._in_flight:
             raise RuntimeError(f"load_weights with {len(self._in_flight)} requests in flight")
+        dtype = self._engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
+        cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)
         # model.load_weights would fail: on CPU the weights were repacked after loading.
-        self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(named_tensors)})
+        self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": cast})
+        self._engine.collective_rpc(_repack_tied_head)
         # Returns False silently while blocks are held; stale prefixes would be sampled from the old policy.
         if not self._engine.reset_prefix_cache():
             raise RuntimeError(f"vLLM did not reset its prefix cache after loading policy version {policy_version}")
@@ -181,6 +189,21 @@ class VllmEngine:
         del engine
         cleanup_dist_env_and_memory()
         gc.collect()
+
+
+def _repack_tied_head(worker: Any) -> None:
+    """Give an output head that is tied to the input embedding the new weights (runs in the vLLM worker).
+
+    On CPU vLLM 0.32 keeps a repacked copy of the head. Reloading skips tied heads ("ParallelLMHead: Failed to load
+    weights"), so every logit would go on coming from the first weights ever loaded: logprobs off by nats, no error.
+    """
+    from vllm.platforms import current_platform
+
+    model = worker.get_model()
+    if not current_platform.is_cpu() or not model.config.tie_word_embeddings:
+        return
+    model.lm_head.tie_weights(model.model.embed_tokens)
+    model.lm_head.quant_method.process_weights_after_loading(model.lm_head)
 
 
 def _generation(request_id: str, completion: Any) -> Generation:
