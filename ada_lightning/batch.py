@@ -11,20 +11,30 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Microbatch:
-    """Responses that pass through the policy together. Right-padded; shape letters as in :mod:`ada_lightning.types`.
+    """Responses that pass through the policy together. Shape letters as in :mod:`ada_lightning.types`.
 
-    Every row carries the statistics of its pool and of its group, so advantage and weight are elementwise and any
+    Every response carries the statistics of its pool and of its group, so advantage and weight are elementwise and any
     split into microbatches gives the same gradient.
     """
 
-    input_ids_BT: Tensor
-    """Prompt and response tokens, then padding. int64."""
-    loss_mask_BT: Tensor
-    """True on response tokens, the end-of-sequence token included. bool."""
-    sampling_logprobs_BT: Tensor
-    """The engine's log-probability of each response token, 0 elsewhere. float32, nats."""
-    old_logprobs_BT: Tensor
+    input_ids_RT: Tensor
+    """Per row: a prompt, then one or more of its responses, then padding. int64."""
+    position_ids_RT: Tensor
+    """Position of each token in its own conversation: every response continues where the prompt ended. int64."""
+    segment_RT: Tensor
+    """0 on the prompt, 1, 2, ... on the row's responses, -1 on padding. int64."""
+    predictor_K: Tensor
+    """Index into the flattened ``(R * T)`` positions of the hidden state that predicts each response token. int64."""
+    token_ids_K: Tensor
+    """The response tokens, end of sequence included. int64."""
+    response_K: Tensor
+    """Index into B of the response each token belongs to. int64."""
+    sampling_logprobs_K: Tensor
+    """The engine's log-probability of each response token. float32, nats."""
+    old_logprobs_K: Tensor
     """The trainer's own, before the first update with this rollout; meaningful only if the batch says so. float32."""
+    num_tokens_B: Tensor
+    """Response tokens. float32."""
     rewards_B: Tensor
     """float32."""
     is_positive_B: Tensor
@@ -46,9 +56,22 @@ class Microbatch:
     """Responses of its class in the pool per kept response of its class."""
 
     @property
-    def num_tokens(self) -> int:
-        """Tokens computed, padding included."""
-        return self.input_ids_BT.numel()
+    def num_computed_tokens(self) -> int:
+        """Tokens that pass through the policy, padding included."""
+        return self.input_ids_RT.numel()
+
+    def attention_mask(self) -> Tensor | None:
+        """Who may attend to whom: earlier tokens of the same response, and of the prompt. Shape ``(R, 1, T, T)``, bool.
+
+        None where every row holds one response: then plain causal attention does it, padding being on the right.
+        """
+        if int(self.segment_RT.max()) <= 1:
+            return None
+        query_RT1, key_R1T = self.segment_RT[:, :, None], self.segment_RT[:, None, :]
+        num_positions = self.segment_RT.shape[1]
+        causal_TT = torch.ones(num_positions, num_positions, dtype=torch.bool, device=self.segment_RT.device).tril()
+        is_visible_RTT = (query_RT1 == key_R1T) | ((key_R1T == 0) & (query_RT1 >= 0))
+        return (causal_TT & is_visible_RTT)[:, None]
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Microbatch:
         """Copy every tensor to ``device``."""

@@ -157,8 +157,7 @@ class PolicyModule(LightningModule):
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
         advantages_B = self.advantage(microbatch)
         logprobs_K, entropy_K = self.token_logprobs(self.model, microbatch)
-        mask_BT = microbatch.loss_mask_BT
-        old_logprobs_K = microbatch.old_logprobs_BT[mask_BT] if batch.has_old_logprobs else logprobs_K.detach()
+        old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
         reference_logprobs_K = old_logprobs_K
         if self.loss.needs_reference:
             with torch.no_grad():
@@ -166,25 +165,26 @@ class PolicyModule(LightningModule):
         terms = TokenTerms(
             logprobs_K=logprobs_K,
             old_logprobs_K=old_logprobs_K,
-            sampling_logprobs_K=microbatch.sampling_logprobs_BT[mask_BT],
+            sampling_logprobs_K=microbatch.sampling_logprobs_K,
             reference_logprobs_K=reference_logprobs_K,
             entropy_K=entropy_K,
-            row_K=mask_BT.nonzero()[:, 0],
+            response_K=microbatch.response_K,
         )
         loss, sums = self.loss(terms, advantages_B, microbatch, batch.counts)
-        sums["tokens"] = mask_BT.sum().to(torch.float32)
+        sums["tokens"] = microbatch.num_tokens_B.sum()
         return loss, sums
 
     def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
-        """Log-probability and entropy at every response token, in row-major order. Shapes ``(K,)``, float32, nats.
-
-        Rows are padded on the right, so causal attention alone keeps padding out of every real token.
-        """
-        hidden_BTH = model.base_model(input_ids=microbatch.input_ids_BT, use_cache=False).last_hidden_state
-        mask_BT = microbatch.loss_mask_BT
+        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
+        hidden_RTH = model.base_model(
+            input_ids=microbatch.input_ids_RT,
+            position_ids=microbatch.position_ids_RT,
+            attention_mask=microbatch.attention_mask(),
+            use_cache=False,
+        ).last_hidden_state
         return chosen_logprobs(
-            hidden_BTH[:, :-1][mask_BT[:, 1:]],
-            microbatch.input_ids_BT[mask_BT],
+            hidden_RTH.flatten(0, 1)[microbatch.predictor_K],
+            microbatch.token_ids_K,
             model.get_output_embeddings(),
             temperature=self.temperature,
             chunk_size=self.logprob_chunk_size,
@@ -199,9 +199,7 @@ class PolicyModule(LightningModule):
                 self.clock.report(index, len(batch.microbatches))
                 on_device = microbatch.to(self.device)
                 logprobs_K, _ = self.token_logprobs(self.model, on_device)
-                old_logprobs_BT = torch.zeros_like(on_device.old_logprobs_BT)
-                old_logprobs_BT[on_device.loss_mask_BT] = logprobs_K
-                scored.append(replace(microbatch, old_logprobs_BT=old_logprobs_BT.to(microbatch.rewards_B.device)))
+                scored.append(replace(microbatch, old_logprobs_K=logprobs_K.to(microbatch.rewards_B.device)))
                 self.interrupt_check()
         return replace(batch, microbatches=tuple(scored))
 
@@ -246,7 +244,7 @@ class PolicyModule(LightningModule):
             "train/loss": float(loss),
             "train/grad_norm": float(grad_norm),
             "train/trained_tokens": num_tokens,
-            "train/computed_tokens": float(sum(microbatch.num_tokens for microbatch in batch)),
+            "train/computed_tokens": float(sum(microbatch.num_computed_tokens for microbatch in batch)),
             "train/skipped_updates": float(self.num_skipped_updates),
             "train/lr": float(self.trainer.optimizers[0].param_groups[0]["lr"]),
         }

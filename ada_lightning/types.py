@@ -1,6 +1,6 @@
 """The records that travel through one training step, from the prompt to the batch.
 
-Shape legend, used as suffixes of tensor names everywhere (``rewards_B``, ``logprobs_BT``):
+Shape legend, used as suffixes of tensor names everywhere (``rewards_B``, ``logprobs_K``):
 
 ====== =========================================================================
 letter axis
@@ -9,8 +9,9 @@ P      prompts of a rollout step
 N      responses in the pool of one prompt (ragged)
 G      responses kept for one prompt, at most ``group_size``
 B      responses in a microbatch
-T      token positions of a microbatch, prompt and response together
-K      response tokens of a microbatch that are predicted, flattened over B and T
+R      rows of a microbatch: a prompt followed by one or more of its responses
+T      token positions of a row, prompt and responses together
+K      response tokens of a microbatch, flattened
 H      hidden size
 V      vocabulary
 ====== =========================================================================

@@ -121,6 +121,7 @@ class CostPreview(Callback):
                     prompt_tokens=prompt_tokens,
                     rollout_tokens_per_s=rollout_tokens_per_s,
                     update_tokens_per_s=update_tokens_per_s,
+                    share_prompts=data.share_prompts,
                 )
             )
         return lines
@@ -135,9 +136,11 @@ def _row(
     prompt_tokens: float,
     rollout_tokens_per_s: float,
     update_tokens_per_s: float,
+    share_prompts: bool,
 ) -> str:
     generated = expected.num_sampled * num_prompts * response_tokens
-    trained = expected.num_trained * num_prompts * (prompt_tokens + response_tokens)
+    prompts_trained = expected.signal_ratio if share_prompts else expected.num_trained
+    trained = num_prompts * (prompts_trained * prompt_tokens + expected.num_trained * response_tokens)
     return (
         f"  {name:<12}{expected.num_sampled * num_prompts:>10.0f}{generated:>9.0f}"
         f"{generated / rollout_tokens_per_s:>8.1f}s{trained / update_tokens_per_s:>8.1f}s{expected.signal_ratio:>8.0%}"
@@ -160,6 +163,7 @@ def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: Rollout
         policy_version=policy.policy_version,
         shuffle_seed=0,
         keep_groups_without_signal=True,
+        share_prompts=data.share_prompts,
     )
     smallest, largest = batch.microbatches[-1], batch.microbatches[0]
     seconds = 0.0
@@ -168,7 +172,7 @@ def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: Rollout
         _forward_backward(policy, TrainingBatch((microbatch,), batch.counts, 0, 0, has_old_logprobs=False))
         seconds = time.monotonic() - started
     policy.zero_grad(set_to_none=True)
-    return largest.num_tokens / max(seconds, 1e-9)
+    return largest.num_computed_tokens / max(seconds, 1e-9)
 
 
 def _forward_backward(policy: PolicyModule, batch: TrainingBatch) -> None:

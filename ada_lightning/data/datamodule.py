@@ -18,7 +18,7 @@ from ada_lightning.types import Prompt, ResponseGroup
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""
 ScoreOld = Callable[[TrainingBatch], TrainingBatch]
-"""Fills ``old_logprobs_BT`` with the current policy's log-probabilities."""
+"""Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
 
 
 class RolloutDataModule(LightningDataModule):
@@ -32,6 +32,8 @@ class RolloutDataModule(LightningDataModule):
         seed: of the order of prompts.
         num_minibatches: optimiser steps made of one rollout.
         max_tokens_per_microbatch: tokens, padding included, that pass through the policy at once; sets peak memory.
+        share_prompts: compute a prompt once for all its responses. Worth switching off only where responses are so long
+            that a full attention mask per row costs more than repeating the prompt.
 
     Raises:
         ValueError: a size below 1, or more minibatches than prompts in a step.
@@ -47,6 +49,7 @@ class RolloutDataModule(LightningDataModule):
         seed: int,
         num_minibatches: int = 1,
         max_tokens_per_microbatch: int = 1024,
+        share_prompts: bool = True,
     ) -> None:
         super().__init__()
         errors = [
@@ -74,6 +77,7 @@ class RolloutDataModule(LightningDataModule):
         self.seed = seed
         self.num_minibatches = num_minibatches
         self.max_tokens_per_microbatch = max_tokens_per_microbatch
+        self.share_prompts = share_prompts
         self.train_prompts: list[Prompt] = []
         self.heldout_prompts: list[Prompt] = []
         self.num_skipped_prompts = 0
@@ -136,6 +140,7 @@ class RolloutDataModule(LightningDataModule):
             policy_version=policy_version,
             shuffle_seed=self.seed * 1_000_003 + step,
             keep_groups_without_signal=self._keep_groups_without_signal,
+            share_prompts=self.share_prompts,
         )
         if self.num_minibatches == 1:
             return batches  # on-policy: the current log-probabilities are the old ones

@@ -14,14 +14,14 @@ from ada_lightning.types import KeptResponse, ResponseGroup
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One kept response with the group it came from."""
+    """A prompt and those of its kept responses that are computed with it."""
 
     group: ResponseGroup
-    kept: KeptResponse
+    kept: tuple[KeptResponse, ...]
 
     @property
     def num_tokens(self) -> int:
-        return len(self.group.pool.prompt.prompt_ids) + len(self.kept.response.response_ids)
+        return len(self.group.pool.prompt.prompt_ids) + sum(map(_num_response_tokens, self.kept))
 
 
 def pack_groups(
@@ -32,6 +32,7 @@ def pack_groups(
     policy_version: int,
     shuffle_seed: int,
     keep_groups_without_signal: bool,
+    share_prompts: bool,
 ) -> list[TrainingBatch]:
     """Cut a rollout into optimiser steps of whole groups, each cut into microbatches by token budget.
 
@@ -46,6 +47,7 @@ def pack_groups(
         shuffle_seed: of the order of groups.
         keep_groups_without_signal: also compute responses whose advantage is zero. Needed by terms that do not depend
             on the advantage (KL, entropy); otherwise they change nothing and are left out.
+        share_prompts: compute a prompt once for all its responses, which attend to it but not to each other.
 
     Returns:
         ``num_minibatches`` batches; one may hold no microbatch where no group has a signal.
@@ -66,11 +68,10 @@ def pack_groups(
     batches = []
     for index in range(num_minibatches):
         rows = [
-            _Row(group, kept)
+            row
             for group in order[index::num_minibatches]
             if keep_groups_without_signal or group.has_signal
-            for kept in group.kept
-            if kept.response.response_ids
+            for row in _rows(group, max_tokens_per_microbatch if share_prompts else 0)
         ]
         batches.append(
             TrainingBatch(
@@ -92,7 +93,24 @@ def group_microbatch(group: ResponseGroup) -> Microbatch:
     """
     if not group.kept:
         raise ValueError(f"the group of prompt {group.pool.prompt.prompt_id} keeps no response")
-    return _microbatch([_Row(group, kept) for kept in group.kept])
+    return _microbatch([_Row(group, group.kept)])
+
+
+def _num_response_tokens(kept: KeptResponse) -> int:
+    return len(kept.response.response_ids)
+
+
+def _rows(group: ResponseGroup, max_tokens: int) -> list[_Row]:
+    """Put as many of the group's responses in a row as fit, at least one. Empty responses have nothing to train."""
+    rows: list[_Row] = []
+    for kept in group.kept:
+        if not kept.response.response_ids:
+            continue
+        if rows and rows[-1].num_tokens + _num_response_tokens(kept) <= max_tokens:
+            rows[-1] = _Row(group, (*rows[-1].kept, kept))
+        else:
+            rows.append(_Row(group, (kept,)))
+    return rows
 
 
 def _split_by_tokens(rows: Sequence[_Row], max_tokens: int) -> list[list[_Row]]:
@@ -109,36 +127,61 @@ def _split_by_tokens(rows: Sequence[_Row], max_tokens: int) -> list[list[_Row]]:
 
 def _microbatch(rows: Sequence[_Row]) -> Microbatch:
     shape = len(rows), max(row.num_tokens for row in rows)
-    input_ids_BT = torch.zeros(shape, dtype=torch.int64)
-    loss_mask_BT = torch.zeros(shape, dtype=torch.bool)
-    sampling_logprobs_BT = torch.zeros(shape, dtype=torch.float32)
+    input_ids_RT = torch.zeros(shape, dtype=torch.int64)
+    position_ids_RT = torch.zeros(shape, dtype=torch.int64)
+    segment_RT = torch.full(shape, -1, dtype=torch.int64)
+    predictors: list[int] = []
     for index, row in enumerate(rows):
-        prompt_ids, response = row.group.pool.prompt.prompt_ids, row.kept.response
-        tokens = torch.tensor((*prompt_ids, *response.response_ids))
-        input_ids_BT[index, : len(tokens)] = tokens
-        loss_mask_BT[index, len(prompt_ids) : len(tokens)] = True
-        sampling_logprobs_BT[index, len(prompt_ids) : len(tokens)] = torch.tensor(response.sampling_logprobs)
-
-    def column(values: Sequence[float]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.float32)
-
-    pools = [row.group.pool for row in rows]
-    group_rewards = [[kept.response.reward for kept in row.group.kept] for row in rows]
+        prompt_ids = row.group.pool.prompt.prompt_ids
+        row_start, end = index * shape[1], len(prompt_ids)
+        input_ids_RT[index, :end] = torch.tensor(prompt_ids)
+        position_ids_RT[index, :end] = torch.arange(end)
+        segment_RT[index, :end] = 0
+        for segment, kept in enumerate(row.kept, start=1):
+            start, end = end, end + _num_response_tokens(kept)
+            input_ids_RT[index, start:end] = torch.tensor(kept.response.response_ids, dtype=torch.int64)
+            position_ids_RT[index, start:end] = torch.arange(end - start) + len(prompt_ids)
+            segment_RT[index, start:end] = segment
+            # The prompt's last token predicts the first of every response.
+            predictors += [row_start + len(prompt_ids) - 1, *range(row_start + start, row_start + end - 1)][
+                : end - start
+            ]
+    responses = [(row.group, kept) for row in rows for kept in row.kept]
+    lengths = torch.tensor([_num_response_tokens(kept) for _, kept in responses])
+    num_response_tokens = int(lengths.sum())
     return Microbatch(
-        input_ids_BT=input_ids_BT,
-        loss_mask_BT=loss_mask_BT,
-        sampling_logprobs_BT=sampling_logprobs_BT,
-        old_logprobs_BT=torch.zeros(shape, dtype=torch.float32),
-        rewards_B=column([row.kept.response.reward for row in rows]),
-        is_positive_B=torch.tensor([row.kept.response.is_positive for row in rows]),
-        num_positive_B=column([pool.num_positive for pool in pools]),
-        num_sampled_B=column([pool.num_sampled for pool in pools]),
-        pool_reward_sum_B=column([sum(r.reward for r in pool.responses) for pool in pools]),
-        pool_reward_square_sum_B=column([sum(r.reward**2 for r in pool.responses) for pool in pools]),
-        first_round_reward_sum_B=column([sum(pool.first_round_rewards) for pool in pools]),
-        first_round_size_B=column([len(pool.first_round_rewards) for pool in pools]),
-        group_size_B=column([len(rewards) for rewards in group_rewards]),
-        group_reward_sum_B=column([sum(rewards) for rewards in group_rewards]),
-        group_reward_square_sum_B=column([sum(r**2 for r in rewards) for rewards in group_rewards]),
-        selection_weight_B=column([row.kept.selection_weight for row in rows]),
+        input_ids_RT=input_ids_RT,
+        position_ids_RT=position_ids_RT,
+        segment_RT=segment_RT,
+        predictor_K=torch.tensor(predictors, dtype=torch.int64),
+        token_ids_K=torch.tensor([t for _, kept in responses for t in kept.response.response_ids], dtype=torch.int64),
+        response_K=torch.arange(len(responses)).repeat_interleave(lengths),
+        sampling_logprobs_K=_column([x for _, kept in responses for x in kept.response.sampling_logprobs]),
+        old_logprobs_K=torch.zeros(num_response_tokens),
+        num_tokens_B=lengths.to(torch.float32),
+        **_statistics(responses),
     )
+
+
+def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict[str, torch.Tensor]:
+    """What travels with every response, by field name. Shapes ``(B,)``."""
+    pools = [group.pool for group, _ in responses]
+    group_rewards = [[kept.response.reward for kept in group.kept] for group, _ in responses]
+    return {
+        "rewards_B": _column([kept.response.reward for _, kept in responses]),
+        "is_positive_B": torch.tensor([kept.response.is_positive for _, kept in responses]),
+        "num_positive_B": _column([pool.num_positive for pool in pools]),
+        "num_sampled_B": _column([pool.num_sampled for pool in pools]),
+        "pool_reward_sum_B": _column([sum(r.reward for r in pool.responses) for pool in pools]),
+        "pool_reward_square_sum_B": _column([sum(r.reward**2 for r in pool.responses) for pool in pools]),
+        "first_round_reward_sum_B": _column([sum(pool.first_round_rewards) for pool in pools]),
+        "first_round_size_B": _column([len(pool.first_round_rewards) for pool in pools]),
+        "group_size_B": _column([len(rewards) for rewards in group_rewards]),
+        "group_reward_sum_B": _column([sum(rewards) for rewards in group_rewards]),
+        "group_reward_square_sum_B": _column([sum(r**2 for r in rewards) for rewards in group_rewards]),
+        "selection_weight_B": _column([kept.selection_weight for _, kept in responses]),
+    }
+
+
+def _column(values: Sequence[float]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32)

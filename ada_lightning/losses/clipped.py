@@ -33,8 +33,8 @@ class TokenTerms:
     reference_logprobs_K: Tensor
     """The frozen reference's; equal to the old ones where no reference is used."""
     entropy_K: Tensor
-    row_K: Tensor
-    """Row of the microbatch each token belongs to. int64."""
+    response_K: Tensor
+    """Response of the microbatch each token belongs to. int64."""
 
 
 class ClippedPolicyLoss:
@@ -114,7 +114,7 @@ class ClippedPolicyLoss:
         objective_K, is_clipped_K = clipped_objective(
             terms.logprobs_K,
             terms.old_logprobs_K,
-            advantages_B[terms.row_K],
+            advantages_B[terms.response_K],
             clip_low=self.clip_low,
             clip_high=self.clip_high,
         )
@@ -131,6 +131,6 @@ class ClippedPolicyLoss:
         if self.entropy_coef > 0:
             objective_K = objective_K + self.entropy_coef * terms.entropy_K
         sums["entropy"] = terms.entropy_K.sum()
-        token_weights_K = self.reduction.token_weights(microbatch, counts)[terms.row_K]
+        token_weights_K = self.reduction.token_weights(microbatch, counts)[terms.response_K]
         loss = -(token_weights_K * objective_K).sum()
         return loss, {name: value.detach().to(torch.float32) for name, value in sums.items()}

@@ -61,8 +61,7 @@ class ResponseMeanReduction:
 
     def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
         """Weight of every token of each response. Shape ``(B,)``."""
-        num_tokens_B = microbatch.loss_mask_BT.sum(dim=1).clamp_min(1)
-        return 1.0 / (counts.num_responses * num_tokens_B)
+        return 1.0 / (counts.num_responses * microbatch.num_tokens_B.clamp_min(1))
 
 
 class TokenMeanReduction:

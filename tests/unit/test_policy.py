@@ -47,7 +47,7 @@ def make_policy(tiny_path, *, lr=0.1, loss_options=None, **options):
     return policy
 
 
-def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=0):
+def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=0, share_prompts=True):
     return pack_groups(
         groups,
         num_minibatches=num_minibatches,
@@ -55,21 +55,42 @@ def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=
         policy_version=policy_version,
         shuffle_seed=0,
         keep_groups_without_signal=False,
+        share_prompts=share_prompts,
     )
 
 
-def test_padded_batch_gives_the_logprobs_of_one_by_one(tiny_path):
-    policy = make_policy(tiny_path, temperature=0.8)
-    (batch,) = pack(GROUPS[:1])
-    (microbatch,) = batch.microbatches
-    logprobs_K, _ = policy.token_logprobs(policy.model, microbatch)
+def one_by_one_logprobs(policy, group):
     expected = []
-    for row, mask in zip(microbatch.input_ids_BT, microbatch.loss_mask_BT, strict=True):
-        positions = mask.nonzero()[:, 0]
-        tokens = row[: positions[-1] + 1]
-        log_softmax_TV = (policy.model(input_ids=tokens[None]).logits[0].float() / 0.8).log_softmax(-1)
-        expected += [log_softmax_TV[position - 1, row[position]] for position in positions]
-    torch.testing.assert_close(logprobs_K, torch.stack(expected), **EXACT)
+    for kept in group.kept:
+        prompt_ids, response_ids = group.pool.prompt.prompt_ids, kept.response.response_ids
+        logits = policy.model(input_ids=torch.tensor([(*prompt_ids, *response_ids)])).logits[0].float()
+        log_softmax = (logits / policy.temperature).log_softmax(-1)
+        expected += [log_softmax[len(prompt_ids) - 1 + i, token] for i, token in enumerate(response_ids)]
+    return torch.stack(expected)
+
+
+@pytest.mark.parametrize("share_prompts", [True, False])
+def test_a_batch_gives_the_logprobs_of_one_by_one(tiny_path, share_prompts):
+    policy = make_policy(tiny_path, temperature=0.8)
+    group = random_group(1, [1.0, 0.0, 0.0, 1.0])
+    (batch,) = pack([group], share_prompts=share_prompts)
+    (microbatch,) = batch.microbatches
+    assert len(microbatch.input_ids_RT) == (1 if share_prompts else 4)
+    logprobs_K, _ = policy.token_logprobs(policy.model, microbatch)
+    order = {ids: i for i, ids in enumerate(k.response.response_ids for k in group.kept)}
+    expected = one_by_one_logprobs(policy, group).split([len(k.response.response_ids) for k in group.kept])
+    for index in range(4):
+        mine = microbatch.response_K == index
+        ids = tuple(microbatch.token_ids_K[mine].tolist())
+        torch.testing.assert_close(logprobs_K[mine], expected[order[ids]], **EXACT)
+
+
+def test_sharing_prompts_changes_no_gradient(tiny_path):
+    policy = make_policy(tiny_path)
+    shared, repeated = (gradients(policy, pack(share_prompts=share)) for share in (True, False))
+    torch.testing.assert_close(shared, repeated, **EXACT)
+    num_shared, num_repeated = (pack(share_prompts=s)[0].microbatches[0].num_computed_tokens for s in (True, False))
+    assert num_shared < num_repeated
 
 
 def gradients(policy, batches):
@@ -149,12 +170,11 @@ def test_training_raises_the_probability_of_what_was_rewarded(tiny_path):
     (batch,) = pack()
     (microbatch,) = batch.microbatches
     advantages_B = policy.advantage(microbatch)
-    row_K = microbatch.loss_mask_BT.nonzero()[:, 0]
 
     def objective():
         with torch.no_grad():
             logprobs_K, _ = policy.token_logprobs(policy.model, microbatch)
-        return float((advantages_B[row_K] * logprobs_K).sum())
+        return float((advantages_B[microbatch.response_K] * logprobs_K).sum())
 
     before = objective()
     trainer = fit(policy, [batch])
@@ -177,9 +197,8 @@ def test_later_minibatches_use_the_old_logprobs(tiny_path):
     policy._trainer = trainer
     (batch,) = pack()
     scored = replace(policy.score_old(batch), has_old_logprobs=True)
-    mask = scored.microbatches[0].loss_mask_BT
     expected_K, _ = policy.token_logprobs(policy.model, batch.microbatches[0])
-    torch.testing.assert_close(scored.microbatches[0].old_logprobs_BT[mask], expected_K.detach())
+    torch.testing.assert_close(scored.microbatches[0].old_logprobs_K, expected_K.detach())
 
     _, first = policy.microbatch_loss(scored.microbatches[0], scored)
     fit(policy, [scored])

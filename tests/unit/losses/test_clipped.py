@@ -35,6 +35,7 @@ def batch():
         policy_version=0,
         shuffle_seed=0,
         keep_groups_without_signal=False,
+        share_prompts=True,
     )
     return batch
 
@@ -46,7 +47,7 @@ def terms(**changes):
         "sampling_logprobs_K": torch.tensor(SAMPLING),
         "reference_logprobs_K": torch.tensor([-0.5, -1.0, -2.0]),
         "entropy_K": torch.tensor([0.3, 0.2, 0.1]),
-        "row_K": torch.tensor([0, 0, 1]),
+        "response_K": torch.tensor([0, 0, 1]),
     }
     return TokenTerms(**{**fields, **changes})
 
