@@ -1,4 +1,4 @@
-# train and test on a fresh machine: `make train`, `make test`. Settings go in ARGS: `make train ARGS="trainer.max_steps=5"`.
+# train and test on a fresh machine: `make train`, `make test`. Settings go in ARGS: `make train ARGS="num_steps=5"`.
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 ARGS ?=

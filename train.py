@@ -96,6 +96,9 @@ def run(cfg: DictConfig, run_dir: Any) -> float | None:
         trainer.fit(policy, datamodule=datamodule, ckpt_path=checkpoint / "trainer.ckpt" if checkpoint else None)
     except PreviewDone:
         return None
+    except SystemExit:  # how Lightning ends a run that was interrupted
+        print(f"continue with the same options and: ckpt=last run_name={cfg.run_name}", flush=True)
+        raise
     finally:
         service.close()
         grader.close()

@@ -13,8 +13,8 @@ _TRIM_THRESHOLD = 2**31 - 1
 def keep_freed_memory() -> bool:
     """Tell glibc to reuse large blocks instead of returning each to the kernel.
 
-    By default every tensor above 32 MiB is mapped anew and its pages are zeroed and faulted in again: on 2 cores that
-    is a third of the time of a forward and backward pass (``python -m benchmarks.malloc``).
+    By default every large tensor is mapped anew and its pages are zeroed and faulted in again. On 2 cores that
+    costs a third of the time of an update (``python -m benchmarks.update`` measures it side by side).
 
     Returns:
         Whether the C library took the setting; False where it is not glibc.

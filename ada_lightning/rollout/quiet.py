@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 
 @contextmanager
 def output_to_file(path: Path) -> Iterator[None]:
-    """Redirect file descriptors 1 and 2 of this process to ``path`` (appended) while the body runs.
+    """Redirect standard output and error of this process to ``path`` (appended) while the body runs.
 
-    Python-level redirection would miss what C++ libraries write.
+    The file descriptors, because C++ libraries write to them; ``sys.stdout`` and ``sys.stderr`` as well, because they
+    need not lead there (notebooks, test runners).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
@@ -24,7 +26,8 @@ def output_to_file(path: Path) -> Iterator[None]:
     try:
         os.dup2(log, 1)
         os.dup2(log, 2)
-        yield
+        with path.open("a") as stream, redirect_stdout(stream), redirect_stderr(stream):
+            yield
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -44,6 +47,7 @@ def logger_to_file(name: str, path: Path) -> None:
         if isinstance(old, logging.FileHandler):
             old.close()
     logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     logger.propagate = False
 
 
@@ -52,5 +56,7 @@ def quiet_libraries() -> None:
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
+    # Lightning 2.6 on torch 2.13; nothing a user could do about it.
+    warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
     for name in ("lightning.pytorch", "lightning.fabric", "httpx", "alembic", "mlflow"):
         logging.getLogger(name).setLevel(logging.WARNING)

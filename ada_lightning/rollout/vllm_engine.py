@@ -106,6 +106,7 @@ class VllmEngine:
                     skip_tokenizer_init=True,
                     disable_log_stats=True,
                     async_scheduling=False,
+                    use_tqdm_on_load=False,
                     **(extra or {}),
                 )
             )

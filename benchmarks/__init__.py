@@ -1,0 +1,1 @@
+"""Side-by-side measurements that anyone can run: ``python -m benchmarks.<name>``."""

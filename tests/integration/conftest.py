@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMALL = [
+    "model=tiny",
+    "reward=function",
+    "reward.reward.path=tests.integration.graders.has_few_letters",
+    "trainer.precision=32-true",
+    "rollout.engine.dtype=float32",
+    "rollout.engine.kv_cache_gib=0.05",
+    "rollout.engine.max_num_seqs=32",
+    "rollout.sampling.max_new_tokens=8",
+    "data.prompts_per_step=4",
+    "data.source.num_train=40",
+    "data.source.num_heldout=8",
+    "callbacks.evaluation.num_prompts=8",
+    "callbacks.evaluation.every_n_steps=0",
+    "callbacks.checkpoint.every_n_steps=0",
+    "callbacks.preview.num_prompts=2",
+    "callbacks.preview.num_samples=2",
+    "optimizer.lr=1e-3",
+    "num_steps=2",
+]
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Compose, check and run a small experiment in this process; returns its run folder."""
+    from hydra import compose, initialize_config_dir
+
+    from ada_lightning.config import check_config
+    from ada_lightning.run_dir import RunDir
+    from train import run
+
+    def small_train(*overrides, experiment="ada_seq_balance", name="run"):
+        folder = tmp_path / name
+        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+            cfg = compose(
+                "train",
+                [
+                    f"+experiment={experiment}",
+                    f"run_name={name}",
+                    f"run_dir={folder}",
+                    f"logger.mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db",
+                    *SMALL,
+                    *overrides,
+                ],
+            )
+        check_config(cfg)
+        run_dir = RunDir(cfg.run_dir)
+        run_dir.claim(resume=cfg.ckpt is not None)
+        run(cfg, run_dir)
+        return folder
+
+    return small_train

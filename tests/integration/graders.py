@@ -1,0 +1,17 @@
+"""Reward functions that a random model can satisfy, and some that misbehave. Run in worker processes."""
+
+from __future__ import annotations
+
+from ada_lightning.types import Prompt
+
+
+def has_few_letters(prompt: Prompt, text: str) -> float:
+    """About half of a random byte model's texts pass."""
+    return float(sum(character.isalpha() for character in text) * 3 < len(text))
+
+
+def breaks_on_letters(prompt: Prompt, text: str) -> float:
+    """Raises on some texts, grades the others."""
+    if text[:1].isalpha():
+        raise LookupError("no such answer")
+    return has_few_letters(prompt, text)

@@ -1,0 +1,214 @@
+"""Whole runs: real engine, real reward workers, real MLflow, the tiny model."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from tests.integration.conftest import ROOT, SMALL
+
+pytestmark = pytest.mark.vllm
+
+
+def rows(folder):
+    with (folder / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def column(folder, name):
+    return [float(row[name]) for row in rows(folder) if row.get(name)]
+
+
+@pytest.mark.parametrize("experiment", ["ada_seq_balance", "ada_seq_pos", "grpo"])
+def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment, capfd):
+    folder = train(experiment=experiment)
+    out, _ = capfd.readouterr()
+    assert "held-out avg@4:" in out
+    assert "preview: 2 prompts x 2 responses" in out
+    for name in ("config.yaml", "metrics.csv", "summary.json", "curves.png", "engine.log"):
+        assert (folder / name).stat().st_size > 0
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["status"] == "finished"
+    assert summary["policy_version"] == 2
+    assert column(folder, "train/loss")[0] != 0
+    assert max(column(folder, "sync/logprob_gap_max")) < 1e-3  # float32 on both sides
+    assert set(column(folder, "rollout/signal_ratio")) != {0.0}
+    num_sampled = column(folder, "rollout/num_sampled")
+    assert num_sampled == [16.0, 16.0] if experiment == "grpo" else max(num_sampled) >= 16
+
+
+def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, tiny_path, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from tests.integration.test_vllm_engine import largest_gap, open_engine
+
+    policy_folder = train() / "checkpoints" / "last" / "policy"
+    trained = AutoModelForCausalLM.from_pretrained(policy_folder, dtype=torch.float32)
+    initial = AutoModelForCausalLM.from_pretrained(tiny_path, dtype=torch.float32)
+    assert any(not torch.equal(a, b) for a, b in zip(trained.parameters(), initial.parameters(), strict=True))
+    assert AutoTokenizer.from_pretrained(policy_folder).chat_template
+    engine = open_engine(policy_folder, tmp_path)
+    try:
+        assert largest_gap(engine, trained) < 1e-3
+        assert largest_gap(engine, initial) > 1e-3
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_a_resumed_run_continues_like_one_that_never_stopped(train, minibatches):
+    options = [f"data.num_minibatches={minibatches}", "callbacks.checkpoint.every_n_steps=1"]
+    whole = train(*options, "num_steps=3", name="whole")
+    train(*options, "num_steps=2", name="parts")
+    parts = train(*options, "num_steps=3", "ckpt=last", name="parts")
+    for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
+        assert column(parts, name) == column(whole, name), name
+    for name in ("train/loss", "train/grad_norm"):
+        # float32 logits in another batch composition differ in the last digits
+        assert column(parts, name) == pytest.approx(column(whole, name), rel=1e-3, abs=1e-6), name
+    assert [row["step"] for row in rows(parts)] == [row["step"] for row in rows(whole)]
+    ends = [json.loads((folder / "summary.json").read_text()) for folder in (whole, parts)]
+    assert ends[0]["heldout"]["eval/avg_at_4"] == ends[1]["heldout"]["eval/avg_at_4"]
+    states = [torch.load(f / "checkpoints/last/trainer.ckpt", weights_only=True) for f in (whole, parts)]
+    assert states[0]["rollout_checkpoint"] == states[1]["rollout_checkpoint"]
+    assert states[0]["rollout_checkpoint"]["global_step"] == 3 * minibatches
+
+
+def test_several_minibatches_see_ratios_and_few_prompts_are_enough(train):
+    folder = train("data.num_minibatches=4", "num_steps=1", "optimizer.lr=1e-2")
+    assert len(rows(folder)) == 5  # four updates, and the final evaluation
+    assert column(folder, "train/clip_ratio")[0] == 0
+    assert max(column(folder, "train/clip_ratio")) > 0
+
+
+def test_kl_entropy_and_another_reduction_train(train):
+    folder = train(
+        "loss.kl_coef=0.1",
+        "loss.entropy_coef=0.01",
+        "loss.reduction._target_=ada_lightning.losses.TokenMeanReduction",
+        "~loss.reduction.token_scale",
+        "data.share_prompts=false",
+    )
+    assert column(folder, "train/kl")[1] > 0
+    assert min(column(folder, "train/entropy")) > 1
+
+
+def test_a_reward_that_raises_is_counted_and_the_run_goes_on(train):
+    with pytest.warns(RuntimeWarning, match="LookupError"):
+        folder = train("reward.reward.path=tests.integration.graders.breaks_on_letters")
+    assert min(column(folder, "rollout/grader_failures")) > 0
+    assert json.loads((folder / "summary.json").read_text())["status"] == "finished"
+
+
+def test_a_fresh_start_in_a_used_folder_is_refused(train):
+    train("num_steps=1")
+    with pytest.raises(ValueError, match=r"ckpt=last"):
+        train("num_steps=1")
+
+
+def command(*overrides):
+    return [sys.executable, "train.py", "+experiment=ada_seq_balance", *SMALL, *overrides]
+
+
+def wait_for(process, folder, is_reached):
+    deadline = time.monotonic() + 240  # not a requirement: a hanging run must fail, not block
+    while not is_reached():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, f"{list(folder.glob('*'))}"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_a_checkpoint_a_killed_run_and_no_process(tmp_path, number):
+    """SIGINT in the middle of a rollout, SIGTERM at any moment: both resume."""
+    import mlflow
+
+    store = f"sqlite:///{tmp_path}/mlflow.db"
+    options = [f"run_dir={tmp_path}/run", "run_name=run", f"logger.mlflow.tracking_uri={store}", "num_steps=500"]
+    process = subprocess.Popen(
+        command(*options), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    metrics = tmp_path / "run" / "metrics.csv"
+    wait_for(process, tmp_path, lambda: metrics.exists() and metrics.read_text().count("\n") > 3)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"{number.name}: stopping at the next safe point" in out
+    assert "ckpt=last" in out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["status"] == "killed"
+    state = torch.load(tmp_path / "run/checkpoints/last/trainer.ckpt", weights_only=True)
+    assert state["rollout_checkpoint"]["policy_version"] == summary["policy_version"] > 0
+    mlflow.set_tracking_uri(store)
+    (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
+    assert run.info.status == "KILLED"
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # reward workers are gone too
+
+
+def test_a_sweep_makes_child_runs_under_one_parent(tmp_path):
+    import mlflow
+
+    store = f"sqlite:///{tmp_path}/mlflow.db"
+    sweep = ["-m", "sampler.k_pos=1,2", "num_steps=1", f"run_dir={tmp_path}/sweep"]
+    subprocess.run(
+        command(f"logger.mlflow.tracking_uri={store}", *sweep), cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert (tmp_path / "sweep/0/summary.json").exists()
+    assert (tmp_path / "sweep/1/summary.json").exists()
+    mlflow.set_tracking_uri(store)
+    runs = mlflow.search_runs(search_all_experiments=True, output_format="list")
+    (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+    assert parent.info.run_name == "sweep"
+    assert sorted(run.data.params["sampler.k_pos"] for run in children) == ["1", "2"]
+
+
+def test_preview_alone_trains_nothing_and_leaves_no_run(tmp_path):
+    result = subprocess.run(
+        command("preview=true", f"run_dir={tmp_path}/run"), cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert "preview: 2 prompts x 2 responses" in result.stdout
+    assert "GRPO n=4" in result.stdout
+    assert not (tmp_path / "run" / "metrics.csv").exists()
+    assert not (tmp_path / "run" / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "messages"),
+    [
+        (["sampler.k_poss=3"], ["sampler.k_poss", "did you mean", "k_pos"]),
+        (["sampler=balanec"], ["balanec", "balance"]),
+        (["+seeed=1"], ["seeed", "seed"]),
+        (
+            ["sampler.k_pos=20", "sampler.k_neg=20", "sampler.samples_per_round=5", "data.prompts_per_step=0"],
+            ["k_pos + k_neg = 40", "does not divide", "prompts_per_step"],
+        ),
+        (["sampler.group_size=64"], ["group_size = 64 exceeds n_max = 32"]),
+        (["rollout.max_model_tokens=40"], ["max_model_tokens", "40"]),
+        (["data=jsonl", "data.source.path=missing.jsonl"], ["missing.jsonl"]),
+        (["model=pretrained", "model.path=/no/such/model"], ["/no/such/model"]),
+        (["trainer.devices=2"], ["devices"]),
+    ],
+)
+def test_bad_input_is_explained_before_torch_or_a_model_is_loaded(tmp_path, overrides, messages):
+    """Runs the real entry point; ``-X importtime`` would show the same: vllm is never imported."""
+    result = subprocess.run(
+        [sys.executable, "train.py", "+experiment=ada_seq_balance", f"run_dir={tmp_path}/run", *overrides],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode != 0
+    for message in messages:
+        assert message in result.stderr + result.stdout
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,192 @@
+"""The real engine on the tiny model, in float32."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from ada_lightning.rollout.vllm_engine import VllmEngine
+from ada_lightning.types import SamplingSettings
+
+pytestmark = pytest.mark.vllm
+SETTINGS = SamplingSettings(max_new_tokens=12)
+PROMPTS = [[1, 70 + index, 9, 20, 33][: 2 + index % 4] for index in range(12)]
+
+
+def open_engine(path, tmp_path, **options):
+    return VllmEngine(
+        model_path=path,
+        log_file=tmp_path / "engine.log",
+        eos_token_ids=[2],
+        **{"max_model_tokens": 64, "max_num_seqs": 16, "kv_cache_gib": 0.05, "dtype": "float32", **options},
+    )
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_path, tmp_path_factory):
+    engine = open_engine(tiny_path, tmp_path_factory.mktemp("engine"))
+    yield engine
+    engine.close()
+
+
+def load(tiny_path):
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(tiny_path, dtype=torch.float32)
+
+
+def named(model):
+    return ((name, parameter.detach()) for name, parameter in model.named_parameters())
+
+
+def generate(engine, prompts=PROMPTS, settings=SETTINGS, seed=0):
+    for index, prompt in enumerate(prompts):
+        engine.submit(f"r{index}", prompt, settings, seed=None if seed is None else seed + index)
+    done = {}
+    while engine.num_in_flight():
+        done |= {generation.request_id: generation for generation in engine.poll()}
+    return [done[f"r{index}"] for index in range(len(prompts))]
+
+
+def largest_gap(engine, model, settings=SETTINGS):
+    """Largest difference between the engine's logprobs and the model's own, over every sampled token."""
+    gaps = []
+    for prompt, generation in zip(PROMPTS, generate(engine, settings=settings), strict=True):
+        tokens = torch.tensor([prompt + list(generation.response_ids)])
+        with torch.no_grad():
+            log_softmax = (model(tokens).logits[0].float() / settings.temperature).log_softmax(-1)
+        expected = log_softmax[len(prompt) - 1 : -1].gather(-1, tokens[0, len(prompt) :, None])[:, 0]
+        gaps.append((expected - torch.tensor(generation.sampling_logprobs)).abs().max())
+    return float(torch.stack(gaps).max())
+
+
+def move(model, is_moved):
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if is_moved(name):
+                parameter.add_(0.5 * parameter.std() * torch.randn_like(parameter))
+
+
+@pytest.mark.parametrize(
+    "is_moved",
+    [
+        lambda name: False,
+        lambda name: "embed" in name,  # tied to the output head, which vLLM forgets to reload
+        lambda name: "mlp" in name or "self_attn" in name,
+        lambda name: "norm" in name,
+        lambda name: True,
+    ],
+    ids=["none", "tied embedding", "layers", "norms", "all"],
+)
+def test_logprobs_equal_the_trainers_after_every_kind_of_weight_change(engine, tiny_path, is_moved):
+    model = load(tiny_path)
+    move(model, is_moved)
+    engine.load_weights(named(model), policy_version=1)
+    assert largest_gap(engine, model) < 1e-3
+
+
+def test_a_stale_engine_would_be_noticed(engine, tiny_path):
+    """The other side of the test above: without the sync the gap is far above its bound."""
+    model = load(tiny_path)
+    engine.load_weights(named(model), policy_version=1)
+    move(model, lambda name: "embed" in name)
+    assert largest_gap(engine, model) > 0.1
+
+
+def test_logprobs_are_those_of_the_tempered_distribution(engine, tiny_path):
+    model = load(tiny_path)
+    engine.load_weights(named(model), policy_version=1)
+    assert largest_gap(engine, model, SamplingSettings(max_new_tokens=12, temperature=0.6)) < 1e-3
+
+
+def test_a_prefix_of_the_old_policy_is_forgotten(engine, tiny_path):
+    """Prompts longer than a block, so that a stale prefix would be hit."""
+    long_prompts = [[1, *range(10, 50)]] * 2
+    model = load(tiny_path)
+    engine.load_weights(named(model), policy_version=1)
+    before = generate(engine, long_prompts)
+    move(model, lambda name: True)
+    engine.load_weights(named(model), policy_version=2)
+    (first, _), (old, _) = generate(engine, long_prompts), before
+    tokens = torch.tensor([long_prompts[0] + list(first.response_ids)])
+    with torch.no_grad():
+        expected = model(tokens).logits[0].log_softmax(-1)[40:-1].gather(-1, tokens[0, 41:, None])[:, 0]
+    torch.testing.assert_close(torch.tensor(first.sampling_logprobs), expected, atol=1e-3, rtol=0)
+    assert first != old
+
+
+def test_seeded_responses_do_not_depend_on_what_else_runs(engine):
+    alone = [generate(engine, [prompt], seed=100 + index)[0] for index, prompt in enumerate(PROMPTS)]
+    together = generate(engine, PROMPTS, seed=100)
+    assert [g.response_ids for g in alone] == [g.response_ids for g in together]
+
+
+def test_unseeded_responses_differ(engine):
+    responses = {g.response_ids for g in generate(engine, [PROMPTS[3]] * 8, seed=None)}
+    assert len(responses) > 1
+
+
+def test_a_response_ends_with_its_end_token_or_is_marked_truncated(engine):
+    generations = generate(engine, PROMPTS * 6, SamplingSettings(max_new_tokens=40))
+    ended = [g for g in generations if not g.is_truncated]
+    assert ended
+    assert all(g.response_ids[-1] == 2 and 2 not in g.response_ids[:-1] for g in ended)
+    cut = [g for g in generations if g.is_truncated]
+    assert cut
+    assert all(len(g.response_ids) == 40 and 2 not in g.response_ids for g in cut)
+    assert all(len(g.sampling_logprobs) == len(g.response_ids) for g in generations)
+
+
+def test_aborted_requests_return_nothing_and_others_finish(engine):
+    for index in range(4):
+        engine.submit(f"a{index}", [1, 5, 6], SETTINGS, seed=index)
+    engine.poll()
+    engine.abort(["a0", "a1", "unknown"])
+    finished = set()
+    while engine.num_in_flight():
+        finished |= {generation.request_id for generation in engine.poll()}
+    assert finished == {"a2", "a3"}
+    assert engine.poll() == []
+
+
+def test_a_prompt_without_room_is_refused_with_the_way_out(engine):
+    with pytest.raises(ValueError, match=r"60 tokens and a response of 12 need 72 tokens; .* raise rollout\.max_model"):
+        engine.submit("long", [5] * 60, SETTINGS, seed=0)
+    assert engine.num_in_flight() == 0
+
+
+def test_weights_are_not_changed_under_running_requests(engine, tiny_path):
+    engine.submit("running", [1, 5], SETTINGS, seed=0)
+    with pytest.raises(RuntimeError, match="1 requests in flight"):
+        engine.load_weights(named(load(tiny_path)), policy_version=1)
+    engine.abort(["running"])
+
+
+def test_starting_an_engine_leaves_the_process_as_it_was(engine, tiny_path, tmp_path, capfd):
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    expected = random.random(), np.random.rand(), torch.rand(1).item()
+    random.seed(3), np.random.seed(3), torch.manual_seed(3)
+    num_threads = torch.get_num_threads()
+    second = open_engine(tiny_path, tmp_path)
+    try:
+        assert (random.random(), np.random.rand(), torch.rand(1).item()) == expected
+        assert torch.get_num_threads() == num_threads
+        out, err = capfd.readouterr()
+        assert out + err == ""
+        assert "LlamaForCausalLM" in (tmp_path / "engine.log").read_text()
+        assert len(generate(second)) == len(PROMPTS)
+    finally:
+        second.close()
+        second.close()
+    assert not [t for t in threading.enumerate() if "EngineCore" in t.name]
+
+
+@pytest.mark.parametrize("option", ["max_model_tokens", "max_num_seqs", "kv_cache_gib", "block_size"])
+def test_limits_must_be_positive(tiny_path, tmp_path, option):
+    with pytest.raises(ValueError, match=f"{option} must be positive; got 0"):
+        open_engine(tiny_path, tmp_path, **{option: 0})
