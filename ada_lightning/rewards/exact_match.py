@@ -1,0 +1,84 @@
+"""Grades an answer by comparing it with the one of the data set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+
+from ada_lightning.rewards.extraction import MINUS_SIGNS
+from ada_lightning.types import Prompt
+
+_DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+_RATIO = re.compile(r"([-+]?[0-9]{1,200})\s*/\s*([0-9]{1,200})")
+_WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+_MAX_NUMBER_CHARS = 400
+
+
+def parse_number(text: str) -> Fraction | None:
+    """Read a decimal number or a ratio of two integers exactly; None for anything else. Nothing is evaluated.
+
+    Args:
+        text: ``1,000``, ``-12.50``, ``3e4`` or ``3/4``. At most 400 characters and exponents of three digits, so that
+            an absurd number costs nothing.
+
+    Example:
+        >>> parse_number("1,000.50"), parse_number("6/8"), parse_number("2+2")
+        (Fraction(2001, 2), Fraction(3, 4), None)
+    """
+    if len(text) > _MAX_NUMBER_CHARS:
+        return None
+    if ratio := _RATIO.fullmatch(text):
+        denominator = int(ratio[2])
+        return Fraction(int(ratio[1]), denominator) if denominator else None
+    return Fraction(Decimal(text.replace(",", ""))) if _DECIMAL.fullmatch(text) else None
+
+
+def normalise(text: str) -> str:
+    r"""Remove what does not belong to an answer.
+
+    Surrounding white space, math delimiters around the whole (``$...$``, ``\(...\)``) and a full stop at the end,
+    inside or outside of them, are removed; runs of white space become one space, every kind of minus becomes ``-``,
+    letters become lower case.
+
+    Example:
+        >>> normalise("  $New   York$. ")
+        'new york'
+    """
+    text = text.strip().removesuffix(".").rstrip()
+    for left, right in _WRAPPERS:
+        if len(text) > len(left) + len(right) and text.startswith(left) and text.endswith(right):
+            text = text[len(left) : -len(right)]
+            break
+    return " ".join(text.translate(MINUS_SIGNS).split()).removesuffix(".").rstrip().casefold()
+
+
+class ExactMatchReward:
+    """1.0 where the extracted answer equals ``reference["answer"]``, else 0.0.
+
+    Both sides are normalised (:func:`normalise`). Where both are numbers (:func:`parse_number`) they compare as
+    numbers, exactly: ``12`` = ``12.0`` = ``24/2``. Otherwise they compare as text.
+
+    Args:
+        extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
+    """
+
+    def __init__(self, extraction: Callable[[str], str | None]) -> None:
+        self.extraction = extraction
+
+    def __call__(self, prompt: Prompt, text: str) -> float:
+        """Grade one response.
+
+        Raises:
+            KeyError: the prompt's reference holds no answer.
+        """
+        expected = normalise(str(prompt.reference["answer"]))
+        extracted = self.extraction(text)
+        if extracted is None:
+            return 0.0
+        answer = normalise(extracted)
+        expected_number, number = parse_number(expected), parse_number(answer)
+        if expected_number is not None and number is not None:
+            return float(number == expected_number)
+        return float(answer == expected)

@@ -1,0 +1,124 @@
+r"""How a final answer is found in a response. Small picklable callables: text in, answer or None out.
+
+None means "no answer there": every reward treats it as worth 0. Nothing here evaluates text.
+"""
+
+from __future__ import annotations
+
+import re
+
+MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
+"""Characters that models write for a minus: the mathematical minus, the en dash, small and full-width hyphens."""
+
+_NUMBER = re.compile(
+    r"(?:(?<![\w)\]}.])[-+])?"  # a sign after a digit, letter or closing bracket is an operator: 5-3
+    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?<![0-9.])(?=\.[0-9]))"
+    r"(?:\.[0-9]+)?"
+    r"(?:[eE][-+]?[0-9]{1,3}(?![0-9A-Za-z]))?"
+)
+_BOXED_EVENTS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
+
+
+class WholeResponse:
+    """The whole response without surrounding white space; None where nothing is left.
+
+    Example:
+        >>> WholeResponse()("  12 ")
+        '12'
+    """
+
+    def __call__(self, text: str) -> str | None:
+        """Return the stripped text."""
+        return text.strip() or None
+
+
+class FirstLine:
+    r"""The first line that holds more than white space, stripped; None where there is none.
+
+    Example:
+        >>> FirstLine()("\n 12 \nbecause 5 + 7")
+        '12'
+    """
+
+    def __call__(self, text: str) -> str | None:
+        """Return the first non-empty line."""
+        return next((line.strip() for line in text.splitlines() if line.strip()), None)
+
+
+class LastNumber:
+    r"""The last decimal number of the text, in plain form; None where there is no digit.
+
+    A number has an optional sign, digits that may be grouped in threes by commas, an optional fraction and an
+    optional exponent of at most three digits. The result has no commas, no plus sign, and ``-`` for every minus.
+
+    - A sign right after a digit, a letter or a closing bracket is an operator: ``5-3`` gives 3, ``= -3`` gives -3.
+      So is a sign with white space after it: ``- 3`` gives 3.
+    - A full stop counts only with a digit after it: ``is 12.`` gives 12, ``12.0`` stays 12.0.
+    - Commas that do not group in threes separate numbers: ``1,23`` gives 23.
+    - Units and digits inside words do not matter: ``$12``, ``12%``, ``12km`` and ``x12`` give 12.
+
+    Example:
+        >>> LastNumber()("5 - 1,009 = \u22121,004.")
+        '-1004'
+    """
+
+    def __call__(self, text: str) -> str | None:
+        """Return the last number."""
+        numbers = _NUMBER.findall(text.translate(MINUS_SIGNS))
+        return numbers[-1].replace(",", "").lstrip("+") if numbers else None
+
+
+class TaggedAnswer:
+    """The content of the last closed ``<tag>...</tag>`` pair, stripped; None where no pair is closed or it is empty.
+
+    Of several opening tags before the last closing one the nearest counts. Case matters.
+
+    Args:
+        tag: name between the angle brackets.
+
+    Raises:
+        ValueError: the name is not letters, digits, ``-`` and ``_``.
+
+    Example:
+        >>> TaggedAnswer(tag="answer")("<answer>11</answer> no, <answer> 12 </answer> <answer>")
+        '12'
+    """
+
+    def __init__(self, tag: str = "answer") -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", tag):
+            raise ValueError(f"tag must be a name such as 'answer', without angle brackets; got {tag!r}")
+        self.tag = tag
+
+    def __call__(self, text: str) -> str | None:
+        """Return what the last closed pair of tags holds."""
+        before_close, close, _ = text.rpartition(f"</{self.tag}>")
+        _, opened, content = before_close.rpartition(f"<{self.tag}>")
+        return (content.strip() or None) if close and opened else None
+
+
+class LastBoxed:
+    r"""The content of the last ``\boxed{...}`` whose braces match, stripped; None where there is none or it is empty.
+
+    Last means opened last, so of nested boxes the inner one. A box that is never closed (a response cut by the length
+    limit) is skipped. Braces escaped by a backslash do not count. One pass over the text, whatever it holds.
+
+    Example:
+        >>> LastBoxed()(r"first \boxed{1}, so \boxed{\frac{3}{4}}.")
+        '\\frac{3}{4}'
+    """
+
+    def __call__(self, text: str) -> str | None:
+        """Return what the last closed box holds."""
+        content_starts: list[int] = []  # of open braces; -1 for one that is no box
+        last_box = (-1, -1)
+        for event in _BOXED_EVENTS.finditer(text):
+            token = event.group()
+            if token == "{":
+                content_starts.append(-1)
+            elif token == "}":
+                start = content_starts.pop() if content_starts else -1
+                last_box = max(last_box, (start, event.start())) if start >= 0 else last_box
+            elif token.endswith("{") and token.startswith("\\boxed"):
+                content_starts.append(event.end())
+        start, end = last_box
+        return (text[start:end].strip() or None) if start >= 0 else None

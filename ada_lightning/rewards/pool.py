@@ -1,0 +1,274 @@
+"""Grades responses in processes of their own, so that no response can stall, crash or corrupt a run."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import pickle
+import time
+from collections.abc import Hashable
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from pebble import ProcessExpired, ProcessPool
+
+from ada_lightning.rewards import worker
+from ada_lightning.types import Grade, Prompt
+
+if TYPE_CHECKING:
+    from ada_lightning.protocols import Reward
+
+_LOG = logging.getLogger(__name__)
+_START_LIMIT_S = 120.0
+_HEALTH_INTERVAL_S = 0.2
+"""How often a waiting caller looks whether the processes' manager still lives."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A response on its way through the pool."""
+
+    payload: bytes
+    future: Future[worker.Verdict]
+    was_resubmitted: bool = False
+
+
+class RewardPool:
+    """Grades without blocking, in worker processes that are killed and replaced on a time-out or crash.
+
+    Every ticket handed to :meth:`submit` comes back exactly once, from :meth:`poll` or :meth:`wait`, with a reward or
+    with the reason why there is none:
+
+    - ``timeout``: the time limit passed (also for a worker that left with exit code 0 in the middle of a grade),
+    - ``crash``: its worker died, or the pool broke twice while it was pending,
+    - ``invalid_reward``: the reward returned something other than a finite number,
+    - ``reward_not_loaded``: a replacement worker could not load the reward,
+    - otherwise the class name of the exception that the reward raised.
+
+    Workers start by fork from a small server process that has imported the reward's module and nothing of the
+    trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C, end with their parent, and a replacement
+    starts in milliseconds. Used from one thread.
+
+    Args:
+        reward: picklable grader, sent to every worker once.
+        num_workers: processes.
+        time_limit_s: seconds for one response, counted from when a worker takes it. Detected within 0.2 s.
+
+    Raises:
+        ValueError: a number is not positive, or the reward cannot be pickled.
+    """
+
+    def __init__(self, reward: Reward, *, num_workers: int = 1, time_limit_s: float = 10.0) -> None:
+        if num_workers < 1:
+            raise ValueError(f"reward.num_workers must be at least 1; got {num_workers}")
+        if not 0 < time_limit_s < float("inf"):
+            raise ValueError(f"reward.time_limit_s must be a positive number of seconds; got {time_limit_s}")
+        try:
+            self._pickled_reward = pickle.dumps(reward)
+        except Exception as error:  # pickling runs the reward's own code
+            raise ValueError(
+                f"the reward {type(reward).__name__} cannot be sent to worker processes: {error}. Define its class and "
+                "functions at the top level of a module, without lambdas, locks or open files."
+            ) from error
+        self.reward = reward
+        self.num_workers = num_workers
+        self.time_limit_s = time_limit_s
+        self._processes: ProcessPool | None = None
+        self._pending: dict[Hashable, _Pending] = {}
+        self._done: SimpleQueue[tuple[Hashable, Future[worker.Verdict]]] = SimpleQueue()
+        self._lost: list[tuple[Hashable, Grade]] = []
+        self._logged_failures: set[str] = set()
+
+    @property
+    def num_pending(self) -> int:
+        """Tickets submitted and not yet returned."""
+        return len(self._pending) + len(self._lost)
+
+    def check(self) -> None:
+        """Find configuration errors without starting a process.
+
+        Raises:
+            ValueError: the reward's own ``check`` says so.
+        """
+        check = getattr(self.reward, "check", None)
+        if check is not None:
+            check()
+
+    def start(self) -> None:
+        """Start the workers and load the reward in them, so that the first grade is as fast as the others. Idempotent.
+
+        Raises:
+            RuntimeError: a worker cannot load the reward, or does not answer.
+        """
+        if self._processes is not None:
+            return
+        self._processes = self._new_processes()
+        warm_ups = [
+            self._processes.schedule(worker.load_error, timeout=_START_LIMIT_S) for _ in range(self.num_workers)
+        ]
+        try:
+            errors = [warm_up.result(timeout=_START_LIMIT_S) for warm_up in warm_ups]
+        except Exception as error:
+            self.close()
+            raise RuntimeError(
+                f"reward workers did not start ({type(error).__name__}: {error}); does importing "
+                f"{type(self.reward).__module__!r} in a fresh Python end the process or hang?"
+            ) from error
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
+        failed = [error for error in errors if error]
+        if failed:
+            self.close()
+            raise RuntimeError(f"a reward worker cannot load {type(self.reward).__name__}: {failed[0]}")
+
+    def submit(self, ticket: Hashable, prompt: Prompt, text: str) -> None:
+        """Queue one response; returns at once.
+
+        Args:
+            ticket: names the response in the answer.
+            prompt: what was asked, with the reference to grade against.
+            text: the response. Untrusted.
+
+        Raises:
+            ValueError: the ticket is pending already.
+            RuntimeError: the workers cannot start.
+        """
+        if ticket in self._pending:
+            raise ValueError(f"ticket {ticket!r} is pending already; give every response a ticket of its own")
+        self.start()
+        payload = pickle.dumps((prompt, text), protocol=pickle.HIGHEST_PROTOCOL)
+        if self._processes is None or not self._processes.active:
+            self._rebuild()
+        self._schedule(ticket, payload)
+
+    def poll(self) -> list[tuple[Hashable, Grade]]:
+        """Return what finished since the last call; never blocks."""
+        if self._processes is not None and not self._processes.active:
+            self._rebuild()
+        finished: list[tuple[Hashable, Grade]] = []
+        while True:
+            try:
+                ticket, future = self._done.get_nowait()
+            except Empty:
+                break
+            finished += self._settle(ticket, future)
+        finished += self._lost
+        self._lost.clear()
+        return finished
+
+    def wait(self, timeout_s: float) -> list[tuple[Hashable, Grade]]:
+        """Block until a response is graded.
+
+        Args:
+            timeout_s: seconds after which to give up.
+
+        Returns:
+            As :meth:`poll`; empty where the time passed, or at once where nothing is pending.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            finished = self.poll()
+            remaining_s = deadline - time.monotonic()
+            if finished or not self._pending or remaining_s <= 0:
+                return finished
+            try:
+                done = self._done.get(timeout=min(remaining_s, _HEALTH_INTERVAL_S))
+            except Empty:
+                continue
+            self._done.put(done)
+
+    def discard_pending(self) -> None:
+        """Forget every ticket that has not been returned, for a caller that repeats a step from its start."""
+        abandoned = [pending.future for pending in self._pending.values()]
+        self._pending.clear()
+        self._lost.clear()
+        for future in abandoned:
+            future.cancel()
+
+    def close(self) -> None:
+        """End the workers, whatever they are doing. Pending tickets are forgotten. Safe to call twice."""
+        processes, self._processes = self._processes, None
+        self._pending.clear()
+        self._lost.clear()
+        self._done = SimpleQueue()
+        if processes is not None:
+            processes.stop()
+            processes.join()
+
+    def _new_processes(self) -> ProcessPool:
+        context = multiprocessing.get_context("forkserver")
+        # __main__ too: otherwise every new worker imports train.py and hydra again.
+        context.set_forkserver_preload(["__main__", worker.__name__, type(self.reward).__module__])
+        return ProcessPool(
+            max_workers=self.num_workers,
+            initializer=worker.load_reward,
+            initargs=(self._pickled_reward,),
+            context=context,
+        )
+
+    def _schedule(self, ticket: Hashable, payload: bytes, was_resubmitted: bool = False) -> None:
+        assert self._processes is not None
+        future = self._processes.schedule(worker.grade, args=(payload,), timeout=self.time_limit_s)
+        self._pending[ticket] = _Pending(payload, future, was_resubmitted)
+        future.add_done_callback(partial(_announce, self._done, ticket))
+
+    def _settle(self, ticket: Hashable, future: Future[worker.Verdict]) -> list[tuple[Hashable, Grade]]:
+        """Turn a finished future into a grade; nothing where the ticket was discarded or is tried again."""
+        pending = self._pending.get(ticket)
+        if pending is None or pending.future is not future:
+            return []
+        error = future.exception()
+        if isinstance(error, BrokenProcessPool):
+            self._rebuild()
+            return []
+        del self._pending[ticket]
+        if error is None:
+            reward, failure, detail = future.result()
+        else:
+            reward, failure, detail = None, _reason(error), str(error)
+        if failure:
+            self._log_once(failure, detail)
+        return [(ticket, Grade(reward, failure))]
+
+    def _rebuild(self) -> None:
+        """Replace a broken pool. What was pending gets one more chance, then counts as crashed."""
+        _LOG.warning(
+            "The reward workers' pool broke with %d responses pending; starting a new one.", len(self._pending)
+        )
+        if self._processes is not None:
+            self._processes.stop()
+            self._processes.join()
+        unfinished, self._pending = self._pending, {}
+        self._done = SimpleQueue()
+        self._processes = self._new_processes()
+        for ticket, pending in unfinished.items():
+            if pending.future.done() and pending.future.exception() is None:
+                reward, failure, _ = pending.future.result()
+                self._lost.append((ticket, Grade(reward, failure)))
+            elif pending.was_resubmitted:
+                self._lost.append((ticket, Grade(None, "crash")))
+            else:
+                self._schedule(ticket, pending.payload, was_resubmitted=True)
+
+    def _log_once(self, failure: str, detail: str) -> None:
+        if failure not in self._logged_failures:
+            self._logged_failures.add(failure)
+            _LOG.warning("A response could not be graded (%s); further ones are only counted.\n%s", failure, detail)
+
+
+def _announce(done: SimpleQueue[tuple[Hashable, Future[worker.Verdict]]], ticket: Hashable, future: Future) -> None:
+    """Runs in pebble's thread: hand the future over and nothing else."""
+    done.put((ticket, future))
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, ProcessExpired):
+        return "crash"
+    return type(error).__name__

@@ -1,0 +1,96 @@
+"""Grades with the verifier that a reasoning-gym task brings along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import reasoning_gym
+
+from ada_lightning.types import Prompt
+
+TASKS_THAT_EVALUATE = {
+    "binary_matrix": "eval",
+    "composite": "through the tasks it is made of",
+    "countdown": "sympy.parse_expr, which evaluates",
+    "intermediate_integration": "sympy.parse_expr, which evaluates",
+    "n_queens": "eval",
+    "polynomial_multiplication": "sympy.parse_expr, which evaluates",
+    "puzzle24": "sympy.parse_expr, which evaluates",
+    "simple_integration": "sympy.parse_expr, which evaluates",
+    "spiral_matrix": "eval",
+    "string_insertion": "eval",
+}
+"""Tasks of reasoning-gym 0.1.25 whose verifier runs the model's text as Python, and how."""
+
+
+def check_verifier_is_safe(task: str) -> None:
+    """Refuse a task whose verifier would run a model's text as code.
+
+    Raises:
+        ValueError: it would.
+    """
+    if task in TASKS_THAT_EVALUATE:
+        raise ValueError(
+            f"reasoning-gym's verifier of {task!r} runs the model's text as Python ({TASKS_THAT_EVALUATE[task]}), "
+            "so this task is refused; write its prompts to a JSON-lines file and grade them with "
+            "ada_lightning.rewards.exact_match.ExactMatchReward or a function of your own"
+        )
+
+
+class ReasoningGymReward:
+    """The task's own ``score_answer`` on the extracted answer; 0 where the response holds no answer.
+
+    Verifiers give partial credit, for example 0.01 for any attempt, or the ratio of lengths where the expected answer
+    is a part of the given one. With 0/1 rewards that would count as a little right.
+
+    Args:
+        extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
+        binary: True gives 1.0 for full marks and 0.0 for anything less; False gives the verifier's score.
+    """
+
+    def __init__(self, extraction: Callable[[str], str | None], *, binary: bool) -> None:
+        self.extraction = extraction
+        self.binary = binary
+        self._datasets: dict[tuple[str, str], Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the verifiers behind: each process builds its own."""
+        return {**self.__dict__, "_datasets": {}}
+
+    def __call__(self, prompt: Prompt, text: str) -> float:
+        """Grade one response.
+
+        Raises:
+            KeyError: the prompt does not come from :class:`~ada_lightning.data.reasoning_gym.ReasoningGymSource`.
+            ValueError: the verifier of the prompt's task would run the text as code.
+        """
+        entry = prompt.reference["entry"]
+        dataset = self._dataset(prompt.reference["task"], prompt.reference["config"])
+        answer = self.extraction(text)
+        if answer is None:
+            return 0.0
+        score = _score(dataset, answer, entry)
+        return float(score >= 1) if self.binary else score
+
+    def _dataset(self, task: str, config: Mapping[str, Any]) -> Any:
+        key = task, json.dumps(config, sort_keys=True)
+        if key not in self._datasets:
+            check_verifier_is_safe(task)
+            self._datasets[key] = reasoning_gym.create_dataset(task, **config)
+        return self._datasets[key]
+
+
+def _score(dataset: Any, answer: str, entry: Mapping[str, Any]) -> float:
+    """Score an answer; one that makes the verifier raise is worth 0, as long as the verifier itself works.
+
+    Some verifiers parse the answer without a guard (prime_factorization: ``int("seven")`` raises). Taken as a failed
+    grade, such wrong answers would leave the pool and the pass rate would be too high. A verifier that cannot score the
+    task's own answer either is broken, and that is a failed grade.
+    """
+    try:
+        return float(dataset.score_answer(answer, entry))
+    except Exception:  # untrusted text met a parser that trusts it
+        dataset.score_answer(entry["answer"], entry)
+        return 0.0

@@ -1,0 +1,124 @@
+import pickle
+
+import pytest
+from omegaconf import OmegaConf
+
+from ada_lightning.data.reasoning_gym import ReasoningGymSource
+from ada_lightning.rewards.extraction import WholeResponse
+from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
+
+SMALL_SUMS = {"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2}}
+
+
+def make(tasks=SMALL_SUMS, num_train=60, num_heldout=20, seed=1, **kwargs):
+    return ReasoningGymSource(tasks, num_train=num_train, num_heldout=num_heldout, seed=seed, **kwargs)
+
+
+def questions(prompts):
+    return [prompt.messages[-1]["content"] for prompt in prompts]
+
+
+def test_splits_have_the_sizes_asked_for_and_share_no_question():
+    # 1 term with 1 digit has 10 questions: every draw after the first few repeats one.
+    source = make({"chain_sum": {"min_terms": 1, "max_terms": 1, "min_digits": 1, "max_digits": 1}}, 7, 3)
+    train, heldout = questions(source.train_prompts()), questions(source.heldout_prompts())
+    assert (len(train), len(heldout)) == (7, 3)
+    assert len(set(train + heldout)) == 10
+
+
+def test_a_task_with_too_few_questions_says_how_many_it_has():
+    source = make({"chain_sum": {"min_terms": 1, "max_terms": 1, "min_digits": 1, "max_digits": 1}}, 8, 3)
+    with pytest.raises(ValueError, match=r"'chain_sum'.*11 are needed \(3 held out, 8 to train\), 10 found"):
+        source.check()
+
+
+def test_a_prompt_carries_the_question_and_what_its_verifier_needs():
+    prompt = make(system_prompt="Be brief.").train_prompts()[0]
+    entry = prompt.reference["entry"]
+    assert prompt.messages == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": entry["question"]},
+    )
+    assert prompt.task == "chain_sum"
+    assert prompt.reference["answer"] == entry["answer"]
+    reward = ReasoningGymReward(WholeResponse(), binary=True)
+    assert reward(pickle.loads(pickle.dumps(prompt)), entry["answer"]) == 1.0
+
+
+def test_without_a_system_prompt_there_is_one_turn():
+    assert [message["role"] for message in make().train_prompts()[0].messages] == ["user"]
+
+
+def test_the_same_seed_gives_the_same_prompts_and_another_seed_others():
+    first, again, other = make(), make(), make(seed=2)
+    assert first.train_prompts() == again.train_prompts()
+    assert first.heldout_prompts() == again.heldout_prompts()
+    shared = set(questions(first.train_prompts())) & set(questions(other.train_prompts()))
+    assert len(shared) < 30
+
+
+def test_prompt_ids_are_distinct_and_stable_across_machines():
+    source = make()
+    ids = [prompt.prompt_id for prompt in [*source.train_prompts(), *source.heldout_prompts()]]
+    assert len(set(ids)) == 80
+    assert ids[0] == "9fa196dbd20508bf"
+
+
+def test_more_training_prompts_leave_the_heldout_prompts_as_they_are():
+    small, large = make(num_train=60), make(num_train=200)
+    assert set(questions(small.heldout_prompts())) == set(questions(large.heldout_prompts()))
+
+
+def test_a_mix_is_split_by_weight_and_shuffled():
+    tasks = {"chain_sum": {"weight": 3}, "gcd": None}
+    source = make(tasks, num_train=40, num_heldout=8)
+    for prompts, num_sums in ((source.train_prompts(), 30), (source.heldout_prompts(), 6)):
+        names = [prompt.task for prompt in prompts]
+        assert names.count("chain_sum") == num_sums
+        assert names.count("gcd") == len(names) - num_sums
+    order = [prompt.task for prompt in source.train_prompts()]
+    assert order != sorted(order)
+
+
+def test_config_nodes_become_plain_values():
+    tasks = OmegaConf.create({"number_format": {"max_num_candidates": 3}})
+    reference = make(tasks, 2, 0).train_prompts()[0].reference
+    assert type(reference["config"]) is dict
+    assert reference["config"]["max_num_candidates"] == 3
+
+
+def test_no_heldout_prompts_is_a_choice():
+    assert make(num_heldout=0).heldout_prompts() == []
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ({"chain_sums": {}}, "unknown reasoning-gym task 'chain_sums'; did you mean 'chain_sum'?"),
+        ({"chain_sum": {"max_term": 2}}, "no key 'max_term'; did you mean 'max_terms'?.*min_digits"),
+        ({"chain_sum": {"min_terms": 5, "max_terms": 2}}, "rejects .*max_terms must be >= min_terms"),
+        ({"chain_sum": {"min_terms": "two"}}, "rejects"),
+        ({"chain_sum": {"seed": 3}}, "seed is not yours to set: it follows from data.source.seed"),
+        ({"chain_sum": {"size": 3}}, "size is not yours to set.*num_train"),
+        ({"countdown": {}}, "'countdown' runs the model's text as Python"),
+    ],
+)
+def test_check_finds_what_a_task_cannot_do(tasks, message):
+    with pytest.raises(ValueError, match=message):
+        make(tasks).check()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"tasks": {}}, "tasks is empty"),
+        ({"num_train": 0}, "num_train must be at least 1; got 0"),
+        ({"num_heldout": -1}, "num_heldout must be at least 0; got -1"),
+        ({"tasks": {"gcd": {"weight": 0}}}, "gcd.weight must be a positive number; got 0"),
+        ({"tasks": {"gcd": {"weight": "half"}}}, "got 'half'"),
+        ({"tasks": {"gcd": {"weight": 1e-6}, "lcm": {}}}, r"\['gcd'\] get none of the 60 training prompts"),
+    ],
+)
+def test_impossible_settings_are_refused_at_construction(kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        make(**kwargs)

@@ -1,0 +1,67 @@
+import pytest
+
+from ada_lightning.rewards.exact_match import ExactMatchReward
+from ada_lightning.rewards.extraction import LastNumber, WholeResponse
+from ada_lightning.types import Prompt
+
+
+def grade(answer, text, extraction=None):
+    return ExactMatchReward(extraction or WholeResponse())(Prompt("id", (), {"answer": answer}), text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("12", "12"),
+        ("12", "12.0"),
+        ("12", "12."),
+        ("12.", "12"),
+        (12, "12"),
+        (0.1, "0.10"),
+        ("1,000", "1000"),
+        ("3/4", "0.75"),
+        ("3/4", "6 / 8"),
+        ("3e4", "30000"),
+        (".5", "0.5"),
+        ("-4", "\u22124"),
+        ("+4", "4"),
+        ("$12$", "12"),
+        ("12", r"\(12\)"),
+        ("12", "$12.$"),
+        ("Paris", " paris. "),
+        ("New York", "new \n york"),
+        ("1" * 600, "1" * 600),
+    ],
+)
+def test_equal_answers_are_right(answer, text):
+    assert grade(answer, text) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("12", "13"),
+        ("12", "120"),
+        ("4", "2+2"),
+        ("4", "2**2"),
+        ("0.1", "0.1000000000000000055511151231257827"),
+        ("1/0", "2/0"),
+        ("1", "1e99999999999"),
+        ("12", "__import__('os')"),
+        ("nan", "inf"),
+        ("Paris", "London"),
+        ("12", ""),
+    ],
+)
+def test_other_answers_are_wrong(answer, text):
+    assert grade(answer, text) == 0.0
+
+
+def test_the_answer_is_looked_for_by_the_extraction():
+    assert grade("12", "5 + 7 is 12, of course", LastNumber()) == 1.0
+    assert grade("12", "no idea", LastNumber()) == 0.0
+
+
+def test_a_prompt_without_an_answer_cannot_be_graded():
+    with pytest.raises(KeyError, match="answer"):
+        ExactMatchReward(WholeResponse())(Prompt("id", ()), "12")

@@ -1,0 +1,147 @@
+import ast
+import inspect
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import reasoning_gym
+from reasoning_gym.factory import DATASETS
+
+from ada_lightning.rewards.extraction import LastNumber, WholeResponse
+from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.rewards.reasoning_gym import TASKS_THAT_EVALUATE, ReasoningGymReward
+from ada_lightning.types import Grade, Prompt
+
+
+def make_prompt(task, index=0, **config):
+    full_config = {**config, "seed": 3, "size": 4}
+    entry = reasoning_gym.create_dataset(task, **full_config)[index]
+    return Prompt("id", (), {"task": task, "config": full_config, "entry": entry, "answer": entry["answer"]}, task)
+
+
+SUM = make_prompt("chain_sum", max_terms=2, max_digits=2)
+ANSWER = SUM.reference["answer"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        (ANSWER, 1.0),
+        (f"The answer is {ANSWER}.", 1.0),
+        (f"{ANSWER}.0", 1.0),
+        (f"{ANSWER}1", 0.0),
+        ("I do not know", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_the_verifier_judges_the_extracted_number(text, reward):
+    assert ReasoningGymReward(LastNumber(), binary=True)(SUM, text) == reward
+
+
+def test_partial_credit_counts_only_where_it_is_asked_for():
+    text = f"It is {ANSWER}"  # the verifier gives the ratio of lengths
+    ratio = len(ANSWER) / len(text)
+    assert ReasoningGymReward(WholeResponse(), binary=False)(SUM, text) == pytest.approx(ratio)
+    assert ReasoningGymReward(WholeResponse(), binary=True)(SUM, text) == 0.0
+
+
+def test_no_answer_is_worth_nothing_where_the_verifier_rewards_any_attempt():
+    prompt = make_prompt("power_function")
+    reward = ReasoningGymReward(LastNumber(), binary=False)
+    assert reward(prompt, "99999999999") == pytest.approx(0.01)
+    assert reward(prompt, "no digits") == 0.0
+
+
+def test_an_answer_that_the_verifier_cannot_parse_is_wrong_and_no_failure():
+    prompt = make_prompt("prime_factorization")
+    with pytest.raises(ValueError, match="seven"):
+        reasoning_gym.create_dataset("prime_factorization").score_answer("seven", prompt.reference["entry"])
+    assert ReasoningGymReward(WholeResponse(), binary=True)(prompt, "seven") == 0.0
+
+
+def test_a_verifier_that_cannot_score_its_own_answer_is_a_failure():
+    prompt = make_prompt("complex_arithmetic")
+    entry = {"question": "?", "answer": prompt.reference["answer"]}  # no metadata
+    broken = Prompt("id", (), {**prompt.reference, "entry": entry})
+    with pytest.raises(KeyError, match="metadata"):
+        ReasoningGymReward(WholeResponse(), binary=True)(broken, prompt.reference["answer"])
+
+
+def test_verifiers_are_built_once_per_task_and_config_and_stay_at_home(monkeypatch):
+    built = []
+    create = reasoning_gym.create_dataset
+    monkeypatch.setattr(reasoning_gym, "create_dataset", lambda *a, **k: built.append(a) or create(*a, **k))
+    reward = ReasoningGymReward(LastNumber(), binary=True)
+    for _ in range(3):
+        reward(SUM, ANSWER)
+    assert len(built) == 1
+    reward(make_prompt("chain_sum", max_terms=3), "1")
+    assert len(built) == 3  # make_prompt builds one as well
+    assert len(pickle.dumps(reward)) < 500
+
+
+@pytest.mark.parametrize("task", sorted(TASKS_THAT_EVALUATE))
+def test_tasks_that_would_run_the_response_as_code_are_refused(task, tmp_path):
+    marker = tmp_path / "ran"
+    prompt = Prompt("id", (), {"task": task, "config": {}, "entry": {"answer": "1", "metadata": {}}})
+    with pytest.raises(ValueError, match=f"'{task}' runs the model's text as Python"):
+        ReasoningGymReward(WholeResponse(), binary=True)(prompt, f"open({str(marker)!r}, 'w')")
+    assert not marker.exists()
+
+
+def names_called(function_node):
+    calls = (node for node in ast.walk(function_node) if isinstance(node, ast.Call))
+    return {getattr(call.func, "id", getattr(call.func, "attr", "")) for call in calls}
+
+
+def test_every_verifier_that_evaluates_is_known():
+    """Follows each score_answer through the functions of its module, as the installed version has them."""
+    dangerous = {"eval", "exec", "parse_expr", "sympify", "simplify", "__import__"}
+    found = set()
+    for task, (dataset_class, _) in DATASETS.items():
+        tree = ast.parse(inspect.getsource(sys.modules[dataset_class.__module__]))
+        functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        reached, frontier = set(), {"score_answer"} & set(functions)
+        while frontier:
+            name = frontier.pop()
+            reached.add(name)
+            called = names_called(functions[name])
+            if called & (dangerous - set(functions)):
+                found.add(task)
+            frontier |= (called & set(functions)) - reached
+    # These evaluate what the task itself wrote, never the response: an answer, and a problem.
+    trusted = {"number_sorting", "bitwise_arithmetic"}
+    assert found - trusted == set(TASKS_THAT_EVALUATE) - {"composite"}
+
+
+def test_grading_needs_no_torch():
+    script = textwrap.dedent("""
+        import sys
+        import ada_lightning.rewards.exact_match, ada_lightning.rewards.function, ada_lightning.rewards.worker
+        import ada_lightning.rewards.pool
+        from ada_lightning.rewards.extraction import LastNumber
+        from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
+        from ada_lightning.data.reasoning_gym import ReasoningGymSource
+        import ada_lightning.data.encoder, ada_lightning.data.jsonl
+        source = ReasoningGymSource({"chain_sum": {}}, num_train=2, num_heldout=1, seed=0)
+        prompt = source.train_prompts()[0]
+        print(ReasoningGymReward(LastNumber(), binary=True)(prompt, prompt.reference["answer"]))
+        print([name for name in ("torch", "lightning", "vllm", "transformers") if name in sys.modules])
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split("\n")[:2] == ["1.0", "[]"], done.stderr
+
+
+def test_workers_grade_with_the_verifier():
+    pool = RewardPool(ReasoningGymReward(LastNumber(), binary=True))
+    try:
+        pool.submit("right", SUM, f"It is {ANSWER}.")
+        pool.submit("wrong", SUM, "no")
+        grades = {}
+        while pool.num_pending:
+            grades.update(pool.wait(60))
+    finally:
+        pool.close()
+    assert grades == {"right": Grade(1.0), "wrong": Grade(0.0)}

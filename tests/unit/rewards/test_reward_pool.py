@@ -1,0 +1,280 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from naughty_rewards import Obedient, Unloadable
+
+from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.types import Grade, Prompt
+
+PROMPT = Prompt("id", ({"role": "user", "content": "?"},), {"bonus": 0})
+
+
+@pytest.fixture(scope="module")
+def shared_pool():
+    pool = RewardPool(Obedient(), num_workers=1, time_limit_s=1.0)
+    pool.start()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def pool(shared_pool):
+    yield shared_pool
+    shared_pool.discard_pending()
+
+
+def grade_all(pool, texts, patience_s=60.0):
+    for ticket, text in enumerate(texts):
+        pool.submit(ticket, PROMPT, text)
+    grades = {}
+    deadline = time.monotonic() + patience_s
+    while len(grades) < len(texts) and time.monotonic() < deadline:
+        for ticket, grade in pool.wait(1.0):
+            assert ticket not in grades, "a ticket came back twice"
+            grades[ticket] = grade
+    assert len(grades) == len(texts), f"only {sorted(grades)} came back"
+    assert pool.num_pending == 0
+    return [grades[ticket] for ticket in range(len(texts))]
+
+
+def worker_pid(pool):
+    pool.submit("pid", PROMPT, "pid")
+    [(_, grade)] = pool.wait(60)
+    return int(grade.reward)
+
+
+def test_responses_come_back_with_their_own_rewards(pool):
+    assert grade_all(pool, ["0.25", "1", "-3"]) == [Grade(0.25), Grade(1.0), Grade(-3.0)]
+
+
+def test_the_reference_reaches_the_reward(pool):
+    pool.submit("a", Prompt("id", (), {"bonus": 10}), "1")
+    assert pool.wait(60) == [("a", Grade(11.0))]
+
+
+def test_booleans_are_rewards(pool):
+    assert grade_all(pool, ["true"]) == [Grade(1.0)]
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "none", "text", "nested"])
+def test_what_is_no_finite_number_is_an_invalid_reward(pool, text):
+    assert grade_all(pool, [text, "1"]) == [Grade(None, "invalid_reward"), Grade(1.0)]
+
+
+def test_an_exception_is_reported_by_its_class_and_hurts_nobody_else(pool):
+    assert grade_all(pool, ["1", "raise:oops", "leave", "0"]) == [
+        Grade(1.0),
+        Grade(None, "ZeroDivisionError"),
+        Grade(None, "SystemExit"),
+        Grade(0.0),
+    ]
+
+
+def test_a_hanging_response_times_out_and_the_others_are_graded(pool):
+    assert grade_all(pool, ["1", "hang:1000", "0", "1"]) == [
+        Grade(1.0),
+        Grade(None, "timeout"),
+        Grade(0.0),
+        Grade(1.0),
+    ]
+
+
+@pytest.mark.parametrize("death", ["exit:3", "kill"])
+def test_a_dying_worker_costs_one_response_only(pool, death):
+    assert grade_all(pool, ["1", death, "0", "1"]) == [Grade(1.0), Grade(None, "crash"), Grade(0.0), Grade(1.0)]
+
+
+def test_a_worker_that_leaves_in_peace_in_the_middle_of_a_grade_times_out(pool):
+    assert grade_all(pool, ["exit:0", "1"]) == [Grade(None, "timeout"), Grade(1.0)]
+
+
+def test_a_flood_of_output_blocks_nothing(pool):
+    assert grade_all(pool, ["flood:300000", "1"]) == [Grade(1.0), Grade(1.0)]
+
+
+def test_two_workers_survive_a_crash_and_a_hang_at_once():
+    pool = RewardPool(Obedient(), num_workers=2, time_limit_s=1.0)
+    try:
+        texts = ["kill", "hang:1000", *["1"] * 40, "kill", "raise"]
+        grades = grade_all(pool, texts)
+    finally:
+        pool.close()
+    assert [grade.failure for grade in grades] == ["crash", "timeout", *[""] * 40, "crash", "ZeroDivisionError"]
+
+
+def test_an_idle_worker_that_dies_is_replaced_and_the_broken_pool_rebuilt(pool):
+    os.kill(worker_pid(pool), signal.SIGKILL)
+    time.sleep(0.5)  # the pool finds out by itself, and breaks: it cannot say which response did it
+    assert grade_all(pool, ["1", "0"]) == [Grade(1.0), Grade(0.0)]
+
+
+def test_responses_pending_when_the_pool_breaks_are_graded_by_the_next_one(pool):
+    worker_pid(pool)
+    for ticket in range(20):
+        pool.submit(ticket, PROMPT, "hang:0.02")
+    pool._processes._pool_manager.worker_manager.close_channels()
+    grades = dict(pool.wait(60))
+    while pool.num_pending:
+        grades.update(pool.wait(60))
+    assert sorted(grades) == list(range(20))
+    assert {grade.failure for grade in grades.values()} == {"invalid_reward"}  # graded: sleep returns None
+
+
+def test_responses_that_break_the_pool_twice_count_as_crashes(pool):
+    worker_pid(pool)
+    pool.submit("a", PROMPT, "hang:0.3")
+    for _ in range(2):
+        pool._rebuild()
+    assert pool.wait(60) == [("a", Grade(None, "crash"))]
+    assert grade_all(pool, ["1"]) == [Grade(1.0)]
+
+
+def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
+    script = textwrap.dedent("""
+        import os, signal, sys, time
+        from naughty_rewards import Obedient
+        from ada_lightning.rewards.pool import RewardPool
+        from ada_lightning.types import Prompt
+        if __name__ == "__main__":
+            pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
+            pool.start()
+            pool.submit("slow", Prompt("id", ()), "hang:0.5")
+            pool.submit("pid", Prompt("id", ()), "pid")
+            time.sleep(0.2)
+            try:
+                os.killpg(os.getpgrp(), signal.SIGINT)
+                time.sleep(10)
+            except KeyboardInterrupt:
+                print("interrupted")
+            grades = {}
+            while pool.num_pending:
+                grades.update(pool.wait(10))
+            print(grades["slow"].failure, grades["pid"].reward > 0)
+            pool.close()
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+    )
+    assert done.stdout.split("\n")[:2] == ["interrupted", "invalid_reward True"], done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_parent_that_is_killed_takes_its_workers_along():
+    script = textwrap.dedent("""
+        import os, signal
+        from naughty_rewards import Obedient
+        from ada_lightning.rewards.pool import RewardPool
+        from ada_lightning.types import Prompt
+        if __name__ == "__main__":
+            pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
+            pool.submit("pid", Prompt("id", ()), "pid")
+            [(_, grade)] = pool.wait(60)
+            print(int(grade.reward), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+    )
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and os.path.exists(f"/proc/{pid}"):
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{pid}"), "the worker outlived its parent"
+
+
+def test_workers_hold_no_torch_even_when_the_trainer_does(pool):
+    pytest.importorskip("torch")
+    assert grade_all(pool, ["has_torch"]) == [Grade(0.0)]
+
+
+def test_polling_returns_at_once_with_nothing_finished(pool):
+    pool.submit("slow", PROMPT, "hang:0.4")
+    assert pool.poll() == []
+    assert pool.num_pending == 1
+    assert pool.wait(0.0) == []
+    assert [ticket for ticket, _ in pool.wait(60)] == ["slow"]
+
+
+def test_waiting_for_nothing_returns(pool):
+    assert pool.wait(1000) == []
+
+
+def test_a_ticket_can_be_pending_only_once(pool):
+    pool.submit("a", PROMPT, "hang:0.2")
+    with pytest.raises(ValueError, match="'a' is pending already"):
+        pool.submit("a", PROMPT, "1")
+
+
+def test_discarded_tickets_never_come_back_and_can_be_used_again(pool):
+    for ticket in range(5):
+        pool.submit(ticket, PROMPT, "hang:0.2")
+    pool.discard_pending()
+    assert pool.num_pending == 0
+    assert grade_all(pool, ["1"] * 5) == [Grade(1.0)] * 5
+
+
+def test_closing_twice_with_work_in_every_pipe_ends_the_workers():
+    pool = RewardPool(Obedient(), num_workers=1, time_limit_s=1000)
+    pid = worker_pid(pool)
+    for ticket in range(50):
+        pool.submit(ticket, PROMPT, "hang:1000" + " " * 50_000)
+    pool.close()
+    pool.close()
+    assert not os.path.exists(f"/proc/{pid}")
+    assert pool.num_pending == 0
+    assert pool.poll() == []
+
+
+def test_a_closed_pool_starts_again_when_used():
+    pool = RewardPool(Obedient(), num_workers=1)
+    try:
+        pool.start()
+        pool.close()
+        assert grade_all(pool, ["1"]) == [Grade(1.0)]
+    finally:
+        pool.close()
+
+
+def test_a_reward_that_cannot_be_loaded_fails_at_start():
+    pool = RewardPool(Unloadable())
+    with pytest.raises(RuntimeError, match="cannot load Unloadable: FileNotFoundError: no such answer key"):
+        pool.start()
+    assert pool.poll() == []
+
+
+def test_checking_runs_the_reward_s_own_check():
+    with pytest.raises(FileNotFoundError, match="answer key"):
+        RewardPool(Unloadable()).check()
+    RewardPool(Obedient()).check()
+
+
+def test_a_reward_that_cannot_travel_is_refused_at_construction():
+    with pytest.raises(ValueError, match="cannot be sent to worker processes"):
+        RewardPool(lambda prompt, text: 1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_workers": 0}, "num_workers must be at least 1; got 0"),
+        ({"time_limit_s": 0}, "time_limit_s must be a positive number of seconds; got 0"),
+        ({"time_limit_s": float("inf")}, "got inf"),
+    ],
+)
+def test_impossible_settings_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RewardPool(Obedient(), **arguments)
