@@ -50,8 +50,9 @@ class RewardPool:
     - otherwise the class name of the exception that the reward raised.
 
     Workers start by fork from a small server process that has imported the reward's module and nothing of the
-    trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C, end with their parent, and a replacement
-    starts in milliseconds. Used from one thread.
+    trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C and end with their parent. A replacement
+    starts within milliseconds, plus the import of the program's main file, which therefore must import little and guard
+    its work by ``if __name__ == "__main__"``. Used from one thread.
 
     Args:
         reward: picklable grader, sent to every worker once.
@@ -115,8 +116,8 @@ class RewardPool:
         except Exception as error:
             self.close()
             raise RuntimeError(
-                f"reward workers did not start ({type(error).__name__}: {error}); does importing "
-                f"{type(self.reward).__module__!r} in a fresh Python end the process or hang?"
+                f"reward workers did not start ({type(error).__name__}: {error}). Does the program's main file guard "
+                f"its work by if __name__ == '__main__'? Does importing {type(self.reward).__module__!r} fail?"
             ) from error
         except BaseException:  # Ctrl-C
             self.close()
@@ -202,7 +203,7 @@ class RewardPool:
 
     def _new_processes(self) -> ProcessPool:
         context = multiprocessing.get_context("forkserver")
-        # __main__ too: otherwise every new worker imports train.py and hydra again.
+        # Workers import the program's main file again unless the server has it; Python 3.11's server ignores the wish.
         context.set_forkserver_preload(["__main__", worker.__name__, type(self.reward).__module__])
         return ProcessPool(
             max_workers=self.num_workers,

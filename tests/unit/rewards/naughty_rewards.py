@@ -30,12 +30,24 @@ def _raise(message: str) -> float:
     raise ZeroDivisionError(message)
 
 
+class UnsendableError(Exception):
+    """Pickles, and cannot be unpickled: its constructor wants two arguments."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"{code} {reason}")
+
+
+def _raise_unsendable(_: str) -> float:
+    raise UnsendableError(1, "no")
+
+
 def _nested(_: str) -> list:
     return [1.0]
 
 
 _ACTIONS = {
     "raise": _raise,
+    "unsendable": _raise_unsendable,
     "hang": lambda seconds: time.sleep(float(seconds)),
     "exit": lambda code: os._exit(int(code)),
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),

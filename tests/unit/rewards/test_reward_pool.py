@@ -42,6 +42,14 @@ def grade_all(pool, texts, patience_s=60.0):
     return [grades[ticket] for ticket in range(len(texts))]
 
 
+def drain(pool, patience_s=30.0):
+    grades = {}
+    deadline = time.monotonic() + patience_s
+    while pool.num_pending and time.monotonic() < deadline:
+        grades.update(pool.wait(1.0))
+    return grades
+
+
 def worker_pid(pool):
     pool.submit("pid", PROMPT, "pid")
     [(_, grade)] = pool.wait(60)
@@ -73,6 +81,10 @@ def test_an_exception_is_reported_by_its_class_and_hurts_nobody_else(pool):
         Grade(None, "SystemExit"),
         Grade(0.0),
     ]
+
+
+def test_an_exception_that_cannot_travel_is_reported_by_its_class_too(pool):
+    assert grade_all(pool, ["unsendable", "1"]) == [Grade(None, "UnsendableError"), Grade(1.0)]
 
 
 def test_a_hanging_response_times_out_and_the_others_are_graded(pool):
@@ -118,11 +130,18 @@ def test_responses_pending_when_the_pool_breaks_are_graded_by_the_next_one(pool)
     for ticket in range(20):
         pool.submit(ticket, PROMPT, "hang:0.02")
     pool._processes._pool_manager.worker_manager.close_channels()
-    grades = dict(pool.wait(60))
-    while pool.num_pending:
-        grades.update(pool.wait(60))
+    grades = drain(pool)
     assert sorted(grades) == list(range(20))
     assert {grade.failure for grade in grades.values()} == {"invalid_reward"}  # graded: sleep returns None
+
+
+def test_responses_are_not_lost_where_the_pool_stops_without_a_word(pool):
+    worker_pid(pool)
+    for ticket in range(5):
+        pool.submit(ticket, PROMPT, "hang:0.05")
+    pool._processes.stop()
+    grades = drain(pool)
+    assert sorted(grades) == list(range(5))
 
 
 def test_responses_that_break_the_pool_twice_count_as_crashes(pool):
@@ -196,9 +215,13 @@ def test_a_parent_that_is_killed_takes_its_workers_along():
     assert not os.path.exists(f"/proc/{pid}"), "the worker outlived its parent"
 
 
-def test_workers_hold_no_torch_even_when_the_trainer_does(pool):
+def test_workers_hold_no_torch_even_when_the_trainer_does():
     pytest.importorskip("torch")
-    assert grade_all(pool, ["has_torch"]) == [Grade(0.0)]
+    pool = RewardPool(Obedient())
+    try:
+        assert grade_all(pool, ["has_torch"]) == [Grade(0.0)]
+    finally:
+        pool.close()
 
 
 def test_polling_returns_at_once_with_nothing_finished(pool):
