@@ -22,6 +22,7 @@ from ada_lightning.batch import Microbatch, TrainingBatch
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
 from ada_lightning.losses import ClippedPolicyLoss, TokenTerms
+from ada_lightning.malloc import release_freed_memory
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import Advantage
 from ada_lightning.types import ResponseGroup
@@ -235,6 +236,8 @@ class PolicyModule(LightningModule):
             assert isinstance(scheduler, LambdaLR)
             scheduler.step()
         optimizer.zero_grad()
+        if self.device.type == "cpu":
+            release_freed_memory()
         self.policy_version += 1
 
     def _log_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch.plugins.io import TorchCheckpointIO
-from lightning.pytorch.utilities.types import _PATH
 
 
 class StreamingCheckpointIO(TorchCheckpointIO):
