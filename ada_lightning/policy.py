@@ -89,6 +89,8 @@ class PolicyModule(LightningModule):
         self.policy_version = 0
         """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
         self.num_skipped_updates = 0
+        self.update_metrics: dict[str, float] = {}
+        """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
         self.interrupt_check: Callable[[], None] = lambda: None
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
 
@@ -152,7 +154,7 @@ class PolicyModule(LightningModule):
                 self.interrupt_check()
             grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm)
             self._update(optimizer, grad_norm, is_empty=not batch.microbatches)
-        self._log_update(batch, total_loss, grad_norm, totals)
+        self._note_update(batch, total_loss, grad_norm, totals)
 
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
@@ -240,10 +242,10 @@ class PolicyModule(LightningModule):
             release_freed_memory()
         self.policy_version += 1
 
-    def _log_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:
+    def _note_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:
         num_tokens = float(totals.pop("tokens", torch.tensor(0.0)))
         per_token = max(num_tokens, 1.0)
-        metrics = {
+        self.update_metrics = {
             "train/loss": float(loss),
             "train/grad_norm": float(grad_norm),
             "train/trained_tokens": num_tokens,
@@ -253,12 +255,11 @@ class PolicyModule(LightningModule):
         }
         for name, value in totals.items():
             if name == "logprob_gap_max":
-                metrics["sync/logprob_gap_max"] = float(value)
+                self.update_metrics["sync/logprob_gap_max"] = float(value)
             elif name == "logprob_gap":
-                metrics["sync/logprob_gap"] = float(value) / per_token
+                self.update_metrics["sync/logprob_gap"] = float(value) / per_token
             else:
-                metrics[f"train/{name}"] = float(value) / per_token
-        self.log_dict(metrics)
+                self.update_metrics[f"train/{name}"] = float(value) / per_token
 
 
 def _load(path: Path) -> Any:

@@ -79,14 +79,20 @@ class AdaptiveSampling(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
     ) -> None:
-        """Log the rollout with the first update made of it, and the step's seconds with the last."""
+        """Log the update, the rollout with the first update made of it, and the step's seconds with the last.
+
+        Straight to the loggers: Lightning's ``log`` repeats a figure in every later step that does not log it anew.
+        """
         policy, data = _parts(trainer, pl_module)
         data.num_updates_done = policy.policy_version
         metrics, self._pending_metrics = self._pending_metrics, {}
         if batch.minibatch_index == data.num_minibatches - 1:
             metrics |= {f"time/{phase}_s": seconds for phase, seconds in policy.clock.step_seconds().items()}
             policy.clock.end_step()
-        policy.log_dict(metrics)
+        metrics |= policy.update_metrics
+        policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
+        for logger in trainer.loggers:
+            logger.log_metrics(metrics, step=policy.policy_version - 1)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Stop engine and graders, however the run ended."""

@@ -54,7 +54,6 @@ class RolloutCheckpoint(Callback):
         epoch_loop = trainer.fit_loop.epoch_loop
         epoch_loop.manual_optimization.optim_step_progress.total.ready = self._restored["global_step"]
         epoch_loop.manual_optimization.optim_step_progress.total.completed = self._restored["global_step"]
-        epoch_loop._batches_that_stepped = self._restored["policy_version"]
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int

@@ -47,6 +47,10 @@ class Grader(Protocol):
         """Block until a verdict is ready or the time is over."""
         ...
 
+    def discard_pending(self) -> None:
+        """Forget what was submitted."""
+        ...
+
 
 @dataclass(slots=True)
 class _PromptRun:
@@ -363,6 +367,7 @@ class _Collection:
         self._grading.clear()
         leftovers = list(self._requests)
         self._requests.clear()
+        self._grader.discard_pending()
         try:
             self._engine.abort(leftovers)
         except Exception as error:

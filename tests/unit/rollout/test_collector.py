@@ -182,9 +182,11 @@ class BreakingEngine(ScriptedEngine):
 
 def test_a_broken_engine_is_an_engine_error_and_leaves_nothing_in_flight():
     engine = BreakingEngine(pass_rates={1: 0.0}, num_polls=lambda generator, is_positive: 2)
+    grader = InstantGrader()
     with pytest.raises(EngineError, match="RuntimeError: worker died"):
-        collect([make_prompt(1)], engine)
+        collect([make_prompt(1)], engine, grader=grader)
     assert engine.num_in_flight() == 0
+    assert grader.poll() == []
 
 
 def test_an_interrupt_aborts_what_is_in_flight():
