@@ -17,6 +17,8 @@ from omegaconf import DictConfig, OmegaConf
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
+    from ada_lightning.run_dir import RunDir
+
 # Only light imports stand above: reward workers and wrong command lines must not wait for torch. And torch reads the
 # number of threads once, at import; where it is not set, vLLM cuts the whole process, training included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
@@ -27,6 +29,7 @@ CONFIG_DIR = Path(__file__).parent / "conf"
 def main(cfg: DictConfig) -> float | None:
     """Run one training job; a sweep gets its final held-out avg@k."""
     from ada_lightning.config import check_config
+    from ada_lightning.doctor import explain_broken_install
     from ada_lightning.run_dir import RunDir
 
     _name_sweep_run(cfg)
@@ -35,74 +38,89 @@ def main(cfg: DictConfig) -> float | None:
         run_dir = RunDir(cfg.run_dir)
         if not cfg.preview:
             run_dir.claim(resume=cfg.ckpt is not None)
+        run = Run(cfg, run_dir)
     except ValueError as error:
         sys.exit(f"error: {error}")
-    return run(cfg, run_dir)
+    except ImportError as error:
+        sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
+    return run.fit()
 
 
-def run(cfg: DictConfig, run_dir: Any) -> float | None:
-    """Instantiate every part, train, and leave nothing running."""
-    from lightning.pytorch import seed_everything
-    from transformers import AutoTokenizer
+class Run:
+    """Every part of a training job, instantiated and wired."""
 
-    from ada_lightning.malloc import keep_freed_memory
-    from ada_lightning.rollout.quiet import quiet_libraries
-    from callbacks.cost_preview import PreviewDone
+    def __init__(self, cfg: DictConfig, run_dir: RunDir) -> None:
+        """Raise ValueError where something turns out wrong that only data or weights could show."""
+        from lightning.pytorch import seed_everything
+        from transformers import AutoTokenizer
 
-    quiet_libraries()
-    if cfg.trainer.get("accelerator") == "cpu":
-        keep_freed_memory()
-    seed_everything(cfg.seed, verbose=False)
-    grader = instantiate(cfg.reward)
-    grader.start()  # before the memory of this process grows
-    initial_path = instantiate(cfg.model).prepare()
-    checkpoint = run_dir.last_checkpoint() if cfg.ckpt is not None else None
-    model_path = checkpoint / "policy" if checkpoint else initial_path
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
-    service = instantiate(cfg.rollout)
-    sampler, selection = instantiate(cfg.sampler), instantiate(cfg.selection)
-    datamodule = instantiate(cfg.data)
-    datamodule.encode_prompts(tokenizer)
-    policy = instantiate(
-        cfg.policy,
-        model_path=model_path,
-        reference_path=initial_path,
-        advantage=instantiate(cfg.advantage),
-        loss=instantiate(cfg.loss),
-        optimizer=instantiate(cfg.optimizer),
-    )
-    shared = {
-        "adaptive_sampling": {
-            "service": service,
-            "grader": grader,
-            "sampler": sampler,
-            "selection": selection,
-            "tokenizer": tokenizer,
-            "eos_token_ids": _eos_token_ids(model_path, tokenizer),
-        },
-        "preview": {"service": service, "sampler": sampler, "selection": selection},
-        "evaluation": {"service": service},
-        "checkpoint": {"tokenizer": tokenizer},
-    }
-    parts = instantiate(cfg.callbacks)
-    callbacks = [part(**shared[name]) if isinstance(part, partial) else part for name, part in parts.items()]
-    loggers = [] if cfg.preview else list(instantiate(cfg.logger).values())
-    trainer: Trainer = instantiate(cfg.trainer, callbacks=callbacks, logger=loggers)
-    if not cfg.preview:
-        run_dir.write_config(cfg)
-    for logger in loggers:
-        logger.log_hyperparams(OmegaConf.to_container(cfg, resolve=True))
-    try:
-        trainer.fit(policy, datamodule=datamodule, ckpt_path=checkpoint / "trainer.ckpt" if checkpoint else None)
-    except PreviewDone:
-        return None
-    except SystemExit:  # how Lightning ends a run that was interrupted
-        print(f"continue with the same options and: ckpt=last run_name={cfg.run_name}", flush=True)
-        raise
-    finally:
-        service.close()
-        grader.close()
-    return next((callback.last_score for callback in callbacks if hasattr(callback, "last_score")), None)
+        from ada_lightning.malloc import keep_freed_memory
+        from ada_lightning.rollout.quiet import quiet_libraries
+
+        quiet_libraries()
+        if cfg.trainer.get("accelerator") == "cpu":
+            keep_freed_memory()
+        seed_everything(cfg.seed, verbose=False)
+        self.cfg, self.run_dir = cfg, run_dir
+        self.checkpoint = run_dir.last_checkpoint() if cfg.ckpt is not None else None
+        initial_path = instantiate(cfg.model).prepare()
+        model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
+        tokenizer = AutoTokenizer.from_pretrained(model_path)
+        self.datamodule = instantiate(cfg.data)
+        self.datamodule.encode_prompts(tokenizer)
+        self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
+        self.policy = instantiate(
+            cfg.policy,
+            model_path=model_path,
+            reference_path=initial_path,
+            advantage=instantiate(cfg.advantage),
+            loss=instantiate(cfg.loss),
+            optimizer=instantiate(cfg.optimizer),
+        )
+        self.callbacks = self._callbacks(tokenizer, _eos_token_ids(model_path, tokenizer))
+        self.loggers = [] if cfg.preview else list(instantiate(cfg.logger).values())
+
+    def fit(self) -> float | None:
+        """Train, and leave nothing running."""
+        from callbacks.cost_preview import PreviewDone
+        from callbacks.evaluation import Evaluation
+
+        trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
+        if not self.cfg.preview:
+            self.run_dir.write_config(self.cfg)
+        for logger in self.loggers:
+            logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
+        state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
+        try:
+            trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state)
+        except PreviewDone:
+            return None
+        except SystemExit:  # how Lightning ends a run that was interrupted
+            if self.run_dir.has_checkpoint():
+                print(f"continue with the same options and: ckpt=last run_name={self.cfg.run_name}", flush=True)
+            raise
+        finally:
+            self.service.close()
+            self.grader.close()
+        return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
+
+    def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
+        sampler, selection = instantiate(self.cfg.sampler), instantiate(self.cfg.selection)
+        completed = {
+            "adaptive_sampling": {
+                "service": self.service,
+                "grader": self.grader,
+                "sampler": sampler,
+                "selection": selection,
+                "tokenizer": tokenizer,
+                "eos_token_ids": eos_token_ids,
+            },
+            "preview": {"service": self.service, "sampler": sampler, "selection": selection},
+            "evaluation": {"service": self.service},
+            "checkpoint": {"tokenizer": tokenizer},
+        }
+        parts = instantiate(self.cfg.callbacks)
+        return [part(**completed[name]) if isinstance(part, partial) else part for name, part in parts.items()]
 
 
 def _name_sweep_run(cfg: DictConfig) -> None:
@@ -117,10 +135,11 @@ def _name_sweep_run(cfg: DictConfig) -> None:
 
 
 def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
-    """Tokens that end a response: those of the generation config, and the tokenizer's."""
-    from transformers import GenerationConfig
+    """Tokens that end a response: those of the generation config, or else of the model's, and the tokenizer's."""
+    from transformers import AutoConfig, GenerationConfig
 
-    eos = GenerationConfig.from_pretrained(model_path).eos_token_id
+    kind = GenerationConfig if (model_path / "generation_config.json").exists() else AutoConfig
+    eos = kind.from_pretrained(model_path).eos_token_id
     ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
     return sorted(token for token in ids if token is not None)
 

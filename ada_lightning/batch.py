@@ -44,14 +44,15 @@ class Microbatch:
     num_sampled_B: Tensor
     """Responses in its pool."""
     pool_reward_sum_B: Tensor
-    pool_reward_square_sum_B: Tensor
+    pool_squared_deviation_B: Tensor
+    """Sum of squared distances from the pool's mean. Not of squares: those cancel in float32."""
     first_round_reward_sum_B: Tensor
     """Sum of rewards in the pool's first round, the unbiased sample of the pass rate."""
     first_round_size_B: Tensor
     group_size_B: Tensor
     """Responses kept for its prompt."""
     group_reward_sum_B: Tensor
-    group_reward_square_sum_B: Tensor
+    group_squared_deviation_B: Tensor
     selection_weight_B: Tensor
     """Responses of its class in the pool per kept response of its class."""
 
@@ -105,7 +106,10 @@ class TrainingBatch:
     policy_version: int
     """Updates behind the weights that sampled these responses."""
     minibatch_index: int
-    """0 for the first update with a rollout batch; only that one is on-policy."""
+    """Which part of its rollout this is, from 0."""
+    updates_since_rollout: int
+    """0 for the first update with a rollout; only that one is on-policy. Differs from ``minibatch_index`` after a
+    resume between two minibatches, which draws the rest of the rollout anew."""
     has_old_logprobs: bool
     """Whether ``old_logprobs_BT`` was computed; otherwise the trainer's current ones are the old ones."""
 

@@ -15,8 +15,31 @@ from ada_lightning.overrides import override_errors, top_level_keys
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
 
-LIGHT_COMPONENTS = ("sampler", "selection", "advantage", "loss", "reward.reward", "data.source", "model")
+LIGHT_COMPONENTS = (
+    "sampler",
+    "selection",
+    "advantage",
+    "loss",
+    "reward.reward",
+    "reward",
+    "data.source",
+    "data",
+    "rollout",
+    "callbacks.evaluation.sampling",
+    "model",
+)
 """Nodes whose constructor checks its arguments and does nothing else, so that it can be tried."""
+COMPLETED: dict[str, tuple[str, ...]] = {
+    "policy": ("model_path", "reference_path", "advantage", "loss", "optimizer"),
+    "rollout.engine": ("model_path", "log_file", "max_model_tokens", "eos_token_ids"),
+    "callbacks.adaptive_sampling": ("service", "grader", "sampler", "selection", "tokenizer", "eos_token_ids"),
+    "callbacks.preview": ("service", "sampler", "selection"),
+    "callbacks.evaluation": ("service",),
+    "callbacks.checkpoint": ("tokenizer",),
+}
+"""Arguments that the program fills in by node; a configuration that sets one would be overruled without a word."""
+PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
+"""Those that keep float32 master weights and need no loss scaling."""
 
 
 class ConfigError(ValueError):
@@ -46,7 +69,13 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     for key in LIGHT_COMPONENTS:
         if not any(path.startswith(f"{key}.") for path in key_problems):
             problems += _component_errors(cfg, key)
-    problems += [*_length_errors(cfg), *_size_errors(cfg)]
+    for key, completed in COMPLETED.items():
+        problems += _overruled_errors(cfg, key, completed)
+        if key != "rollout.engine" and not any(path.startswith(f"{key}.") for path in key_problems):
+            problems += _component_errors(cfg, key, completed)
+    problems += [*_length_errors(cfg), *_size_errors(cfg), *_training_errors(cfg), *_resume_errors(cfg)]
+    problems += _optimizer_errors(cfg)
+    problems = list(dict.fromkeys(problems))
     if problems:
         raise ConfigError(problems)
 
@@ -68,18 +97,41 @@ def _interpolation_errors(cfg: DictConfig) -> list[str]:
     return []
 
 
-def _component_errors(cfg: DictConfig, key: str) -> list[str]:
+def _overruled_errors(cfg: DictConfig, key: str, completed: Collection[str]) -> list[str]:
+    node = _select(cfg, key)
+    names = sorted(set(node) & set(completed)) if isinstance(node, DictConfig) else []
+    return [f"{key}.{name} is filled in by the program and cannot be set; leave it out" for name in names]
+
+
+def _component_errors(cfg: DictConfig, key: str, completed: Collection[str] = ()) -> list[str]:
+    """Try a constructor, with empty stand-ins for what the program fills in later."""
     node = _select(cfg, key)
     if not isinstance(node, DictConfig) or "_target_" not in node:
         return []
     try:
-        component = instantiate(node)
+        component = instantiate(node, _partial_=False, **dict.fromkeys(completed, ()))
         if callable(check := getattr(component, "check", None)):
             check()
     except InstantiationException as error:
         return [_component_message(key, error.__cause__ or error)]
     except (ValueError, OSError, ImportError) as error:
         return [_component_message(key, error)]
+    return []
+
+
+def _optimizer_errors(cfg: DictConfig) -> list[str]:
+    """Try the optimiser on one parameter: it checks its settings when it is completed with some."""
+    node = _select(cfg, "optimizer")
+    if not isinstance(node, DictConfig) or "_target_" not in node:
+        return []
+    from torch import nn
+
+    try:
+        instantiate(node)([nn.Linear(1, 1).weight])
+    except InstantiationException as error:
+        return [_component_message("optimizer", error.__cause__ or error)]
+    except (ValueError, TypeError, RuntimeError) as error:
+        return [_component_message("optimizer", error)]
     return []
 
 
@@ -112,6 +164,36 @@ def _size_errors(cfg: DictConfig) -> Iterator[str]:
         value = _select(cfg, key)
         if value not in (None, 1, "1"):
             yield f"{key} = {value}: training runs in one process so far; use {key}=1"
+
+
+def _training_errors(cfg: DictConfig) -> Iterator[str]:
+    precision = _select(cfg, "trainer.precision")
+    if precision is not None and precision not in PRECISIONS:
+        yield (
+            f"trainer.precision = {precision}: small updates need float32 master weights and gradients that are not "
+            "scaled; use 32-true or bf16-mixed"
+        )
+    for key, neutral in (("rollout.sampling.top_p", 1.0), ("rollout.sampling.top_k", -1)):
+        value = _number(cfg, key)
+        if value is not None and value != neutral:
+            yield (
+                f"{key} = {value}: the engine would sample from another distribution than the one that is trained; "
+                f"use {key}={neutral} (callbacks.evaluation.sampling may cut as it likes)"
+            )
+    trained, sampled = _number(cfg, "policy.temperature"), _number(cfg, "rollout.sampling.temperature")
+    if trained != sampled:
+        yield f"policy.temperature = {trained} is not rollout.sampling.temperature = {sampled}; set only the latter"
+    kept, drawn = _number(cfg, "selection.group_size"), _number(cfg, "sampler.n_max")
+    if kept is not None and drawn is not None and kept > drawn:
+        yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
+
+
+def _resume_errors(cfg: DictConfig) -> Iterator[str]:
+    checkpoint = _select(cfg, "ckpt")
+    if checkpoint not in (None, "last"):
+        yield f"ckpt = {checkpoint}: only ckpt=last is known; it continues the run named by run_name=..."
+    elif checkpoint is not None and _select(cfg, "preview"):
+        yield "preview=true shows what a fresh run would cost; leave ckpt=last out"
 
 
 def _number(cfg: DictConfig, key: str) -> int | float | None:

@@ -108,9 +108,24 @@ class PolicyModule(LightningModule):
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Complete the optimiser with the policy's parameters and add the warm-up."""
         optimizer = self.optimizer_factory(self.model.parameters())
+        self._optimizer_settings = [
+            {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
+        ]
         warmup = self.warmup_steps
         scheduler = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def apply_optimizer_settings(self) -> None:
+        """Give a restored optimiser the configured settings again: restoring brought back the earlier ones."""
+        scheduler = self.lr_schedulers()
+        assert isinstance(scheduler, LambdaLR)
+        scheduler.base_lrs = [settings["lr"] for settings in self._optimizer_settings]
+        factors = [rule(scheduler.last_epoch) for rule in scheduler.lr_lambdas]
+        groups = self.trainer.optimizers[0].param_groups
+        for group, settings, factor in zip(groups, self._optimizer_settings, factors, strict=True):
+            group.update(settings)
+            group["initial_lr"] = settings["lr"]
+            group["lr"] = settings["lr"] * factor
 
     def on_fit_start(self) -> None:
         """Check that hidden state times output embedding really are this architecture's logits.
@@ -135,11 +150,12 @@ class PolicyModule(LightningModule):
         Raises:
             RuntimeError: the rollout does not come from the policy it is about to update.
         """
-        expected_version = self.policy_version - batch.minibatch_index
+        expected_version = self.policy_version - batch.updates_since_rollout
         if batch.policy_version != expected_version:
             raise RuntimeError(
-                f"stale rollout: sampled by policy version {batch.policy_version}, minibatch {batch.minibatch_index} "
-                f"of it meets version {self.policy_version}; expected a rollout of version {expected_version}"
+                f"stale rollout: sampled by policy version {batch.policy_version}, and after "
+                f"{batch.updates_since_rollout} updates with it the policy has version {self.policy_version}; "
+                f"expected a rollout of version {expected_version}"
             )
         optimizer = self.optimizers()
         totals: dict[str, Tensor] = {}

@@ -67,6 +67,14 @@ class RunDir:
         _replace(target, text)
         return target
 
+    def has_checkpoint(self) -> bool:
+        """Whether there is something to continue from."""
+        try:
+            self.last_checkpoint()
+        except ValueError:
+            return False
+        return True
+
     def last_checkpoint(self) -> Path:
         """Return what ``checkpoints/last`` points to, else the complete checkpoint with the highest step.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ class AdaptiveSampling(Callback):
         tokenizer: of the policy.
         eos_token_ids: tokens that end a response.
         run_dir: engine log lines go to ``engine.log`` in it.
+        max_logprob_gap: warn where engine and trainer differ by more than this mean of nats per token, as they do when
+            weights do not arrive. Bfloat16 alone gives about 0.04.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class AdaptiveSampling(Callback):
         tokenizer: Any,
         eos_token_ids: Sequence[int],
         run_dir: str | Path,
+        max_logprob_gap: float = 0.3,
     ) -> None:
         self.service = service
         self.grader = grader
@@ -51,6 +55,7 @@ class AdaptiveSampling(Callback):
         self.tokenizer = tokenizer
         self.eos_token_ids = tuple(eos_token_ids)
         self.run_dir = Path(run_dir)
+        self.max_logprob_gap = max_logprob_gap
         self._metrics = RolloutMetrics()
         self._pending_metrics: dict[str, float] = {}
 
@@ -69,7 +74,7 @@ class AdaptiveSampling(Callback):
         with policy.clock.phase("start"):
             self.grader.start()
             self.service.open(
-                model_path=policy.model_path,
+                model_path=policy.reference_path,  # outlives every checkpoint; the first sync brings the weights
                 tokenizer=self.tokenizer,
                 eos_token_ids=self.eos_token_ids,
                 grader=self.grader,
@@ -90,6 +95,14 @@ class AdaptiveSampling(Callback):
             metrics |= {f"time/{phase}_s": seconds for phase, seconds in policy.clock.step_seconds().items()}
             policy.clock.end_step()
         metrics |= policy.update_metrics
+        gap = metrics.get("sync/logprob_gap", 0.0)
+        if gap > self.max_logprob_gap:
+            warnings.warn(
+                f"the engine's log-probabilities differ from the trainer's by {gap:.3f} nat per token, above "
+                f"max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version - 1)

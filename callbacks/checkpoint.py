@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -48,9 +49,13 @@ class RolloutCheckpoint(Callback):
         self._restored: dict[str, int] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """After a resume, continue Lightning's counters, which start anew with the rest of the stream."""
+        """After a resume, continue Lightning's counters, which start anew with the rest of the stream.
+
+        Settings of the optimiser are those of the command line, not those of the checkpoint.
+        """
         if self._restored is None:
             return
+        _parts(trainer, pl_module)[0].apply_optimizer_settings()
         epoch_loop = trainer.fit_loop.epoch_loop
         epoch_loop.manual_optimization.optim_step_progress.total.ready = self._restored["global_step"]
         epoch_loop.manual_optimization.optim_step_progress.total.completed = self._restored["global_step"]
@@ -73,7 +78,7 @@ class RolloutCheckpoint(Callback):
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
         guards = [callback for callback in callbacks if isinstance(callback, InterruptGuard)]
         was_safe = bool(guards) and not any(guard.is_forced for guard in guards)
-        if isinstance(exception, KeyboardInterrupt) and was_safe and hasattr(pl_module, "model"):
+        if isinstance(exception, KeyboardInterrupt | SIGTERMException) and was_safe and hasattr(pl_module, "model"):
             policy, _ = _parts(trainer, pl_module)
             if policy.policy_version > 0:
                 self.save(trainer, policy)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -155,7 +157,10 @@ def _histogram(pass_rates: Sequence[float]) -> str:
 
 
 def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: RolloutResult) -> float:
-    """Tokens per second of one forward and backward pass over a full microbatch, after a short one to warm up."""
+    """Tokens per second of one forward and backward pass over a full microbatch, after a short one to warm up.
+
+    NaN where no response was graded.
+    """
     (batch,) = pack_groups(
         result.groups,
         num_minibatches=1,
@@ -165,11 +170,13 @@ def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: Rollout
         keep_groups_without_signal=True,
         share_prompts=data.share_prompts,
     )
+    if not batch.microbatches:
+        return math.nan
     smallest, largest = batch.microbatches[-1], batch.microbatches[0]
     seconds = 0.0
     for microbatch in (smallest, largest):
         started = time.monotonic()
-        _forward_backward(policy, TrainingBatch((microbatch,), batch.counts, 0, 0, has_old_logprobs=False))
+        _forward_backward(policy, replace(batch, microbatches=(microbatch,)))
         seconds = time.monotonic() - started
     policy.zero_grad(set_to_none=True)
     return largest.num_computed_tokens / max(seconds, 1e-9)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
@@ -53,12 +54,14 @@ class Evaluation(RolloutListener):
         self.num_prompts = num_prompts
         self.sampling = sampling
         self.every_n_steps = every_n_steps
+        self.last_average: float | None = None
+        """avg@k of the last evaluation."""
         self._evaluated_version = -1
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Measure the untrained policy; a resumed run has that figure already."""
+        """Measure the untrained policy. A resumed run has that figure, but may owe one that was interrupted."""
         assert isinstance(pl_module, PolicyModule)
-        if pl_module.policy_version == 0:
+        if pl_module.policy_version == 0 or self._is_due(pl_module, _data(trainer)):
             self._evaluate(trainer, pl_module, is_final=False)
 
     def on_train_batch_end(
@@ -66,9 +69,7 @@ class Evaluation(RolloutListener):
     ) -> None:
         """Measure after every ``every_n_steps`` rollout steps, except where the final evaluation follows anyway."""
         assert isinstance(pl_module, PolicyModule)
-        data = _data(trainer)
-        step, minibatch = divmod(pl_module.policy_version, data.num_minibatches)
-        if self.every_n_steps and minibatch == 0 and step % self.every_n_steps == 0 and step < data.num_steps:
+        if self._is_due(pl_module, _data(trainer)):
             self._evaluate(trainer, pl_module, is_final=False)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -76,10 +77,32 @@ class Evaluation(RolloutListener):
         assert isinstance(pl_module, PolicyModule)
         self._evaluate(trainer, pl_module, is_final=True)
 
+    def state_dict(self) -> dict[str, Any]:
+        """What has been measured."""
+        return {"evaluated_version": self._evaluated_version}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        self._evaluated_version = int(state_dict["evaluated_version"])
+
+    def _is_due(self, policy: PolicyModule, data: RolloutDataModule) -> bool:
+        step, minibatch = divmod(policy.policy_version, data.num_minibatches)
+        is_regular = self.every_n_steps > 0 and minibatch == 0 and step % self.every_n_steps == 0
+        return is_regular and step < data.num_steps and policy.policy_version != self._evaluated_version
+
     def _evaluate(self, trainer: Trainer, policy: PolicyModule, *, is_final: bool) -> None:
         data = _data(trainer)
+        prompts = data.heldout_prompts[: self.num_prompts]
+        self._evaluated_version = policy.policy_version
+        if len(prompts) < self.num_prompts and policy.policy_version == 0:
+            warnings.warn(
+                f"callbacks.evaluation.num_prompts = {self.num_prompts}, but only {len(prompts)} prompts are held out",
+                stacklevel=2,
+            )
+        if not prompts:
+            return
         result = self.service.rollout(
-            data.heldout_prompts[: self.num_prompts],
+            prompts,
             weights=policy.named_weights,
             policy_version=policy.policy_version,
             sampler=UniformSampler(group_size=self.num_samples),
@@ -92,9 +115,10 @@ class Evaluation(RolloutListener):
         )
         average = AvgAtK()
         average.update(result.groups)
+        self.last_average = float(average.compute())
         drawn = max(result.stats.num_drawn, 1)
         metrics = {
-            f"eval/avg_at_{self.num_samples}": float(average.compute()),
+            f"eval/avg_at_{self.num_samples}": self.last_average,
             "eval/response_tokens": result.stats.generated_tokens / drawn,
             "eval/truncated_ratio": result.stats.num_truncated / drawn,
         }

@@ -145,16 +145,17 @@ class MLflowTracking(Logger):
             for are_points, group in groupby(items, key=lambda item: isinstance(item, list)):
                 if are_points:
                     points = [point for item in group for point in cast(list[Point], item)]
-                    self._write(lambda run, points=points: run.log_metrics(points))  # type: ignore[misc]
+                    self._write(lambda run, points=points: run.log_metrics(points), is_action=False)  # type: ignore[misc]
                     continue
                 for action in group:
                     if action is None:
                         return
                     self._write(cast(Action, action))
 
-    def _write(self, action: Action) -> None:
+    def _write(self, action: Action, *, is_action: bool = True) -> None:
+        """Try once. During a pause only points are dropped: the end of a run, its settings and files come once."""
         start = time.monotonic()
-        if start < self._paused_until:
+        if start < self._paused_until and not is_action:
             return
         try:
             action(self._open_run())

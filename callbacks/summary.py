@@ -36,6 +36,7 @@ class Summary(RolloutListener):
     def __init__(self, *, run_dir: str | Path) -> None:
         self.run_dir = RunDir(run_dir)
         self._counts = {"steps": 0, "prompts": 0, "prompts_with_signal": 0, "responses": 0, "generated_tokens": 0}
+        self._unfinished: dict[str, int] = {}
         self._earlier_seconds: dict[str, float] = {}
         self._earlier_wall_s = 0.0
         self._started_at = time.monotonic()
@@ -49,12 +50,22 @@ class Summary(RolloutListener):
         self._started_at = time.monotonic()
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
-        """Add up what was sampled."""
-        self._counts["prompts"] += len(result.groups)
-        self._counts["prompts_with_signal"] += sum(group.has_signal for group in result.groups)
-        self._counts["responses"] += result.stats.num_drawn
-        self._counts["generated_tokens"] += result.stats.generated_tokens + result.stats.wasted_tokens
-        self._counts["steps"] = result.step + 1
+        """Note what was sampled."""
+        self._unfinished = {
+            "prompts": len(result.groups),
+            "prompts_with_signal": sum(group.has_signal for group in result.groups),
+            "responses": result.stats.num_drawn,
+            "generated_tokens": result.stats.generated_tokens + result.stats.wasted_tokens,
+            "steps": 1,
+        }
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Count a rollout with its first update: one that is interrupted before it is drawn again."""
+        for name, count in self._unfinished.items():
+            self._counts[name] += count
+        self._unfinished = {}
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Keep the held-out figures."""

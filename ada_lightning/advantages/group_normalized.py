@@ -26,7 +26,5 @@ class GroupNormalizedAdvantage:
         advantages_B = centered(microbatch.rewards_B, microbatch.group_reward_sum_B, microbatch.group_size_B)
         if not self.normalize_std:
             return advantages_B
-        std_B = unbiased_std(
-            microbatch.group_reward_sum_B, microbatch.group_reward_square_sum_B, microbatch.group_size_B
-        )
+        std_B = unbiased_std(microbatch.group_squared_deviation_B, microbatch.group_size_B)
         return advantages_B / (std_B + 1e-6)

@@ -30,7 +30,5 @@ class PoolMeanAdvantage:
         advantages_B = centered(microbatch.rewards_B, microbatch.pool_reward_sum_B, microbatch.num_sampled_B)
         if not self.normalize_std:
             return advantages_B
-        std_B = unbiased_std(
-            microbatch.pool_reward_sum_B, microbatch.pool_reward_square_sum_B, microbatch.num_sampled_B
-        )
+        std_B = unbiased_std(microbatch.pool_squared_deviation_B, microbatch.num_sampled_B)
         return advantages_B / (std_B + 1e-6)

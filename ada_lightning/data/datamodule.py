@@ -148,11 +148,26 @@ class RolloutDataModule(LightningDataModule):
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it and the seed."""
-        return {"num_updates_done": self.num_updates_done}
+        return {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: the position cannot be continued with these settings.
+        """
+        earlier = state_dict["num_minibatches"]
+        if earlier != self.num_minibatches:
+            raise ValueError(
+                f"data.num_minibatches = {self.num_minibatches}, but this run has counted its updates with {earlier}; "
+                f"continue with data.num_minibatches={earlier} or start a new run"
+            )
         self.num_updates_done = int(state_dict["num_updates_done"])
+        if self.num_updates_done >= self.num_steps * self.num_minibatches:
+            raise ValueError(
+                f"this run is complete: {self.num_updates_done // self.num_minibatches} of num_steps = "
+                f"{self.num_steps} steps are done; raise num_steps to continue it"
+            )
 
 
 class RolloutStream:
@@ -175,5 +190,6 @@ class RolloutStream:
         data = self._datamodule
         first_step, first_minibatch = divmod(data.num_updates_done, data.num_minibatches)
         for step in range(first_step, data.num_steps):
-            yield from data.rollout_batches(step)[first_minibatch:]
+            left = data.rollout_batches(step)[first_minibatch:]
+            yield from (replace(batch, updates_since_rollout=index) for index, batch in enumerate(left))
             first_minibatch = 0

@@ -79,6 +79,7 @@ def pack_groups(
                 counts=counts,
                 policy_version=policy_version,
                 minibatch_index=index,
+                updates_since_rollout=index,
                 has_old_logprobs=False,
             )
         )
@@ -173,14 +174,19 @@ def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict
         "num_positive_B": _column([pool.num_positive for pool in pools]),
         "num_sampled_B": _column([pool.num_sampled for pool in pools]),
         "pool_reward_sum_B": _column([sum(r.reward for r in pool.responses) for pool in pools]),
-        "pool_reward_square_sum_B": _column([sum(r.reward**2 for r in pool.responses) for pool in pools]),
+        "pool_squared_deviation_B": _column([_squared_deviation([r.reward for r in p.responses]) for p in pools]),
         "first_round_reward_sum_B": _column([sum(pool.first_round_rewards) for pool in pools]),
         "first_round_size_B": _column([len(pool.first_round_rewards) for pool in pools]),
         "group_size_B": _column([len(rewards) for rewards in group_rewards]),
         "group_reward_sum_B": _column([sum(rewards) for rewards in group_rewards]),
-        "group_reward_square_sum_B": _column([sum(r**2 for r in rewards) for rewards in group_rewards]),
+        "group_squared_deviation_B": _column([_squared_deviation(rewards) for rewards in group_rewards]),
         "selection_weight_B": _column([kept.selection_weight for _, kept in responses]),
     }
+
+
+def _squared_deviation(rewards: Sequence[float]) -> float:
+    mean = sum(rewards) / len(rewards) if rewards else 0.0
+    return sum((reward - mean) ** 2 for reward in rewards)
 
 
 def _column(values: Sequence[float]) -> torch.Tensor:

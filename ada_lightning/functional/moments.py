@@ -32,12 +32,11 @@ def centered(rewards_B: Tensor, reward_sum_B: Tensor, count_B: Tensor) -> Tensor
     return rewards_B - reward_sum_B / count_B
 
 
-def unbiased_std(reward_sum_B: Tensor, reward_square_sum_B: Tensor, count_B: Tensor) -> Tensor:
+def unbiased_std(squared_deviation_B: Tensor, count_B: Tensor) -> Tensor:
     """Standard deviation with ``n - 1`` in the denominator; 0 where a set has fewer than two responses.
 
     Args:
-        reward_sum_B: sum of rewards. Shape ``(B,)``.
-        reward_square_sum_B: sum of squared rewards. Shape ``(B,)``.
+        squared_deviation_B: sum of squared distances from the mean. Shape ``(B,)``.
         count_B: number of rewards. Shape ``(B,)``.
 
     Returns:
@@ -45,8 +44,7 @@ def unbiased_std(reward_sum_B: Tensor, reward_square_sum_B: Tensor, count_B: Ten
 
     Example:
         >>> from torch import tensor
-        >>> unbiased_std(tensor([2.0]), tensor([2.0]), tensor([4.0]))
+        >>> unbiased_std(tensor([1.0]), tensor([4.0]))
         tensor([0.5774])
     """
-    deviation_sum_B = (reward_square_sum_B - reward_sum_B.square() / count_B).clamp_min(0.0)
-    return (deviation_sum_B / (count_B - 1).clamp_min(1.0)).sqrt()
+    return (squared_deviation_B / (count_B - 1).clamp_min(1.0)).sqrt()

@@ -59,15 +59,16 @@ class RolloutService:
         self.max_model_tokens = max_model_tokens
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
-        self._collector = RolloutCollector(
-            decode=self._decode,
-            seed=seed,
-            seed_requests=seed_requests,
-            positive_threshold=positive_threshold,
-            truncated=truncated,
-            grader_failure=grader_failure,
-            failure_alarm_ratio=failure_alarm_ratio,
-        )
+        shared: dict[str, Any] = {
+            "decode": self._decode,
+            "seed": seed,
+            "seed_requests": seed_requests,
+            "positive_threshold": positive_threshold,
+            "failure_alarm_ratio": failure_alarm_ratio,
+        }
+        self._collector = RolloutCollector(truncated=truncated, grader_failure=grader_failure, **shared)
+        # A held-out figure must count every response, whatever training leaves out.
+        self._evaluation_collector = RolloutCollector(truncated="grade", grader_failure="as_zero", **shared)
         self._open_engine: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
@@ -123,11 +124,12 @@ class RolloutService:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
             RuntimeError: the service is not open.
         """
+        collector = self._evaluation_collector if stage == "eval" else self._collector
         for attempt in range(self._max_engine_restarts + 1):
             try:
                 engine = self._synced_engine(weights, policy_version, clock)
                 with clock.phase("eval" if stage == "eval" else "preview" if stage == "preview" else "rollout"):
-                    groups, stats = self._collector.collect(
+                    groups, stats = collector.collect(
                         prompts,
                         engine=engine,
                         grader=self._grader,
@@ -160,7 +162,10 @@ class RolloutService:
         if self._open_engine is None:
             raise RuntimeError("the rollout service is not open")
         if self._engine is None:
-            self._engine = self._open_engine()
+            try:
+                self._engine = self._open_engine()
+            except Exception as error:
+                raise EngineError(f"restart failed: {type(error).__name__}: {error}") from error
         if self._loaded_version != policy_version:
             with clock.phase("sync"):
                 load_weights(self._engine, weights(), policy_version)

@@ -34,7 +34,7 @@ def train(tmp_path):
 
     from ada_lightning.config import check_config
     from ada_lightning.run_dir import RunDir
-    from train import run
+    from train import Run
 
     def small_train(*overrides, experiment="ada_seq_balance", name="run"):
         folder = tmp_path / name
@@ -53,7 +53,7 @@ def train(tmp_path):
         check_config(cfg)
         run_dir = RunDir(cfg.run_dir)
         run_dir.claim(resume=cfg.ckpt is not None)
-        run(cfg, run_dir)
+        Run(cfg, run_dir).fit()
         return folder
 
     return small_train

@@ -15,3 +15,8 @@ def breaks_on_letters(prompt: Prompt, text: str) -> float:
     if text[:1].isalpha():
         raise LookupError("no such answer")
     return has_few_letters(prompt, text)
+
+
+def always_breaks(prompt: Prompt, text: str) -> float:
+    """Grades nothing."""
+    raise LookupError("no such answer")

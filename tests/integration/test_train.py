@@ -82,6 +82,64 @@ def test_a_resumed_run_continues_like_one_that_never_stopped(train, minibatches)
     assert states[0]["rollout_checkpoint"]["global_step"] == 3 * minibatches
 
 
+def test_a_run_stopped_between_two_minibatches_continues(train, monkeypatch):
+    """Ctrl-C in the second of two updates: the rest of that rollout is drawn anew."""
+    from ada_lightning.policy import PolicyModule
+
+    options = ["data.num_minibatches=2", "num_steps=2"]
+    step = PolicyModule.training_step
+
+    def interrupted(self, batch, batch_idx):
+        if self.policy_version == 1:
+            raise KeyboardInterrupt
+        return step(self, batch, batch_idx)
+
+    monkeypatch.setattr(PolicyModule, "training_step", interrupted)
+    with pytest.raises(SystemExit):
+        train(*options)
+    monkeypatch.setattr(PolicyModule, "training_step", step)
+    summary = json.loads((train(*options, "ckpt=last") / "summary.json").read_text())
+    assert (summary["status"], summary["policy_version"]) == ("finished", 4)
+
+
+def test_a_resumed_run_uses_the_new_learning_rate(train):
+    train("num_steps=1")
+    folder = train("num_steps=2", "optimizer.lr=5e-4", "ckpt=last")
+    assert column(folder, "train/lr") == pytest.approx([1e-3, 5e-4])
+
+
+def test_a_complete_run_says_so(train):
+    train("num_steps=1")
+    with pytest.raises(ValueError, match=r"this run is complete: 1 of num_steps = 1 steps are done; raise num_steps"):
+        train("num_steps=1", "ckpt=last")
+
+
+def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, monkeypatch):
+    """The restarted engine must not want the folder that the run resumed from."""
+    from ada_lightning.rollout.vllm_engine import VllmEngine
+
+    train("num_steps=1")
+    poll, polls = VllmEngine.poll, []
+
+    def breaks_late(self):
+        polls.append(1)
+        if len(polls) == 40:
+            raise RuntimeError("worker died")
+        return poll(self)
+
+    monkeypatch.setattr(VllmEngine, "poll", breaks_late)
+    with pytest.warns(RuntimeWarning, match="worker died"):
+        folder = train("num_steps=4", "callbacks.checkpoint.every_n_steps=1", "ckpt=last")
+    assert len(polls) > 40
+    assert max(column(folder, "rollout/engine_restarts")) == 1
+
+
+def test_a_reward_that_always_fails_ends_neither_preview_nor_run(train):
+    with pytest.warns(RuntimeWarning, match="could not be graded"):
+        folder = train("reward.reward.path=tests.integration.graders.always_breaks", "sampler.n_max=4")
+    assert json.loads((folder / "summary.json").read_text())["policy_version"] == 2
+
+
 def test_several_minibatches_see_ratios_and_few_prompts_are_enough(train):
     folder = train("data.num_minibatches=4", "num_steps=1", "optimizer.lr=1e-2")
     assert len(rows(folder)) == 5  # four updates, and the final evaluation
@@ -207,7 +265,34 @@ def test_preview_alone_trains_nothing_and_leaves_no_run(tmp_path):
         (["rollout.max_model_tokens=40"], ["max_model_tokens", "40"]),
         (["data=jsonl", "data.source.path=missing.jsonl"], ["missing.jsonl"]),
         (["model=pretrained", "model.path=/no/such/model"], ["/no/such/model"]),
-        (["trainer.devices=2"], ["devices"]),
+        (
+            [
+                "trainer.devices=2",
+                "trainer.precision=bf16-true",
+                "ckpt=step_000010",
+                "num_steps=0",
+                "rollout.truncated=foo",
+                "rollout.sampling.top_p=0.5",
+                "reward.num_workers=0",
+                "optimizer.lr=-1",
+                "policy.max_grad_norm=0",
+                "callbacks.evaluation.num_samples=0",
+                "+policy.model_path=x",
+            ],
+            [
+                "trainer.devices",
+                "trainer.precision",
+                "ckpt = step_000010",
+                "data.num_steps",
+                "rollout.truncated",
+                "top_p = 0.5",
+                "reward.num_workers",
+                "Invalid learning rate",
+                "max_grad_norm",
+                "callbacks.evaluation",
+                "policy.model_path",
+            ],
+        ),
     ],
 )
 def test_bad_input_is_explained_before_torch_or_a_model_is_loaded(tmp_path, overrides, messages):

@@ -184,7 +184,8 @@ def test_training_raises_the_probability_of_what_was_rewarded(tiny_path):
 
 def test_a_stale_rollout_is_refused(tiny_path):
     with pytest.raises(
-        RuntimeError, match="stale rollout: sampled by policy version 0, minibatch 0 of it meets version 1"
+        RuntimeError,
+        match="stale rollout: sampled by policy version 0, and after 0 updates with it the policy has version 1",
     ):
         fit(make_policy(tiny_path), [*pack(), *pack()])
 

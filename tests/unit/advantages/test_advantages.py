@@ -35,6 +35,13 @@ def test_group_normalized_uses_the_kept_group(selected):
     torch.testing.assert_close(GroupNormalizedAdvantage()(selected), expected / (0.57735027 + 1e-6))
 
 
+def test_large_rewards_with_a_small_spread_keep_their_deviation():
+    """Sums of squares would cancel: 1000.1**2 has no room in float32 for the difference."""
+    advantages_B = GroupNormalizedAdvantage()(group_microbatch(make_group([1000.0, 1000.1] * 2)))
+    # float32 holds 1000.1 to 6e-5, six parts in ten thousand of the spread of 0.1
+    torch.testing.assert_close(advantages_B, torch.tensor([-0.866, 0.866] * 2), atol=2e-3, rtol=0)
+
+
 @pytest.mark.parametrize("rewards", [[0.0] * 4, [1.0] * 4, [0.0], [1.0], [0.1] * 3])
 @pytest.mark.parametrize(
     "advantage", [PoolMeanAdvantage(), PoolMeanAdvantage(normalize_std=True), GroupNormalizedAdvantage()]

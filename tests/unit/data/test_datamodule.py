@@ -88,12 +88,20 @@ def test_one_rollout_feeds_all_its_minibatches():
 def test_a_resumed_stream_continues_where_the_updates_ended():
     data = make_data(num_minibatches=3)
     rollout = Rollout(data)
-    data.load_state_dict({"num_updates_done": 7})
+    data.load_state_dict({"num_updates_done": 7, "num_minibatches": 3})
     batches = list(data.train_dataloader())
     assert len(data.train_dataloader()) == len(batches) == 5
     assert rollout.steps == [2, 3]
-    assert batches[0].minibatch_index == 1
-    assert data.state_dict() == {"num_updates_done": 7}
+    assert [batch.minibatch_index for batch in batches] == [1, 2, 0, 1, 2]
+    assert [batch.updates_since_rollout for batch in batches] == [0, 1, 0, 1, 2]
+    assert data.state_dict() == {"num_updates_done": 7, "num_minibatches": 3}
+
+
+def test_a_position_that_does_not_fit_the_settings_is_refused():
+    with pytest.raises(ValueError, match=r"num_minibatches = 1, but this run has counted its updates with 3"):
+        make_data().load_state_dict({"num_updates_done": 3, "num_minibatches": 3})
+    with pytest.raises(ValueError, match="this run is complete: 4 of num_steps = 4 steps"):
+        make_data().load_state_dict({"num_updates_done": 4, "num_minibatches": 1})
 
 
 def test_streaming_without_a_connected_callback_says_what_is_missing():

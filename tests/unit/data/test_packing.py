@@ -66,7 +66,7 @@ def test_statistics_of_pool_and_group_travel_with_every_row():
     assert microbatch.num_sampled_B.tolist() == [4.0] * 4
     assert microbatch.num_positive_B.tolist() == [1.0] * 4
     assert microbatch.pool_reward_sum_B.tolist() == [1.5] * 4
-    assert microbatch.pool_reward_square_sum_B.tolist() == [1.25] * 4
+    assert microbatch.pool_squared_deviation_B.tolist() == [0.6875] * 4  # 1.25 - 4 * 0.375**2
     assert microbatch.group_size_B.tolist() == [4.0] * 4
 
 
