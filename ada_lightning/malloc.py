@@ -15,7 +15,7 @@ def keep_freed_memory() -> bool:
     """Tell glibc to reuse large blocks instead of returning each to the kernel.
 
     By default every large tensor is mapped anew and its pages are zeroed and faulted in again. On 2 cores that
-    costs a third of the time of an update (``python -m benchmarks.update`` measures it side by side).
+    costs a fifth of an update or more (``python -m benchmarks.update`` measures it side by side).
 
     Returns:
         Whether the C library took the setting; False where it is not glibc.

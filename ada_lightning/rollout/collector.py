@@ -81,8 +81,8 @@ class RolloutCollector:
     Args:
         decode: token ids to text.
         seed: of the run; every response's own seed derives from it.
-        seed_requests: give each request its seed, so that results do not depend on scheduling. Costs about 8 % of
-            throughput on CPU (measured on 135M, 128 sequences).
+        seed_requests: give each request its seed, so that results do not depend on scheduling
+            (``python -m benchmarks.engine`` measures what that costs).
         positive_threshold: a reward above it is a positive (official code: 0.7).
         truncated: what a response cut by the length limit counts as. ``grade`` like any other; ``zero`` reward 0
             without asking the grader; ``exclude`` no evidence: neither in the pool nor trained on.

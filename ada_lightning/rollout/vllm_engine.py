@@ -1,6 +1,6 @@
 """vLLM in the trainer's own process: the only importer of ``vllm``.
 
-In process means no second Python, no serialisation and a start of seconds (DESIGN: 3 s against 60 s for a 135M model).
+In process means no second Python, no serialisation and a start of seconds instead of a minute.
 What that costs is handled here: vLLM reseeds the global generators, rewrites environment variables, creates a
 process group and talks to the terminal.
 """
@@ -40,11 +40,10 @@ class VllmEngine:
         model_path: folder of a Hugging Face checkpoint; only its architecture matters after the first ``load_weights``.
         log_file: where start-up chatter and vLLM's log lines go.
         max_model_tokens: prompt and response together, in tokens. KV blocks are sized for it.
-        max_num_seqs: sequences decoded at once. On CPU throughput saturates near 128 (1,230 tokens/s for 135M on
-            2 cores against 350 at 16).
+        max_num_seqs: sequences decoded at once (``python -m benchmarks.engine`` compares 16 to 256).
         kv_cache_gib: memory of the KV cache in GiB. vLLM's own default takes most of the machine.
         block_size: tokens per KV block. The prefix cache shares whole blocks only, so short prompts want small blocks:
-            32 gives 1.4 times the throughput of vLLM's CPU default of 128 on 50-token prompts.
+            vLLM's CPU default of 128 shares nothing of a 50-token prompt.
         dtype: of weights and activations in the engine.
         enforce_eager: skip graph capture and compilation. True on CPU, where compiling costs a minute.
         eos_token_ids: tokens that end a response.
