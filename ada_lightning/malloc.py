@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sys
+from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 _MMAP_THRESHOLD = 2**30
@@ -29,12 +31,34 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD) and mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD))
 
 
-def release_freed_memory() -> None:
-    """Give free pages back between steps.
+class FreedMemory:
+    """Gives free pages back now and then.
 
-    Reused blocks of changing sizes fragment the heap; over tens of steps that grows to gigabytes. Once a step costs
-    little, and the pages of a step's own work are still reused within it.
+    Reused blocks of changing sizes fragment the heap; over tens of steps that grows to gigabytes. Giving pages back
+    after every step would cost the faults that :func:`keep_freed_memory` avoids, so it is done only when the process
+    has grown by ``max_growth_gib`` since the first step after the last time.
+
+    Args:
+        max_growth_gib: growth of resident memory that is tolerated, in GiB.
     """
-    if sys.platform.startswith("linux"):
-        with contextlib.suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+    def __init__(self, max_growth_gib: float = 1.0) -> None:
+        self._max_growth = max_growth_gib * 2**30
+        self._baseline = 0
+
+    def end_step(self) -> None:
+        """Look, and give back where it is time. Linux only; elsewhere nothing happens."""
+        if not sys.platform.startswith("linux"):
+            return
+        resident = _resident_bytes()
+        if self._baseline == 0:
+            self._baseline = resident
+        elif resident > self._baseline + self._max_growth:
+            with contextlib.suppress(OSError, AttributeError):  # another C library
+                ctypes.CDLL("libc.so.6").malloc_trim(0)
+            self._baseline = 0
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -22,7 +22,7 @@ from ada_lightning.batch import Microbatch, TrainingBatch
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
 from ada_lightning.losses import ClippedPolicyLoss, TokenTerms
-from ada_lightning.malloc import release_freed_memory
+from ada_lightning.malloc import FreedMemory
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import Advantage
 from ada_lightning.types import ResponseGroup
@@ -86,6 +86,7 @@ class PolicyModule(LightningModule):
         self.logprob_chunk_size = logprob_chunk_size
         self.gradient_checkpointing = gradient_checkpointing
         self.clock = PhaseClock()
+        self._freed_memory = FreedMemory()
         self.policy_version = 0
         """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
         self.num_skipped_updates = 0
@@ -255,7 +256,7 @@ class PolicyModule(LightningModule):
             scheduler.step()
         optimizer.zero_grad()
         if self.device.type == "cpu":
-            release_freed_memory()
+            self._freed_memory.end_step()
         self.policy_version += 1
 
     def _note_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:
