@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
-_MMAP_THRESHOLD = 2**30
+_MMAP_THRESHOLD = 2**26  # blocks above it still come from the kernel: reusing the largest ones fragments the heap
 _TRIM_THRESHOLD = 2**31 - 1
 
 

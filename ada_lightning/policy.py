@@ -58,7 +58,7 @@ class PolicyModule(LightningModule):
         warmup_steps: int = 0,
         max_grad_norm: float = 1.0,
         temperature: float = 1.0,
-        logprob_chunk_size: int = 512,
+        logprob_chunk_size: int = 256,
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__()

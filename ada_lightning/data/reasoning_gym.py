@@ -24,8 +24,9 @@ _MAX_REPEATS = 2000
 class ReasoningGymSource:
     """A mix of reasoning-gym tasks with train and held-out prompts that share no question.
 
-    The held-out prompts are drawn first, so they stay the same when ``num_train`` changes. A question that a task
-    repeats (two-digit sums do) is used once.
+    A question that a task repeats (small sums do) is used once. What is held out is chosen by a hash of seed and
+    content among all distinct questions: taking the first ones drawn would hold out the frequent, easy questions and
+    leave the rare, hard ones to train on.
 
     Args:
         tasks: config by task name; besides the task's own keys, ``weight`` is its share of the prompts (default 1).
@@ -97,8 +98,9 @@ class ReasoningGymSource:
             for task, config in self.configs.items():
                 num_heldout, num_train = self.num_heldout_by_task[task], self.num_train_by_task[task]
                 prompts = self._draw(task, config, num_heldout + num_train, seen)
-                heldout += prompts[:num_heldout]
-                train += prompts[num_heldout:]
+                by_hash = sorted(prompts, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))
+                heldout += by_hash[:num_heldout]
+                train += by_hash[num_heldout:]
             order = random.Random(f"{self.seed}/order")
             order.shuffle(train)
             order.shuffle(heldout)

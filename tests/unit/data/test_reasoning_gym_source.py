@@ -61,12 +61,18 @@ def test_prompt_ids_are_distinct_and_stable_across_machines():
     source = make()
     ids = [prompt.prompt_id for prompt in [*source.train_prompts(), *source.heldout_prompts()]]
     assert len(set(ids)) == 80
-    assert ids[0] == "9fa196dbd20508bf"
+    assert ids[0] == "dd1dfbb30a598d38"
 
 
-def test_more_training_prompts_leave_the_heldout_prompts_as_they_are():
-    small, large = make(num_train=60), make(num_train=200)
-    assert set(questions(small.heldout_prompts())) == set(questions(large.heldout_prompts()))
+def test_heldout_questions_are_as_hard_as_training_questions():
+    """One-digit sums are few and repeat often: drawn first, they would crowd the held-out prompts."""
+    source = make(num_train=600, num_heldout=200)
+
+    def short(prompts):
+        return sum(len(question.split(": ")[1]) <= len("4 + 3 =") for question in questions(prompts)) / len(prompts)
+
+    # 800 distinct questions, about one in seven short; the standard error of the difference is 0.03
+    assert abs(short(source.heldout_prompts()) - short(source.train_prompts())) < 0.09
 
 
 def test_a_mix_is_split_by_weight_and_shuffled():
