@@ -80,7 +80,6 @@ class RolloutDataModule(LightningDataModule):
         self.share_prompts = share_prompts
         self.train_prompts: list[Prompt] = []
         self.heldout_prompts: list[Prompt] = []
-        self.num_skipped_prompts = 0
         self.num_updates_done = 0
         self._collect: Collect | None = None
         self._score_old: ScoreOld | None = None
@@ -89,9 +88,8 @@ class RolloutDataModule(LightningDataModule):
     def encode_prompts(self, tokenizer: Any) -> None:
         """Tokenise both splits; needed before training, evaluation or preview."""
         encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens)
-        self.train_prompts, skipped_train = encoder.encode(self.source.train_prompts())
-        self.heldout_prompts, skipped_heldout = encoder.encode(self.source.heldout_prompts())
-        self.num_skipped_prompts = skipped_train + skipped_heldout
+        self.train_prompts, _ = encoder.encode(self.source.train_prompts())
+        self.heldout_prompts, _ = encoder.encode(self.source.heldout_prompts())
 
     def connect(self, *, collect: Collect, score_old: ScoreOld, keep_groups_without_signal: bool) -> None:
         """Wire in what only a running trainer can provide. Called from a callback's ``setup``."""
