@@ -1,6 +1,7 @@
 import pytest
 from lightning.pytorch import Trainer
-from small_run import Data, Driver, Policy
+
+from tests.unit.callbacks.small_run import Data, Driver, Policy
 
 
 @pytest.fixture

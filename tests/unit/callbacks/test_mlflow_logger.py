@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
-from small_run import Data
 
 import callbacks.mlflow_logger
 from ada_lightning.run_dir import RunDir
 from callbacks.metrics_csv import MetricsCsv, read_metrics
 from callbacks.mlflow_logger import MLflowTracking
+from tests.unit.callbacks.small_run import Data
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import itertools
 
 import pytest
 from rich.console import Console
-from small_run import Data
 
 from ada_lightning.metrics.phase_clock import PhaseEvent
 from callbacks.progress import LINE_INTERVAL_S, Progress
+from tests.unit.callbacks.small_run import Data
 
 
 class Clock:

@@ -2,10 +2,10 @@ import json
 
 import pytest
 from mlflow import MlflowClient
-from small_run import Policy, make_group, make_rollout
 
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_table import RolloutTable
+from tests.unit.callbacks.small_run import Policy, make_group, make_rollout
 
 
 class Trainer:

@@ -1,12 +1,12 @@
 import json
 
 import pytest
-from small_run import Data, Driver
 
 from callbacks.cost_preview import PreviewDone
 from callbacks.metrics_csv import MetricsCsv
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.summary import Summary
+from tests.unit.callbacks.small_run import Data, Driver
 
 
 def summary(folder):

@@ -10,14 +10,14 @@ PROMPT = Prompt("id", ())
 
 
 def test_the_function_is_called_with_prompt_and_text():
-    reward = FunctionReward("naughty_rewards.is_twelve")
+    reward = FunctionReward("tests.unit.rewards.naughty_rewards.is_twelve")
     reward.check()
     assert reward(PROMPT, "12") == 1.0
     assert reward(PROMPT, "13") == 0.0
 
 
 def test_the_function_is_imported_where_it_runs():
-    reward = FunctionReward("naughty_rewards.is_twelve")
+    reward = FunctionReward("tests.unit.rewards.naughty_rewards.is_twelve")
     reward.check()
     assert pickle.loads(pickle.dumps(reward))(PROMPT, "12") == 1.0
     pool = RewardPool(reward)
@@ -38,8 +38,11 @@ def test_a_path_that_names_no_function_is_refused_at_construction(path):
     ("path", "message"),
     [
         ("no_such_package.module.grade", "cannot import 'no_such_package.module'.*No module named 'no_such_package'"),
-        ("naughty_rewards.is_thirteen", "has no function 'is_thirteen'; callables there: .*is_twelve"),
-        ("naughty_rewards.__doc__", "has no function '__doc__'"),
+        (
+            "tests.unit.rewards.naughty_rewards.is_thirteen",
+            "has no function 'is_thirteen'; callables there: .*is_twelve",
+        ),
+        ("tests.unit.rewards.naughty_rewards.__doc__", "has no function '__doc__'"),
     ],
 )
 def test_a_function_that_is_not_there_is_found_by_check(path, message):

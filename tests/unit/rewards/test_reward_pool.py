@@ -6,10 +6,10 @@ import textwrap
 import time
 
 import pytest
-from naughty_rewards import Obedient, Unloadable
 
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.types import Grade, Prompt
+from tests.unit.rewards.naughty_rewards import Obedient, Unloadable
 
 PROMPT = Prompt("id", ({"role": "user", "content": "?"},), {"bonus": 0})
 
@@ -156,7 +156,7 @@ def test_responses_that_break_the_pool_twice_count_as_crashes(pool):
 def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
     script = textwrap.dedent("""
         import os, signal, sys, time
-        from naughty_rewards import Obedient
+        from tests.unit.rewards.naughty_rewards import Obedient
         from ada_lightning.rewards.pool import RewardPool
         from ada_lightning.types import Prompt
         if __name__ == "__main__":
@@ -182,7 +182,7 @@ def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
         text=True,
         timeout=60,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
     )
     assert done.stdout.split("\n")[:2] == ["interrupted", "invalid_reward True"], done.stderr
     assert "Traceback" not in done.stderr
@@ -191,7 +191,7 @@ def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
 def test_a_parent_that_is_killed_takes_its_workers_along():
     script = textwrap.dedent("""
         import os, signal
-        from naughty_rewards import Obedient
+        from tests.unit.rewards.naughty_rewards import Obedient
         from ada_lightning.rewards.pool import RewardPool
         from ada_lightning.types import Prompt
         if __name__ == "__main__":
@@ -206,7 +206,7 @@ def test_a_parent_that_is_killed_takes_its_workers_along():
         stdout=subprocess.PIPE,
         text=True,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
     )
     pid = int(done.stdout)
     deadline = time.monotonic() + 30
