@@ -17,7 +17,7 @@ FILES = {
           engine: {_target_: ada_lightning.types.SamplingSettings, _partial_: true}
           sampling: {_target_: ada_lightning.types.SamplingSettings, max_new_tokens: 32}
         callbacks:
-          table: {_target_: test_config_check.Table, every_n_steps: 5}
+          table: {_target_: tests.unit.test_config_check.Table, every_n_steps: 5}
         trainer: {devices: 1, num_nodes: 1}
         hydra: {output_subdir: null}
         """,
@@ -37,7 +37,7 @@ FILES = {
         max_prompt_tokens: 64
         prompts_per_step: 8
         num_minibatches: 2
-        source: {_target_: test_config_check.Source, path: here, num_heldout: 5}
+        source: {_target_: tests.unit.test_config_check.Source, path: here, num_heldout: 5}
         """,
     "experiment/ada.yaml": "# @package _global_\ndefaults:\n  - override /sampler: uniform\nseed: 1\n",
     "experiment/paper/big.yaml": "# @package _global_\nseed: 2\n",
