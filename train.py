@@ -110,6 +110,7 @@ class Run:
             "adaptive_sampling": {
                 "service": self.service,
                 "grader": self.grader,
+                "estimator": instantiate(self.cfg.estimator),
                 "sampler": sampler,
                 "selection": selection,
                 "tokenizer": tokenizer,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from ada_lightning.stopping.rule import StoppingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,13 @@ class Microbatch:
     group_squared_deviation_B: Tensor
     selection_weight_B: Tensor
     """Responses of its class in the pool per kept response of its class."""
+    prior_alpha_B: Tensor
+    prior_beta_B: Tensor
+    """Beta belief about the prompt's pass rate before the step. float32."""
+    rule_B: Tensor
+    """Index into ``rules`` of the rule that ended the response's pool; -1 where counts alone did not decide. int64."""
+    rules: tuple[StoppingRule, ...]
+    """The distinct stopping rules of the microbatch."""
 
     @property
     def num_computed_tokens(self) -> int:
@@ -76,9 +86,11 @@ class Microbatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Microbatch:
         """Copy every tensor to ``device``."""
-        return replace(
-            self, **{f.name: getattr(self, f.name).to(device, non_blocking=non_blocking) for f in fields(self)}
-        )
+        tensors: dict[str, Any] = {
+            f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)
+        }
+        moved = {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in tensors.items()}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True, slots=True)

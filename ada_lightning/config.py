@@ -16,6 +16,8 @@ from ada_lightning.overrides import override_errors, top_level_keys
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
 
 LIGHT_COMPONENTS = (
+    "objective",
+    "estimator",
     "sampler",
     "selection",
     "advantage",
@@ -32,7 +34,15 @@ LIGHT_COMPONENTS = (
 COMPLETED: dict[str, tuple[str, ...]] = {
     "policy": ("model_path", "reference_path", "advantage", "loss", "optimizer"),
     "rollout.engine": ("model_path", "log_file", "max_model_tokens", "eos_token_ids"),
-    "callbacks.adaptive_sampling": ("service", "grader", "sampler", "selection", "tokenizer", "eos_token_ids"),
+    "callbacks.adaptive_sampling": (
+        "service",
+        "grader",
+        "estimator",
+        "sampler",
+        "selection",
+        "tokenizer",
+        "eos_token_ids",
+    ),
     "callbacks.preview": ("service", "sampler", "selection"),
     "callbacks.evaluation": ("service",),
     "callbacks.checkpoint": ("tokenizer",),
@@ -73,7 +83,13 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         problems += _overruled_errors(cfg, key, completed)
         if key != "rollout.engine" and not any(path.startswith(f"{key}.") for path in key_problems):
             problems += _component_errors(cfg, key, completed)
-    problems += [*_length_errors(cfg), *_size_errors(cfg), *_training_errors(cfg), *_resume_errors(cfg)]
+    problems += [
+        *_length_errors(cfg),
+        *_size_errors(cfg),
+        *_training_errors(cfg),
+        *_objective_errors(cfg),
+        *_resume_errors(cfg),
+    ]
     problems += _optimizer_errors(cfg)
     problems = list(dict.fromkeys(problems))
     if problems:
@@ -186,6 +202,14 @@ def _training_errors(cfg: DictConfig) -> Iterator[str]:
     kept, drawn = _number(cfg, "selection.group_size"), _number(cfg, "sampler.n_max")
     if kept is not None and drawn is not None and kept > drawn:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
+
+
+def _objective_errors(cfg: DictConfig) -> Iterator[str]:
+    if "objective" in cfg and "objective" not in (_select(cfg, "advantage") or ()):
+        yield (
+            "objective is set, but the chosen advantage has none: it follows its own rule whatever the objective; "
+            "use advantage=exact or advantage=stratified, or leave the objective out"
+        )
 
 
 def _resume_errors(cfg: DictConfig) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -45,7 +46,7 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
         with _loader(config_dir) as loader:
             errors += _override_errors(loader, arguments.config_name or config_name, search, overrides)
     except (HydraException, OmegaConfBaseException) as error:
-        errors.append(f"the configuration cannot be composed: {error}")
+        errors.append(_composition_error(str(error)))
     return errors
 
 
@@ -70,6 +71,13 @@ def _override_errors(
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
         found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
     return list(found)
+
+
+def _composition_error(text: str) -> str:
+    unplaced = re.search("Could not override '([^']+)'", text)
+    if unplaced and unplaced[1] == "objective":
+        return "objective=...: the chosen advantage has no objective; add advantage=exact or advantage=stratified"
+    return f"the configuration cannot be composed: {text}"
 
 
 @contextmanager

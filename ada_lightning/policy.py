@@ -6,7 +6,7 @@ global counts; automatic optimisation would divide once more by a constant numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
 from ada_lightning.losses import ClippedPolicyLoss, TokenTerms
 from ada_lightning.malloc import FreedMemory
+from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import Advantage
-from ada_lightning.types import ResponseGroup
+from ada_lightning.types import Prompt, ResponseGroup
 
 
 class PolicyModule(LightningModule):
@@ -87,6 +88,7 @@ class PolicyModule(LightningModule):
         self.gradient_checkpointing = gradient_checkpointing
         self.clock = PhaseClock()
         self._freed_memory = FreedMemory()
+        self._effective_weight = EffectiveWeight()
         self.policy_version = 0
         """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
         self.num_skipped_updates = 0
@@ -176,6 +178,7 @@ class PolicyModule(LightningModule):
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
         advantages_B = self.advantage(microbatch)
+        self._effective_weight.update(microbatch, advantages_B)
         logprobs_K, entropy_K = self.token_logprobs(self.model, microbatch)
         old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
         reference_logprobs_K = old_logprobs_K
@@ -222,6 +225,17 @@ class PolicyModule(LightningModule):
                 scored.append(replace(microbatch, old_logprobs_K=logprobs_K.to(microbatch.rewards_B.device)))
                 self.interrupt_check()
         return replace(batch, microbatches=tuple(scored))
+
+    @torch.no_grad()
+    def represent(self, prompts: Sequence[Prompt]) -> Tensor:
+        """The current policy's hidden state after each prompt's last token. Shape ``(P, H)``, float32, on the CPU."""
+        rows = []
+        with self.clock.phase("represent"), self.trainer.precision_plugin.forward_context():
+            for prompt in prompts:
+                ids_1T = torch.tensor([prompt.prompt_ids], device=self.device)
+                hidden_1TH = self.model.base_model(input_ids=ids_1T, use_cache=False).last_hidden_state
+                rows.append(hidden_1TH[0, -1].to("cpu", torch.float32))
+        return torch.stack(rows)
 
     def group_advantages(self, group: ResponseGroup) -> list[float]:
         """Advantage of each kept response of a group, in its order; for tables."""
@@ -270,6 +284,9 @@ class PolicyModule(LightningModule):
             "train/skipped_updates": float(self.num_skipped_updates),
             "train/lr": float(self.trainer.optimizers[0].param_groups[0]["lr"]),
         }
+        if batch.microbatches:
+            self.update_metrics |= {name: float(value) for name, value in self._effective_weight.compute().items()}
+        self._effective_weight.reset()
         for name, value in totals.items():
             if name == "logprob_gap_max":
                 self.update_metrics["sync/logprob_gap_max"] = float(value)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ada_lightning.types import (
+    Belief,
     Generation,
     KeptResponse,
     Prompt,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
 
     from ada_lightning.batch import Microbatch
+    from ada_lightning.stopping.rule import StoppingRule
 
 
 @runtime_checkable
@@ -33,6 +35,34 @@ class PromptSource(Protocol):
 
 
 @runtime_checkable
+class Objective(Protocol):
+    """A function f of the pass rate p that is to be maximised. Hashable: tables are cached by objective."""
+
+    def __hash__(self) -> int:
+        """Equal objectives have equal hashes."""
+        ...
+
+    def value(self, pass_rate_B: Tensor) -> Tensor:
+        """f(p), elementwise."""
+        ...
+
+    def weight(self, pass_rate_B: Tensor) -> Tensor:
+        """f'(p), elementwise."""
+        ...
+
+    def terms(self, n_max: int) -> Mapping[tuple[int, int], float]:
+        """``p q f'(p)`` as coefficients of ``p^i q^j``, by (i, j), all of them positive, up to degree ``n_max``.
+
+        Each (i, j) has ``min(i, j) = 1``: with both classes in every term, a pool without signal gets no weight.
+        """
+        ...
+
+    def formula(self) -> str:
+        """Return f as a person writes it, for messages."""
+        ...
+
+
+@runtime_checkable
 class Reward(Protocol):
     """A picklable grader that runs in worker processes and never imports torch."""
 
@@ -42,27 +72,68 @@ class Reward(Protocol):
 
 
 @runtime_checkable
+class PassRateEstimator(Protocol):
+    """What pass rate to expect of a prompt before it is sampled, remembered across steps."""
+
+    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Sequence[Belief]:
+        """Return one belief per prompt; nothing is learned from being asked.
+
+        Args:
+            prompts: encoded prompts of a step.
+            represent: the policy's representation of prompts, shape ``(P, H)``, float32; costs a forward pass, so only
+                an estimator that needs it calls it.
+        """
+        ...
+
+    def update(self, pools: Sequence[ResponsePool]) -> None:
+        """Learn from the pools of a finished rollout step, whose prompts were the last ones predicted."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives a step, as primitives and tensors, keyed by prompt id."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        ...
+
+
+@runtime_checkable
 class Sampler(Protocol):
     """Who gets more samples, who stops."""
 
     group_size: int
     """Responses a group should keep, at most."""
+    samples_per_round: int
+    """Most responses that :meth:`num_to_draw` asks for at once."""
+    budget_per_step: int
+    """Most responses of a whole rollout step; 0 sets no limit."""
+
+    def plan(self, pools: Sequence[ResponsePool]) -> None:
+        """Divide the step among prompts before the first response: called once with the step's empty pools.
+
+        Must be a function of the pools (of their beliefs), so that a repeated step has the same plan.
+        """
+        ...
 
     def num_to_draw(self, pool: ResponsePool) -> int:
         """How many more responses to draw for this prompt now; 0 means its pool is complete.
 
-        Asked only when every response drawn so far is committed, in launch order. Must be a function of
-        the pool (and of history fixed before the step), so that scheduling cannot change the outcome.
+        Asked only when every response drawn so far is committed, in launch order. Must be a function of the pool, the
+        plan, and what was observed before the step, so that scheduling cannot change the outcome.
         """
         ...
 
-    @property
-    def max_per_prompt(self) -> int:
-        """Upper limit of draws for one prompt in one step."""
+    def stopping_rule(self, pool: ResponsePool) -> StoppingRule | None:
+        """Return the rule by which this prompt's sampling ends, if its counts alone decide; otherwise None."""
+        ...
+
+    def observe(self, pools: Sequence[ResponsePool]) -> None:
+        """Learn from the pools of a finished rollout step."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """History that outlives a step, as primitives, keyed by prompt id."""
+        """What outlives a step, as primitives."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -108,6 +179,15 @@ class RolloutEngine(Protocol):
 
     def close(self) -> None:
         """Free everything. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class PassRate(Protocol):
+    """Which estimate of a pool's pass rate a weight or a baseline uses. Elementwise."""
+
+    def __call__(self, microbatch: Microbatch) -> Tensor:
+        """Pass rate of each response's prompt. Shape ``(B,)``, float32, in [0, 1]."""
         ...
 
 

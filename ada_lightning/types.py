@@ -24,7 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ada_lightning.stopping.rule import StoppingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,23 @@ class Response:
     """``reward`` above the positive threshold."""
     policy_version: int
     """Number of policy updates behind the weights that sampled it."""
+    is_masked: bool = False
+    """Counts as evidence but never trains (``truncated: mask``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is believed about a prompt's pass rate before this step's first response: Beta(alpha, beta)."""
+
+    alpha: float = 1.0
+    """Positives seen or imagined; above 0."""
+    beta: float = 1.0
+    """Negatives seen or imagined; above 0."""
+
+    @property
+    def mean(self) -> float:
+        """Expected pass rate, in (0, 1)."""
+        return self.alpha / (self.alpha + self.beta)
 
 
 @dataclass(slots=True)
@@ -123,6 +143,10 @@ class ResponsePool:
     prompt: Prompt
     slot: int
     """Position of the prompt in the step's list. A prompt drawn twice has two slots, two pools, two sets of seeds."""
+    step: int = 0
+    """Rollout step."""
+    belief: Belief = field(default_factory=Belief)
+    """From the prompt's history, fixed before the step."""
     responses: list[Response] = field(default_factory=list)
     num_drawn: int = 0
     """Committed draws, those excluded from the counts included. Budgets and rounds count these."""
@@ -133,6 +157,8 @@ class ResponsePool:
     """Draws cut by the length limit and excluded from ``responses`` (``truncated: exclude``)."""
     first_round_rewards: list[float] = field(default_factory=list)
     """Rewards of the first round only: the one sample of the pass rate that no stopping rule has biased."""
+    rule: StoppingRule | None = None
+    """The rule of counts that ended the pool, set when it is complete. None where more than the counts decided."""
 
     @property
     def num_sampled(self) -> int:
@@ -145,12 +171,21 @@ class ResponsePool:
         return len(self.responses) - self.num_positive
 
     @property
+    def is_resolved(self) -> bool:
+        """Whether sampling found what its rule looks for, instead of running out of budget."""
+        return self.rule is None or self.rule.is_resolved(self.num_positive, self.num_negative)
+
+    @property
     def has_signal(self) -> bool:
         """Whether rewards differ inside the pool, so that some advantage is not zero."""
         if not self.responses:
             return False
         first = self.responses[0].reward
         return any(response.reward != first for response in self.responses)
+
+    def trainable(self) -> list[Response]:
+        """Return the responses that may be kept, in launch order."""
+        return [response for response in self.responses if not response.is_masked]
 
     def add(self, response: Response) -> None:
         """Commit one graded response; the caller keeps the launch order."""

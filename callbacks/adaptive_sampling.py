@@ -11,9 +11,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.metrics.calibration import EstimatorCalibration
 from ada_lightning.metrics.rollout import RolloutMetrics
 from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.protocols import PassRateEstimator, Sampler, SelectionRule
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
@@ -27,6 +28,7 @@ class AdaptiveSampling(Callback):
     Args:
         service: the engine, shared with evaluation.
         grader: reward workers, shared with evaluation.
+        estimator: what pass rate to expect of each prompt.
         sampler: who gets more samples, who stops.
         selection: what is kept of a pool.
         tokenizer: of the policy.
@@ -41,6 +43,7 @@ class AdaptiveSampling(Callback):
         *,
         service: RolloutService,
         grader: RewardPool,
+        estimator: PassRateEstimator,
         sampler: Sampler,
         selection: SelectionRule,
         tokenizer: Any,
@@ -50,6 +53,7 @@ class AdaptiveSampling(Callback):
     ) -> None:
         self.service = service
         self.grader = grader
+        self.estimator = estimator
         self.sampler = sampler
         self.selection = selection
         self.tokenizer = tokenizer
@@ -57,6 +61,7 @@ class AdaptiveSampling(Callback):
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
         self._metrics = RolloutMetrics()
+        self._calibration = EstimatorCalibration()
         self._pending_metrics: dict[str, float] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -113,12 +118,13 @@ class AdaptiveSampling(Callback):
         self.grader.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """The sampler's history."""
-        return {"sampler": self.sampler.state_dict()}
+        """What sampler and estimator remember."""
+        return {"sampler": self.sampler.state_dict(), "estimator": self.estimator.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         self.sampler.load_state_dict(state_dict["sampler"])
+        self.estimator.load_state_dict(state_dict["estimator"])
 
     def _collect(
         self, trainer: Trainer, policy: PolicyModule, step: int, prompts: Sequence[Prompt]
@@ -131,9 +137,13 @@ class AdaptiveSampling(Callback):
             selection=self.selection,
             stage="train",
             step=step,
+            beliefs=self.estimator.predict(prompts, policy.represent),
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
+        pools = [group.pool for group in result.groups]
+        self.estimator.update(pools)
+        self.sampler.observe(pools)
         self._pending_metrics = self._figures(result)
         for listener in listeners(trainer):
             listener.on_rollout_end(trainer, policy, result)
@@ -142,7 +152,10 @@ class AdaptiveSampling(Callback):
     def _figures(self, result: RolloutResult) -> dict[str, float]:
         self._metrics.reset()
         self._metrics.update(result)
-        figures = {name: float(value) for name, value in self._metrics.compute().items()}
+        self._calibration.reset()
+        self._calibration.update([group.pool for group in result.groups])
+        computed = self._metrics.compute() | self._calibration.compute()
+        figures = {name: float(value) for name, value in computed.items()}
         return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
 
 

@@ -1,6 +1,15 @@
-"""How much better than expected each kept response was. The seam for objective weights and estimators."""
+"""Estimators of the update: what each kept response weighs, from statistics that travel with it."""
 
+from ada_lightning.advantages.exact import ExactAdvantage
 from ada_lightning.advantages.group_normalized import GroupNormalizedAdvantage
+from ada_lightning.advantages.leave_one_out import LeaveOneOutAdvantage
 from ada_lightning.advantages.pool_mean import PoolMeanAdvantage
+from ada_lightning.advantages.stratified import StratifiedAdvantage
 
-__all__ = ["GroupNormalizedAdvantage", "PoolMeanAdvantage"]
+__all__ = [
+    "ExactAdvantage",
+    "GroupNormalizedAdvantage",
+    "LeaveOneOutAdvantage",
+    "PoolMeanAdvantage",
+    "StratifiedAdvantage",
+]

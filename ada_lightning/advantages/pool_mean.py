@@ -1,11 +1,17 @@
-"""The official rule of Reinforce-Ada: reward minus the mean of the whole pool."""
+"""The official rule of Reinforce-Ada: reward minus the mean of the whole pool, with an optional explicit weight."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from ada_lightning.batch import Microbatch
-from ada_lightning.functional.moments import centered, unbiased_std
+from ada_lightning.functional.moments import unbiased_std
+from ada_lightning.pass_rates.pool_mean import PoolMeanRate
+from ada_lightning.protocols import PassRate
+
+_POOL_MEAN = PoolMeanRate()
+_SMALLEST_RATE = 1e-6
+"""Keeps ``p^-power`` finite where nothing was right; all advantages are 0 there."""
 
 
 class PoolMeanAdvantage:
@@ -13,21 +19,49 @@ class PoolMeanAdvantage:
 
     With balanced selection the kept group's own mean would be 1/2 for every prompt and erase difficulty.
     Balanced selection also changes what is optimised: the expected update is that of ``logit(p)/2 - p``, not of ``p``.
+    The paper's prose multiplies by ``1/p`` on top, which then counts the difficulty twice.
 
     Args:
         normalize_std: also divide by the pool's standard deviation (unbiased, plus 1e-6). The official script does not.
+        weight_power: multiply by ``p^-power``: 0 is the official code, 1 the prose of the paper for Seq, 1/2 its Est.
+        max_weight: largest such factor.
+        pass_rate: the baseline, and what the weight is computed from.
+
+    Raises:
+        ValueError: a negative power, or a largest weight below 1.
 
     Source:
-        Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2, line 19; official code ``core_algos.py`` L262-373 at 05be605
-        with ``global_stat_est`` on.
+        Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2, line 19 and the text below it; Algorithm 1, line 15 (Est);
+        official code ``core_algos.py`` L262-373 at 05be605 with ``global_stat_est`` on.
     """
 
-    def __init__(self, *, normalize_std: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        normalize_std: bool = False,
+        weight_power: float = 0.0,
+        max_weight: float = float("inf"),
+        pass_rate: PassRate = _POOL_MEAN,
+    ) -> None:
+        errors = []
+        if weight_power < 0:
+            errors.append(f"advantage.weight_power must not be negative; got {weight_power}")
+        if max_weight < 1:
+            errors.append(f"advantage.max_weight must be at least 1 (.inf sets no limit); got {max_weight}")
+        if errors:
+            raise ValueError("; ".join(errors))
         self.normalize_std = normalize_std
+        self.weight_power = weight_power
+        self.max_weight = max_weight
+        self.pass_rate = pass_rate
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``r - mean`` or ``(r - mean) / (std + 1e-6)``. Shape ``(B,)``, float32."""
-        advantages_B = centered(microbatch.rewards_B, microbatch.pool_reward_sum_B, microbatch.num_sampled_B)
+        """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32."""
+        pass_rate_B = self.pass_rate(microbatch)
+        advantages_B = microbatch.rewards_B - pass_rate_B
+        if self.weight_power > 0:
+            weight_B = pass_rate_B.clamp_min(_SMALLEST_RATE) ** -self.weight_power
+            advantages_B = advantages_B * weight_B.clamp_max(self.max_weight)
         if not self.normalize_std:
             return advantages_B
         std_B = unbiased_std(microbatch.pool_squared_deviation_B, microbatch.num_sampled_B)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ada_lightning.batch import BatchCounts, Microbatch, TrainingBatch
+from ada_lightning.stopping.rule import StoppingRule
 from ada_lightning.types import KeptResponse, ResponseGroup
 
 
@@ -161,10 +163,11 @@ def _microbatch(rows: Sequence[_Row]) -> Microbatch:
         old_logprobs_K=torch.zeros(num_response_tokens),
         num_tokens_B=lengths.to(torch.float32),
         **_statistics(responses),
+        **_rules([group.pool.rule for group, _ in responses]),
     )
 
 
-def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict[str, torch.Tensor]:
+def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict[str, Any]:
     """What travels with every response, by field name. Shapes ``(B,)``."""
     pools = [group.pool for group, _ in responses]
     group_rewards = [[kept.response.reward for kept in group.kept] for group, _ in responses]
@@ -181,6 +184,17 @@ def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict
         "group_reward_sum_B": _column([sum(rewards) for rewards in group_rewards]),
         "group_squared_deviation_B": _column([_squared_deviation(rewards) for rewards in group_rewards]),
         "selection_weight_B": _column([kept.selection_weight for _, kept in responses]),
+        "prior_alpha_B": _column([pool.belief.alpha for pool in pools]),
+        "prior_beta_B": _column([pool.belief.beta for pool in pools]),
+    }
+
+
+def _rules(rules: Sequence[StoppingRule | None]) -> dict[str, Any]:
+    """Each distinct rule once, and which one is whose."""
+    index = {rule: position for position, rule in enumerate(dict.fromkeys(rule for rule in rules if rule is not None))}
+    return {
+        "rule_B": torch.tensor([-1 if rule is None else index[rule] for rule in rules], dtype=torch.int64),
+        "rules": tuple(index),
     }
 
 

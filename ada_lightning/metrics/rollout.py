@@ -19,12 +19,15 @@ _SUMS = (
     "first_round_reward",
     "first_round_size",
     "reward",
+    "reward_of_prompts",
+    "unresolved",
     "sampled",
     "drawn",
     "rounds",
     "kept",
     "trained",
     "tokens",
+    "kept_tokens",
     "wasted",
     "truncated",
     "empty",
@@ -37,7 +40,8 @@ class RolloutMetrics(Metric):
     """Signal, reward and budget of rollouts.
 
     ``rollout/reward_first_round`` is the curve to watch: the mean over first-round responses only, which no stopping
-    rule has biased. The mean over whole pools is lower where hard prompts get more samples.
+    rule has biased. ``rollout/reward_pool`` is the mean over all responses (the paper's batch-level reward), lower
+    where hard prompts get more samples; ``rollout/reward_prompt`` the mean over prompts of their pools' means.
     """
 
     full_state_update = False
@@ -50,12 +54,15 @@ class RolloutMetrics(Metric):
     first_round_reward: Tensor
     first_round_size: Tensor
     reward: Tensor
+    reward_of_prompts: Tensor
+    unresolved: Tensor
     sampled: Tensor
     drawn: Tensor
     rounds: Tensor
     kept: Tensor
     trained: Tensor
     tokens: Tensor
+    kept_tokens: Tensor
     wasted: Tensor
     truncated: Tensor
     empty: Tensor
@@ -80,10 +87,14 @@ class RolloutMetrics(Metric):
             self.first_round_signal += len(set(rewards)) > 1
             self.first_round_reward += sum(rewards)
             self.first_round_size += len(rewards)
-            self.reward += sum(response.reward for response in pool.responses)
+            total_reward = sum(response.reward for response in pool.responses)
+            self.reward += total_reward
+            self.reward_of_prompts += total_reward / max(pool.num_sampled, 1)
+            self.unresolved += not pool.is_resolved
             self.sampled += pool.num_sampled
             self.rounds += 1 + max((response.round_index for response in pool.responses), default=-1)
             self.kept += len(group.kept)
+            self.kept_tokens += sum(len(kept.response.response_ids) for kept in group.kept)
             self.trained += len(group.kept) if group.has_signal else 0
         self.drawn += stats.num_drawn
         self.tokens += stats.generated_tokens
@@ -99,6 +110,8 @@ class RolloutMetrics(Metric):
         return {
             "rollout/reward_first_round": self.first_round_reward / self.first_round_size.clamp_min(1),
             "rollout/reward_pool": self.reward / self.sampled.clamp_min(1),
+            "rollout/reward_prompt": self.reward_of_prompts / prompts,
+            "rollout/unresolved_ratio": self.unresolved / prompts,
             "rollout/signal_ratio": self.signal / prompts,
             "rollout/signal_ratio_first_round": self.first_round_signal / prompts,
             "rollout/all_correct_ratio": self.all_correct / prompts,
@@ -108,6 +121,7 @@ class RolloutMetrics(Metric):
             "rollout/num_trained": self.trained,
             "rollout/rounds_per_prompt": self.rounds / prompts,
             "rollout/generated_tokens": self.tokens,
+            "rollout/tokens_kept": self.kept_tokens,
             "rollout/tokens_wasted": self.wasted,
             "rollout/response_tokens": self.tokens / drawn,
             "rollout/truncated_ratio": self.truncated / drawn,

@@ -11,7 +11,7 @@ from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.result import RolloutResult
-from ada_lightning.types import Prompt, SamplingSettings
+from ada_lightning.types import Belief, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,8 @@ class RolloutService:
         seed: of the run; every response's own seed derives from it.
         seed_requests: give each request its own seed, so that results do not depend on scheduling.
         positive_threshold: a reward above it is a positive.
-        truncated: what a response cut by the length limit counts as: ``grade``, ``zero`` or ``exclude``.
+        truncated: what a response cut by the length limit counts as: ``grade``, ``zero``, ``exclude``
+            or ``mask`` (:class:`~ada_lightning.rollout.collector.RolloutCollector`).
         grader_failure: what a response counts as whose grader failed: ``exclude`` or ``as_zero``.
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
@@ -46,7 +47,7 @@ class RolloutService:
         seed: int,
         seed_requests: bool = True,
         positive_threshold: float = 0.7,
-        truncated: Literal["grade", "zero", "exclude"] = "grade",
+        truncated: Literal["grade", "zero", "exclude", "mask"] = "grade",
         grader_failure: Literal["exclude", "as_zero"] = "exclude",
         failure_alarm_ratio: float = 0.05,
         max_engine_restarts: int = 2,
@@ -100,6 +101,7 @@ class RolloutService:
         stage: str,
         step: int,
         settings: SamplingSettings | None = None,
+        beliefs: Sequence[Belief] = (),
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
     ) -> RolloutResult:
@@ -117,6 +119,7 @@ class RolloutService:
             stage: ``train``, ``eval`` or ``preview``.
             step: rollout step.
             settings: how tokens are drawn; those of training if not given.
+            beliefs: about each prompt's pass rate; none know nothing.
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
 
@@ -139,6 +142,7 @@ class RolloutService:
                         stage=stage,
                         step=step,
                         policy_version=policy_version,
+                        beliefs=beliefs,
                         clock=clock,
                         interrupt_check=interrupt_check,
                     )

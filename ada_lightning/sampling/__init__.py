@@ -1,8 +1,16 @@
 """Who gets more samples, who stops."""
 
 from ada_lightning.sampling.balance import BalanceSampler
+from ada_lightning.sampling.giving_up import GiveUpByPosterior, NeverGiveUp
 from ada_lightning.sampling.positive import PositiveSampler
 from ada_lightning.sampling.sequential import SequentialSampler
 from ada_lightning.sampling.uniform import UniformSampler
 
-__all__ = ["BalanceSampler", "PositiveSampler", "SequentialSampler", "UniformSampler"]
+__all__ = [
+    "BalanceSampler",
+    "GiveUpByPosterior",
+    "NeverGiveUp",
+    "PositiveSampler",
+    "SequentialSampler",
+    "UniformSampler",
+]

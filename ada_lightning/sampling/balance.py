@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from ada_lightning.sampling.giving_up import NEVER, GivingUp
 from ada_lightning.sampling.sequential import SequentialSampler
-from ada_lightning.types import ResponsePool
 
 
 class BalanceSampler(SequentialSampler):
-    """Resolved at ``k_pos`` positives and ``k_neg`` negatives.
+    """Resolved at ``k_pos`` positives and ``k_neg`` negatives. Arguments as in the base class.
 
     Raises:
-        ValueError: a size below 1, ``k_pos + k_neg`` or ``group_size`` above ``n_max``, or blocks that do not divide
-            ``n_max``; all of them in one message.
+        ValueError: ``k_neg`` below 1, or what the base class rejects; all in one message.
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, section 3.2 (exit condition "balance").
@@ -23,13 +22,27 @@ class BalanceSampler(SequentialSampler):
         4
     """
 
-    def __init__(self, *, k_pos: int, k_neg: int, samples_per_round: int, n_max: int, group_size: int) -> None:
-        super().__init__(samples_per_round=samples_per_round, n_max=n_max, group_size=group_size)
-        self.k_pos = k_pos
-        self.k_neg = k_neg
-        if errors := self.size_errors(k_pos=k_pos, k_neg=k_neg):
-            raise ValueError("; ".join(errors))
+    def __init__(
+        self,
+        *,
+        k_pos: int,
+        k_neg: int,
+        samples_per_round: int,
+        n_max: int,
+        group_size: int,
+        give_up: GivingUp = NEVER,
+        budget_per_step: int = 0,
+    ) -> None:
+        super().__init__(
+            k_pos=k_pos,
+            k_neg=k_neg,
+            samples_per_round=samples_per_round,
+            n_max=n_max,
+            group_size=group_size,
+            give_up=give_up,
+            budget_per_step=budget_per_step,
+        )
 
-    def is_resolved(self, pool: ResponsePool) -> bool:
-        """Whether both quotas are met."""
-        return pool.num_positive >= self.k_pos and pool.num_negative >= self.k_neg
+    def _size_errors(self) -> list[str]:
+        errors = super()._size_errors()
+        return [f"k_neg must be at least 1; got {self.quota.k_neg}", *errors] if self.quota.k_neg < 1 else errors

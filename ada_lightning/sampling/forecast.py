@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ada_lightning.protocols import Sampler, SelectionRule
-from ada_lightning.types import Prompt, Response, ResponsePool
+from ada_lightning.types import Belief, Prompt, Response, ResponsePool
 
 _SIMULATIONS_PER_PROMPT = 100
 
@@ -51,10 +51,14 @@ def forecast(
         raise ValueError("a forecast needs at least one prompt")
     generator = random.Random(seed)
     sampled = trained = signal = 0
-    for num_positive, num_tried in tallies:
-        for _ in range(_SIMULATIONS_PER_PROMPT):
-            pass_rate = generator.betavariate(0.5 + num_positive, 0.5 + num_tried - num_positive)
-            pool = _simulate(sampler, pass_rate, generator)
+    for _ in range(_SIMULATIONS_PER_PROMPT):
+        pools = [
+            ResponsePool(Prompt("forecast", ()), slot, belief=Belief(0.5 + positive, 0.5 + tried - positive))
+            for slot, (positive, tried) in enumerate(tallies)
+        ]
+        sampler.plan(pools)
+        for pool in pools:
+            _simulate(pool, sampler, generator.betavariate(pool.belief.alpha, pool.belief.beta), generator)
             sampled += pool.num_drawn
             if pool.has_signal:
                 signal += 1
@@ -63,8 +67,7 @@ def forecast(
     return Forecast(sampled / total, trained / total, signal / total)
 
 
-def _simulate(sampler: Sampler, pass_rate: float, generator: random.Random) -> ResponsePool:
-    pool = ResponsePool(Prompt("forecast", ()), slot=0)
+def _simulate(pool: ResponsePool, sampler: Sampler, pass_rate: float, generator: random.Random) -> None:
     round_index = 0
     while (num_to_draw := sampler.num_to_draw(pool)) > 0:
         for _ in range(num_to_draw):
@@ -84,4 +87,3 @@ def _simulate(sampler: Sampler, pass_rate: float, generator: random.Random) -> R
                 )
             )
         round_index += 1
-    return pool

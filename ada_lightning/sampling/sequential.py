@@ -2,58 +2,93 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.sampling.giving_up import NEVER, GivingUp
+from ada_lightning.stopping.rule import QuotaRule, StoppingRule
 from ada_lightning.types import ResponsePool
 
+_DRAWS_PER_RESPONSE = 2
+"""Responses that are no evidence (failed grades, excluded truncations) are drawn anew, up to this many times ``n_max``
+draws in all: a grader that fails always must end, too."""
 
-class SequentialSampler(ABC):
-    """Blocks of ``samples_per_round`` until :meth:`is_resolved` or until ``n_max`` responses are drawn.
+
+class SequentialSampler:
+    """Blocks of ``samples_per_round`` until the quotas are met, the prompt is given up, or ``n_max`` responses are in.
 
     Decides on complete blocks only, as the published algorithm does, so the distribution of a pool depends on the
-    pass rate alone and not on when responses happened to finish.
+    pass rate alone and not on when responses happened to finish. A response that is no evidence does not count
+    towards its block and is drawn anew.
 
     Args:
+        k_pos: positives wanted.
+        k_neg: negatives wanted.
         samples_per_round: responses per block (the paper's M).
         n_max: most responses per prompt and step (the paper's N_max).
         group_size: most responses kept for the update (the paper's n).
+        give_up: when to stop without the quotas; :class:`~ada_lightning.sampling.giving_up.NeverGiveUp` by default.
+        budget_per_step: most responses of a whole rollout step; 0 sets no limit.
+
+    Raises:
+        ValueError: a size out of range, quotas or ``group_size`` above ``n_max``, or blocks that do not divide
+            ``n_max``; all of them in one message.
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2; official code ``verl/trainer/ppo/ray_trainer.py``,
         ``_generate_multi_round_adaptive_downsampling``.
     """
 
-    def __init__(self, *, samples_per_round: int, n_max: int, group_size: int) -> None:
+    def __init__(
+        self,
+        *,
+        k_pos: int,
+        k_neg: int,
+        samples_per_round: int,
+        n_max: int,
+        group_size: int,
+        give_up: GivingUp = NEVER,
+        budget_per_step: int = 0,
+    ) -> None:
+        self.quota = QuotaRule(k_pos=k_pos, k_neg=k_neg, samples_per_round=samples_per_round, n_max=n_max)
         self.samples_per_round = samples_per_round
         self.n_max = n_max
         self.group_size = group_size
+        self.give_up = give_up
+        self.budget_per_step = budget_per_step
+        if errors := self._size_errors():
+            raise ValueError("; ".join(errors))
 
-    @abstractmethod
-    def is_resolved(self, pool: ResponsePool) -> bool:
-        """Whether the pool holds the wanted signal."""
-
-    @property
-    def max_per_prompt(self) -> int:
-        """Upper limit of draws for one prompt in one step."""
-        return self.n_max
+    def plan(self, pools: Sequence[ResponsePool]) -> None:
+        """Nothing is divided among prompts: each one's sampling ends by itself."""
 
     def num_to_draw(self, pool: ResponsePool) -> int:
         """How many more responses to draw now; 0 ends the prompt's sampling."""
-        if pool.num_drawn >= self.n_max or (pool.num_drawn > 0 and self.is_resolved(pool)):
+        rule = self.stopping_rule(pool)
+        if pool.num_drawn > 0 and rule.stops(pool.num_positive, pool.num_negative):
             return 0
-        return min(self.samples_per_round, self.n_max - pool.num_drawn)
+        missing_of_block = self.samples_per_round - pool.num_sampled % self.samples_per_round
+        return min(missing_of_block, _DRAWS_PER_RESPONSE * self.n_max - pool.num_drawn)
+
+    def stopping_rule(self, pool: ResponsePool) -> StoppingRule:
+        """Return the rule that this prompt's sampling follows."""
+        return self.give_up.rule(self.quota, pool)
+
+    def observe(self, pools: Sequence[ResponsePool]) -> None:
+        """Let the rule for giving up learn."""
+        self.give_up.observe(pools)
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step."""
-        return {}
+        """What the rule for giving up remembers."""
+        return {"give_up": self.give_up.state_dict()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - nothing to restore is right here
-        """Accept :meth:`state_dict`."""
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        self.give_up.load_state_dict(state.get("give_up", {}))
 
-    def size_errors(self, **quotas: int) -> list[str]:
+    def _size_errors(self) -> list[str]:
         """What is wrong with the sizes, each with its value and the way out."""
+        quotas = {"k_pos": self.quota.k_pos} | ({"k_neg": self.quota.k_neg} if self.quota.k_neg else {})
         errors = [
             f"{name} must be at least 1; got {value}"
             for name, value in (
@@ -64,6 +99,8 @@ class SequentialSampler(ABC):
             )
             if value < 1
         ]
+        if self.budget_per_step < 0:
+            errors.append(f"budget_per_step must be 0 (no limit) or positive; got {self.budget_per_step}")
         total = sum(quotas.values())
         if total > self.n_max:
             names = " + ".join(quotas)

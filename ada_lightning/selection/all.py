@@ -10,5 +10,5 @@ class AllSelection:
     """Every response of the pool trains: GRPO's groups, and the lowest variance where memory allows."""
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
-        """Return the pool in launch order, each with weight 1."""
-        return with_selection_weights(pool, pool.responses)
+        """Return the pool in launch order, each with weight 1 (more where masked responses do not train)."""
+        return with_selection_weights(pool, pool.trainable())

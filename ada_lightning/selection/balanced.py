@@ -29,8 +29,8 @@ class BalancedSelection:
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the kept responses, positives first, each class in launch order."""
-        positives = [response for response in pool.responses if response.is_positive]
-        negatives = [response for response in pool.responses if not response.is_positive]
+        positives = [response for response in pool.trainable() if response.is_positive]
+        negatives = [response for response in pool.trainable() if not response.is_positive]
         num_positive = min(self.group_size // 2, len(positives))
         num_negative = min(self.group_size - num_positive, len(negatives))
         num_positive = min(self.group_size - num_negative, len(positives))

@@ -100,7 +100,8 @@ class TestCheckConfig:
 
     def test_argument_unlike_any_other_lists_what_there_is(self, conf):
         assert problems(conf, "+sampler.zz=3") == [
-            "unknown key sampler.zz; BalanceSampler takes: group_size, k_neg, k_pos, n_max, samples_per_round"
+            "unknown key sampler.zz; BalanceSampler takes: budget_per_step, give_up, group_size, k_neg, k_pos, n_max, "
+            "samples_per_round"
         ]
 
     def test_misspelt_top_level_key_is_found(self, conf):

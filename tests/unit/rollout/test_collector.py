@@ -120,13 +120,12 @@ def failing_grader():
     return InstantGrader(lambda text: Grade(None, "ZeroDivisionError") if text == "1" else Grade(0.0))
 
 
-def test_failed_grades_are_no_evidence_but_spend_the_budget():
+def test_failed_grades_are_no_evidence_and_drawn_anew_up_to_a_limit():
     with pytest.warns(RuntimeWarning, match="could not be graded: {'ZeroDivisionError'"):
         groups, stats = collect([make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}), grader=failing_grader())
     pool = groups[0].pool
-    assert pool.num_drawn == 32
+    assert pool.num_drawn - pool.num_failed == pool.num_sampled == 32
     assert pool.num_failed == stats.num_failed == stats.failures["ZeroDivisionError"] > 0
-    assert pool.num_sampled == 32 - pool.num_failed
     assert pool.num_positive == 0
 
 
@@ -164,8 +163,23 @@ def test_truncated_responses_can_be_excluded():
     groups, stats = collect([make_prompt(1)], TruncatingEngine(pass_rates={1: 0.5}), truncated="exclude")
     pool = groups[0].pool
     assert pool.num_truncated_excluded == stats.num_truncated > 0
-    assert pool.num_drawn == 32
-    assert pool.num_sampled + pool.num_truncated_excluded == 32
+    assert pool.num_sampled == 32
+    assert pool.num_drawn == 32 + pool.num_truncated_excluded
+
+
+def test_a_grader_that_always_fails_ends_and_says_so():
+    grader = InstantGrader(lambda text: Grade(None, "OSError"))
+    with pytest.warns(RuntimeWarning, match="could not be graded"):
+        groups, _ = collect([make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}), grader=grader)
+    assert (groups[0].pool.num_drawn, groups[0].pool.num_sampled, groups[0].kept) == (64, 0, ())
+
+
+def test_masked_truncations_count_and_never_train():
+    groups, _ = collect([make_prompt(1)] * 20, TruncatingEngine(pass_rates={1: 0.5}), truncated="mask")
+    pools = [group.pool for group in groups]
+    assert all(pool.num_positive >= 2 for pool in pools)
+    assert all(not kept.response.is_truncated for group in groups for kept in group.kept)
+    assert all(response.is_masked == response.is_truncated for pool in pools for response in pool.responses)
 
 
 class BreakingEngine(ScriptedEngine):
@@ -201,7 +215,7 @@ def test_an_interrupt_aborts_what_is_in_flight():
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("truncated", "mask"), ("grader_failure", "retry"), ("failure_alarm_ratio", 2.0)]
+    ("option", "value"), [("truncated", "drop"), ("grader_failure", "retry"), ("failure_alarm_ratio", 2.0)]
 )
 def test_unknown_choices_are_rejected(option, value):
     with pytest.raises(ValueError, match=f"rollout.{option} must be"):

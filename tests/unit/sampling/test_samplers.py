@@ -31,10 +31,14 @@ def test_positive_draws_until_a_positive_or_the_budget(num_positive, num_negativ
     assert PositiveSampler(**POSITIVE).num_to_draw(pool) == wanted
 
 
-def test_excluded_draws_count_against_the_budget_but_not_as_evidence():
+def test_excluded_draws_are_no_evidence_and_drawn_anew_up_to_a_limit():
     pool = make_pool([1.0, 1.0])
-    pool.num_failed, pool.num_drawn = 30, 32
+    pool.num_failed, pool.num_drawn = 2, 4
     assert pool.num_negative == 0
+    assert BalanceSampler(**BALANCE).num_to_draw(pool) == 2  # completes the block
+    pool.num_failed, pool.num_drawn = 61, 63
+    assert BalanceSampler(**BALANCE).num_to_draw(pool) == 1
+    pool.num_failed, pool.num_drawn = 62, 64
     assert BalanceSampler(**BALANCE).num_to_draw(pool) == 0
 
 

@@ -1,0 +1,41 @@
+"""The update follows a chosen objective exactly, under any stopping rule of counts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor
+
+from ada_lightning.batch import Microbatch
+from ada_lightning.functional.contrast import class_contrast
+from ada_lightning.functional.tables import at_pool_end
+from ada_lightning.objectives.support import coefficient_table
+from ada_lightning.protocols import Objective
+
+
+class ExactAdvantage:
+    """Weights kept responses by path counting, so that a prompt's expected update is ``f'(p) grad p``.
+
+    The pool mean at a stopping time is biased, and keeping as many positives as negatives changes the class mix: both
+    are undone exactly by the coefficient ``c(P, Q)`` of :mod:`ada_lightning.objectives.support`. Advantages are
+    bounded by ``1 / (kept responses of the class)`` for the linear and the log objective. Exact together with the
+    ``constant`` loss reduction, for the raw on-policy gradient (first minibatch, ratios of 1).
+
+    Args:
+        objective: what is maximised, see :mod:`ada_lightning.objectives`.
+
+    Source:
+        Ours; Girshick, Mosteller and Savage 1946 for the principle. ``docs/estimators.md`` has the derivation.
+    """
+
+    def __init__(self, *, objective: Objective) -> None:
+        self.objective = objective
+
+    def __call__(self, microbatch: Microbatch) -> Tensor:
+        """Return ``+c / m+`` or ``-c / m-``. Shape ``(B,)``, float32.
+
+        Raises:
+            ValueError: a pool was ended by more than its counts.
+        """
+        coefficient_B = at_pool_end(microbatch, partial(coefficient_table, self.objective))
+        return class_contrast(microbatch, coefficient_B)

@@ -1,0 +1,38 @@
+"""The exact estimator's plug-in relative: right weights per class, a pass rate that is only an estimate."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ada_lightning.batch import Microbatch
+from ada_lightning.functional.contrast import class_contrast
+from ada_lightning.protocols import Objective, PassRate
+
+
+class StratifiedAdvantage:
+    """``c = f'(p) p (1-p)`` at an estimated pass rate, split over the kept responses of each class.
+
+    Undoes the class mix of the selection for any sampler, but not the bias of an estimate taken at a stopping time: how
+    far off that is, `python -m benchmarks.estimator_bias` computes. Rewards must be 0 or 1.
+
+    Args:
+        objective: what is maximised.
+        pass_rate: which estimate goes in.
+
+    Source:
+        Post-stratification; derived for Reinforce-Ada in ``docs/estimators.md``.
+    """
+
+    def __init__(self, *, objective: Objective, pass_rate: PassRate) -> None:
+        self.objective = objective
+        self.pass_rate = pass_rate
+
+    def __call__(self, microbatch: Microbatch) -> Tensor:
+        """Return ``+c / m+`` or ``-c / m-``; 0 in a pool without both classes. Shape ``(B,)``, float32."""
+        pass_rate_B = self.pass_rate(microbatch)
+        is_mixed_B = (microbatch.num_positive_B > 0) & (microbatch.num_positive_B < microbatch.num_sampled_B)
+        inside_B = (pass_rate_B > 0) & (pass_rate_B < 1) & is_mixed_B
+        safe_B = torch.where(inside_B, pass_rate_B, 0.5)
+        coefficient_B = self.objective.weight(safe_B) * safe_B * (1.0 - safe_B)
+        return class_contrast(microbatch, torch.where(inside_B, coefficient_B, 0.0))

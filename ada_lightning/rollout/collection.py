@@ -1,0 +1,324 @@
+"""The loop of one rollout: submit, poll, grade, commit in launch order, ask the sampler."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.protocols import RolloutEngine, Sampler
+from ada_lightning.rollout.budget import StepBudget
+from ada_lightning.rollout.result import RolloutStats
+from ada_lightning.rollout.seeds import request_seed
+from ada_lightning.stopping.rule import CappedRule
+from ada_lightning.types import Belief, Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
+
+T = TypeVar("T")
+
+_IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
+
+
+class EngineError(RuntimeError):
+    """The engine broke; a restarted one can repeat the step."""
+
+
+class Grader(Protocol):
+    """What the collector needs of :class:`~ada_lightning.rewards.pool.RewardPool`."""
+
+    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
+        """Queue one response text."""
+        ...
+
+    def poll(self) -> list[tuple[Any, Grade]]:
+        """Return verdicts that are ready; never blocks."""
+        ...
+
+    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
+        """Block until a verdict is ready or the time is over."""
+        ...
+
+    def discard_pending(self) -> None:
+        """Forget what was submitted."""
+        ...
+
+
+@dataclass(slots=True)
+class _PromptRun:
+    """One prompt on its way through a step."""
+
+    pool: ResponsePool
+    num_launched: int = 0
+    round_index: int = -1
+    round_of: list[int] = field(default_factory=list)
+    graded: dict[int, tuple[Generation, str, Grade]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Running counts of a collection."""
+
+    num_drawn: int = 0
+    num_failed: int = 0
+    num_truncated: int = 0
+    num_empty: int = 0
+    generated_tokens: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSettings:
+    """What stays the same over the collections of a run. Documented at ``RolloutCollector``."""
+
+    decode: Callable[[Sequence[int]], str]
+    seed: int
+    seed_requests: bool
+    positive_threshold: float
+    truncated: Literal["grade", "zero", "exclude", "mask"]
+    grader_failure: Literal["exclude", "as_zero"]
+    failure_alarm_ratio: float
+
+
+class Collection:
+    """State of one rollout on its way; used once.
+
+    Args:
+        settings: of the run.
+        collection_id: unique in the process; part of every request's name.
+        engine: with the weights of ``policy_version`` loaded and nothing in flight.
+        grader: reward pool.
+        sampler: who gets more.
+        sampling: how tokens are drawn.
+        stage: part of every seed.
+        step: part of every seed.
+        policy_version: stamped on every response.
+        clock: hears of progress and of seconds spent waiting for graders.
+        interrupt_check: called between engine steps; may raise.
+    """
+
+    def __init__(
+        self,
+        settings: CollectionSettings,
+        *,
+        collection_id: int,
+        engine: RolloutEngine,
+        grader: Grader,
+        sampler: Sampler,
+        sampling: SamplingSettings,
+        stage: str,
+        step: int,
+        policy_version: int,
+        clock: PhaseClock,
+        interrupt_check: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._id = collection_id
+        self._engine = engine
+        self._grader = grader
+        self._sampler = sampler
+        self._sampling = sampling
+        self._stage = stage
+        self._step = step
+        self._policy_version = policy_version
+        self._clock = clock
+        self._interrupt_check = interrupt_check
+        self._requests: dict[str, tuple[_PromptRun, int]] = {}
+        self._grading: dict[tuple[int, int, int], tuple[_PromptRun, int, Generation, str]] = {}
+        self._num_launched = 0
+        self._tally = _Tally()
+        self._runs: dict[int, _PromptRun] = {}
+        self._budget = StepBudget(0, 1, ())
+
+    def run(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> list[ResponsePool]:
+        """Return the complete pools of all prompts that fit."""
+        try:
+            self._start(prompts, beliefs)
+            while self._requests or self._grading:
+                for generation in self._guarded(self._engine.poll):
+                    self._receive(generation)
+                for ticket, grade in self._verdicts():
+                    self._commit(ticket, grade)
+                self._clock.report(self._tally.num_drawn, self._num_launched)
+                self._interrupt_check()
+        except BaseException:
+            self._drop_requests()
+            raise
+        return [run.pool for run in self._runs.values()]
+
+    def _verdicts(self) -> list[tuple[Any, Grade]]:
+        """Take what the graders have; wait for them only when the engine has nothing left to do."""
+        if self._requests:
+            return self._grader.poll()
+        if not self._grading:
+            return []
+        with self._clock.phase("grade"):
+            return self._grader.wait(_IDLE_WAIT_S)
+
+    def stats(self, *, num_skipped: int, seconds: float) -> RolloutStats:
+        """Counts of the finished collection; alarms when too many grades failed."""
+        tally = self._tally
+        if tally.num_drawn and tally.num_failed / tally.num_drawn > self._settings.failure_alarm_ratio:
+            warnings.warn(
+                f"{tally.num_failed} of {tally.num_drawn} responses could not be graded: {dict(tally.failures)}; "
+                f"treated as {self._settings.grader_failure!r}. Check the reward function.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return RolloutStats(
+            num_prompts=len(self._runs),
+            num_drawn=tally.num_drawn,
+            num_failed=tally.num_failed,
+            num_truncated=tally.num_truncated,
+            num_empty=tally.num_empty,
+            num_skipped_prompts=num_skipped,
+            generated_tokens=tally.generated_tokens,
+            wasted_tokens=0,
+            failures=dict(tally.failures),
+            seconds=seconds,
+        )
+
+    def _start(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> None:
+        room = self._engine.max_model_tokens - self._sampling.max_new_tokens
+        for slot, (prompt, belief) in enumerate(zip(prompts, beliefs, strict=True)):
+            if len(prompt.prompt_ids) > room:
+                warnings.warn(
+                    f"prompt {prompt.prompt_id} has {len(prompt.prompt_ids)} tokens, the engine has room for {room}: "
+                    "skipped. Lower data.max_prompt_tokens or raise rollout.max_model_tokens.",
+                    RuntimeWarning,
+                    stacklevel=4,
+                )
+                continue
+            self._runs[slot] = _PromptRun(ResponsePool(prompt, slot, step=self._step, belief=belief))
+        self._sampler.plan([run.pool for run in self._runs.values()])
+        self._budget = StepBudget(self._sampler.budget_per_step, self._sampler.samples_per_round, list(self._runs))
+        for run in list(self._runs.values()):
+            self._advance(run)
+
+    def _advance(self, run: _PromptRun) -> None:
+        """Ask the sampler, which sees only committed responses, and submit what it wants and the budget grants."""
+        num_to_draw = self._sampler.num_to_draw(run.pool)
+        if num_to_draw > 0:
+            self._budget.request(run.pool.slot, num_to_draw)
+        else:
+            self._finish(run)
+        for slot, num_granted in self._budget.decide():
+            if num_granted:
+                self._launch_round(self._runs[slot], num_granted)
+            else:
+                self._finish(self._runs[slot])
+
+    def _finish(self, run: _PromptRun) -> None:
+        """Note by which rule of counts the pool ended: the sampler's, cut off where something else ended it sooner."""
+        pool = run.pool
+        rule = self._sampler.stopping_rule(pool)
+        if rule is not None and not rule.stops(pool.num_positive, pool.num_negative):
+            rule = CappedRule(rule, pool.num_sampled)
+        pool.rule = rule
+        self._budget.finish(pool.slot)
+
+    def _launch_round(self, run: _PromptRun, num_to_draw: int) -> None:
+        run.round_index += 1
+        for _ in range(num_to_draw):
+            sample_index = run.num_launched
+            run.num_launched += 1
+            run.round_of.append(run.round_index)
+            request_id = f"{self._id}/{run.pool.slot}/{sample_index}"
+            self._guarded(
+                self._engine.submit,
+                request_id,
+                run.pool.prompt.prompt_ids,
+                self._sampling,
+                self._seed_of(run.pool, sample_index),
+            )
+            self._requests[request_id] = (run, sample_index)
+            self._num_launched += 1
+
+    def _seed_of(self, pool: ResponsePool, sample_index: int) -> int | None:
+        if not self._settings.seed_requests:
+            return None
+        return request_seed(
+            run_seed=self._settings.seed,
+            stage=self._stage,
+            step=self._step,
+            slot=pool.slot,
+            prompt_id=pool.prompt.prompt_id,
+            sample_index=sample_index,
+        )
+
+    def _receive(self, generation: Generation) -> None:
+        """Hand a finished response to the graders."""
+        run, sample_index = self._requests.pop(generation.request_id)
+        text = self._settings.decode(generation.response_ids)
+        ticket = (self._id, run.pool.slot, sample_index)
+        self._grading[ticket] = (run, sample_index, generation, text)
+        if generation.is_truncated and self._settings.truncated in ("zero", "exclude"):
+            self._commit(ticket, Grade(reward=0.0))
+        else:
+            self._grader.submit(ticket, run.pool.prompt, text)
+
+    def _commit(self, ticket: tuple[int, int, int], grade: Grade) -> None:
+        """Store a verdict and commit the prefix of the launch order that is complete."""
+        waiting = self._grading.pop(ticket, None)
+        if waiting is None:  # left over from an interrupted collection
+            return
+        run, sample_index, generation, text = waiting
+        run.graded[sample_index] = (generation, text, grade)
+        while run.pool.num_drawn in run.graded:
+            index = run.pool.num_drawn
+            self._commit_one(run, index, *run.graded.pop(index))
+        if run.pool.num_drawn == run.num_launched:
+            self._advance(run)
+
+    def _commit_one(self, run: _PromptRun, index: int, generation: Generation, text: str, grade: Grade) -> None:
+        tally = self._tally
+        tally.num_drawn += 1
+        tally.num_truncated += generation.is_truncated
+        tally.num_empty += not text.strip()
+        tally.generated_tokens += len(generation.response_ids)
+        reward = grade.reward
+        if reward is None:
+            tally.num_failed += 1
+            tally.failures[grade.failure] += 1
+            if self._settings.grader_failure == "exclude":
+                run.pool.num_failed += 1
+                run.pool.num_drawn += 1
+                return
+            reward = 0.0
+        if generation.is_truncated and self._settings.truncated == "exclude":
+            run.pool.num_truncated_excluded += 1
+            run.pool.num_drawn += 1
+            return
+        run.pool.add(
+            Response(
+                prompt_id=run.pool.prompt.prompt_id,
+                sample_index=index,
+                round_index=run.round_of[index],
+                response_ids=generation.response_ids,
+                sampling_logprobs=generation.sampling_logprobs,
+                text=text,
+                is_truncated=generation.is_truncated,
+                reward=reward,
+                is_positive=reward > self._settings.positive_threshold,
+                policy_version=self._policy_version,
+                is_masked=generation.is_truncated and self._settings.truncated == "mask",
+            )
+        )
+
+    def _guarded(self, call: Callable[..., T], *args: object) -> T:
+        try:
+            return call(*args)
+        except Exception as error:
+            raise EngineError(f"{type(error).__name__}: {error}") from error
+
+    def _drop_requests(self) -> None:
+        """Leave nothing in flight after an interrupt or an error."""
+        self._grading.clear()
+        leftovers = list(self._requests)
+        self._requests.clear()
+        self._grader.discard_pending()
+        try:
+            self._engine.abort(leftovers)
+        except Exception as error:
+            warnings.warn(f"the engine did not abort its requests: {error}", RuntimeWarning, stacklevel=2)

@@ -1,0 +1,96 @@
+"""Give a prompt up when its counts and its history say that more samples will hardly pay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.stats import betabinom
+
+from ada_lightning.stopping.rule import QuotaRule, StoppingRule
+
+
+@dataclass(frozen=True, slots=True)
+class PosteriorRule(StoppingRule):
+    """A quota rule that also stops where no further number of blocks promises enough.
+
+    At counts (P, Q) the pass rate is believed to be Beta(alpha + P, beta + Q). Let ``F_h`` be the chance that the
+    quotas are met within h more blocks. The best that sampling on can achieve is ``max_h F_h / E[responses until met or
+    h blocks]`` completed quotas per response; where that is below ``min_rate``, the prompt is given up. Looking at the
+    next block alone (h = 1) would give up prompts that need two.
+
+    The belief enters as two numbers, so each distinct belief has its own table of paths; callers round them to a grid.
+    """
+
+    quota: QuotaRule
+    alpha: float
+    beta: float
+    min_rate: float
+    """Completed quotas per response."""
+
+    @property
+    def n_max(self) -> int:  # type: ignore[override]
+        """Most responses that count as evidence."""
+        return self.quota.n_max
+
+    def stops(self, num_positive: int, num_negative: int) -> bool:
+        """Whether the quota rule stops, or a complete block leaves too little hope."""
+        if self.quota.stops(num_positive, num_negative):
+            return True
+        num_sampled = num_positive + num_negative
+        if num_sampled == 0 or num_sampled % self.quota.samples_per_round:
+            return False
+        return (num_positive, num_negative) in _given_up(self)
+
+    def is_resolved(self, num_positive: int, num_negative: int) -> bool:
+        """Whether both quotas are met."""
+        return self.quota.is_resolved(num_positive, num_negative)
+
+
+def completion_rate(quota: QuotaRule, alpha: float, beta: float, num_positive: int, num_negative: int) -> float:
+    """Completed quotas per response, if sampling goes on for the best number of blocks.
+
+    Args:
+        quota: what completes a prompt.
+        alpha: positives of the belief before this step.
+        beta: negatives of the belief before this step.
+        num_positive: positives drawn so far.
+        num_negative: negatives drawn so far.
+
+    Returns:
+        ``max_h F_h / E[responses until met or h blocks]``; 0 where no block is left.
+
+    Example:
+        >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
+        >>> completion_rate(quota, 1, 1, 0, 4) > completion_rate(quota, 1, 20, 0, 4)
+        True
+    """
+    num_blocks = (quota.n_max - num_positive - num_negative) // quota.samples_per_round
+    if num_blocks < 1:
+        return 0.0
+    missing_positives = max(0, quota.k_pos - num_positive)
+    missing_negatives = max(0, quota.k_neg - num_negative)
+    draws_H = quota.samples_per_round * np.arange(1, num_blocks + 1)
+    # Complete after n draws: at least the missing positives, and at most n - missing_negatives of them.
+    positives = alpha + num_positive, beta + num_negative
+    chance_H = betabinom.cdf(draws_H - missing_negatives, draws_H, *positives)
+    if missing_positives:
+        chance_H = chance_H - betabinom.cdf(missing_positives - 1, draws_H, *positives)
+    chance_H = np.where(draws_H >= missing_positives + missing_negatives, chance_H, 0.0)
+    open_before_H = np.concatenate([[1.0], 1.0 - chance_H[:-1]])
+    responses_H = quota.samples_per_round * np.cumsum(open_before_H)
+    return float(np.max(chance_H / responses_H))
+
+
+@lru_cache(maxsize=4096)
+def _given_up(rule: PosteriorRule) -> frozenset[tuple[int, int]]:
+    """Counts at block boundaries, within what the quotas leave open, where the rule gives up."""
+    quota = rule.quota
+    points = [
+        (positives, total - positives)
+        for total in range(quota.samples_per_round, quota.n_max, quota.samples_per_round)
+        for positives in range(total + 1)
+        if not quota.is_resolved(positives, total - positives)
+    ]
+    return frozenset(point for point in points if completion_rate(quota, rule.alpha, rule.beta, *point) < rule.min_rate)
