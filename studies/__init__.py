@@ -1,0 +1,1 @@
+"""Questions answered by whole training runs: one resumable command each, results committed beside their document."""

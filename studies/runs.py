@@ -1,0 +1,76 @@
+"""Train a grid of runs, one after another, and read what they logged. A study that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from callbacks.metrics_csv import read_metrics
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One training run of a study."""
+
+    study: str
+    method: str
+    """Name of the experiment."""
+    seed: int
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Run folder."""
+        return ROOT / "runs" / self.study / f"{self.method}-{self.seed}"
+
+    def train(self) -> None:
+        """Train unless it is done; continue where a checkpoint is.
+
+        Raises:
+            subprocess.CalledProcessError: the training run failed; its log is in the run's folder.
+        """
+        if self.is_done():
+            return
+        started = (self.folder / "checkpoints" / "last").exists()
+        if not started and self.folder.exists():
+            self.folder.rename(self.folder.with_name(f"{self.folder.name}.broken"))
+        command = [
+            sys.executable,
+            str(ROOT / "train.py"),
+            f"+experiment={self.method}",
+            f"seed={self.seed}",
+            f"run_name={self.study}/{self.method}-{self.seed}",
+            *self.overrides,
+            *(["ckpt=last"] if started else []),
+        ]
+        log = self.folder.parent / f"{self.folder.name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        print(" ".join(command[1:]), flush=True)
+        with log.open("a") as output:
+            subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, check=True)
+
+    def is_done(self) -> bool:
+        """Whether the run ended with its final evaluation."""
+        summary = self.folder / "summary.json"
+        return summary.exists() and json.loads(summary.read_text()).get("status") == "finished"
+
+    def rows(self) -> list[dict[str, float]]:
+        """Return the logged figures by step."""
+        return [dict(row) for row in read_metrics(self.folder / "metrics.csv")]
+
+
+def held_out_curve(rows: Sequence[dict[str, float]]) -> list[tuple[float, float]]:
+    """Return (tokens generated for training so far, held-out avg@4) at every evaluation."""
+    tokens = 0.0
+    curve = []
+    for row in rows:  # an evaluation stands in the row of the step that follows it
+        if "eval/avg_at_4" in row:
+            curve.append((tokens, row["eval/avg_at_4"]))
+        tokens += row.get("rollout/generated_tokens", 0.0)
+    return curve
