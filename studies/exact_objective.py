@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from studies.runs import ROOT, StudyRun, held_out_curve
 
@@ -54,9 +55,15 @@ def _report(runs: Sequence[StudyRun]) -> dict[str, Any]:
     for tokens in grid:
         row: dict[str, Any] = {"tokens": tokens}
         for method, group in curves.items():
-            row[method] = [float(np.interp(tokens, *zip(*curve["points"], strict=True))) for curve in group]
+            row[method] = [float(_at(curve["points"], np.array(tokens))) for curve in group]
         table.append(row)
     return {"curves": curves, "seconds": seconds, "at_equal_tokens": table}
+
+
+def _at(points: Sequence[tuple[float, float]], tokens: NDArray[Any]) -> NDArray[Any]:
+    """Value of a curve at given numbers of tokens, by straight lines between its points."""
+    xs, ys = np.array(points).T
+    return np.asarray(np.interp(tokens, xs, ys))
 
 
 def _table(report: dict[str, Any]) -> str:
@@ -84,7 +91,7 @@ def _plot(report: dict[str, Any]) -> None:
             axes.plot(np.array(tokens) / 1000, average, color=color, alpha=0.3, linewidth=1)
         end = min(curve["points"][-1][0] for curve in group)
         grid = np.linspace(0, end, 60)
-        mean = np.mean([np.interp(grid, *zip(*curve["points"], strict=True)) for curve in group], axis=0)
+        mean = np.mean([_at(curve["points"], grid) for curve in group], axis=0)
         axes.plot(grid / 1000, mean, color=color, linewidth=2.5, label=f"{method} (mean of {len(group)} seeds)")
     axes.set_xlabel("generated tokens, thousands")
     axes.set_ylabel("held-out avg@4")

@@ -1,0 +1,239 @@
+"""What an update expects to be, for a sampler, a selection rule and an estimator: exact sums, and real collections.
+
+A prompt's update is ``sum over kept responses of A_i s_i`` with scores s. The classes have means ``grad p / p`` and
+``-grad p / q`` of their scores, and stopping looks at classes only, so the expected update is ``grad p`` times
+
+    multiplier = E[ sum of A over kept positives ] / p - E[ sum of A over kept negatives ] / q,
+
+and for independent scores of unit norm its noise is ``E[ sum of A^2 ]``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.data.packing import group_microbatch
+from ada_lightning.protocols import Advantage, Sampler, SelectionRule
+from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.scripted import POSITIVE_TOKEN, ScriptedEngine
+from ada_lightning.stopping.paths import path_sums
+from ada_lightning.stopping.rule import StoppingRule
+from ada_lightning.types import Belief, Grade, Prompt, Response, ResponseGroup, ResponsePool, SamplingSettings
+
+
+@dataclass(frozen=True)
+class ExpectedUpdate:
+    """Of one prompt with a given pass rate."""
+
+    multiplier: float
+    """Factor on grad p."""
+    noise: float
+    """``E[sum of A^2]``."""
+    num_sampled: float
+    """Responses drawn."""
+
+    @property
+    def noise_per_signal(self) -> float:
+        """Relative variance of the update times the responses it took: lower learns more from a response."""
+        return self.noise * self.num_sampled / self.multiplier**2 if self.multiplier else math.inf
+
+
+@dataclass(frozen=True)
+class Method:
+    """A sampler, what it keeps, and how that is weighted."""
+
+    name: str
+    sampler: Sampler
+    selection: SelectionRule
+    advantage: Advantage
+    scale: float = 1.0
+    """Constant the update is multiplied by: published rules average over the group, ours add up."""
+    belief: Belief = field(default_factory=Belief)
+
+    def empty_pool(self, slot: int = 0) -> ResponsePool:
+        """Return a pool before its first response, planned for."""
+        pool = ResponsePool(Prompt(f"p{slot}", (), prompt_ids=(slot,)), slot, belief=self.belief)
+        self.sampler.plan([pool])
+        return pool
+
+    def rule(self) -> StoppingRule:
+        """Return the stopping rule of this method's prompts.
+
+        Raises:
+            ValueError: more than counts end a pool.
+        """
+        rule = self.sampler.stopping_rule(self.empty_pool())
+        if rule is None:
+            raise ValueError(f"{self.name}: no stopping rule of counts, so there is nothing to sum over")
+        return rule
+
+
+class ExactUpdates:
+    """Expected updates of a method at any pass rate, summed over every way its sampling can end."""
+
+    def __init__(self, method: Method) -> None:
+        rule = method.rule()
+        first_round = method.sampler.num_to_draw(method.empty_pool())
+        rows = []
+        for first_positives in range(first_round + 1):
+            start = first_positives, first_round - first_positives
+            from_start = path_sums(rule, {start: float(math.comb(first_round, first_positives))})
+            for positives, negatives in np.argwhere(from_start > 0):
+                end = int(positives), int(negatives)
+                if rule.stops(*end):
+                    group = _group(method, end, start, rule)
+                    rows.append((*end, from_start[end], *_class_sums(method, group)))
+        columns = np.array(rows).T
+        self._positives_E, self._negatives_E, self._paths_E = columns[:3]
+        self._of_positives_E, self._of_negatives_E, self._squares_E = columns[3:]
+
+    def at(self, pass_rate: float) -> ExpectedUpdate:
+        """Return the expected update of a prompt with this pass rate, strictly between 0 and 1."""
+        probability_E, outcomes_QE = self._outcomes(pass_rate)
+        return ExpectedUpdate(*map(float, outcomes_QE @ probability_E))
+
+    def standard_deviation_at(self, pass_rate: float) -> ExpectedUpdate:
+        """Return how much one prompt's factor, squares and responses vary."""
+        probability_E, outcomes_QE = self._outcomes(pass_rate)
+        means_Q = outcomes_QE @ probability_E
+        return ExpectedUpdate(*map(float, np.sqrt((outcomes_QE - means_Q[:, None]) ** 2 @ probability_E)))
+
+    def _outcomes(self, pass_rate: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Probability of each end, and there: factor on grad p, sum of squares, responses. Shapes (E,), (3, E)."""
+        failure_rate = 1.0 - pass_rate
+        probability_E = self._paths_E * (2 * pass_rate) ** self._positives_E * (2 * failure_rate) ** self._negatives_E
+        pull_E = self._of_positives_E / pass_rate - self._of_negatives_E / failure_rate
+        return probability_E, np.stack([pull_E, self._squares_E, self._positives_E + self._negatives_E])
+
+
+def measure_updates(
+    methods: Sequence[Method], pass_rates: Sequence[float], *, prompts_per_rate: int, seed: int = 0
+) -> dict[tuple[str, float], ExpectedUpdate]:
+    """Run the real collector with scripted responses and weigh what it kept: means over prompts of one pass rate.
+
+    Methods that share sampler and selection are weighed on the same collections.
+
+    Args:
+        methods: what to measure.
+        pass_rates: of the prompts.
+        prompts_per_rate: collections per sampler, selection and pass rate.
+        seed: of the responses.
+
+    Returns:
+        Means by (name of the method, pass rate).
+    """
+    collections: dict[tuple[int, int, Belief], Sequence[ResponseGroup]] = {}
+    measured = {}
+    for method in methods:
+        key = id(method.sampler), id(method.selection), method.belief
+        if key not in collections:
+            collections[key] = _collect(method, pass_rates, prompts_per_rate, seed)
+        rows: dict[float, list[tuple[float, float, float]]] = {rate: [] for rate in pass_rates}
+        sums: dict[Any, tuple[float, float, float]] = {}
+        for group in collections[key]:
+            rate = pass_rates[group.pool.prompt.prompt_ids[0]]
+            outcome = _outcome(group)
+            if outcome not in sums:
+                sums[outcome] = _class_sums(method, group)
+            of_positives, of_negatives, squares = sums[outcome]
+            pull = of_positives / rate - of_negatives / (1 - rate)
+            rows[rate].append((pull, squares, group.pool.num_drawn))
+        for rate, values in rows.items():
+            measured[method.name, rate] = ExpectedUpdate(*map(float, np.mean(values, axis=0)))
+    return measured
+
+
+class _InstantGrader:
+    """Grades scripted responses in this process."""
+
+    def __init__(self) -> None:
+        self._ready: list[tuple[Any, Grade]] = []
+
+    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
+        self._ready.append((ticket, Grade(float(text == str(POSITIVE_TOKEN)))))
+
+    def poll(self) -> list[tuple[Any, Grade]]:
+        ready, self._ready = self._ready, []
+        return ready
+
+    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
+        return self.poll()
+
+    def discard_pending(self) -> None:
+        self._ready.clear()
+
+
+def _collect(method: Method, pass_rates: Sequence[float], per_rate: int, seed: int) -> Sequence[ResponseGroup]:
+    prompts = [
+        Prompt(f"p{index}", (), prompt_ids=(index,)) for index in range(len(pass_rates)) for _ in range(per_rate)
+    ]
+    collector = RolloutCollector(decode=lambda response_ids: str(response_ids[0]), seed=seed)
+    groups, _ = collector.collect(
+        prompts,
+        engine=ScriptedEngine(
+            pass_rates=dict(enumerate(pass_rates)),
+            num_polls=lambda generator, is_positive: 3 if is_positive else 1,  # completion order must not matter
+        ),
+        grader=_InstantGrader(),
+        sampler=method.sampler,
+        selection=method.selection,
+        settings=SamplingSettings(max_new_tokens=4),
+        stage="train",
+        step=0,
+        policy_version=0,
+        beliefs=[method.belief] * len(prompts),
+    )
+    return groups
+
+
+def _group(method: Method, end: tuple[int, int], start: tuple[int, int], rule: StoppingRule) -> ResponseGroup:
+    """One pool that ended at ``end`` after a first round that led to ``start``."""
+    pool = method.empty_pool()
+    first = [True] * start[0] + [False] * start[1]
+    later = [True] * (end[0] - start[0]) + [False] * (end[1] - start[1])
+    for index, is_positive in enumerate(first + later):
+        pool.add(_response(index, is_positive, round_index=0 if index < len(first) else 1))
+    pool.rule = rule
+    return ResponseGroup(pool, method.selection.select(pool))
+
+
+def _response(index: int, is_positive: bool, *, round_index: int) -> Response:
+    return Response(
+        prompt_id="p0",
+        sample_index=index,
+        round_index=round_index,
+        response_ids=(int(is_positive),),
+        sampling_logprobs=(-0.5,),
+        text="",
+        is_truncated=False,
+        reward=float(is_positive),
+        is_positive=is_positive,
+        policy_version=0,
+    )
+
+
+def _outcome(group: ResponseGroup) -> tuple[Any, ...]:
+    """All that advantages can depend on, so that equal outcomes are weighed once."""
+    pool, kept = group.pool, [one.response.is_positive for one in group.kept]
+    first = pool.first_round_rewards
+    return pool.num_positive, pool.num_sampled, sum(first), len(first), tuple(kept), pool.rule
+
+
+def _class_sums(method: Method, group: ResponseGroup) -> tuple[float, float, float]:
+    """Sums of A over kept positives and over kept negatives, and of A^2."""
+    if not group.has_signal:  # such a group is not computed at all
+        return 0.0, 0.0, 0.0
+    microbatch = group_microbatch(group)
+    advantages: NDArray[Any] = method.scale * method.advantage(microbatch).double().numpy()
+    is_positive = microbatch.is_positive_B.numpy()
+    return (
+        float(advantages[is_positive].sum()),
+        float(advantages[~is_positive].sum()),
+        float(advantages @ advantages),
+    )

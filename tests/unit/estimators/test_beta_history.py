@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from ada_lightning.estimators import BetaHistory
+from ada_lightning.estimators.pooled_prior import fit_pooled_prior
+from ada_lightning.types import Belief
+from tests.builders import make_pool, make_prompt
+
+
+def predict(history, key):
+    (belief,) = history.predict([make_prompt(key)], lambda prompts: pytest.fail("no representation is needed"))
+    return belief
+
+
+def test_an_unseen_prompt_gets_the_prior_and_a_seen_one_its_counts_on_top():
+    history = BetaHistory()
+    history.update([make_pool([1.0, 0.0, 0.0, 0.0], key=1)])
+    assert predict(history, 2) == Belief(1.0, 1.0)
+    assert predict(history, 1) == Belief(2.0, 4.0)
+
+
+def test_counts_fade_with_every_visit_of_their_own():
+    history = BetaHistory(memory=0.5)
+    history.update([make_pool([1.0, 0.0], key=1)])
+    history.update([make_pool([0.0, 0.0], key=2)])
+    history.update([make_pool([1.0, 1.0], key=1)])
+    assert predict(history, 1) == Belief(1 + 0.5 + 2, 1 + 0.5)
+
+
+def test_the_prior_follows_what_prompts_are_like():
+    history = BetaHistory()
+    history.update([make_pool([0.0] * 8, key=key) for key in range(30)] + [make_pool([1.0] + [0.0] * 7, key=99)])
+    assert predict(history, 1000).mean < 0.05
+
+
+def test_the_prior_of_a_known_mix_is_found():
+    """Counts of 400 prompts from Beta(0.5, 2), eight responses each; the grid's step in strength is a factor 2."""
+    import random
+
+    generator = random.Random(0)
+    outcomes = []
+    for _ in range(400):
+        rate = generator.betavariate(0.5, 2.0)
+        outcomes.append((sum(generator.random() < rate for _ in range(8)), 8))
+    prior = fit_pooled_prior(outcomes)
+    assert prior.mean == pytest.approx(0.2, abs=0.051)
+    assert 1.25 <= prior.alpha + prior.beta <= 5
+
+
+def test_few_outcomes_say_nothing():
+    assert fit_pooled_prior([(0, 4)] * 15) == Belief(1.0, 1.0)
+
+
+def test_a_restored_history_predicts_the_same():
+    history = BetaHistory()
+    history.update([make_pool([float(key % 3 == 0)] * 4, key=key) for key in range(40)])
+    restored = BetaHistory()
+    restored.load_state_dict(history.state_dict())
+    assert [predict(restored, key) for key in range(50)] == [predict(history, key) for key in range(50)]
+
+
+def test_memory_out_of_range_is_refused():
+    with pytest.raises(ValueError, match=r"estimator.memory must be in \[0, 1\]; got 1.5"):
+        BetaHistory(memory=1.5)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ada_lightning.rollout.budget import StepBudget
+from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.scripted import ScriptedEngine
+from ada_lightning.sampling import BalanceSampler
+from ada_lightning.selection import BalancedSelection
+from ada_lightning.stopping import CappedRule
+from ada_lightning.types import SamplingSettings
+from tests.builders import InstantGrader, decode, make_prompt
+
+
+def round_based(wanted_by_slot, budget, block):
+    """Rounds one after another, prompts in order, until a block does not fit."""
+    granted = dict.fromkeys(wanted_by_slot, 0)
+    refused = set()
+    spent = 0
+    for round_index in range(100):
+        for slot, num_rounds in wanted_by_slot.items():
+            if round_index < num_rounds and slot not in refused:
+                if spent + block <= budget:
+                    spent += block
+                    granted[slot] += block
+                else:
+                    refused.add(slot)
+    return granted
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_order_of_finishing_gives_the_grants_of_the_round_based_algorithm(seed):
+    generator = random.Random(seed)
+    wanted = {slot: generator.randrange(0, 6) for slot in range(7)}
+    budget, block = generator.randrange(4, 90), 4
+    ledger = StepBudget(budget, block, list(wanted))
+    granted = dict.fromkeys(wanted, 0)
+    running = []
+
+    def ask(slot):
+        if granted[slot] < wanted[slot] * block:
+            ledger.request(slot, block)
+        else:
+            ledger.finish(slot)
+        for answered, size in ledger.decide():
+            granted[answered] += size
+            if size:
+                running.append(answered)
+
+    for slot in wanted:
+        ask(slot)
+    while running:
+        ask(running.pop(generator.randrange(len(running))))
+    assert granted == round_based(wanted, budget, block)
+
+
+def test_no_budget_grants_everything_at_once():
+    ledger = StepBudget(0, 4, [0, 1])
+    ledger.request(1, 4)
+    assert ledger.decide() == [(1, 4)]
+
+
+def collect(num_polls, budget):
+    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4, budget_per_step=budget)
+    collector = RolloutCollector(decode=decode, seed=0)
+    groups, stats = collector.collect(
+        [make_prompt(key) for key in (1, 2, 3)] * 4,
+        engine=ScriptedEngine(pass_rates={1: 0.02, 2: 0.5, 3: 0.1}, num_polls=num_polls),
+        grader=InstantGrader(),
+        sampler=sampler,
+        selection=BalancedSelection(group_size=4),
+        settings=SamplingSettings(max_new_tokens=4),
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+    return [group.pool for group in groups], stats
+
+
+def test_the_collector_keeps_the_budget_whatever_finishes_first():
+    orders = (
+        lambda generator, is_positive: 1,
+        lambda generator, is_positive: generator.randrange(1, 30),
+        lambda generator, is_positive: 20 if is_positive else 1,
+    )
+    outcomes = []
+    for num_polls in orders:
+        pools, stats = collect(num_polls, budget=100)
+        assert stats.num_drawn <= 100
+        outcomes.append([[response.is_positive for response in pool.responses] for pool in pools])
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+def test_a_pool_that_was_cut_off_carries_the_rule_that_cut_it():
+    pools, _ = collect(lambda generator, is_positive: 1, budget=100)
+    cut = [pool for pool in pools if isinstance(pool.rule, CappedRule)]
+    assert cut
+    assert all(pool.rule.n_max == pool.num_sampled < 32 and not pool.is_resolved for pool in cut)
+    assert all(pool.rule.stops(pool.num_positive, pool.num_negative) for pool in pools)
