@@ -80,18 +80,17 @@ class ExactUpdates:
     def __init__(self, method: Method) -> None:
         rule = method.rule()
         first_round = method.sampler.num_to_draw(method.empty_pool())
-        rows = []
+        ends, groups = [], []
         for first_positives in range(first_round + 1):
             start = first_positives, first_round - first_positives
             from_start = path_sums(rule, {start: float(math.comb(first_round, first_positives))})
             for positives, negatives in np.argwhere(from_start > 0):
                 end = int(positives), int(negatives)
                 if rule.stops(*end):
-                    group = _group(method, end, start, rule)
-                    rows.append((*end, from_start[end], *_class_sums(method, group)))
-        columns = np.array(rows).T
-        self._positives_E, self._negatives_E, self._paths_E = columns[:3]
-        self._of_positives_E, self._of_negatives_E, self._squares_E = columns[3:]
+                    ends.append((*end, from_start[end]))
+                    groups.append(_group(method, end, start, rule))
+        self._positives_E, self._negatives_E, self._paths_E = np.array(ends).T
+        self._of_positives_E, self._of_negatives_E, self._squares_E = _class_sums(method, groups)
 
     def at(self, pass_rate: float) -> ExpectedUpdate:
         """Return the expected update of a prompt with this pass rate, strictly between 0 and 1."""
@@ -135,15 +134,12 @@ def measure_updates(
         if key not in collections:
             collections[key] = _collect(method, pass_rates, prompts_per_rate, seed)
         rows: dict[float, list[tuple[float, float, float]]] = {rate: [] for rate in pass_rates}
-        sums: dict[Any, tuple[float, float, float]] = {}
-        for group in collections[key]:
+        groups = collections[key]
+        of_positives_G, of_negatives_G, squares_G = _class_sums(method, groups)
+        for index, group in enumerate(groups):
             rate = pass_rates[group.pool.prompt.prompt_ids[0]]
-            outcome = _outcome(group)
-            if outcome not in sums:
-                sums[outcome] = _class_sums(method, group)
-            of_positives, of_negatives, squares = sums[outcome]
-            pull = of_positives / rate - of_negatives / (1 - rate)
-            rows[rate].append((pull, squares, group.pool.num_drawn))
+            pull = of_positives_G[index] / rate - of_negatives_G[index] / (1 - rate)
+            rows[rate].append((pull, squares_G[index], group.pool.num_drawn))
         for rate, values in rows.items():
             measured[method.name, rate] = ExpectedUpdate(*map(float, np.mean(values, axis=0)))
     return measured
@@ -218,22 +214,18 @@ def _response(index: int, is_positive: bool, *, round_index: int) -> Response:
     )
 
 
-def _outcome(group: ResponseGroup) -> tuple[Any, ...]:
-    """All that advantages can depend on, so that equal outcomes are weighed once."""
-    pool, kept = group.pool, [one.response.is_positive for one in group.kept]
-    first = pool.first_round_rewards
-    return pool.num_positive, pool.num_sampled, sum(first), len(first), tuple(kept), pool.rule
+def _class_sums(method: Method, groups: Sequence[ResponseGroup]) -> NDArray[np.float64]:
+    """Per group: sums of A over kept positives and over kept negatives, and of A^2. Shape ``(3, G)``.
 
-
-def _class_sums(method: Method, group: ResponseGroup) -> tuple[float, float, float]:
-    """Sums of A over kept positives and over kept negatives, and of A^2."""
-    if not group.has_signal:  # such a group is not computed at all
-        return 0.0, 0.0, 0.0
-    microbatch = group_microbatch(group)
-    advantages: NDArray[Any] = method.scale * method.advantage(microbatch).double().numpy()
-    is_positive = microbatch.is_positive_B.numpy()
-    return (
-        float(advantages[is_positive].sum()),
-        float(advantages[~is_positive].sum()),
-        float(advantages @ advantages),
-    )
+    0 for a group without signal: such a group is not computed at all.
+    """
+    sums = np.zeros((3, len(groups)))
+    with_signal = [index for index, group in enumerate(groups) if group.has_signal]
+    microbatch = group_microbatch(*(groups[index] for index in with_signal))
+    advantages_B = method.scale * method.advantage(microbatch).double().numpy()
+    is_positive_B = microbatch.is_positive_B.numpy()
+    group_B = np.array([index for index in with_signal for _ in groups[index].kept])
+    np.add.at(sums[0], group_B[is_positive_B], advantages_B[is_positive_B])
+    np.add.at(sums[1], group_B[~is_positive_B], advantages_B[~is_positive_B])
+    np.add.at(sums[2], group_B, advantages_B**2)
+    return sums

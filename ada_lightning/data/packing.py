@@ -88,15 +88,16 @@ def pack_groups(
     return batches
 
 
-def group_microbatch(group: ResponseGroup) -> Microbatch:
-    """Pack one group alone, its kept responses in order: for tables and tests that want per-response figures.
+def group_microbatch(*groups: ResponseGroup) -> Microbatch:
+    """Pack whole groups, one row each, responses in order: for tables and tests that want per-response figures.
 
     Raises:
-        ValueError: the group keeps nothing.
+        ValueError: a group keeps nothing.
     """
-    if not group.kept:
-        raise ValueError(f"the group of prompt {group.pool.prompt.prompt_id} keeps no response")
-    return _microbatch([_Row(group, group.kept)])
+    for group in groups:
+        if not group.kept:
+            raise ValueError(f"the group of prompt {group.pool.prompt.prompt_id} keeps no response")
+    return _microbatch([_Row(group, group.kept) for group in groups])
 
 
 def _num_response_tokens(kept: KeptResponse) -> int:
