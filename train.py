@@ -68,6 +68,8 @@ class Run:
         tokenizer = AutoTokenizer.from_pretrained(model_path)
         self.datamodule = instantiate(cfg.data)
         self.datamodule.encode_prompts(tokenizer)
+        self.estimator = instantiate(cfg.estimator)
+        self.estimator.check_prompts(self.datamodule.train_prompts)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
         self.policy = instantiate(
             cfg.policy,
@@ -82,6 +84,7 @@ class Run:
 
     def fit(self) -> float | None:
         """Train, and leave nothing running."""
+        from ada_lightning.estimators.history_file import write_history
         from callbacks.cost_preview import PreviewDone
         from callbacks.evaluation import Evaluation
 
@@ -93,6 +96,8 @@ class Run:
         state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
         try:
             trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state)
+            if counts := self.estimator.history_counts():
+                write_history(self.run_dir.path / "history.json", counts)
         except PreviewDone:
             return None
         except SystemExit:  # how Lightning ends a run that was interrupted
@@ -110,12 +115,13 @@ class Run:
             "adaptive_sampling": {
                 "service": self.service,
                 "grader": self.grader,
-                "estimator": instantiate(self.cfg.estimator),
+                "estimator": self.estimator,
                 "sampler": sampler,
                 "selection": selection,
                 "tokenizer": tokenizer,
                 "eos_token_ids": eos_token_ids,
             },
+            "objective_statement": {"sampler": sampler, "selection": selection},
             "preview": {"service": self.service, "sampler": sampler, "selection": selection},
             "evaluation": {"service": self.service},
             "checkpoint": {"tokenizer": tokenizer},

@@ -57,7 +57,8 @@ class Microbatch:
     group_reward_sum_B: Tensor
     group_squared_deviation_B: Tensor
     selection_weight_B: Tensor
-    """Responses of its class in the pool per kept response of its class."""
+    """Responses of its class in the pool per kept response of its class; see :class:`~ada_lightning.types.KeptResponse`
+    for what a class is."""
     prior_alpha_B: Tensor
     prior_beta_B: Tensor
     """Beta belief about the prompt's pass rate before the step. float32."""

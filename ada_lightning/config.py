@@ -10,7 +10,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
-from ada_lightning.config_keys import unknown_keys
+from ada_lightning.config_estimator import estimator_errors
+from ada_lightning.config_keys import locate, unknown_keys
 from ada_lightning.overrides import override_errors, top_level_keys
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
@@ -43,6 +44,7 @@ COMPLETED: dict[str, tuple[str, ...]] = {
         "tokenizer",
         "eos_token_ids",
     ),
+    "callbacks.objective_statement": ("sampler", "selection"),
     "callbacks.preview": ("service", "sampler", "selection"),
     "callbacks.evaluation": ("service",),
     "callbacks.checkpoint": ("tokenizer",),
@@ -88,6 +90,8 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *_size_errors(cfg),
         *_training_errors(cfg),
         *_objective_errors(cfg),
+        *_stratum_errors(cfg),
+        *estimator_errors(cfg),
         *_resume_errors(cfg),
     ]
     problems += _optimizer_errors(cfg)
@@ -212,12 +216,47 @@ def _objective_errors(cfg: DictConfig) -> Iterator[str]:
         )
 
 
+def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
+    """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
+    from ada_lightning.advantages import ExactAdvantage, StratifiedAdvantage
+    from ada_lightning.pass_rates import PathCountingRate
+    from ada_lightning.selection import RewardStrataSelection
+
+    selection, advantage = _class(cfg, "selection"), _class(cfg, "advantage")
+    two_classes = (ExactAdvantage, StratifiedAdvantage)
+    if issubclass(selection, RewardStrataSelection) and issubclass(advantage, two_classes):
+        yield (
+            f"selection: {selection.__name__} weighs responses by their stratum of rewards, and {advantage.__name__} "
+            "needs weights by positive and negative; use advantage=weighted_leave_one_out or selection=balanced"
+        )
+    if _select(cfg, "reward.reward.binary") is not False:
+        return
+    for key in ("advantage", "advantage.pass_rate", "advantage.baseline"):
+        part = _class(cfg, key)
+        if issubclass(part, (*two_classes, PathCountingRate)):
+            yield (
+                f"reward.reward.binary = false gives partial credit, and {key} = {part.__name__} is for rewards of 0 "
+                "and 1: it would be lost; use advantage=weighted_leave_one_out or reward.reward.binary=true"
+            )
+            return
+
+
 def _resume_errors(cfg: DictConfig) -> Iterator[str]:
     checkpoint = _select(cfg, "ckpt")
     if checkpoint not in (None, "last"):
         yield f"ckpt = {checkpoint}: only ckpt=last is known; it continues the run named by run_name=..."
     elif checkpoint is not None and _select(cfg, "preview"):
         yield "preview=true shows what a fresh run would cost; leave ckpt=last out"
+
+
+def _class(cfg: DictConfig, key: str) -> type:
+    """Class of a component; ``object`` where there is none or it cannot be loaded, which is reported by itself."""
+    target = _select(cfg, f"{key}._target_")
+    try:
+        found = locate(target) if isinstance(target, str) else object
+    except (ImportError, AttributeError):
+        return object
+    return found if isinstance(found, type) else object
 
 
 def _number(cfg: DictConfig, key: str) -> int | float | None:

@@ -51,7 +51,7 @@ def accepted_keys(target: str) -> frozenset[str] | None:
         ImportError, AttributeError: there is nothing of that name.
     """
     try:
-        parameters = inspect.signature(_locate(target)).parameters.values()
+        parameters = inspect.signature(locate(target)).parameters.values()
     except ValueError:  # some built-in functions do not tell
         return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -59,7 +59,12 @@ def accepted_keys(target: str) -> frozenset[str] | None:
     return frozenset(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL)
 
 
-def _locate(target: str) -> Any:
+def locate(target: str) -> Any:
+    """Return what a ``_target_`` names.
+
+    Raises:
+        ImportError, AttributeError: there is nothing of that name.
+    """
     parts = target.split(".")
     for length in range(len(parts) - 1, 0, -1):
         module = ".".join(parts[:length])

@@ -22,6 +22,7 @@ from ada_lightning.batch import Microbatch, TrainingBatch
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
 from ada_lightning.losses import ClippedPolicyLoss, TokenTerms
+from ada_lightning.losses.clipped import POOL_WEIGHTED
 from ada_lightning.malloc import FreedMemory
 from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
@@ -276,6 +277,7 @@ class PolicyModule(LightningModule):
     def _note_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:
         num_tokens = float(totals.pop("tokens", torch.tensor(0.0)))
         per_token = max(num_tokens, 1.0)
+        pool_weight = float(totals.pop("pool_weight", torch.tensor(1.0)))
         self.update_metrics = {
             "train/loss": float(loss),
             "train/grad_norm": float(grad_norm),
@@ -293,7 +295,8 @@ class PolicyModule(LightningModule):
             elif name == "logprob_gap":
                 self.update_metrics["sync/logprob_gap"] = float(value) / per_token
             else:
-                self.update_metrics[f"train/{name}"] = float(value) / per_token
+                divisor = pool_weight if name in POOL_WEIGHTED else per_token
+                self.update_metrics[f"train/{name}"] = float(value) / divisor
 
 
 def _load(path: Path) -> Any:

@@ -75,6 +75,14 @@ class Reward(Protocol):
 class PassRateEstimator(Protocol):
     """What pass rate to expect of a prompt before it is sampled, remembered across steps."""
 
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Compare what is known beforehand with the encoded training prompts; called once, before a model loads.
+
+        Raises:
+            ValueError: it is about other prompts.
+        """
+        ...
+
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Sequence[Belief]:
         """Return one belief per prompt; nothing is learned from being asked.
 
@@ -87,6 +95,10 @@ class PassRateEstimator(Protocol):
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Learn from the pools of a finished rollout step, whose prompts were the last ones predicted."""
+        ...
+
+    def history_counts(self) -> Mapping[str, tuple[float, float]]:
+        """(positives, responses) by prompt id for a later run to start from; empty where none are kept by prompt."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -142,6 +154,15 @@ class Sampler(Protocol):
 
 
 @runtime_checkable
+class JudgingSampler(Sampler, Protocol):
+    """A sampler that looks at more than counts, so that no stopping rule can say whether a pool is resolved."""
+
+    def is_resolved(self, pool: ResponsePool) -> bool:
+        """Whether a pool holds what the sampler looks for, instead of having run out of budget."""
+        ...
+
+
+@runtime_checkable
 class SelectionRule(Protocol):
     """Which responses of a complete pool train, and with which weight."""
 
@@ -187,7 +208,10 @@ class PassRate(Protocol):
     """Which estimate of a pool's pass rate a weight or a baseline uses. Elementwise."""
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Pass rate of each response's prompt. Shape ``(B,)``, float32, in [0, 1]."""
+        """Pass rate of each response's prompt. Shape ``(B,)``, float32, in [0, 1].
+
+        Where rewards are not binary, the expected reward in the reward's unit.
+        """
         ...
 
 

@@ -159,6 +159,8 @@ class ResponsePool:
     """Rewards of the first round only: the one sample of the pass rate that no stopping rule has biased."""
     rule: StoppingRule | None = None
     """The rule of counts that ended the pool, set when it is complete. None where more than the counts decided."""
+    is_resolved_by_sampler: bool | None = None
+    """What a sampler that looks at more than counts says of the complete pool; None leaves it to ``rule``."""
 
     @property
     def num_sampled(self) -> int:
@@ -172,7 +174,9 @@ class ResponsePool:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether sampling found what its rule looks for, instead of running out of budget."""
+        """Whether sampling found what it looks for, instead of running out of budget."""
+        if self.is_resolved_by_sampler is not None:
+            return self.is_resolved_by_sampler
         return self.rule is None or self.rule.is_resolved(self.num_positive, self.num_negative)
 
     @property
@@ -202,7 +206,8 @@ class KeptResponse:
 
     response: Response
     selection_weight: float
-    """Pool responses of its class per kept response of its class (``N_s / m_s``)."""
+    """Pool responses of its class per kept response of its class (``N_s / m_s``). Classes are positive and negative, or
+    the strata of a selection by reward strata."""
 
 
 @dataclass(frozen=True, slots=True)

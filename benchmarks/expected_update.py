@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.protocols import Advantage, Sampler, SelectionRule
 from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.scripted import POSITIVE_TOKEN, ScriptedEngine
+from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.stopping.paths import path_sums
 from ada_lightning.stopping.rule import StoppingRule
-from ada_lightning.types import Belief, Grade, Prompt, Response, ResponseGroup, ResponsePool, SamplingSettings
+from ada_lightning.types import Belief, Prompt, Response, ResponseGroup, ResponsePool, SamplingSettings
 
 
 @dataclass(frozen=True)
@@ -145,26 +144,6 @@ def measure_updates(
     return measured
 
 
-class _InstantGrader:
-    """Grades scripted responses in this process."""
-
-    def __init__(self) -> None:
-        self._ready: list[tuple[Any, Grade]] = []
-
-    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
-        self._ready.append((ticket, Grade(float(text == str(POSITIVE_TOKEN)))))
-
-    def poll(self) -> list[tuple[Any, Grade]]:
-        ready, self._ready = self._ready, []
-        return ready
-
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
-        return self.poll()
-
-    def discard_pending(self) -> None:
-        self._ready.clear()
-
-
 def _collect(method: Method, pass_rates: Sequence[float], per_rate: int, seed: int) -> Sequence[ResponseGroup]:
     prompts = [
         Prompt(f"p{index}", (), prompt_ids=(index,)) for index in range(len(pass_rates)) for _ in range(per_rate)
@@ -176,7 +155,7 @@ def _collect(method: Method, pass_rates: Sequence[float], per_rate: int, seed: i
             pass_rates=dict(enumerate(pass_rates)),
             num_polls=lambda generator, is_positive: 3 if is_positive else 1,  # completion order must not matter
         ),
-        grader=_InstantGrader(),
+        grader=ScriptedGrader(),
         sampler=method.sampler,
         selection=method.selection,
         settings=SamplingSettings(max_new_tokens=4),

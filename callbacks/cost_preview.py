@@ -113,6 +113,8 @@ class CostPreview(Callback):
             f"  pass rate   {_histogram([positive / total for positive, total in tallies])}",
             f"  {'per step':<12}{'responses':>10}{'tokens':>9}{'rollout':>9}{'update':>9}{'signal':>8}",
         ]
+        if any(response.reward not in (0.0, 1.0) for pool in pools for response in pool.responses):
+            lines[1:1] = ["  rewards are not all 0 or 1: the forecast takes those above the positive threshold for 1"]
         for name, expected in rows:
             lines.append(
                 _row(

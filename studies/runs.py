@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from callbacks.metrics_csv import read_metrics
 
@@ -55,14 +56,39 @@ class StudyRun:
         with log.open("a") as output:
             subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, check=True)
 
+    @property
+    def result_file(self) -> Path:
+        """What is committed of the run."""
+        return ROOT / "docs" / "studies" / self.study / f"{self.method}-{self.seed}.json"
+
     def is_done(self) -> bool:
-        """Whether the run ended with its final evaluation."""
+        """Whether the run ended, here or where its committed result comes from."""
+        return self.result_file.exists() or self._has_finished()
+
+    def result(self) -> dict[str, Any]:
+        """Return and keep (generated tokens, held-out avg@4) at each evaluation, seconds by phase, and the settings."""
+        if not self.result_file.exists():
+            summary = json.loads((self.folder / "summary.json").read_text())
+            result = {
+                "method": self.method,
+                "seed": self.seed,
+                "overrides": list(self.overrides),
+                "held_out": held_out_curve([dict(row) for row in read_metrics(self.folder / "metrics.csv")]),
+                "seconds": summary["seconds"],
+                "responses": summary["responses"],
+                "generated_tokens": summary["generated_tokens"],
+                "signal_ratio_mean": summary["signal_ratio_mean"],
+            }
+            self.result_file.parent.mkdir(parents=True, exist_ok=True)
+            self.result_file.write_text(json.dumps(result, indent=1) + "\n")
+        loaded: dict[str, Any] = json.loads(self.result_file.read_text())
+        if tuple(loaded["overrides"]) != self.overrides:
+            raise ValueError(f"{self.result_file} was made with {loaded['overrides']}; move it away to train it anew")
+        return loaded
+
+    def _has_finished(self) -> bool:
         summary = self.folder / "summary.json"
         return summary.exists() and json.loads(summary.read_text()).get("status") == "finished"
-
-    def rows(self) -> list[dict[str, float]]:
-        """Return the logged figures by step."""
-        return [dict(row) for row in read_metrics(self.folder / "metrics.csv")]
 
 
 def held_out_curve(rows: Sequence[dict[str, float]]) -> list[tuple[float, float]]:

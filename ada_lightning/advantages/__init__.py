@@ -5,6 +5,7 @@ from ada_lightning.advantages.group_normalized import GroupNormalizedAdvantage
 from ada_lightning.advantages.leave_one_out import LeaveOneOutAdvantage
 from ada_lightning.advantages.pool_mean import PoolMeanAdvantage
 from ada_lightning.advantages.stratified import StratifiedAdvantage
+from ada_lightning.advantages.weighted_leave_one_out import WeightedLeaveOneOutAdvantage
 
 __all__ = [
     "ExactAdvantage",
@@ -12,4 +13,5 @@ __all__ = [
     "LeaveOneOutAdvantage",
     "PoolMeanAdvantage",
     "StratifiedAdvantage",
+    "WeightedLeaveOneOutAdvantage",
 ]

@@ -21,6 +21,9 @@ class ExactAdvantage:
     bounded by ``1 / (kept responses of the class)`` for the linear and the log objective. Exact together with the
     ``constant`` loss reduction, for the raw on-policy gradient (first minibatch, ratios of 1).
 
+    Rewards count as 1 above ``rollout.positive_threshold`` and as 0 otherwise, whatever their amount or sign: p is the
+    rate at which they exceed it.
+
     Args:
         objective: what is maximised, see :mod:`ada_lightning.objectives`.
 

@@ -56,10 +56,19 @@ class PoolMeanAdvantage:
         self.pass_rate = pass_rate
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32."""
+        """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32.
+
+        Raises:
+            ValueError: a pool's mean is negative and there is a power to take of it.
+        """
         pass_rate_B = self.pass_rate(microbatch)
         advantages_B = microbatch.rewards_B - pass_rate_B
         if self.weight_power > 0:
+            if bool((pass_rate_B < 0).any()):
+                raise ValueError(
+                    f"advantage.weight_power = {self.weight_power} takes a power of the pool's mean, which is negative "
+                    f"({float(pass_rate_B.min()):g}); use advantage.weight_power=0 with negative rewards"
+                )
             weight_B = pass_rate_B.clamp_min(_SMALLEST_RATE) ** -self.weight_power
             advantages_B = advantages_B * weight_B.clamp_max(self.max_weight)
         if not self.normalize_std:

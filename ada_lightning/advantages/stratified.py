@@ -14,7 +14,7 @@ class StratifiedAdvantage:
     """``c = f'(p) p (1-p)`` at an estimated pass rate, split over the kept responses of each class.
 
     Undoes the class mix of the selection for any sampler, but not the bias of an estimate taken at a stopping time: how
-    far off that is, `python -m benchmarks.estimator_bias` computes. Rewards must be 0 or 1.
+    far off that is, `python -m benchmarks.estimator_bias` computes. Rewards must be 0 or 1: the estimates average them.
 
     Args:
         objective: what is maximised.
@@ -29,10 +29,29 @@ class StratifiedAdvantage:
         self.pass_rate = pass_rate
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``+c / m+`` or ``-c / m-``; 0 in a pool without both classes. Shape ``(B,)``, float32."""
+        """Return ``+c / m+`` or ``-c / m-``; 0 in a pool without both classes. Shape ``(B,)``, float32.
+
+        Raises:
+            ValueError: a reward is neither 0 nor 1, or the positive threshold does not tell them apart.
+        """
+        _check_binary(microbatch)
         pass_rate_B = self.pass_rate(microbatch)
         is_mixed_B = (microbatch.num_positive_B > 0) & (microbatch.num_positive_B < microbatch.num_sampled_B)
         inside_B = (pass_rate_B > 0) & (pass_rate_B < 1) & is_mixed_B
         safe_B = torch.where(inside_B, pass_rate_B, 0.5)
         coefficient_B = self.objective.weight(safe_B) * safe_B * (1.0 - safe_B)
         return class_contrast(microbatch, torch.where(inside_B, coefficient_B, 0.0))
+
+
+def _check_binary(microbatch: Microbatch) -> None:
+    """Compare the kept rewards, and the sum over the pool, with what counting positives gives: equal for 0 and 1."""
+    is_other_B = (microbatch.rewards_B != microbatch.is_positive_B) | (
+        microbatch.pool_reward_sum_B != microbatch.num_positive_B
+    )
+    if bool(is_other_B.any()):
+        raise ValueError(
+            "advantage=stratified estimates pass rates from rewards of 0 and 1, with rollout.positive_threshold "
+            "between them; a pool holds others, beside or instead of a kept reward of "
+            f"{float(microbatch.rewards_B[is_other_B][0]):g}; use a reward of 0 and 1, or "
+            "advantage=weighted_leave_one_out"
+        )

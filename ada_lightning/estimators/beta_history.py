@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
 from ada_lightning.estimators.pooled_prior import fit_pooled_prior
 from ada_lightning.types import Belief, Prompt, ResponsePool
 
@@ -21,18 +22,36 @@ class BetaHistory:
 
     Args:
         memory: share of a prompt's counts that survives a visit, since the policy has changed in between.
+        history_file: known counts to start from (:mod:`ada_lightning.estimators.history_file`); None starts from the
+            prior alone.
 
     Raises:
-        ValueError: ``memory`` outside [0, 1].
+        ValueError: ``memory`` outside [0, 1], or a history file that cannot be used; both in one message.
     """
 
-    def __init__(self, *, memory: float = 0.7) -> None:
-        if not 0 <= memory <= 1:
-            raise ValueError(f"estimator.memory must be in [0, 1]; got {memory}")
+    def __init__(self, *, memory: float = 0.7, history_file: str | None = None) -> None:
+        errors = [] if 0 <= memory <= 1 else [f"estimator.memory must be in [0, 1]; got {memory}"]
+        try:
+            self._history = HistoryFile(history_file)
+        except ValueError as error:
+            errors.append(str(error))
+        if errors:
+            raise ValueError("; ".join(errors))
         self.memory = memory
-        self._counts: dict[str, tuple[float, float]] = {}
+        self._counts: dict[str, tuple[float, float]] = {
+            prompt_id: (positives, responses - positives)
+            for prompt_id, (positives, responses) in self._history.counts.items()
+        }
         self._recent: deque[tuple[int, int]] = deque(maxlen=_NUM_RECENT)
         self._prior = Belief()
+
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Compare the history file, if there is one, with the training prompts.
+
+        Raises:
+            ValueError: it knows none of them.
+        """
+        self._history.check_prompts(prompts)
 
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
         """Return prior plus remembered counts of each prompt; ``represent`` is not called."""
@@ -54,6 +73,12 @@ class BetaHistory:
                 self._recent.append((pool.num_positive, pool.num_sampled))
         self._prior = fit_pooled_prior(self._recent)
 
+    def history_counts(self) -> HistoryCounts:
+        """What a later run can start from."""
+        return {
+            prompt_id: (positives, positives + negatives) for prompt_id, (positives, negatives) in self._counts.items()
+        }
+
     def state_dict(self) -> dict[str, Any]:
         """Counts by prompt id, and the outcomes behind the prior."""
         return {
@@ -62,7 +87,7 @@ class BetaHistory:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Restore :meth:`state_dict`; it replaces what came from a history file."""
         self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
         self._recent = deque(((int(p), int(n)) for p, n in state["recent"]), maxlen=_NUM_RECENT)
         self._prior = fit_pooled_prior(self._recent)

@@ -10,6 +10,10 @@ from torch import Tensor
 
 from ada_lightning.batch import BatchCounts, Microbatch
 from ada_lightning.functional.policy_gradient import clipped_objective, kl_to_reference, truncated_importance
+from ada_lightning.functional.pool_weights import pool_weights
+
+POOL_WEIGHTED = frozenset({"kl", "entropy"})
+"""Logged sums whose tokens weigh as in the pool they were selected from; ``pool_weight`` sums those weights."""
 
 
 class LossReduction(Protocol):
@@ -39,6 +43,10 @@ class TokenTerms:
 
 class ClippedPolicyLoss:
     """Policy-gradient loss of Reinforce-Ada and GRPO.
+
+    KL and entropy are those of the pool, not of the kept responses: each response's part is weighted by
+    :func:`~ada_lightning.functional.pool_weights.pool_weights`, since a group that is half positives says little about
+    what the policy usually does. Advantages bring their own weights.
 
     Args:
         reduction: how token terms are summed.
@@ -109,7 +117,8 @@ class ClippedPolicyLoss:
             counts: global denominators.
 
         Returns:
-            The scalar loss, and sums over tokens for logging (keys ending in ``_max`` are maxima).
+            The scalar loss, and sums over tokens for logging (keys ending in ``_max`` are maxima; those named in
+            ``POOL_WEIGHTED`` are to be divided by the sum ``pool_weight`` instead of by the number of tokens).
         """
         objective_K, is_clipped_K = clipped_objective(
             terms.logprobs_K,
@@ -118,6 +127,7 @@ class ClippedPolicyLoss:
             clip_low=self.clip_low,
             clip_high=self.clip_high,
         )
+        pool_weights_K = pool_weights(microbatch)[terms.response_K]
         gap_K = (terms.old_logprobs_K - terms.sampling_logprobs_K).abs()
         sums = {"clip_ratio": is_clipped_K.sum(), "logprob_gap": gap_K.sum(), "logprob_gap_max": gap_K.max()}
         if self.importance_cap > 0:
@@ -125,12 +135,14 @@ class ClippedPolicyLoss:
             sums["importance_weight"] = weight_K.sum()
             objective_K = objective_K * weight_K
         if self.kl_coef > 0:
-            kl_K = kl_to_reference(terms.logprobs_K, terms.reference_logprobs_K)
+            kl_K = pool_weights_K * kl_to_reference(terms.logprobs_K, terms.reference_logprobs_K)
             sums["kl"] = kl_K.sum()
             objective_K = objective_K - self.kl_coef * kl_K
+        entropy_K = pool_weights_K * terms.entropy_K
         if self.entropy_coef > 0:
-            objective_K = objective_K + self.entropy_coef * terms.entropy_K
-        sums["entropy"] = terms.entropy_K.sum()
+            objective_K = objective_K + self.entropy_coef * entropy_K
+        sums["entropy"] = entropy_K.sum()
+        sums["pool_weight"] = pool_weights_K.sum()
         token_weights_K = self.reduction.token_weights(microbatch, counts)[terms.response_K]
         loss = -(token_weights_K * objective_K).sum()
         return loss, {name: value.detach().to(torch.float32) for name, value in sums.items()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import RolloutEngine, Sampler
+from ada_lightning.protocols import JudgingSampler, RolloutEngine, Sampler
 from ada_lightning.rollout.budget import StepBudget
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.seeds import request_seed
@@ -216,6 +216,8 @@ class Collection:
         if rule is not None and not rule.stops(pool.num_positive, pool.num_negative):
             rule = CappedRule(rule, pool.num_sampled)
         pool.rule = rule
+        if isinstance(self._sampler, JudgingSampler):
+            pool.is_resolved_by_sampler = self._sampler.is_resolved(pool)
         self._budget.finish(pool.slot)
 
     def _launch_round(self, run: _PromptRun, num_to_draw: int) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ada_lightning.types import Generation, SamplingSettings
+from ada_lightning.types import Generation, Grade, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -94,3 +94,27 @@ class ScriptedEngine:
     def close(self) -> None:
         """Drop everything."""
         self._running.clear()
+
+
+class ScriptedGrader:
+    """Grades the scripted engine's responses at once and in this process: ``POSITIVE_TOKEN``, as text, is right."""
+
+    def __init__(self) -> None:
+        self._ready: list[tuple[Any, Grade]] = []
+
+    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
+        """Grade one response text."""
+        self._ready.append((ticket, Grade(float(text == str(POSITIVE_TOKEN)))))
+
+    def poll(self) -> list[tuple[Any, Grade]]:
+        """Return the verdicts since the last call."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
+        """Return the verdicts since the last call; there is nothing to wait for."""
+        return self.poll()
+
+    def discard_pending(self) -> None:
+        """Forget what was submitted."""
+        self._ready.clear()

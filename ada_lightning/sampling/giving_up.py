@@ -80,7 +80,7 @@ class GiveUpByPosterior(GivingUp):
         ValueError: a value outside its range.
     """
 
-    def __init__(self, *, price: float = 0.5, explore_ratio: float = 0.05, memory: float = 0.9, seed: int = 0) -> None:
+    def __init__(self, *, price: float = 0.25, explore_ratio: float = 0.05, memory: float = 0.9, seed: int = 0) -> None:
         errors = []
         if price < 0:
             errors.append(f"give_up.price must not be negative; got {price}")

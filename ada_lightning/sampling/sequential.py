@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.sampling.blocks import BlockSampler
 from ada_lightning.sampling.giving_up import NEVER, GivingUp
 from ada_lightning.stopping.rule import QuotaRule, StoppingRule
 from ada_lightning.types import ResponsePool
 
-_DRAWS_PER_RESPONSE = 2
-"""Responses that are no evidence (failed grades, excluded truncations) are drawn anew, up to this many times ``n_max``
-draws in all: a grader that fails always must end, too."""
 
-
-class SequentialSampler:
+class SequentialSampler(BlockSampler):
     """Blocks of ``samples_per_round`` until the quotas are met, the prompt is given up, or ``n_max`` responses are in.
 
     Decides on complete blocks only, as the published algorithm does, so the distribution of a pool depends on the
@@ -51,24 +48,13 @@ class SequentialSampler:
         budget_per_step: int = 0,
     ) -> None:
         self.quota = QuotaRule(k_pos=k_pos, k_neg=k_neg, samples_per_round=samples_per_round, n_max=n_max)
-        self.samples_per_round = samples_per_round
-        self.n_max = n_max
-        self.group_size = group_size
         self.give_up = give_up
-        self.budget_per_step = budget_per_step
-        if errors := self._size_errors():
-            raise ValueError("; ".join(errors))
-
-    def plan(self, pools: Sequence[ResponsePool]) -> None:
-        """Nothing is divided among prompts: each one's sampling ends by itself."""
-
-    def num_to_draw(self, pool: ResponsePool) -> int:
-        """How many more responses to draw now; 0 ends the prompt's sampling."""
-        rule = self.stopping_rule(pool)
-        if pool.num_drawn > 0 and rule.stops(pool.num_positive, pool.num_negative):
-            return 0
-        missing_of_block = self.samples_per_round - pool.num_sampled % self.samples_per_round
-        return min(missing_of_block, _DRAWS_PER_RESPONSE * self.n_max - pool.num_drawn)
+        super().__init__(
+            samples_per_round=samples_per_round,
+            n_max=n_max,
+            group_size=group_size,
+            budget_per_step=budget_per_step,
+        )
 
     def stopping_rule(self, pool: ResponsePool) -> StoppingRule:
         """Return the rule that this prompt's sampling follows."""
@@ -86,33 +72,15 @@ class SequentialSampler:
         """Restore :meth:`state_dict`."""
         self.give_up.load_state_dict(state.get("give_up", {}))
 
+    def _is_complete(self, pool: ResponsePool) -> bool:
+        return self.stopping_rule(pool).stops(pool.num_positive, pool.num_negative)
+
     def _size_errors(self) -> list[str]:
-        """What is wrong with the sizes, each with its value and the way out."""
+        """Add what is wrong with the quotas."""
         quotas = {"k_pos": self.quota.k_pos} | ({"k_neg": self.quota.k_neg} if self.quota.k_neg else {})
-        errors = [
-            f"{name} must be at least 1; got {value}"
-            for name, value in (
-                ("samples_per_round", self.samples_per_round),
-                ("n_max", self.n_max),
-                ("group_size", self.group_size),
-                *quotas.items(),
-            )
-            if value < 1
-        ]
-        if self.budget_per_step < 0:
-            errors.append(f"budget_per_step must be 0 (no limit) or positive; got {self.budget_per_step}")
+        errors = [f"{name} must be at least 1; got {value}" for name, value in quotas.items() if value < 1]
         total = sum(quotas.values())
         if total > self.n_max:
             names = " + ".join(quotas)
             errors.append(f"{names} = {total} exceeds n_max = {self.n_max}: no pool could ever resolve; raise n_max")
-        if self.group_size > self.n_max:
-            errors.append(
-                f"group_size = {self.group_size} exceeds n_max = {self.n_max}: no pool could fill a group; raise n_max"
-            )
-        if self.samples_per_round > 0 and self.n_max % self.samples_per_round:
-            below = self.n_max // self.samples_per_round * self.samples_per_round
-            errors.append(
-                f"samples_per_round = {self.samples_per_round} does not divide n_max = {self.n_max}; "
-                f"use n_max = {below or self.samples_per_round} or another block size"
-            )
-        return errors
+        return errors + super()._size_errors()

@@ -2,5 +2,16 @@
 
 from ada_lightning.selection.all import AllSelection
 from ada_lightning.selection.balanced import BalancedSelection
+from ada_lightning.selection.quantile import QuantileSelection
+from ada_lightning.selection.rarer_class import RarerClassSelection
+from ada_lightning.selection.reward_strata import RewardStrataSelection
+from ada_lightning.selection.stratified import StratifiedSelection
 
-__all__ = ["AllSelection", "BalancedSelection"]
+__all__ = [
+    "AllSelection",
+    "BalancedSelection",
+    "QuantileSelection",
+    "RarerClassSelection",
+    "RewardStrataSelection",
+    "StratifiedSelection",
+]

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from ada_lightning.selection.choice import Choice
 from ada_lightning.selection.weights import with_selection_weights
 from ada_lightning.types import KeptResponse, ResponsePool
 
 
 class BalancedSelection:
-    """The first generated ``group_size // 2`` positives, the rest negatives, a shortage filled positives first.
+    """``group_size // 2`` positives, the rest negatives, a shortage filled positives first.
 
-    Responses within a class are exchangeable, because stopping looks at labels only, so taking the first is as good
-    as taking any.
+    Responses within a class are exchangeable where stopping looks at labels only, so taking the first generated is
+    then as good as taking any.
 
     Args:
         group_size: responses kept per prompt, fewer where the pool is smaller.
+        random_order: take a random choice of each class instead of the first generated.
+        seed: of that choice; with prompt, slot and step it decides, so a resumed run chooses the same.
 
     Raises:
         ValueError: ``group_size`` below 1.
 
     Source:
-        Official code ``verl/trainer/ppo/ray_trainer.py`` at 05be605, ``downsample_cache`` (L1069-1083).
+        Official code ``verl/trainer/ppo/ray_trainer.py`` at 05be605, ``downsample_cache`` (L1069-1083), which takes the
+        first generated.
     """
 
-    def __init__(self, *, group_size: int) -> None:
+    def __init__(self, *, group_size: int, random_order: bool = False, seed: int = 0) -> None:
         if group_size < 1:
             raise ValueError(f"group_size must be at least 1; got {group_size}")
         self.group_size = group_size
+        self.choice = Choice(is_random=random_order, seed=seed)
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the kept responses, positives first, each class in launch order."""
@@ -34,4 +39,5 @@ class BalancedSelection:
         num_positive = min(self.group_size // 2, len(positives))
         num_negative = min(self.group_size - num_positive, len(negatives))
         num_positive = min(self.group_size - num_negative, len(positives))
-        return with_selection_weights(pool, positives[:num_positive] + negatives[:num_negative])
+        kept = self.choice.take(pool, (positives, negatives), (num_positive, num_negative))
+        return with_selection_weights(pool, kept)

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 
 from ada_lightning.types import KeptResponse, Response, ResponsePool
 
 
-def with_selection_weights(pool: ResponsePool, kept: Sequence[Response]) -> tuple[KeptResponse, ...]:
-    """Attach ``N_s / m_s`` to each kept response of class s (positive or negative).
+def is_positive(response: Response) -> bool:
+    """Return the class of a response where there are two."""
+    return response.is_positive
 
-    Sums over the kept responses with these weights have the class mix of the pool, whatever was kept of it.
+
+def with_selection_weights(
+    pool: ResponsePool, kept: Sequence[Response], class_of: Callable[[Response], Hashable] = is_positive
+) -> tuple[KeptResponse, ...]:
+    """Attach ``N_s / m_s`` to each kept response of class s.
+
+    Sums over the kept responses with these weights have the class mix of the pool, whatever was kept of it, as long as
+    something was kept of every class.
+
+    Args:
+        pool: complete; all of its responses count, also those that may not train.
+        kept: some of the pool's responses, in the order in which they are wanted.
+        class_of: class of a response; by default positive or negative.
     """
-    num_kept_positive = sum(response.is_positive for response in kept)
-    num_kept_negative = len(kept) - num_kept_positive
-    weight = {
-        True: pool.num_positive / num_kept_positive if num_kept_positive else 0.0,
-        False: pool.num_negative / num_kept_negative if num_kept_negative else 0.0,
-    }
-    return tuple(KeptResponse(response, weight[response.is_positive]) for response in kept)
+    num_sampled = Counter(map(class_of, pool.responses))
+    num_kept = Counter(map(class_of, kept))
+    return tuple(
+        KeptResponse(response, num_sampled[class_of(response)] / num_kept[class_of(response)]) for response in kept
+    )

@@ -27,7 +27,10 @@ def column(folder, name):
     return [float(row[name]) for row in rows(folder) if row.get(name)]
 
 
-@pytest.mark.parametrize("experiment", ["ada_seq_balance", "ada_seq_pos", "grpo"])
+EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment, capfd):
     folder = train(experiment=experiment)
     out, _ = capfd.readouterr()
@@ -42,7 +45,13 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
     assert max(column(folder, "sync/logprob_gap_max")) < 1e-3  # float32 on both sides
     assert set(column(folder, "rollout/signal_ratio")) != {0.0}
     num_sampled = column(folder, "rollout/num_sampled")
-    assert num_sampled == [16.0, 16.0] if experiment == "grpo" else max(num_sampled) >= 16
+    per_prompt = {"grpo": 4, "grpo_n16": 16} | {name: 8 for name in EXPERIMENTS if name.startswith("ada_est")}
+    if experiment in per_prompt:
+        assert num_sampled == [4.0 * per_prompt[experiment]] * 2
+    else:
+        assert max(num_sampled) >= 16
+    assert "update: " in out  # what is really optimised
+    assert column(folder, "estimator/brier")
 
 
 def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, tiny_path, tmp_path):
@@ -63,12 +72,20 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
         engine.close()
 
 
-@pytest.mark.parametrize("minibatches", [1, 2])
-def test_a_resumed_run_continues_like_one_that_never_stopped(train, minibatches):
-    options = [f"data.num_minibatches={minibatches}", "callbacks.checkpoint.every_n_steps=1"]
-    whole = train(*options, "num_steps=3", name="whole")
-    train(*options, "num_steps=2", name="parts")
-    parts = train(*options, "num_steps=3", "ckpt=last", name="parts")
+@pytest.mark.parametrize(
+    ("experiment", "choices"),
+    [
+        ("ada_seq_balance", ["data.num_minibatches=1"]),
+        ("ada_seq_balance", ["data.num_minibatches=2", "sampler=balance_posterior", "sampler.budget_per_step=40"]),
+        ("ada_est_value", ["estimator.warmup_steps=1"]),
+    ],
+)
+def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, choices):
+    """Data position, optimiser, seeds, history, price of a signal, value network."""
+    options = [*choices, "callbacks.checkpoint.every_n_steps=1"]
+    whole = train(*options, "num_steps=3", experiment=experiment, name="whole")
+    train(*options, "num_steps=2", experiment=experiment, name="parts")
+    parts = train(*options, "num_steps=3", "ckpt=last", experiment=experiment, name="parts")
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(parts, name) == column(whole, name), name
     for name in ("train/loss", "train/grad_norm"):
@@ -79,7 +96,8 @@ def test_a_resumed_run_continues_like_one_that_never_stopped(train, minibatches)
     assert ends[0]["heldout"]["eval/avg_at_4"] == ends[1]["heldout"]["eval/avg_at_4"]
     states = [torch.load(f / "checkpoints/last/trainer.ckpt", weights_only=True) for f in (whole, parts)]
     assert states[0]["rollout_checkpoint"] == states[1]["rollout_checkpoint"]
-    assert states[0]["rollout_checkpoint"]["global_step"] == 3 * minibatches
+    updates_per_step = 2 if "data.num_minibatches=2" in choices else 1
+    assert states[0]["rollout_checkpoint"]["global_step"] == 3 * updates_per_step
 
 
 def test_a_run_stopped_between_two_minibatches_continues(train, monkeypatch):

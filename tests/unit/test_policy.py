@@ -246,6 +246,33 @@ def test_learning_rate_warms_up_linearly(tiny_path):
     assert seen == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
 
 
+@pytest.mark.parametrize("max_tokens", [10_000, 1])
+def test_logged_entropy_and_kl_are_means_over_the_pool(tiny_path, max_tokens):
+    """Weights of 1 on the first response and 3 on the second, whatever the split; other figures stay per token."""
+    policy = make_policy(tiny_path, lr=1e-9, loss_options={"kl_coef": 1.0})
+    with torch.no_grad():
+        for parameter in policy.model.parameters():
+            parameter.add_(0.01 * torch.randn_like(parameter))
+    pool = random_group(1, [1.0, 0.0, 0.0, 0.0]).pool
+    first, second = pool.responses[:2]
+    (batch,) = pack([ResponseGroup(pool, (KeptResponse(first, 1.0), KeptResponse(second, 3.0)))], max_tokens=max_tokens)
+    weighted = {"entropy": 0.0, "kl": 0.0}
+    total = 0.0
+    for response, weight in ((first, 1.0), (second, 3.0)):
+        (alone,) = pack([ResponseGroup(pool, (KeptResponse(response, 1.0),))])
+        logprobs_K, entropy_K = policy.token_logprobs(policy.model, alone.microbatches[0])
+        reference_K, _ = policy.token_logprobs(policy.reference, alone.microbatches[0])
+        gap_K = reference_K - logprobs_K
+        weighted["entropy"] += weight * float(entropy_K.sum())
+        weighted["kl"] += weight * float((gap_K.exp() - 1 - gap_K).sum())
+        total += weight * len(response.response_ids)
+    fit(policy, [batch])
+    for name, value in weighted.items():
+        assert policy.update_metrics[f"train/{name}"] == pytest.approx(value / total, rel=1e-3)
+    assert "train/pool_weight" not in policy.update_metrics
+    assert policy.update_metrics["train/importance_weight"] <= 2.0
+
+
 def test_kl_pulls_towards_the_frozen_reference(tiny_path):
     policy = make_policy(tiny_path, loss_options={"kl_coef": 1.0})
     (batch,) = pack()

@@ -17,7 +17,9 @@ from ada_lightning.losses import (
     TokenMeanReduction,
     TokenTerms,
 )
-from tests.builders import make_group
+from ada_lightning.selection import BalancedSelection
+from ada_lightning.types import ResponseGroup
+from tests.builders import make_group, make_pool
 
 # One prompt, a right response of 2 tokens and a wrong one of 1 token; pool mean 1/2, so advantages +1/2 and -1/2.
 # Ratios: right response e^0.5 = 1.6487 (clipped at 1.28) and 1; wrong response e^-0.5 = 0.6065 (clipped at 0.8).
@@ -99,6 +101,50 @@ def test_kl_is_the_k3_estimate(batch):
 def test_entropy_bonus_lowers_the_loss(batch):
     loss, _ = loss_of(batch, entropy_coef=0.5)
     assert float(loss) == pytest.approx(-(0.74 + 0.5 * 0.6) / 20, rel=1e-6)
+
+
+@pytest.fixture
+def selected():
+    """A right response of 2 tokens, kept, and three wrong ones, of which one, of 1 token, is: N/m of 1 and 3.
+
+    The weights (N_s / m_s)(n / N) are 1/2 and 3/2.
+    """
+    pool = make_pool([1.0, 0.0, 0.0, 0.0], num_tokens=[2, 1, 5, 5])
+    (batch,) = pack_groups(
+        [ResponseGroup(pool, BalancedSelection(group_size=2).select(pool))],
+        num_minibatches=1,
+        max_tokens_per_microbatch=1000,
+        policy_version=0,
+        shuffle_seed=0,
+        keep_groups_without_signal=False,
+        share_prompts=True,
+    )
+    return batch
+
+
+def test_kl_counts_as_in_the_pool_that_was_selected_from(selected):
+    """k3 by token: 0, e - 2 (right), 0 (wrong): only the right response's half weight remains."""
+    loss, sums = loss_of(selected, kl_coef=0.1)
+    plain, _ = loss_of(selected)
+    assert float(sums["kl"]) == pytest.approx(0.5 * (math.e - 2), rel=1e-6)
+    assert float(loss - plain) == pytest.approx(0.1 * 0.5 * (math.e - 2) / 10, rel=1e-5)
+
+
+def test_entropy_counts_as_in_the_pool_that_was_selected_from(selected):
+    """0.3 and 0.2 nats of the right response, 0.1 of the wrong one: 0.5 * 0.5 + 1.5 * 0.1 = 0.4."""
+    loss, sums = loss_of(selected, entropy_coef=0.5)
+    plain, _ = loss_of(selected)
+    assert float(sums["entropy"]) == pytest.approx(0.4, rel=1e-6)
+    assert float(loss - plain) == pytest.approx(-0.5 * 0.4 / 10, rel=1e-5)
+    assert float(sums["pool_weight"]) == pytest.approx(0.5 * 2 + 1.5 * 1)
+
+
+def test_selection_changes_no_other_sum(selected, batch):
+    """They speak of the tokens that train; the microbatches hold the same tokens."""
+    _, sums = loss_of(selected, importance_cap=2.0)
+    _, whole = loss_of(batch, importance_cap=2.0)
+    for name in ("clip_ratio", "logprob_gap", "logprob_gap_max", "importance_weight"):
+        assert float(sums[name]) == float(whole[name])
 
 
 @pytest.mark.parametrize(

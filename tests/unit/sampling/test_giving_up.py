@@ -35,7 +35,7 @@ def test_beliefs_and_prices_are_rounded_to_a_grid_so_that_rules_repeat():
     (rule,) = rules
     assert isinstance(rule, PosteriorRule)
     assert rule.alpha == 1.0
-    assert rule.min_rate == pytest.approx(0.05, rel=0.1)
+    assert rule.min_rate == pytest.approx(0.025, rel=0.1)  # price 1/4 of 1/10, on the grid
 
 
 def test_it_composes_with_balance_and_pos():

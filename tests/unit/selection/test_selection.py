@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ada_lightning.selection import AllSelection, BalancedSelection
@@ -49,3 +51,24 @@ def test_all_keeps_the_pool_in_launch_order_with_weight_one():
 def test_a_group_below_one_is_an_error():
     with pytest.raises(ValueError, match="group_size must be at least 1; got 0"):
         BalancedSelection(group_size=0)
+
+
+def test_balanced_keeps_its_numbers_and_weights_in_random_order():
+    pool = make_pool([1.0] * 3 + [0.0] * 9)
+    kept = BalancedSelection(group_size=4, random_order=True).select(pool)
+    assert [k.selection_weight for k in kept] == [1.5, 1.5, 4.5, 4.5]
+    assert [k.response.is_positive for k in kept] == [True, True, False, False]
+
+
+def test_balanced_without_random_order_does_not_look_at_the_seed():
+    pool = make_pool([0.0, 1.0] * 8)
+    assert BalancedSelection(group_size=4, seed=1).select(pool) == BalancedSelection(group_size=4).select(pool)
+
+
+def test_masked_responses_count_in_the_weights_and_are_never_kept():
+    pool = make_pool([1.0] * 4 + [0.0] * 4)
+    pool.responses[0] = replace(pool.responses[0], is_masked=True)
+    for selection in (BalancedSelection(group_size=4), BalancedSelection(group_size=8, random_order=True)):
+        kept = selection.select(pool)
+        assert 0 not in [k.response.sample_index for k in kept]
+        assert sum(k.selection_weight for k in kept) == pytest.approx(8)

@@ -1,0 +1,95 @@
+"""Pass rates known before a run, as a JSON file: ``{prompt_id: [positives, responses]}``."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ada_lightning.types import Prompt
+
+HistoryCounts = Mapping[str, tuple[float, float]]
+"""(positives, responses) by prompt id; not whole numbers where they have faded."""
+
+_SHOWN = 3
+"""Wrong entries that a message spells out."""
+
+
+class HistoryFile:
+    """The counts of one file, read and checked at construction.
+
+    Args:
+        path: of the file; None is a history without prompts, and :meth:`check_prompts` then has nothing to say.
+
+    Raises:
+        ValueError: the file cannot be read, or holds something else than counts by prompt id, or no prompt.
+    """
+
+    def __init__(self, path: str | Path | None) -> None:
+        self.path = path
+        self.counts: HistoryCounts = {} if path is None else _read(Path(path))
+
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Compare the file with the training prompts, and print how many of them it knows.
+
+        Raises:
+            ValueError: it knows none of them.
+        """
+        if self.path is None:
+            return
+        num_known = sum(prompt.prompt_id in self.counts for prompt in prompts)
+        if num_known == 0:
+            raise ValueError(
+                f"estimator.history_file {self.path} knows none of the {len(prompts)} training prompts: it is a "
+                "history file from another data set; leave it out (estimator.history_file=null) or give the one of "
+                "this data"
+            )
+        rest = "" if num_known == len(prompts) else "; the others start from the prior"
+        print(f"history: {num_known} of {len(prompts)} training prompts known from {self.path}{rest}", flush=True)
+
+
+def write_history(path: Path, counts: HistoryCounts) -> None:
+    """Write counts so that another run can start from them (``estimator.history_file``); whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp{os.getpid()}")
+    rows = {prompt_id: [positives, responses] for prompt_id, (positives, responses) in counts.items()}
+    temporary.write_text(json.dumps(rows) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def _read(path: Path) -> dict[str, tuple[float, float]]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(
+            f"estimator.history_file {path} cannot be read ({error.strerror or error}); give the path of a run's "
+            "history.json, or leave it out: estimator.history_file=null"
+        ) from error
+    except ValueError as error:  # neither JSON nor UTF-8
+        raise ValueError(f"estimator.history_file {path} is not JSON ({error}); {_WAY_OUT}") from error
+    if not isinstance(rows, dict) or not rows:
+        what = "no prompt" if rows == {} else type(rows).__name__
+        raise ValueError(f"estimator.history_file {path} holds {what} at the top; {_WAY_OUT}")
+    wrong = [f"{prompt_id}: {json.dumps(row)}" for prompt_id, row in rows.items() if not _is_counts(row)]
+    if wrong:
+        more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        shown = ", ".join(wrong[:_SHOWN])
+        raise ValueError(f"estimator.history_file {path} has entries that are no counts ({shown}{more}); {_WAY_OUT}")
+    return {prompt_id: (float(positives), float(responses)) for prompt_id, (positives, responses) in rows.items()}
+
+
+_WAY_OUT = (
+    'it must be {"prompt id": [positives, responses], ...} with 0 <= positives <= responses, as a run writes to its '
+    "history.json; or leave it out: estimator.history_file=null"
+)
+
+
+def _is_counts(row: Any) -> bool:
+    return (
+        isinstance(row, list)
+        and len(row) == 2
+        and all(isinstance(number, int | float) and not isinstance(number, bool) for number in row)
+        and 0 <= row[0] <= row[1] < math.inf
+    )

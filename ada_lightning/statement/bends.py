@@ -1,0 +1,71 @@
+"""What turns an update away from its objective, or changes whose pass rate p is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ada_lightning.losses import (
+    ClippedPolicyLoss,
+    ConstantReduction,
+    PromptMeanReduction,
+    ResponseMeanReduction,
+    TokenMeanReduction,
+)
+from ada_lightning.losses.clipped import LossReduction
+
+_REDUCTIONS: dict[type[LossReduction], str] = {
+    TokenMeanReduction: "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts",
+    ResponseMeanReduction: "loss/reduction=response_mean divides each response by its own length: the update turns",
+    PromptMeanReduction: "loss/reduction=prompt_mean divides by a prompt's kept responses, not constant in all groups",
+}
+
+
+def reduction_lines(reduction: LossReduction) -> Iterator[str]:
+    """Only the constant reduction leaves an expected update as it is."""
+    if isinstance(reduction, ConstantReduction):
+        return
+    unknown = f"{type(reduction).__name__} is not the constant reduction, and what it does to the update is not known"
+    yield _REDUCTIONS.get(type(reduction), unknown)
+
+
+def loss_lines(loss: ClippedPolicyLoss) -> Iterator[str]:
+    """Importance weights, KL and entropy."""
+    if loss.importance_cap > 0:
+        yield (
+            f"loss.importance_cap = {loss.importance_cap:g} corrects tokens for the engine's own probabilities, and "
+            "bends the update by about that gap (sync/logprob_gap)"
+        )
+    else:
+        yield (
+            "loss.importance_cap = 0: the engine's probabilities are not quite the trainer's (sync/logprob_gap), and "
+            "nothing corrects for it"
+        )
+    for name, value in (("kl_coef", loss.kl_coef), ("entropy_coef", loss.entropy_coef)):
+        if value > 0:
+            yield f"loss.{name} = {value:g} adds a term that is no part of f"
+
+
+def reuse_lines(num_minibatches: int, loss: ClippedPolicyLoss) -> Iterator[str]:
+    """Updates with responses of an earlier policy."""
+    if num_minibatches > 1:
+        yield (
+            f"data.num_minibatches = {num_minibatches}: only the first update of a step is on-policy; the others weigh "
+            f"tokens by ratios, clipped at 1 - {loss.clip_low:g} and 1 + {loss.clip_high:g}"
+        )
+
+
+def evidence_lines(truncated: str, grader_failure: str) -> Iterator[str]:
+    """Responses that are left out of the pass rate, or of the update only."""
+    if truncated == "mask":
+        yield "rollout.truncated=mask counts responses that do not train: then no pass rate is followed exactly"
+    elif truncated == "exclude":
+        yield "rollout.truncated=exclude: p is the pass rate among responses that end by themselves"
+    if grader_failure == "exclude":
+        yield "rollout.grader_failure=exclude: p is the pass rate among responses that could be graded"
+
+
+def step_lines(max_grad_norm: float) -> Iterator[str]:
+    """Clipping of the whole gradient."""
+    if math.isfinite(max_grad_norm):
+        yield f"policy.max_grad_norm = {max_grad_norm:g} can shorten a step, not turn it"

@@ -1,0 +1,71 @@
+"""The statement: what the update follows, then everything that bends it."""
+
+from __future__ import annotations
+
+from ada_lightning.advantages.exact import ExactAdvantage
+from ada_lightning.losses.clipped import ClippedPolicyLoss
+from ada_lightning.protocols import Advantage, Sampler, SelectionRule
+from ada_lightning.statement import bends
+from ada_lightning.statement.exact import exact_lines
+from ada_lightning.statement.inexact import inexact_lines
+
+
+def describe_update(
+    *,
+    advantage: Advantage,
+    sampler: Sampler,
+    selection: SelectionRule,
+    loss: ClippedPolicyLoss,
+    num_minibatches: int,
+    max_grad_norm: float,
+    truncated: str,
+    grader_failure: str,
+) -> list[str]:
+    """Say in plain lines which function of the pass rate p an update really increases.
+
+    All figures are computed from the very objects of the run. The sampler is asked to plan, as it is again before every
+    step; nothing else changes.
+
+    Args:
+        advantage: the run's estimator.
+        sampler: who gets more samples, who stops.
+        selection: what trains.
+        loss: the policy loss.
+        num_minibatches: optimiser steps made of one rollout.
+        max_grad_norm: to which gradients are clipped.
+        truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
+        grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
+
+    Returns:
+        A first line that starts with ``update:``, and indented lines below it.
+
+    Example:
+        >>> from ada_lightning.advantages import LeaveOneOutAdvantage
+        >>> from ada_lightning.losses import ConstantReduction
+        >>> from ada_lightning.sampling import UniformSampler
+        >>> from ada_lightning.selection import AllSelection
+        >>> lines = describe_update(
+        ...     advantage=LeaveOneOutAdvantage(),
+        ...     sampler=UniformSampler(group_size=4),
+        ...     selection=AllSelection(),
+        ...     loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)),
+        ...     num_minibatches=1,
+        ...     max_grad_norm=1.0,
+        ...     truncated="grade",
+        ...     grader_failure="as_zero",
+        ... )
+        >>> lines[0], lines[-1]
+        ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
+    """
+    if isinstance(advantage, ExactAdvantage):
+        followed = exact_lines(advantage.objective, sampler)
+    else:
+        followed = inexact_lines(advantage, sampler, selection)
+    bent = [
+        *bends.reduction_lines(loss.reduction),
+        *bends.reuse_lines(num_minibatches, loss),
+        *bends.loss_lines(loss),
+        *bends.evidence_lines(truncated, grader_failure),
+        *bends.step_lines(max_grad_norm),
+    ]
+    return followed + [f"  {line}" for line in bent]

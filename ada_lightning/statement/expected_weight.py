@@ -1,0 +1,77 @@
+"""With which factor on grad p an update is expected to move a prompt: exact sums over the ends of its sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ada_lightning.data.packing import group_microbatch
+from ada_lightning.protocols import Advantage, SelectionRule
+from ada_lightning.stopping.paths import Point, end_probability, ends
+from ada_lightning.stopping.rule import StoppingRule
+from ada_lightning.types import Prompt, Response, ResponseGroup, ResponsePool
+
+_NEGLIGIBLE = 1e-9
+"""Ends less likely than this are left out: with 1000 responses there are thousands of them."""
+
+
+def expected_weights(
+    advantage: Advantage, selection: SelectionRule, rule: StoppingRule, pass_rates: Sequence[float]
+) -> list[float]:
+    """Factor on grad p of a prompt's update, in expectation over its sampling, for each pass rate.
+
+    The scores of positives have mean ``grad p / p``, those of negatives ``-grad p / q``, and neither stopping nor
+    selection looks at more than the class, so the factor is ``E[sum of A over kept positives] / p - E[sum of A over
+    kept negatives] / q``. It is the sum over a prompt's kept responses, not their mean.
+
+    Args:
+        advantage: a function of counts and class. One of the first round is not: its counts are those of the pool here.
+        selection: a choice within each class that does not look at the responses.
+        rule: by which sampling ends.
+        pass_rates: strictly between 0 and 1.
+
+    Example:
+        >>> from ada_lightning.advantages import LeaveOneOutAdvantage
+        >>> from ada_lightning.selection import AllSelection
+        >>> from ada_lightning.stopping import FixedRule
+        >>> [round(x, 4) for x in expected_weights(LeaveOneOutAdvantage(), AllSelection(), FixedRule(4), [0.1, 0.5])]
+        [4.0, 4.0]
+    """
+    weights = [0.0] * len(pass_rates)
+    for end in ends(rule):
+        probabilities = [end_probability(rule, end, rate) for rate in pass_rates]
+        if max(probabilities) < _NEGLIGIBLE:
+            continue
+        of_positives, of_negatives = _class_sums(advantage, selection, rule, end)
+        for index, (probability, rate) in enumerate(zip(probabilities, pass_rates, strict=True)):
+            weights[index] += probability * (of_positives / rate - of_negatives / (1.0 - rate))
+    return weights
+
+
+def _class_sums(advantage: Advantage, selection: SelectionRule, rule: StoppingRule, end: Point) -> tuple[float, float]:
+    """Sums of advantages over the kept positives and over the kept negatives of a pool that ended there."""
+    pool = ResponsePool(Prompt("p", (), prompt_ids=(0,)), slot=0)
+    for index in range(sum(end)):
+        pool.add(_response(index, is_positive=index < end[0]))
+    pool.rule = rule
+    group = ResponseGroup(pool, selection.select(pool))
+    if not group.has_signal:  # such a group is not computed at all
+        return 0.0, 0.0
+    microbatch = group_microbatch(group)
+    advantages_B = advantage(microbatch).double()
+    of_positives = float(advantages_B[microbatch.is_positive_B].sum())
+    return of_positives, float(advantages_B.sum()) - of_positives
+
+
+def _response(index: int, *, is_positive: bool) -> Response:
+    return Response(
+        prompt_id="p",
+        sample_index=index,
+        round_index=0,
+        response_ids=(0,),
+        sampling_logprobs=(0.0,),
+        text="",
+        is_truncated=False,
+        reward=float(is_positive),
+        is_positive=is_positive,
+        policy_version=0,
+    )

@@ -1,0 +1,44 @@
+"""Before anything starts: what this run's update really optimises."""
+
+from __future__ import annotations
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.policy import PolicyModule
+from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.statement import describe_update
+
+
+class ObjectiveStatement(Callback):
+    """Prints :func:`~ada_lightning.statement.describe_update` once, before the engine starts.
+
+    Args:
+        sampler: the run's sampler.
+        selection: the run's selection rule.
+        truncated: ``rollout.truncated``.
+        grader_failure: ``rollout.grader_failure``.
+    """
+
+    def __init__(self, *, sampler: Sampler, selection: SelectionRule, truncated: str, grader_failure: str) -> None:
+        self.sampler = sampler
+        self.selection = selection
+        self.truncated = truncated
+        self.grader_failure = grader_failure
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Print. What a resumed run remembers is not restored yet, so it says the same as the fresh run did."""
+        data = getattr(trainer, "datamodule", None)
+        assert isinstance(pl_module, PolicyModule)
+        assert isinstance(data, RolloutDataModule)
+        lines = describe_update(
+            advantage=pl_module.advantage,
+            sampler=self.sampler,
+            selection=self.selection,
+            loss=pl_module.loss,
+            num_minibatches=data.num_minibatches,
+            max_grad_norm=pl_module.max_grad_norm,
+            truncated=self.truncated,
+            grader_failure=self.grader_failure,
+        )
+        print("\n".join(lines), flush=True)

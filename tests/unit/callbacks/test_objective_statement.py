@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from ada_lightning.advantages import ExactAdvantage
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.objectives import LogObjective
+from ada_lightning.policy import PolicyModule
+from ada_lightning.sampling import BalanceSampler
+from ada_lightning.selection import BalancedSelection
+from callbacks.objective_statement import ObjectiveStatement
+
+
+@pytest.fixture
+def policy(tmp_path):
+    return PolicyModule(
+        model_path=tmp_path, reference_path=tmp_path, advantage=ExactAdvantage(objective=LogObjective()),
+        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)), optimizer=torch.optim.SGD,
+        max_grad_norm=0.5,
+    )  # fmt: skip
+
+
+def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
+    data = RolloutDataModule(
+        source=None, prompts_per_step=8, max_prompt_tokens=8, num_steps=1, seed=0, num_minibatches=3
+    )
+    callback = ObjectiveStatement(
+        sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=16, group_size=4),
+        selection=BalancedSelection(group_size=4), truncated="mask", grader_failure="exclude",
+    )  # fmt: skip
+    callback.setup(SimpleNamespace(datamodule=data), policy, "fit")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("log p as far as 16 responses can see: f'(p) = (1 - (1-p)^15) / p")
+    for words in (
+        "data.num_minibatches = 3",
+        "loss.importance_cap = 2",
+        "rollout.truncated=mask",
+        "rollout.grader_failure=exclude",
+        "policy.max_grad_norm = 0.5",
+    ):
+        assert sum(words in line for line in lines) == 1

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from ada_lightning.advantages import ExactAdvantage, GroupNormalizedAdvantage, PoolMeanAdvantage
+from ada_lightning.objectives import LogObjective, PowerObjective
+from ada_lightning.objectives.support import supported_weight
+from ada_lightning.pass_rates import PosteriorRate
+from ada_lightning.selection import AllSelection, BalancedSelection
+from ada_lightning.statement.expected_weight import expected_weights
+from ada_lightning.stopping import FixedRule, QuotaRule
+
+RATES = [0.02, 0.1, 0.5, 0.9]
+
+
+@pytest.mark.parametrize("objective", [LogObjective(), PowerObjective(0.5)])
+@pytest.mark.parametrize("selection", [BalancedSelection(group_size=4), AllSelection()])
+def test_exact_estimator_has_the_weight_that_the_rule_supports(objective, selection):
+    rule = QuotaRule(k_pos=2, k_neg=2, samples_per_round=4, n_max=32)
+    expected = [supported_weight(objective, rule, rate) for rate in RATES]
+    assert expected_weights(ExactAdvantage(objective=objective), selection, rule, RATES) == pytest.approx(
+        expected, 1e-5
+    )
+
+
+def test_standardised_pair_by_hand():
+    """Of two responses only a mixed pair counts: +-1/sqrt(2) each, with probability 2pq."""
+    (weight,) = expected_weights(GroupNormalizedAdvantage(), AllSelection(), FixedRule(2), [0.1])
+    assert weight == pytest.approx(2 * 0.1 * 0.9 * 0.5**0.5 * (1 / 0.1 + 1 / 0.9), rel=1e-5)
+
+
+def test_pools_without_a_signal_are_not_computed_whatever_their_advantage():
+    """A baseline near its prior gives equal pairs an advantage; mixed ones have +-1/2, with probability 2pq."""
+    advantage = PoolMeanAdvantage(pass_rate=PosteriorRate())
+    assert expected_weights(advantage, AllSelection(), FixedRule(2), RATES) == pytest.approx([1.0] * 4, rel=1e-5)
