@@ -92,5 +92,5 @@ def _budget_lines(objective: Objective, sampler: Sampler) -> list[str]:
         return []
     return [
         f"  a prompt cut off by sampler.budget_per_step = {sampler.budget_per_step} follows {objective.formula()} as "
-        "far as the responses it got can see, with 0.98 to 1.00 of that weight"
+        "far as the responses it got can see, and nearly exactly: where the budget ends depends on the other prompts"
     ]

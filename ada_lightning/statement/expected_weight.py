@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.protocols import Advantage, SelectionRule
 from ada_lightning.stopping.paths import Point, end_probability, ends
@@ -36,30 +38,29 @@ def expected_weights(
         >>> [round(x, 4) for x in expected_weights(LeaveOneOutAdvantage(), AllSelection(), FixedRule(4), [0.1, 0.5])]
         [4.0, 4.0]
     """
-    weights = [0.0] * len(pass_rates)
-    for end in ends(rule):
-        probabilities = [end_probability(rule, end, rate) for rate in pass_rates]
-        if max(probabilities) < _NEGLIGIBLE:
-            continue
-        of_positives, of_negatives = _class_sums(advantage, selection, rule, end)
-        for index, (probability, rate) in enumerate(zip(probabilities, pass_rates, strict=True)):
-            weights[index] += probability * (of_positives / rate - of_negatives / (1.0 - rate))
+    likely = [end for end in ends(rule) if max(end_probability(rule, end, rate) for rate in pass_rates) >= _NEGLIGIBLE]
+    groups = [group for group in (_group(selection, rule, end) for end in likely) if group.has_signal]
+    if not groups:  # groups without signal are not computed at all
+        return [0.0] * len(pass_rates)
+    microbatch = group_microbatch(*groups)
+    advantages_B = advantage(microbatch).double()
+    counts_B2 = torch.stack([microbatch.num_positive_B, microbatch.num_sampled_B - microbatch.num_positive_B], 1)
+    weights = []
+    for rate in pass_rates:
+        chance = {end: end_probability(rule, end, rate) for end in likely}
+        chance_B = torch.tensor([chance[int(p), int(q)] for p, q in counts_B2.tolist()], dtype=torch.float64)
+        pull_B = torch.where(microbatch.is_positive_B, advantages_B / rate, -advantages_B / (1.0 - rate))
+        weights.append(float(chance_B @ pull_B))
     return weights
 
 
-def _class_sums(advantage: Advantage, selection: SelectionRule, rule: StoppingRule, end: Point) -> tuple[float, float]:
-    """Sums of advantages over the kept positives and over the kept negatives of a pool that ended there."""
+def _group(selection: SelectionRule, rule: StoppingRule, end: Point) -> ResponseGroup:
+    """What is kept of a pool that ended there."""
     pool = ResponsePool(Prompt("p", (), prompt_ids=(0,)), slot=0)
     for index in range(sum(end)):
         pool.add(_response(index, is_positive=index < end[0]))
     pool.rule = rule
-    group = ResponseGroup(pool, selection.select(pool))
-    if not group.has_signal:  # such a group is not computed at all
-        return 0.0, 0.0
-    microbatch = group_microbatch(group)
-    advantages_B = advantage(microbatch).double()
-    of_positives = float(advantages_B[microbatch.is_positive_B].sum())
-    return of_positives, float(advantages_B.sum()) - of_positives
+    return ResponseGroup(pool, selection.select(pool))
 
 
 def _response(index: int, *, is_positive: bool) -> Response:

@@ -68,7 +68,7 @@ class CappedRule(StoppingRule):
     """Another rule, cut off at ``n_max`` responses: what a prompt's rule was when the step's budget ran out.
 
     Giving such a pool no weight at all would cost hard prompts up to two thirds of theirs; counting the paths of the
-    rule that really ended it leaves 0.98 to 1.00 of the weight (``python -m benchmarks.estimator_bias``).
+    rule that really ended it leaves nearly all (``tests/unit/test_where_exactness_ends.py``).
     """
 
     inner: StoppingRule

@@ -20,3 +20,8 @@ def breaks_on_letters(prompt: Prompt, text: str) -> float:
 def always_breaks(prompt: Prompt, text: str) -> float:
     """Grades nothing."""
     raise LookupError("no such answer")
+
+
+def share_of_letters(prompt: Prompt, text: str) -> float:
+    """A reward with many values."""
+    return sum(character.isalpha() for character in text) / max(len(text), 1)
