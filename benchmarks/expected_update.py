@@ -173,12 +173,13 @@ def _group(method: Method, end: tuple[int, int], start: tuple[int, int], rule: S
     first = [True] * start[0] + [False] * start[1]
     later = [True] * (end[0] - start[0]) + [False] * (end[1] - start[1])
     for index, is_positive in enumerate(first + later):
-        pool.add(_response(index, is_positive, round_index=0 if index < len(first) else 1))
+        pool.add(scripted_response(index, is_positive=is_positive, round_index=0 if index < len(first) else 1))
     pool.rule = rule
     return ResponseGroup(pool, method.selection.select(pool))
 
 
-def _response(index: int, is_positive: bool, *, round_index: int) -> Response:
+def scripted_response(index: int, *, is_positive: bool, round_index: int) -> Response:
+    """Return a response of one token."""
     return Response(
         prompt_id="p0",
         sample_index=index,

@@ -48,14 +48,24 @@ def path_sums(rule: StoppingRule, sources: Mapping[Point, float]) -> NDArray[np.
     sums = np.zeros((n_max + 1, n_max + 1))
     for (positives, negatives), weight in sources.items():
         sums[positives, negatives] += weight * 2.0 ** -(positives + negatives)
-    for total in range(n_max):
-        for positives in range(total + 1):
-            negatives = total - positives
-            value = sums[positives, negatives]
-            if value and not rule.stops(positives, negatives):
-                sums[positives + 1, negatives] += _HALF * value
-                sums[positives, negatives + 1] += _HALF * value
+    goes_on = _goes_on(rule)
+    for total in range(n_max):  # one response more at a time, all points with as many at once
+        positives_D = np.arange(total + 1)
+        negatives_D = total - positives_D
+        step_D = _HALF * sums[positives_D, negatives_D] * goes_on[positives_D, negatives_D]
+        sums[positives_D + 1, negatives_D] += step_D
+        sums[positives_D, negatives_D + 1] += step_D
     return sums
+
+
+@lru_cache(maxsize=4096)
+def _goes_on(rule: StoppingRule) -> NDArray[np.bool_]:
+    """Where the rule does not stop. Shape ``(n_max + 1, n_max + 1)``."""
+    mask = np.zeros((rule.n_max + 1, rule.n_max + 1), dtype=bool)
+    for positives in range(rule.n_max):
+        for negatives in range(rule.n_max - positives):
+            mask[positives, negatives] = not rule.stops(positives, negatives)
+    return mask
 
 
 @lru_cache(maxsize=4096)
