@@ -45,8 +45,9 @@ def path_errors(advantage: Any, sampler: Sampler, rule: StoppingRule | None) -> 
     reason = f"{type(sampler).__name__} ends a prompt's sampling by more than its counts, so paths cannot be counted"
     if isinstance(advantage, ExactAdvantage):
         yield f"advantage: {reason}; use advantage=stratified or advantage=weighted_leave_one_out with this sampler"
-    elif isinstance(getattr(advantage, "pass_rate", None), PathCountingRate):
-        yield f"advantage.pass_rate: {reason}; use ada_lightning.pass_rates.PoolMeanRate with this sampler"
+    for name, other in (("pass_rate", "PoolMeanRate"), ("baseline", "LeaveOneOutRate")):
+        if isinstance(getattr(advantage, name, None), PathCountingRate):
+            yield f"advantage.{name}: {reason}; use ada_lightning.pass_rates.{other} with this sampler"
 
 
 def support_errors(objective: Objective, rule: StoppingRule) -> Iterator[str]:

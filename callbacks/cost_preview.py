@@ -103,9 +103,10 @@ class CostPreview(Callback):
         response_tokens = result.stats.generated_tokens / max(result.stats.num_drawn, 1)
         prompt_tokens = sum(len(pool.prompt.prompt_ids) for pool in pools) / len(pools)
         rollout_tokens_per_s = result.stats.generated_tokens / max(result.stats.seconds, 1e-9)
-        group_size = self.sampler.group_size
+        this_run = forecast(tallies, self.sampler, self.selection)
+        group_size = max(1, min(self.sampler.group_size, round(this_run.num_sampled)))  # never dearer than this run
         rows = [
-            ("this run", forecast(tallies, self.sampler, self.selection)),
+            ("this run", this_run),
             (f"GRPO n={group_size}", forecast(tallies, UniformSampler(group_size=group_size), AllSelection())),
         ]
         lines = [

@@ -49,11 +49,17 @@ def test_exact_estimator_needs_a_stopping_rule_of_counts():
     ]
 
 
-def test_path_counting_rate_needs_one_too():
-    path_counting = "advantage.pass_rate._target_=ada_lightning.pass_rates.PathCountingRate"
-    assert errors("sampler=spread", "advantage=stratified", path_counting) == [
-        f"advantage.pass_rate: {SPREAD}, so paths cannot be counted; use ada_lightning.pass_rates.PoolMeanRate with "
-        "this sampler"
+@pytest.mark.parametrize(
+    ("advantage", "name", "other"),
+    [
+        ("stratified", "pass_rate", "PoolMeanRate"),
+        ("weighted_leave_one_out", "baseline", "LeaveOneOutRate"),
+    ],
+)
+def test_path_counting_rate_needs_one_too(advantage, name, other):
+    path_counting = f"advantage.{name}._target_=ada_lightning.pass_rates.PathCountingRate"
+    assert errors("sampler=spread", f"advantage={advantage}", path_counting) == [
+        f"advantage.{name}: {SPREAD}, so paths cannot be counted; use ada_lightning.pass_rates.{other} with this sampler"
     ]
 
 
