@@ -59,7 +59,8 @@ def test_exact_estimator_needs_a_stopping_rule_of_counts():
 def test_path_counting_rate_needs_one_too(advantage, name, other):
     path_counting = f"advantage.{name}._target_=ada_lightning.pass_rates.PathCountingRate"
     assert errors("sampler=spread", f"advantage={advantage}", path_counting) == [
-        f"advantage.{name}: {SPREAD}, so paths cannot be counted; use ada_lightning.pass_rates.{other} with this sampler"
+        f"advantage.{name}: {SPREAD}, so paths cannot be counted; use ada_lightning.pass_rates.{other} with this "
+        "sampler"
     ]
 
 
