@@ -28,7 +28,7 @@ def test_step_lines_without_a_terminal(fit, output):
     fit([Progress(console=Console(file=output, width=60))])
     lines = output.getvalue().splitlines()
     assert lines[0] == "held-out after 0 steps  avg_at_4 0.050"
-    assert lines[1] == (
+    assert re.sub(r"left \w+", "left 0s", lines[1]) == (  # a slow machine may have seconds left
         "step 1/3  reward 0.50  signal 0.50  responses 4  loss 2.0000  rollout 9.8s  update 7.1s  left 0s"
     )
     assert [line.split()[1] for line in lines[2:4]] == ["2/3", "3/3"]
