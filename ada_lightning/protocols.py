@@ -163,6 +163,15 @@ class JudgingSampler(Sampler, Protocol):
 
 
 @runtime_checkable
+class ForesightedSampler(Protocol):
+    """A sampler that can tell how probably it will want more: what drawing ahead of time needs."""
+
+    def chance_to_go_on(self, pool: ResponsePool, num_outstanding: int) -> float:
+        """Probability that responses are still wanted once ``num_outstanding`` more are committed; 0 at the cap."""
+        ...
+
+
+@runtime_checkable
 class SelectionRule(Protocol):
     """Which responses of a complete pool train, and with which weight."""
 
@@ -186,8 +195,8 @@ class RolloutEngine(Protocol):
         """Advance and return the responses that finished; empty when none did."""
         ...
 
-    def abort(self, request_ids: Sequence[str]) -> None:
-        """Drop requests; nothing is returned for them."""
+    def abort(self, request_ids: Sequence[str]) -> int:
+        """Drop requests. Return how many tokens had been generated for them."""
         ...
 
     def num_in_flight(self) -> int:

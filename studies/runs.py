@@ -98,5 +98,5 @@ def held_out_curve(rows: Sequence[dict[str, float]]) -> list[tuple[float, float]
     for row in rows:  # an evaluation stands in the row of the step that follows it
         if "eval/avg_at_4" in row:
             curve.append((tokens, row["eval/avg_at_4"]))
-        tokens += row.get("rollout/generated_tokens", 0.0)
+        tokens += row.get("rollout/generated_tokens", 0.0) + row.get("rollout/tokens_wasted", 0.0)
     return curve

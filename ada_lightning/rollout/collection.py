@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import JudgingSampler, RolloutEngine, Sampler
+from ada_lightning.protocols import ForesightedSampler, JudgingSampler, RolloutEngine, Sampler
 from ada_lightning.rollout.budget import StepBudget
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.seeds import request_seed
+from ada_lightning.rollout.speculation import Speculation
 from ada_lightning.stopping.rule import CappedRule
 from ada_lightning.types import Belief, Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
 
@@ -51,8 +52,13 @@ class _PromptRun:
 
     pool: ResponsePool
     num_launched: int = 0
+    """Responses submitted, those launched ahead of time included."""
     round_index: int = -1
     round_of: list[int] = field(default_factory=list)
+    """Round of every response that the sampler has asked for."""
+    is_waiting: bool = False
+    """For the step's budget."""
+    is_finished: bool = False
     graded: dict[int, tuple[Generation, str, Grade]] = field(default_factory=dict)
 
 
@@ -65,6 +71,7 @@ class _Tally:
     num_truncated: int = 0
     num_empty: int = 0
     generated_tokens: int = 0
+    wasted_tokens: int = 0
     failures: Counter[str] = field(default_factory=Counter)
 
 
@@ -79,6 +86,7 @@ class CollectionSettings:
     truncated: Literal["grade", "zero", "exclude", "mask"]
     grader_failure: Literal["exclude", "as_zero"]
     failure_alarm_ratio: float
+    speculation: Speculation
 
 
 class Collection:
@@ -140,6 +148,7 @@ class Collection:
                     self._receive(generation)
                 for ticket, grade in self._verdicts():
                     self._commit(ticket, grade)
+                self._speculate()
                 self._clock.report(self._tally.num_drawn, self._num_launched)
                 self._interrupt_check()
         except BaseException:
@@ -174,7 +183,7 @@ class Collection:
             num_empty=tally.num_empty,
             num_skipped_prompts=num_skipped,
             generated_tokens=tally.generated_tokens,
-            wasted_tokens=0,
+            wasted_tokens=tally.wasted_tokens,
             failures=dict(tally.failures),
             seconds=seconds,
         )
@@ -194,16 +203,28 @@ class Collection:
         self._sampler.plan([run.pool for run in self._runs.values()])
         self._budget = StepBudget(self._sampler.budget_per_step, self._sampler.samples_per_round, list(self._runs))
         for run in list(self._runs.values()):
+            self._settle(run)
+
+    def _settle(self, run: _PromptRun) -> None:
+        """Commit what is complete, and go on to the next block as often as the last one is."""
+        while True:
+            while run.pool.num_drawn < len(run.round_of) and run.pool.num_drawn in run.graded:
+                index = run.pool.num_drawn
+                self._commit_one(run, index, *run.graded.pop(index))
+            if run.is_finished or run.is_waiting or run.pool.num_drawn < len(run.round_of):
+                return
             self._advance(run)
 
     def _advance(self, run: _PromptRun) -> None:
         """Ask the sampler, which sees only committed responses, and submit what it wants and the budget grants."""
         num_to_draw = self._sampler.num_to_draw(run.pool)
         if num_to_draw > 0:
+            run.is_waiting = True
             self._budget.request(run.pool.slot, num_to_draw)
         else:
             self._finish(run)
         for slot, num_granted in self._budget.decide():
+            self._runs[slot].is_waiting = False
             if num_granted:
                 self._launch_round(self._runs[slot], num_granted)
             else:
@@ -219,14 +240,56 @@ class Collection:
         if isinstance(self._sampler, JudgingSampler):
             pool.is_resolved_by_sampler = self._sampler.is_resolved(pool)
         self._budget.finish(pool.slot)
+        run.is_finished = True
+        self._drop_early_launches(run)
+
+    def _drop_early_launches(self, run: _PromptRun) -> None:
+        """Abort and forget what was launched ahead of time and is not wanted."""
+        unwanted = range(len(run.round_of), run.num_launched)
+        if not unwanted:
+            return
+        running = [request_id for index in unwanted if (request_id := self._request_id(run, index)) in self._requests]
+        for request_id in running:
+            del self._requests[request_id]
+        grading = [self._grading.pop((self._id, run.pool.slot, index), None) for index in unwanted]
+        generations = [entry[2] for entry in grading if entry] + [entry[0] for entry in run.graded.values()]
+        run.graded.clear()
+        self._tally.wasted_tokens += sum(len(generation.response_ids) for generation in generations)
+        self._tally.wasted_tokens += self._guarded(self._engine.abort, running)
+
+    def _speculate(self) -> None:
+        """Launch blocks ahead of time where the engine would otherwise run half empty."""
+        rule, tally = self._settings.speculation, self._tally
+        if not isinstance(self._sampler, ForesightedSampler) or self._sampler.budget_per_step:
+            return
+        block = self._sampler.samples_per_round
+        while (
+            len(self._requests) < rule.fill_to and tally.wasted_tokens <= rule.max_waste_ratio * tally.generated_tokens
+        ):
+            run = max(self._runs.values(), key=self._chance_to_go_on, default=None)
+            if run is None or self._chance_to_go_on(run) < rule.min_chance:
+                return
+            self._launch(run, block)
+
+    def _chance_to_go_on(self, run: _PromptRun) -> float:
+        if run.is_finished or not isinstance(self._sampler, ForesightedSampler):
+            return 0.0
+        return self._sampler.chance_to_go_on(run.pool, run.num_launched - run.pool.num_drawn)
 
     def _launch_round(self, run: _PromptRun, num_to_draw: int) -> None:
+        """Ask for a round of responses, of which some may have been launched ahead of time."""
         run.round_index += 1
-        for _ in range(num_to_draw):
+        run.round_of += [run.round_index] * num_to_draw
+        self._launch(run, max(0, len(run.round_of) - run.num_launched))
+
+    def _request_id(self, run: _PromptRun, sample_index: int) -> str:
+        return f"{self._id}/{run.pool.slot}/{sample_index}"
+
+    def _launch(self, run: _PromptRun, num_responses: int) -> None:
+        for _ in range(num_responses):
             sample_index = run.num_launched
             run.num_launched += 1
-            run.round_of.append(run.round_index)
-            request_id = f"{self._id}/{run.pool.slot}/{sample_index}"
+            request_id = self._request_id(run, sample_index)
             self._guarded(
                 self._engine.submit,
                 request_id,
@@ -267,11 +330,7 @@ class Collection:
             return
         run, sample_index, generation, text = waiting
         run.graded[sample_index] = (generation, text, grade)
-        while run.pool.num_drawn in run.graded:
-            index = run.pool.num_drawn
-            self._commit_one(run, index, *run.graded.pop(index))
-        if run.pool.num_drawn == run.num_launched:
-            self._advance(run)
+        self._settle(run)
 
     def _commit_one(self, run: _PromptRun, index: int, generation: Generation, text: str, grade: Grade) -> None:
         tally = self._tally

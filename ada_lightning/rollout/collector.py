@@ -15,6 +15,7 @@ from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
 from ada_lightning.rollout.collection import Collection, CollectionSettings, EngineError, Grader
 from ada_lightning.rollout.result import RolloutStats
+from ada_lightning.rollout.speculation import NO_SPECULATION, Speculation
 from ada_lightning.types import Belief, Prompt, ResponseGroup, SamplingSettings
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class RolloutCollector:
             ``mask``: graded and counted, never trained on; the update then follows no pass rate exactly.
         grader_failure: ``exclude`` (no evidence either way) or ``as_zero``.
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
+        speculation: when to draw blocks before they are asked for. Never with a step budget, which has to know first.
 
     Raises:
         ValueError: an unknown choice or a ratio outside [0, 1].
@@ -53,6 +55,7 @@ class RolloutCollector:
         truncated: Literal["grade", "zero", "exclude", "mask"] = "grade",
         grader_failure: Literal["exclude", "as_zero"] = "exclude",
         failure_alarm_ratio: float = 0.05,
+        speculation: Speculation = NO_SPECULATION,
     ) -> None:
         if truncated not in ("grade", "zero", "exclude", "mask"):
             raise ValueError(f"rollout.truncated must be grade, zero, exclude or mask; got {truncated!r}")
@@ -68,6 +71,7 @@ class RolloutCollector:
             truncated=truncated,
             grader_failure=grader_failure,
             failure_alarm_ratio=failure_alarm_ratio,
+            speculation=speculation,
         )
         self._num_collections = 0
 

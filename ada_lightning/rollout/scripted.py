@@ -70,10 +70,11 @@ class ScriptedEngine:
         due = [request_id for request_id, (at, _) in self._running.items() if at <= self._clock]
         return [self._running.pop(request_id)[1] for request_id in due]
 
-    def abort(self, request_ids: Sequence[str]) -> None:
-        """Drop requests."""
+    def abort(self, request_ids: Sequence[str]) -> int:
+        """Drop requests. Their single tokens come at the end, so none had been generated."""
         for request_id in request_ids:
             self.num_aborted += self._running.pop(request_id, None) is not None
+        return 0
 
     def num_in_flight(self) -> int:
         """Requests submitted and neither returned nor aborted."""

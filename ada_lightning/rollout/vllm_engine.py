@@ -149,12 +149,16 @@ class VllmEngine:
                 finished.append(_generation(output.request_id, output.outputs[0]))
         return finished
 
-    def abort(self, request_ids: Sequence[str]) -> None:
-        """Drop requests; nothing is returned for them."""
-        known = [request_id for request_id in request_ids if request_id in self._in_flight]
-        if known:
-            self._engine.abort_request(known)
-            self._in_flight.difference_update(known)
+    def abort(self, request_ids: Sequence[str]) -> int:
+        """Drop requests. Return how many tokens had been generated for them."""
+        known = {request_id for request_id in request_ids if request_id in self._in_flight}
+        if not known:
+            return 0
+        states: list[Any] = list(self._engine.output_processor.request_states.values())
+        num_tokens = sum(int(s.detokenizer.num_output_tokens()) for s in states if s.external_req_id in known)
+        self._engine.abort_request(list(known))
+        self._in_flight.difference_update(known)
+        return num_tokens
 
     def num_in_flight(self) -> int:
         """Requests submitted and neither returned nor aborted."""

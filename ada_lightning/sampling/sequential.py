@@ -7,6 +7,7 @@ from typing import Any
 
 from ada_lightning.sampling.blocks import BlockSampler
 from ada_lightning.sampling.giving_up import NEVER, GivingUp
+from ada_lightning.stopping.posterior import completion_chance
 from ada_lightning.stopping.rule import QuotaRule, StoppingRule
 from ada_lightning.types import ResponsePool
 
@@ -59,6 +60,13 @@ class SequentialSampler(BlockSampler):
     def stopping_rule(self, pool: ResponsePool) -> StoppingRule:
         """Return the rule that this prompt's sampling follows."""
         return self.give_up.rule(self.quota, pool)
+
+    def chance_to_go_on(self, pool: ResponsePool, num_outstanding: int) -> float:
+        """Probability that the quotas are open after ``num_outstanding`` more responses; 0 at the cap."""
+        if pool.num_sampled + num_outstanding >= self.n_max:
+            return 0.0
+        counts = pool.num_positive, pool.num_negative
+        return 1.0 - completion_chance(self.quota, pool.belief.alpha, pool.belief.beta, *counts, num_outstanding)
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
         """Let the rule for giving up learn."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import betabinom
 
 from ada_lightning.stopping.rule import QuotaRule, StoppingRule
@@ -69,18 +70,39 @@ def completion_rate(quota: QuotaRule, alpha: float, beta: float, num_positive: i
     num_blocks = (quota.n_max - num_positive - num_negative) // quota.samples_per_round
     if num_blocks < 1:
         return 0.0
-    missing_positives = max(0, quota.k_pos - num_positive)
-    missing_negatives = max(0, quota.k_neg - num_negative)
     draws_H = quota.samples_per_round * np.arange(1, num_blocks + 1)
-    # Complete after n draws: at least the missing positives, and at most n - missing_negatives of them.
-    positives = alpha + num_positive, beta + num_negative
-    chance_H = betabinom.cdf(draws_H - missing_negatives, draws_H, *positives)
-    if missing_positives:
-        chance_H = chance_H - betabinom.cdf(missing_positives - 1, draws_H, *positives)
-    chance_H = np.where(draws_H >= missing_positives + missing_negatives, chance_H, 0.0)
+    chance_H = _completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws_H)
     open_before_H = np.concatenate([[1.0], 1.0 - chance_H[:-1]])
     responses_H = quota.samples_per_round * np.cumsum(open_before_H)
     return float(np.max(chance_H / responses_H))
+
+
+@lru_cache(maxsize=65536)
+def completion_chance(
+    quota: QuotaRule, alpha: float, beta: float, num_positive: int, num_negative: int, num_draws: int
+) -> float:
+    """Probability that the quotas are met after ``num_draws`` more responses.
+
+    Example:
+        >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
+        >>> round(completion_chance(quota, 1.0, 1.0, 0, 1, 1), 6)  # the next is right with chance 1/3
+        0.333333
+    """
+    draws = np.array([num_draws])
+    return float(_completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws)[0])
+
+
+def _completion_chance(
+    quota: QuotaRule, belief: tuple[float, float], counts: tuple[int, int], draws_H: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Chance of at least the missing positives, and at most n minus the missing negatives of them, in n draws."""
+    missing_positives = max(0, quota.k_pos - counts[0])
+    missing_negatives = max(0, quota.k_neg - counts[1])
+    posterior = belief[0] + counts[0], belief[1] + counts[1]
+    chance_H = betabinom.cdf(draws_H - missing_negatives, draws_H, *posterior)
+    if missing_positives:
+        chance_H = chance_H - betabinom.cdf(missing_positives - 1, draws_H, *posterior)
+    return np.where(draws_H >= missing_positives + missing_negatives, chance_H, 0.0)
 
 
 @lru_cache(maxsize=4096)

@@ -60,6 +60,17 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
     assert column(folder, "estimator/brier")
 
 
+def test_drawing_ahead_changes_nothing_but_the_waste(train):
+    """The same responses from the real engine, whatever else runs beside them."""
+    options = ["sampler.k_pos=4", "sampler.k_neg=4", "rollout.speculation.max_waste_ratio=10"]
+    plain = train(*options, "rollout.speculation.fill_to=0", name="plain")
+    ahead = train(*options, "rollout.speculation.fill_to=32", "rollout.speculation.min_chance=0.1", name="ahead")
+    for name in ("rollout/num_sampled", "rollout/reward_pool", "rollout/generated_tokens"):
+        assert column(ahead, name) == column(plain, name), name
+    assert sum(column(plain, "rollout/tokens_wasted")) == 0
+    assert sum(column(ahead, "rollout/tokens_wasted")) > 0
+
+
 def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, tiny_path, tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

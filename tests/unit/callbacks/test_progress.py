@@ -1,5 +1,6 @@
 import io
 import itertools
+import re
 
 import pytest
 from rich.console import Console
