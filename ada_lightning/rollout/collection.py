@@ -314,6 +314,9 @@ class Collection:
 
     def _receive(self, generation: Generation) -> None:
         """Hand a finished response to the graders."""
+        if generation.request_id not in self._requests:  # dropped by one that finished in the very same poll
+            self._tally.wasted_tokens += len(generation.response_ids)
+            return
         run, sample_index = self._requests.pop(generation.request_id)
         text = self._settings.decode(generation.response_ids)
         ticket = (self._id, run.pool.slot, sample_index)

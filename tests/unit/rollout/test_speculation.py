@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ada_lightning.rollout.collector import RolloutCollector
@@ -83,6 +85,32 @@ def test_what_is_dropped_is_counted_and_not_committed():
     assert ahead.num_drawn == plain.num_drawn
     assert ahead.generated_tokens == plain.generated_tokens
     assert (plain.wasted_tokens, ahead.wasted_tokens > 0, engine.num_aborted > 0) == (0, True, True)
+
+
+class TruncatingEngine(CountingEngine):
+    """Cuts wrong responses, so that their verdicts are known while the poll that brought them is still being read."""
+
+    def poll(self):
+        return [replace(generation, is_truncated=generation.response_ids[0] == 0) for generation in super().poll()]
+
+
+@pytest.mark.parametrize("truncated", ["zero", "exclude"])
+def test_what_is_dropped_may_have_finished_in_the_very_same_poll(truncated):
+    engine = TruncatingEngine(num_polls=lambda generator, is_positive: 1 if is_positive else 4)
+    collector = RolloutCollector(decode=decode, seed=0, speculation=PLENTY, truncated=truncated)
+    groups, stats = collector.collect(
+        [make_prompt(key) for key in PASS_RATES] * 4,
+        engine=engine,
+        grader=ScriptedGrader(),
+        sampler=PositiveSampler(k_pos=1, **SIZES),
+        selection=BalancedSelection(group_size=4),
+        settings=SamplingSettings(max_new_tokens=4),
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+    assert stats.num_drawn == sum(group.pool.num_drawn for group in groups)
+    assert engine.num_in_flight() == 0
 
 
 def test_waste_is_bounded():
