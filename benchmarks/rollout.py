@@ -206,9 +206,8 @@ def forget_prefixes(engine: Any) -> None:
 def show(rows: Sequence[dict[str, Any]]) -> None:
     """Print one table."""
     first = rows[0]
-    print(
-        f"\n{first['work']}, {first['prompts']} prompts, {first['responses']} responses, {first['committed_tokens']} tokens"
-    )
+    sizes = f"{first['prompts']} prompts, {first['responses']} responses, {first['committed_tokens']} tokens"
+    print(f"\n{first['work']}, {sizes}")
     print(f"{'':<26}{'seconds':>9}{'tokens/s':>10}{'/ vllm':>8}{'/ plain':>9}{'/ barrier':>11}{'wasted':>8}")
     for row in rows:
         print(
