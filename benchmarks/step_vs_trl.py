@@ -91,11 +91,12 @@ def speedups(medians: dict[str, dict[str, float]]) -> dict[str, dict[str, float]
 
 def print_table(medians: dict[str, dict[str, float]]) -> None:
     """Medians of a step, one variant a line."""
-    print(f"\n{'median of a step':<38}{'step':>8}{'rollout':>9}{'update':>8}{'tokens':>8}{'s/1k tok':>10}{'signal':>8}")
+    columns = f"{'step':>8}{'rollout':>9}{'update':>8}{'tokens':>8}{'s/1k tok':>10}{'CPU':>8}{'signal':>8}"
+    print(f"\n{'median of a step':<38}{columns}")
     for name, row in medians.items():
         print(
             f"{name:<38}{row['step_s']:>7.2f}s{row['rollout_s']:>8.2f}s{row['update_s']:>7.2f}s{row['tokens']:>8.0f}"
-            f"{row['s_per_1k_tokens']:>10.2f}{row['signal_ratio']:>8.0%}"
+            f"{row['s_per_1k_tokens']:>10.2f}{row['cpu_s']:>7.2f}s{row['signal_ratio']:>8.0%}"
         )
     print()
 
