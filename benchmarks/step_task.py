@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,23 +60,6 @@ def prompts_in_order(tokenizer: Any, *, num_steps: int, seed: int) -> list[Promp
     )
     data.encode_prompts(tokenizer)
     return [prompt for step in range(num_steps) for prompt in data.step_prompts(step)]
-
-
-@contextmanager
-def profiled(path: str | None) -> Iterator[None]:
-    """Write a cProfile of the body to ``path``, where one is given."""
-    if path is None:
-        yield
-        return
-    import cProfile
-
-    profile = cProfile.Profile()
-    profile.enable()
-    try:
-        yield
-    finally:
-        profile.disable()
-        profile.dump_stats(path)
 
 
 def report_steps(steps: list[dict[str, float]], **about: Any) -> None:

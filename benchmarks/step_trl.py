@@ -16,7 +16,6 @@ from benchmarks.step_task import (
     MAX_GRAD_NORM,
     MAX_NEW_TOKENS,
     NUM_PROMPTS,
-    profiled,
     prompts_in_order,
     report_steps,
 )
@@ -32,7 +31,6 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=16, help="responses that pass through the policy at once")
     parser.add_argument("--config", default="{}", help="more arguments of GRPOConfig, as JSON")
     parser.add_argument("--keep-freed-memory", action="store_true", help="our malloc setting, which TRL does not make")
-    parser.add_argument("--profile", help="write a cProfile to this file")
     arguments = parser.parse_args()
     if arguments.keep_freed_memory:
         from ada_lightning.malloc import keep_freed_memory
@@ -45,8 +43,7 @@ def main() -> None:
         batch_size=arguments.batch_size,
         more=json.loads(arguments.config),
     )
-    with profiled(arguments.profile):
-        trainer.train()
+    trainer.train()
     report_steps(measured.steps)
 
 
