@@ -76,10 +76,12 @@ def train(overrides: list[str], run_dir: Path, profile: str | None) -> list[dict
         raise RuntimeError(f"conf/data no longer gives the prompts of {TASKS}, so the work is not the same")
     stopwatch = Stopwatch()
     run.callbacks.append(stopwatch)
-    run.fit()
-    if profile:
-        stopwatch.profile.disable()
-        stopwatch.profile.dump_stats(profile)
+    try:
+        run.fit()
+    finally:
+        if profile:
+            stopwatch.profile.disable()
+            stopwatch.profile.dump_stats(profile)
     return [timed | figures(row) for timed, row in zip(stopwatch.steps, read_metrics(folder.metrics_csv), strict=True)]
 
 
