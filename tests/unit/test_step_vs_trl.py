@@ -3,11 +3,14 @@ import sys
 
 import pytest
 
-from benchmarks import step_task, step_vs_trl
+from benchmarks import report, step_task, step_vs_trl
 
 
 def steps(seconds, tokens=1000):
-    return [{"step_s": s, "rollout_s": s / 2, "update_s": s / 2, "cpu_s": s, "tokens": tokens} for s in seconds]
+    return [
+        {"step_s": s, "rollout_s": s / 2, "update_s": s / 2, "cpu_s": s, "tokens": tokens, "signal_ratio": 0.5}
+        for s in seconds
+    ]
 
 
 def test_without_trl_it_says_how_to_install_it(monkeypatch):
@@ -31,6 +34,20 @@ def test_the_first_step_of_a_process_is_left_out(monkeypatch):
 
     monkeypatch.setattr(step_vs_trl.subprocess, "run", lambda *args, **kwargs: Done())
     assert step_vs_trl.run(["module"], seed=0, num_steps=2) == steps([1, 2])
+
+
+@pytest.mark.parametrize(("option", "file"), [([], "step_vs_trl"), (["--search"], "step_vs_trl_search")])
+def test_it_prints_a_table_and_saves_every_step(monkeypatch, tmp_path, capsys, option, file):
+    monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: True)
+    monkeypatch.setattr(step_vs_trl, "run", lambda variant, seed, num_steps: steps([2.0] * num_steps))
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["step_vs_trl", *option])
+    step_vs_trl.main()
+    assert "2.00s" in capsys.readouterr().out
+    saved = json.loads((tmp_path / f"{file}.json").read_text())
+    if not option:
+        assert [len(timed) for timed in saved["steps"].values()] == [6, 6, 6, 6]
+        assert [ratio["per_step"] for ratio in saved["ratios"].values()] == [1.0] * 4
 
 
 @pytest.mark.parametrize("skip", [True, False])
