@@ -34,9 +34,11 @@ class RolloutDataModule(LightningDataModule):
         max_tokens_per_microbatch: tokens, padding included, that pass through the policy at once; sets peak memory.
         share_prompts: compute a prompt once for all its responses. Worth switching off only where responses are so long
             that a full attention mask per row costs more than repeating the prompt.
+        skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
+            unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
 
     Raises:
-        ValueError: a size below 1, or more minibatches than prompts in a step.
+        ValueError: a size below 1, more minibatches than prompts in a step, or a switch that is not true or false.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class RolloutDataModule(LightningDataModule):
         num_minibatches: int = 1,
         max_tokens_per_microbatch: int = 1024,
         share_prompts: bool = True,
+        skip_groups_without_signal: bool = True,
     ) -> None:
         super().__init__()
         errors = [
@@ -68,6 +71,8 @@ class RolloutDataModule(LightningDataModule):
                 f"data.num_minibatches = {num_minibatches} exceeds data.prompts_per_step = {prompts_per_step}: "
                 "a minibatch holds whole prompts"
             )
+        if not isinstance(skip_groups_without_signal, bool):  # a word would count as true
+            errors.append(f"data.skip_groups_without_signal must be true or false; got {skip_groups_without_signal!r}")
         if errors:
             raise ValueError("; ".join(errors))
         self.source = source
@@ -78,6 +83,7 @@ class RolloutDataModule(LightningDataModule):
         self.num_minibatches = num_minibatches
         self.max_tokens_per_microbatch = max_tokens_per_microbatch
         self.share_prompts = share_prompts
+        self.skip_groups_without_signal = skip_groups_without_signal
         self.train_prompts: list[Prompt] = []
         self.heldout_prompts: list[Prompt] = []
         self.num_updates_done = 0
@@ -137,7 +143,7 @@ class RolloutDataModule(LightningDataModule):
             max_tokens_per_microbatch=self.max_tokens_per_microbatch,
             policy_version=policy_version,
             shuffle_seed=self.seed * 1_000_003 + step,
-            keep_groups_without_signal=self._keep_groups_without_signal,
+            keep_groups_without_signal=self._keep_groups_without_signal or not self.skip_groups_without_signal,
             share_prompts=self.share_prompts,
         )
         if self.num_minibatches == 1:

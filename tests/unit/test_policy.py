@@ -47,14 +47,14 @@ def make_policy(tiny_path, *, lr=0.1, loss_options=None, **options):
     return policy
 
 
-def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=0, share_prompts=True):
+def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=0, share_prompts=True, keep_all=False):
     return pack_groups(
         groups,
         num_minibatches=num_minibatches,
         max_tokens_per_microbatch=max_tokens,
         policy_version=policy_version,
         shuffle_seed=0,
-        keep_groups_without_signal=False,
+        keep_groups_without_signal=keep_all,
         share_prompts=share_prompts,
     )
 
@@ -91,6 +91,14 @@ def test_sharing_prompts_changes_no_gradient(tiny_path):
     torch.testing.assert_close(shared, repeated, **EXACT)
     num_shared, num_repeated = (pack(share_prompts=s)[0].microbatches[0].num_computed_tokens for s in (True, False))
     assert num_shared < num_repeated
+
+
+def test_skipping_groups_without_signal_changes_no_gradient(tiny_path):
+    policy = make_policy(tiny_path)
+    skipped, whole = (gradients(policy, pack(keep_all=keep_all)) for keep_all in (False, True))
+    torch.testing.assert_close(skipped, whole, **EXACT)
+    num_skipped, num_whole = (pack(keep_all=k)[0].microbatches[0].num_computed_tokens for k in (False, True))
+    assert num_skipped < num_whole
 
 
 def gradients(policy, batches):

@@ -5,6 +5,8 @@ import pytest
 from ada_lightning.data.datamodule import RolloutDataModule
 from tests.builders import make_group, make_prompt
 
+ALL = {"skip_groups_without_signal": False}
+
 
 class Source:
     def train_prompts(self):
@@ -104,6 +106,18 @@ def test_a_position_that_does_not_fit_the_settings_is_refused():
         make_data().load_state_dict({"num_updates_done": 4, "num_minibatches": 1})
 
 
+@pytest.mark.parametrize(("options", "needs_all", "num_rows"), [({}, False, 1), ({}, True, 2), (ALL, False, 2)])
+def test_groups_without_signal_are_left_out_unless_they_are_wanted_or_needed(options, needs_all, num_rows):
+    data = make_data(prompts_per_step=2, num_steps=1, **options)
+    groups = [make_group([1.0, 0.0], slot=0), make_group([0.0, 0.0], slot=1)]
+    data.connect(
+        collect=lambda step, prompts: (groups, 0), score_old=lambda batch: batch, keep_groups_without_signal=needs_all
+    )
+    (batch,) = data.train_dataloader()
+    assert sum(len(microbatch.input_ids_RT) for microbatch in batch) == num_rows
+    assert batch.counts.num_prompts == 2
+
+
 def test_streaming_without_a_connected_callback_says_what_is_missing():
     with pytest.raises(RuntimeError, match=r"add callbacks\.adaptive_sampling"):
         next(iter(make_data().train_dataloader()))
@@ -114,3 +128,5 @@ def test_sizes_are_checked_all_at_once():
         make_data(prompts_per_step=0, num_steps=-1)
     with pytest.raises(ValueError, match=r"num_minibatches = 4 exceeds data\.prompts_per_step = 3"):
         make_data(num_minibatches=4)
+    with pytest.raises(ValueError, match=r"skip_groups_without_signal must be true or false; got 'off'"):
+        make_data(skip_groups_without_signal="off")

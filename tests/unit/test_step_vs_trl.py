@@ -1,0 +1,65 @@
+import json
+import sys
+
+import pytest
+
+from benchmarks import report, step_task, step_vs_trl
+
+
+def steps(seconds, tokens=1000):
+    return [
+        {"step_s": s, "rollout_s": s / 2, "update_s": s / 2, "cpu_s": s, "tokens": tokens, "signal_ratio": 0.5}
+        for s in seconds
+    ]
+
+
+def test_without_trl_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["step_vs_trl"])
+    with pytest.raises(SystemExit, match=r"pip install -e '\.\[bench\]'"):
+        step_vs_trl.main()
+
+
+def test_ratios_are_of_medians_per_step_and_per_token():
+    theirs, ours = step_vs_trl.summary(steps([30, 20, 90])), step_vs_trl.summary(steps([6, 5, 4], tokens=500))
+    ratios = step_vs_trl.speedups({step_vs_trl.BFLOAT16_TRL: theirs, list(step_vs_trl.VARIANTS)[2]: ours})
+    (ratio,) = ratios.values()
+    assert ratio == {"per_step": 6.0, "per_token": 3.0}
+
+
+def test_the_first_step_of_a_process_is_left_out(monkeypatch):
+    class Done:
+        returncode = 0
+        stdout = "something else\n" + json.dumps({"steps": steps([9, 1, 2])})
+
+    monkeypatch.setattr(step_vs_trl.subprocess, "run", lambda *args, **kwargs: Done())
+    assert step_vs_trl.run(["module"], seed=0, num_steps=2) == steps([1, 2])
+
+
+@pytest.mark.parametrize(("option", "file"), [([], "step_vs_trl"), (["--search"], "step_vs_trl_search")])
+def test_it_prints_a_table_and_saves_every_step(monkeypatch, tmp_path, capsys, option, file):
+    monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: True)
+    monkeypatch.setattr(step_vs_trl, "run", lambda variant, seed, num_steps: steps([2.0] * num_steps))
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["step_vs_trl", *option])
+    step_vs_trl.main()
+    assert "2.00s" in capsys.readouterr().out
+    saved = json.loads((tmp_path / f"{file}.json").read_text())
+    if not option:
+        assert [len(timed) for timed in saved["steps"].values()] == [6, 6, 6, 6]
+        assert [ratio["per_step"] for ratio in saved["ratios"].values()] == [1.0] * 4
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_our_side_is_a_valid_command_line(tmp_path, skip):
+    from hydra import compose, initialize_config_dir
+
+    from ada_lightning.config import check_config
+
+    overrides = step_task.our_overrides(num_steps=2, seed=0, run_dir=tmp_path / "run", skip_groups_without_signal=skip)
+    with initialize_config_dir(str(step_task.CONF), version_base="1.3"):
+        cfg = compose("train", overrides)
+    check_config(cfg)
+    assert cfg.data.skip_groups_without_signal is skip
+    assert dict(cfg.data.source.tasks.chain_sum) == step_task.TASKS["chain_sum"]
+    assert cfg.loss.kl_coef == 0
