@@ -164,10 +164,14 @@ class JudgingSampler(Sampler, Protocol):
 
 @runtime_checkable
 class ForesightedSampler(Protocol):
-    """A sampler that can tell how probably it will want more: what drawing ahead of time needs."""
+    """A sampler that can tell how probably it will want more, and how much: what a schedule needs."""
 
     def chance_to_go_on(self, pool: ResponsePool, num_outstanding: int) -> float:
         """Probability that responses are still wanted once ``num_outstanding`` more are committed; 0 at the cap."""
+        ...
+
+    def expected_need(self, pool: ResponsePool) -> float:
+        """Responses that the prompt is expected to take from here on."""
         ...
 
 
@@ -186,6 +190,8 @@ class RolloutEngine(Protocol):
 
     max_model_tokens: int
     """Prompt and response together."""
+    max_num_seqs: int
+    """Slots: requests that run at once. More may be submitted, and wait."""
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response. Raises ValueError where the prompt leaves no room for a response."""

@@ -6,24 +6,20 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import ForesightedSampler, JudgingSampler, RolloutEngine, Sampler
 from ada_lightning.rollout.budget import StepBudget
+from ada_lightning.rollout.guard import guarded
+from ada_lightning.rollout.launcher import Launcher, RequestSeeds
+from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.result import RolloutStats
-from ada_lightning.rollout.seeds import request_seed
-from ada_lightning.rollout.speculation import Speculation
+from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
 from ada_lightning.stopping.rule import CappedRule
 from ada_lightning.types import Belief, Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
 
-T = TypeVar("T")
-
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
-
-
-class EngineError(RuntimeError):
-    """The engine broke; a restarted one can repeat the step."""
 
 
 class Grader(Protocol):
@@ -44,22 +40,6 @@ class Grader(Protocol):
     def discard_pending(self) -> None:
         """Forget what was submitted."""
         ...
-
-
-@dataclass(slots=True)
-class _PromptRun:
-    """One prompt on its way through a step."""
-
-    pool: ResponsePool
-    num_launched: int = 0
-    """Responses submitted, those launched ahead of time included."""
-    round_index: int = -1
-    round_of: list[int] = field(default_factory=list)
-    """Round of every response that the sampler has asked for."""
-    is_waiting: bool = False
-    """For the step's budget."""
-    is_finished: bool = False
-    graded: dict[int, tuple[Generation, str, Grade]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -86,7 +66,7 @@ class CollectionSettings:
     truncated: Literal["grade", "zero", "exclude", "mask"]
     grader_failure: Literal["exclude", "as_zero"]
     failure_alarm_ratio: float
-    speculation: Speculation
+    schedule: Schedule
 
 
 class Collection:
@@ -126,39 +106,44 @@ class Collection:
         self._engine = engine
         self._grader = grader
         self._sampler = sampler
-        self._sampling = sampling
-        self._stage = stage
+        self._max_new_tokens = sampling.max_new_tokens
         self._step = step
         self._policy_version = policy_version
         self._clock = clock
         self._interrupt_check = interrupt_check
-        self._requests: dict[str, tuple[_PromptRun, int]] = {}
-        self._grading: dict[tuple[int, int, int], tuple[_PromptRun, int, Generation, str]] = {}
-        self._num_launched = 0
+        seeds = RequestSeeds(settings.seed, stage, step, settings.seed_requests)
+        self._launcher = Launcher(engine, sampling, seeds, name=str(collection_id))
+        self._grading: dict[tuple[int, int, int], tuple[PromptRun, int, Generation, str]] = {}
+        self._at_barrier: list[PromptRun] = []
         self._tally = _Tally()
-        self._runs: dict[int, _PromptRun] = {}
+        self._runs: dict[int, PromptRun] = {}
         self._budget = StepBudget(0, 1, ())
 
     def run(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> list[ResponsePool]:
         """Return the complete pools of all prompts that fit."""
         try:
             self._start(prompts, beliefs)
-            while self._requests or self._grading:
-                for generation in self._guarded(self._engine.poll):
+            self._launcher.fill_slots()
+            while self._grading or not self._launcher.is_idle:
+                for generation in guarded(self._engine.poll):
                     self._receive(generation)
                 for ticket, grade in self._verdicts():
                     self._commit(ticket, grade)
-                self._speculate()
-                self._clock.report(self._tally.num_drawn, self._num_launched)
+                self._pass_barrier()
+                self._draw_ahead()
+                self._launcher.fill_slots()
+                self._clock.report(self._tally.num_drawn, self._launcher.num_launched)
                 self._interrupt_check()
         except BaseException:
-            self._drop_requests()
+            self._grading.clear()
+            self._grader.discard_pending()
+            self._launcher.drop_all()
             raise
         return [run.pool for run in self._runs.values()]
 
     def _verdicts(self) -> list[tuple[Any, Grade]]:
         """Take what the graders have; wait for them only when the engine has nothing left to do."""
-        if self._requests:
+        if not self._launcher.is_idle:
             return self._grader.poll()
         if not self._grading:
             return []
@@ -189,7 +174,7 @@ class Collection:
         )
 
     def _start(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> None:
-        room = self._engine.max_model_tokens - self._sampling.max_new_tokens
+        room = self._engine.max_model_tokens - self._max_new_tokens
         for slot, (prompt, belief) in enumerate(zip(prompts, beliefs, strict=True)):
             if len(prompt.prompt_ids) > room:
                 warnings.warn(
@@ -199,13 +184,13 @@ class Collection:
                     stacklevel=4,
                 )
                 continue
-            self._runs[slot] = _PromptRun(ResponsePool(prompt, slot, step=self._step, belief=belief))
+            self._runs[slot] = PromptRun(ResponsePool(prompt, slot, step=self._step, belief=belief))
         self._sampler.plan([run.pool for run in self._runs.values()])
         self._budget = StepBudget(self._sampler.budget_per_step, self._sampler.samples_per_round, list(self._runs))
         for run in list(self._runs.values()):
             self._settle(run)
 
-    def _settle(self, run: _PromptRun) -> None:
+    def _settle(self, run: PromptRun) -> None:
         """Commit what is complete, and go on to the next block as often as the last one is."""
         while True:
             while run.pool.num_drawn < len(run.round_of) and run.pool.num_drawn in run.graded:
@@ -213,10 +198,22 @@ class Collection:
                 self._commit_one(run, index, *run.graded.pop(index))
             if run.is_finished or run.is_waiting or run.pool.num_drawn < len(run.round_of):
                 return
+            if isinstance(self._settings.schedule, Barrier) and run.round_index >= 0:
+                run.is_waiting = True
+                self._at_barrier.append(run)
+                return
             self._advance(run)
 
-    def _advance(self, run: _PromptRun) -> None:
-        """Ask the sampler, which sees only committed responses, and submit what it wants and the budget grants."""
+    def _pass_barrier(self) -> None:
+        """Let all prompts of a round go on, in their order, once the last of them is graded."""
+        if self._at_barrier and self._launcher.is_idle and not self._grading:
+            arrived, self._at_barrier = sorted(self._at_barrier, key=lambda run: run.pool.slot), []
+            for run in arrived:
+                run.is_waiting = False
+                self._advance(run)
+
+    def _advance(self, run: PromptRun) -> None:
+        """Ask the sampler, which sees only committed responses, and launch what it wants and the budget grants."""
         num_to_draw = self._sampler.num_to_draw(run.pool)
         if num_to_draw > 0:
             run.is_waiting = True
@@ -230,7 +227,7 @@ class Collection:
             else:
                 self._finish(self._runs[slot])
 
-    def _finish(self, run: _PromptRun) -> None:
+    def _finish(self, run: PromptRun) -> None:
         """Note by which rule of counts the pool ended: the sampler's, cut off where something else ended it sooner."""
         pool = run.pool
         rule = self._sampler.stopping_rule(pool)
@@ -243,81 +240,60 @@ class Collection:
         run.is_finished = True
         self._drop_early_launches(run)
 
-    def _drop_early_launches(self, run: _PromptRun) -> None:
-        """Abort and forget what was launched ahead of time and is not wanted."""
+    def _drop_early_launches(self, run: PromptRun) -> None:
+        """Abort and forget what was drawn ahead and is not wanted."""
         unwanted = range(len(run.round_of), run.num_launched)
         if not unwanted:
             return
-        running = [request_id for index in unwanted if (request_id := self._request_id(run, index)) in self._requests]
-        for request_id in running:
-            del self._requests[request_id]
         grading = [self._grading.pop((self._id, run.pool.slot, index), None) for index in unwanted]
         generations = [entry[2] for entry in grading if entry] + [entry[0] for entry in run.graded.values()]
         run.graded.clear()
         self._tally.wasted_tokens += sum(len(generation.response_ids) for generation in generations)
-        self._tally.wasted_tokens += self._guarded(self._engine.abort, running)
+        self._tally.wasted_tokens += self._launcher.drop(run, unwanted)
 
-    def _speculate(self) -> None:
+    def _draw_ahead(self) -> None:
         """Launch blocks ahead of time where the engine would otherwise run half empty."""
-        rule, tally = self._settings.speculation, self._tally
-        if not isinstance(self._sampler, ForesightedSampler) or self._sampler.budget_per_step:
+        rule, tally = self._settings.schedule, self._tally
+        if not isinstance(rule, Continuous) or not isinstance(self._sampler, ForesightedSampler):
             return
-        block = self._sampler.samples_per_round
+        if self._sampler.budget_per_step:
+            return
+        num_wanted = min(rule.fill_to, self._engine.max_num_seqs)
         while (
-            len(self._requests) < rule.fill_to and tally.wasted_tokens <= rule.max_waste_ratio * tally.generated_tokens
+            self._launcher.num_unfinished < num_wanted
+            and tally.wasted_tokens <= rule.max_waste_ratio * tally.generated_tokens
         ):
             run = max(self._runs.values(), key=self._chance_to_go_on, default=None)
             if run is None or self._chance_to_go_on(run) < rule.min_chance:
                 return
-            self._launch(run, block)
+            self._launcher.launch(run, self._sampler.samples_per_round, need=0.0)
 
-    def _chance_to_go_on(self, run: _PromptRun) -> float:
+    def _chance_to_go_on(self, run: PromptRun) -> float:
         if run.is_finished or not isinstance(self._sampler, ForesightedSampler):
             return 0.0
-        return self._sampler.chance_to_go_on(run.pool, run.num_launched - run.pool.num_drawn)
+        return self._sampler.chance_to_go_on(run.pool, run.num_outstanding)
 
-    def _launch_round(self, run: _PromptRun, num_to_draw: int) -> None:
-        """Ask for a round of responses, of which some may have been launched ahead of time."""
+    def _launch_round(self, run: PromptRun, num_to_draw: int) -> None:
+        """Ask for a round of responses, of which some may have been drawn ahead."""
         run.round_index += 1
         run.round_of += [run.round_index] * num_to_draw
-        self._launch(run, max(0, len(run.round_of) - run.num_launched))
+        num_missing = len(run.round_of) - run.num_launched
+        if num_missing > 0:
+            self._launcher.launch(run, num_missing, self._need(run))
 
-    def _request_id(self, run: _PromptRun, sample_index: int) -> str:
-        return f"{self._id}/{run.pool.slot}/{sample_index}"
-
-    def _launch(self, run: _PromptRun, num_responses: int) -> None:
-        for _ in range(num_responses):
-            sample_index = run.num_launched
-            run.num_launched += 1
-            request_id = self._request_id(run, sample_index)
-            self._guarded(
-                self._engine.submit,
-                request_id,
-                run.pool.prompt.prompt_ids,
-                self._sampling,
-                self._seed_of(run.pool, sample_index),
-            )
-            self._requests[request_id] = (run, sample_index)
-            self._num_launched += 1
-
-    def _seed_of(self, pool: ResponsePool, sample_index: int) -> int | None:
-        if not self._settings.seed_requests:
-            return None
-        return request_seed(
-            run_seed=self._settings.seed,
-            stage=self._stage,
-            step=self._step,
-            slot=pool.slot,
-            prompt_id=pool.prompt.prompt_id,
-            sample_index=sample_index,
-        )
+    def _need(self, run: PromptRun) -> float:
+        """Return how much sooner than others this prompt should get slots; rounds keep the order of the prompts."""
+        if isinstance(self._settings.schedule, Barrier) or not isinstance(self._sampler, ForesightedSampler):
+            return 0.0
+        return self._sampler.expected_need(run.pool)
 
     def _receive(self, generation: Generation) -> None:
         """Hand a finished response to the graders."""
-        if generation.request_id not in self._requests:  # dropped by one that finished in the very same poll
+        launched = self._launcher.take(generation)
+        if launched is None:
             self._tally.wasted_tokens += len(generation.response_ids)
             return
-        run, sample_index = self._requests.pop(generation.request_id)
+        run, sample_index = launched
         text = self._settings.decode(generation.response_ids)
         ticket = (self._id, run.pool.slot, sample_index)
         self._grading[ticket] = (run, sample_index, generation, text)
@@ -335,7 +311,7 @@ class Collection:
         run.graded[sample_index] = (generation, text, grade)
         self._settle(run)
 
-    def _commit_one(self, run: _PromptRun, index: int, generation: Generation, text: str, grade: Grade) -> None:
+    def _commit_one(self, run: PromptRun, index: int, generation: Generation, text: str, grade: Grade) -> None:
         tally = self._tally
         tally.num_drawn += 1
         tally.num_truncated += generation.is_truncated
@@ -369,20 +345,3 @@ class Collection:
                 is_masked=generation.is_truncated and self._settings.truncated == "mask",
             )
         )
-
-    def _guarded(self, call: Callable[..., T], *args: object) -> T:
-        try:
-            return call(*args)
-        except Exception as error:
-            raise EngineError(f"{type(error).__name__}: {error}") from error
-
-    def _drop_requests(self) -> None:
-        """Leave nothing in flight after an interrupt or an error."""
-        self._grading.clear()
-        leftovers = list(self._requests)
-        self._requests.clear()
-        self._grader.discard_pending()
-        try:
-            self._engine.abort(leftovers)
-        except Exception as error:
-            warnings.warn(f"the engine did not abort its requests: {error}", RuntimeWarning, stacklevel=2)

@@ -1,8 +1,7 @@
 """Samples prompts with one engine, one grader and a sampler until every pool is complete, then selects.
 
-There is no barrier between prompts: a prompt's next block starts as soon as its last one is graded. What a sampler
-sees is always the complete prefix of a prompt's launch order, so the outcome has the distribution of the round-based
-algorithm, whatever the order in which responses finish.
+What a sampler sees is always the complete prefix of a prompt's launch order, so the outcome has the distribution of the
+round-based algorithm, whatever the order in which responses finish and whatever the schedule.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
-from ada_lightning.rollout.collection import Collection, CollectionSettings, EngineError, Grader
+from ada_lightning.rollout.collection import Collection, CollectionSettings, Grader
+from ada_lightning.rollout.guard import EngineError, guarded
 from ada_lightning.rollout.result import RolloutStats
-from ada_lightning.rollout.speculation import NO_SPECULATION, Speculation
+from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.types import Belief, Prompt, ResponseGroup, SamplingSettings
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RolloutCollector:
             ``mask``: graded and counted, never trained on; the update then follows no pass rate exactly.
         grader_failure: ``exclude`` (no evidence either way) or ``as_zero``.
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
-        speculation: when to draw blocks before they are asked for. Never with a step budget, which has to know first.
+        schedule: when a prompt's next block may start. With a step budget nothing is drawn ahead: it has to know first.
 
     Raises:
         ValueError: an unknown choice or a ratio outside [0, 1].
@@ -55,7 +55,7 @@ class RolloutCollector:
         truncated: Literal["grade", "zero", "exclude", "mask"] = "grade",
         grader_failure: Literal["exclude", "as_zero"] = "exclude",
         failure_alarm_ratio: float = 0.05,
-        speculation: Speculation = NO_SPECULATION,
+        schedule: Schedule = Continuous(),  # noqa: B008 - frozen
     ) -> None:
         if truncated not in ("grade", "zero", "exclude", "mask"):
             raise ValueError(f"rollout.truncated must be grade, zero, exclude or mask; got {truncated!r}")
@@ -71,7 +71,7 @@ class RolloutCollector:
             truncated=truncated,
             grader_failure=grader_failure,
             failure_alarm_ratio=failure_alarm_ratio,
-            speculation=speculation,
+            schedule=schedule,
         )
         self._num_collections = 0
 
@@ -139,7 +139,4 @@ def load_weights(engine: RolloutEngine, named_tensors: Iterable[tuple[str, Tenso
     Raises:
         EngineError: the engine failed.
     """
-    try:
-        engine.load_weights(named_tensors, policy_version)
-    except Exception as error:
-        raise EngineError(f"{type(error).__name__}: {error}") from error
+    guarded(engine.load_weights, named_tensors, policy_version)

@@ -26,6 +26,7 @@ class ScriptedEngine:
         num_polls: polls until a request finishes, as a function of a private generator and of whether the response
             is positive. Making positives faster is how tests provoke completion-order bias.
         max_model_tokens: prompt and response together.
+        max_num_seqs: slots. Requests beyond them would run all the same; whoever submits keeps to it.
         seed: of requests that bring no seed of their own.
     """
 
@@ -35,9 +36,11 @@ class ScriptedEngine:
         pass_rates: Mapping[int, float],
         num_polls: Callable[[random.Random, bool], int] = lambda generator, is_positive: 1,
         max_model_tokens: int = 1024,
+        max_num_seqs: int = 256,
         seed: int = 0,
     ) -> None:
         self.max_model_tokens = max_model_tokens
+        self.max_num_seqs = max_num_seqs
         self.policy_version = -1
         self.num_aborted = 0
         self._pass_rates = pass_rates

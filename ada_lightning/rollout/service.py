@@ -11,7 +11,7 @@ from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.result import RolloutResult
-from ada_lightning.rollout.speculation import NO_SPECULATION, Speculation
+from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.types import Belief, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class RolloutService:
             or ``mask`` (:class:`~ada_lightning.rollout.collector.RolloutCollector`).
         grader_failure: what a response counts as whose grader failed: ``exclude`` or ``as_zero``.
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
-        speculation: when to draw blocks before they are asked for.
+        schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
 
     Raises:
@@ -52,7 +52,7 @@ class RolloutService:
         truncated: Literal["grade", "zero", "exclude", "mask"] = "grade",
         grader_failure: Literal["exclude", "as_zero"] = "exclude",
         failure_alarm_ratio: float = 0.05,
-        speculation: Speculation = NO_SPECULATION,
+        schedule: Schedule = Continuous(),  # noqa: B008 - frozen
         max_engine_restarts: int = 2,
     ) -> None:
         if max_model_tokens < 2:
@@ -69,7 +69,7 @@ class RolloutService:
             "seed_requests": seed_requests,
             "positive_threshold": positive_threshold,
             "failure_alarm_ratio": failure_alarm_ratio,
-            "speculation": speculation,
+            "schedule": schedule,
         }
         self._collector = RolloutCollector(truncated=truncated, grader_failure=grader_failure, **shared)
         # A held-out figure must count every response, whatever training leaves out.

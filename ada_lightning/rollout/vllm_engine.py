@@ -76,6 +76,7 @@ class VllmEngine:
             if value <= 0:
                 raise ValueError(f"rollout.engine.{name} must be positive; got {value}")
         self.max_model_tokens = max_model_tokens
+        self.max_num_seqs = max_num_seqs
         self._eos_token_ids = list(eos_token_ids)
         self._in_flight: set[str] = set()
         os.environ.update(_ENVIRONMENT)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ada_lightning.sampling.blocks import BlockSampler
 from ada_lightning.sampling.giving_up import NEVER, GivingUp
-from ada_lightning.stopping.posterior import completion_chance
+from ada_lightning.stopping.posterior import completion_chance, expected_draws
 from ada_lightning.stopping.rule import QuotaRule, StoppingRule
 from ada_lightning.types import ResponsePool
 
@@ -67,6 +67,10 @@ class SequentialSampler(BlockSampler):
             return 0.0
         counts = pool.num_positive, pool.num_negative
         return 1.0 - completion_chance(self.quota, pool.belief.alpha, pool.belief.beta, *counts, num_outstanding)
+
+    def expected_need(self, pool: ResponsePool) -> float:
+        """Responses until the quotas are expected to be met, were the prompt never given up."""
+        return expected_draws(self.quota, pool.belief.alpha, pool.belief.beta, pool.num_positive, pool.num_negative)
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
         """Let the rule for giving up learn."""

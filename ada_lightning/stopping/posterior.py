@@ -92,6 +92,29 @@ def completion_chance(
     return float(_completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws)[0])
 
 
+@lru_cache(maxsize=65536)
+def expected_draws(quota: QuotaRule, alpha: float, beta: float, num_positive: int, num_negative: int) -> float:
+    """Responses until the quotas are met or ``n_max`` is reached, in whole blocks.
+
+    Returns:
+        ``M sum_h P(open after h blocks)`` over the blocks of M responses that are left, h from 0; 0 where the quotas
+        are met.
+
+    Example:
+        >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
+        >>> expected_draws(quota, 1, 1000, 0, 4) > 0.9 * 28  # hopeless: all that is left
+        True
+        >>> expected_draws(quota, 1, 1, 1, 3)
+        0.0
+    """
+    if quota.stops(num_positive, num_negative):
+        return 0.0
+    num_blocks = -(-(quota.n_max - num_positive - num_negative) // quota.samples_per_round)
+    draws_H = quota.samples_per_round * np.arange(num_blocks)
+    chance_H = _completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws_H)
+    return float(quota.samples_per_round * np.sum(1.0 - chance_H))
+
+
 def _completion_chance(
     quota: QuotaRule, belief: tuple[float, float], counts: tuple[int, int], draws_H: NDArray[np.int64]
 ) -> NDArray[np.float64]:

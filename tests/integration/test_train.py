@@ -62,9 +62,9 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
 
 def test_drawing_ahead_changes_nothing_but_the_waste(train):
     """The same responses from the real engine, whatever else runs beside them."""
-    options = ["sampler.k_pos=4", "sampler.k_neg=4", "rollout.speculation.max_waste_ratio=10"]
-    plain = train(*options, "rollout.speculation.fill_to=0", name="plain")
-    ahead = train(*options, "rollout.speculation.fill_to=32", "rollout.speculation.min_chance=0.1", name="ahead")
+    options = ["sampler.k_pos=4", "sampler.k_neg=4", "rollout.schedule.max_waste_ratio=10"]
+    plain = train(*options, "rollout.schedule.fill_to=0", name="plain")
+    ahead = train(*options, "rollout.schedule.fill_to=32", "rollout.schedule.min_chance=0.1", name="ahead")
     for name in ("rollout/num_sampled", "rollout/reward_pool", "rollout/generated_tokens"):
         assert column(ahead, name) == column(plain, name), name
     assert sum(column(plain, "rollout/tokens_wasted")) == 0

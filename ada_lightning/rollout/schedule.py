@@ -1,0 +1,59 @@
+"""When a prompt's next block of responses may start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Continuous:
+    """A prompt goes on as soon as its last block is decided, and where slots of the engine stay empty, sooner.
+
+    A hopeless prompt needs ``n_max / samples_per_round`` blocks one after another, and at the end of a step only such
+    prompts are left, so an engine that decodes a hundred sequences about as fast as twenty runs mostly empty. Blocks
+    that will probably be wanted are therefore drawn ahead. They are committed later in launch order, or dropped if the
+    prompt stops first. Every response has its own seed, so a rollout that draws ahead ends with the very same pools as
+    one that does not.
+
+    Slots go to the prompts with the longest expected remaining need first: the step cannot end before the longest chain
+    of blocks has, so that chain must never wait (the rule of longest processing time; Graham 1969, "Bounds on
+    multiprocessing timing anomalies").
+
+    Args:
+        fill_to: draw ahead while fewer requests than this are in flight; 0 never does.
+        min_chance: only blocks that are wanted with at least this probability, by the prompt's belief and counts.
+        max_waste_ratio: nothing more is drawn ahead in a step once the tokens dropped exceed this share of those
+            committed.
+
+    Raises:
+        ValueError: a value out of range; all in one message.
+    """
+
+    fill_to: int = 0
+    min_chance: float = 0.5
+    max_waste_ratio: float = 0.1
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        errors = []
+        if self.fill_to < 0:
+            errors.append(f"rollout.schedule.fill_to must be 0 (off) or positive; got {self.fill_to}")
+        if not 0 < self.min_chance <= 1:
+            errors.append(f"rollout.schedule.min_chance must be in (0, 1]; got {self.min_chance}")
+        if self.max_waste_ratio < 0:
+            errors.append(f"rollout.schedule.max_waste_ratio must not be negative; got {self.max_waste_ratio}")
+        if errors:
+            raise ValueError("; ".join(errors))
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """No prompt starts a block before every prompt's block is graded, in the order of the prompts: rounds.
+
+    What the official code does (``ray_trainer.py``, one synchronous generation per round), here without its weight
+    sync and re-entry of the engine in every round. Same pools as :class:`Continuous`, later: the baseline to measure
+    against.
+    """
+
+
+Schedule = Continuous | Barrier

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from scipy.stats import chi2
+
+from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.schedule import Barrier, Continuous
+from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.sampling import BalanceSampler, PositiveSampler, UniformSampler
+from ada_lightning.selection import BalancedSelection
+from ada_lightning.stopping.paths import end_probability, ends
+from ada_lightning.types import Belief, SamplingSettings
+from tests.builders import decode, make_prompt
+
+PASS_RATES = {1: 0.02, 2: 0.2, 3: 0.6, 4: 0.97}
+SIZES = {"samples_per_round": 4, "n_max": 32, "group_size": 4}
+
+
+class CountingEngine(ScriptedEngine):
+    """Remembers how many requests ran at once, and at the end of the step."""
+
+    def __init__(self, **options):
+        super().__init__(pass_rates=PASS_RATES, **options)
+        self.in_flight = []
+
+    def poll(self):
+        self.in_flight.append(self.num_in_flight())
+        return super().poll()
+
+
+def random_latency(generator, is_positive):
+    return generator.randrange(1, 30)
+
+
+def collect(schedule, *, num_polls=random_latency, sampler=None, num_prompts=16, slots=256, seed_requests=True):
+    engine = CountingEngine(num_polls=num_polls, max_num_seqs=slots)
+    collector = RolloutCollector(decode=decode, seed=0, schedule=schedule, seed_requests=seed_requests)
+    groups, stats = collector.collect(
+        [make_prompt(key) for key in PASS_RATES] * (num_prompts // 4),
+        engine=engine,
+        grader=ScriptedGrader(),
+        sampler=sampler or BalanceSampler(k_pos=2, k_neg=2, **SIZES),
+        selection=BalancedSelection(group_size=4),
+        settings=SamplingSettings(max_new_tokens=4),
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+    pools = [[(r.sample_index, r.round_index, r.is_positive) for r in group.pool.responses] for group in groups]
+    return pools, stats, engine
+
+
+PLENTY = Continuous(fill_to=64, min_chance=0.3, max_waste_ratio=10.0)
+
+
+@pytest.mark.parametrize(
+    "num_polls",
+    [lambda generator, is_positive: 1, random_latency, lambda generator, is_positive: 25 if is_positive else 2],
+    ids=["at once", "random", "positives last"],
+)
+@pytest.mark.parametrize(
+    "sampler",
+    [BalanceSampler(k_pos=2, k_neg=2, **SIZES), PositiveSampler(k_pos=1, **SIZES), UniformSampler(group_size=4)],
+    ids=["balance", "pos", "uniform"],
+)
+@pytest.mark.parametrize("slots", [3, 256])
+def test_the_pools_are_the_very_same_by_every_schedule(sampler, num_polls, slots):
+    by_rounds, _, _ = collect(Barrier(), num_polls=num_polls, sampler=sampler)
+    for schedule in (Barrier(), Continuous(), PLENTY):
+        pools, _, engine = collect(schedule, num_polls=num_polls, sampler=sampler, slots=slots)
+        assert pools == by_rounds
+        assert engine.num_in_flight() == 0
+
+
+@pytest.mark.parametrize("schedule", [Barrier(), Continuous(), PLENTY], ids=["barrier", "continuous", "ahead"])
+@pytest.mark.parametrize("pass_rate", [0.2, 0.6])
+def test_requests_without_seeds_end_where_the_stopping_rule_says(schedule, pass_rate):
+    """Where positives are slow, a schedule that looked at who finished first would end too early, on negatives."""
+    sampler = BalanceSampler(k_pos=2, k_neg=2, **SIZES)
+    key = next(key for key, value in PASS_RATES.items() if value == pass_rate)
+    engine = CountingEngine(num_polls=lambda generator, is_positive: 25 if is_positive else 2, max_num_seqs=64)
+    groups, _ = RolloutCollector(decode=decode, seed=0, schedule=schedule, seed_requests=False).collect(
+        [make_prompt(key)] * 2000,
+        engine=engine,
+        grader=ScriptedGrader(),
+        sampler=sampler,
+        selection=BalancedSelection(group_size=4),
+        settings=SamplingSettings(max_new_tokens=4),
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+    expected = {end: 2000 * end_probability(sampler.quota, end, pass_rate) for end in ends(sampler.quota)}
+    seen = Counter((group.pool.num_positive, group.pool.num_negative) for group in groups)
+    assert set(seen) <= set(expected)
+    common = [end for end, number in expected.items() if number >= 5]  # where chi-square is good
+    statistic = sum((seen[end] - expected[end]) ** 2 / expected[end] for end in common)
+    assert chi2.sf(statistic, len(common)) > 1e-4  # the seed is fixed: this says how unlucky it may be
+
+
+class OrderedEngine(CountingEngine):
+    """Remembers the order in which prompts got slots."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.started = []
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        self.started.append(prompt_ids[0])
+        super().submit(request_id, prompt_ids, settings, seed)
+
+
+def first_to_start(schedule, beliefs):
+    engine = OrderedEngine(max_num_seqs=4)
+    RolloutCollector(decode=decode, seed=0, schedule=schedule).collect(
+        [make_prompt(key) for key in PASS_RATES],
+        engine=engine,
+        grader=ScriptedGrader(),
+        sampler=BalanceSampler(k_pos=2, k_neg=2, **SIZES),
+        selection=BalancedSelection(group_size=4),
+        settings=SamplingSettings(max_new_tokens=4),
+        stage="train",
+        step=0,
+        policy_version=0,
+        beliefs=beliefs,
+    )
+    return list(dict.fromkeys(engine.started))
+
+
+def test_slots_go_to_the_longest_expected_need_first():
+    """For two right and two wrong answers."""
+    beliefs = [Belief(5, 5), Belief(3, 20), Belief(1, 60), Belief(40, 1)]
+    assert first_to_start(Continuous(), beliefs) == [3, 4, 2, 1]
+    assert first_to_start(Barrier(), beliefs) == [1, 2, 3, 4]
+
+
+def test_no_more_requests_than_slots_are_in_flight():
+    for schedule in (Barrier(), Continuous(), PLENTY):
+        _, _, engine = collect(schedule, slots=6)
+        assert max(engine.in_flight) == 6
+
+
+def test_a_barrier_waits_for_the_slowest_of_every_round():
+    """Four blocks of a hopeless prompt beside one that is slow and done after its first block."""
+    latency = {1: 1, 4: 50}
+
+    class SlowPromptEngine(CountingEngine):
+        def submit(self, request_id, prompt_ids, settings, seed):
+            self._num_polls = lambda generator, is_positive: latency[prompt_ids[0]]
+            super().submit(request_id, prompt_ids, settings, seed)
+
+    polls = {}
+    for schedule in (Barrier(), Continuous()):
+        engine = SlowPromptEngine()
+        RolloutCollector(decode=decode, seed=0, schedule=schedule).collect(
+            [make_prompt(1), make_prompt(4)],
+            engine=engine,
+            grader=ScriptedGrader(),
+            sampler=PositiveSampler(k_pos=1, samples_per_round=4, n_max=16, group_size=4),
+            selection=BalancedSelection(group_size=4),
+            settings=SamplingSettings(max_new_tokens=4),
+            stage="train",
+            step=3,
+            policy_version=0,
+        )
+        polls[type(schedule)] = len(engine.in_flight)
+    assert polls == {Barrier: 50 + 3, Continuous: 50}
+
+
+def test_the_step_takes_fewer_polls_because_the_engine_runs_fuller():
+    _, _, plain = collect(Continuous())
+    _, stats, ahead = collect(PLENTY)
+    assert len(ahead.in_flight) < 0.75 * len(plain.in_flight)
+    assert sum(ahead.in_flight) / len(ahead.in_flight) > sum(plain.in_flight) / len(plain.in_flight)
+    assert stats.wasted_tokens > 0
+
+
+def test_what_is_dropped_is_counted_and_not_committed():
+    """One token a response: finished ones that were dropped are the waste, running ones are aborted."""
+    _, plain, _ = collect(Continuous())
+    _, ahead, engine = collect(PLENTY)
+    assert ahead.num_drawn == plain.num_drawn
+    assert ahead.generated_tokens == plain.generated_tokens
+    assert (plain.wasted_tokens, ahead.wasted_tokens > 0, engine.num_aborted > 0) == (0, True, True)
+
+
+class TruncatingEngine(CountingEngine):
+    """Cuts wrong responses, so that their verdicts are known while the poll that brought them is still being read."""
+
+    def poll(self):
+        return [replace(generation, is_truncated=generation.response_ids[0] == 0) for generation in super().poll()]
+
+
+@pytest.mark.parametrize("truncated", ["zero", "exclude"])
+def test_what_is_dropped_may_have_finished_in_the_very_same_poll(truncated):
+    engine = TruncatingEngine(num_polls=lambda generator, is_positive: 1 if is_positive else 4)
+    collector = RolloutCollector(decode=decode, seed=0, schedule=PLENTY, truncated=truncated)
+    groups, stats = collector.collect(
+        [make_prompt(key) for key in PASS_RATES] * 4,
+        engine=engine,
+        grader=ScriptedGrader(),
+        sampler=PositiveSampler(k_pos=1, **SIZES),
+        selection=BalancedSelection(group_size=4),
+        settings=SamplingSettings(max_new_tokens=4),
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+    assert stats.num_drawn == sum(group.pool.num_drawn for group in groups)
+    assert engine.num_in_flight() == 0
+
+
+def test_waste_is_bounded():
+    """Checked before each launch, so one launch per prompt may go over."""
+    _, stats, _ = collect(Continuous(fill_to=64, min_chance=0.01, max_waste_ratio=0.02), num_prompts=400)
+    _, wild, _ = collect(Continuous(fill_to=64, min_chance=0.01, max_waste_ratio=10.0), num_prompts=400)
+    assert stats.wasted_tokens <= 0.02 * stats.generated_tokens + 64 + 3
+    assert wild.wasted_tokens >= stats.wasted_tokens
+
+
+def test_nothing_is_drawn_ahead_without_reason():
+    for sampler, schedule in (
+        (BalanceSampler(k_pos=2, k_neg=2, **SIZES), Continuous(fill_to=0)),
+        (BalanceSampler(k_pos=2, k_neg=2, budget_per_step=500, **SIZES), PLENTY),
+        (UniformSampler(group_size=4), PLENTY),
+    ):
+        _, stats, engine = collect(schedule, sampler=sampler)
+        assert (stats.wasted_tokens, engine.num_aborted) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fill_to": -1}, r"schedule.fill_to must be 0 \(off\) or positive; got -1"),
+        ({"min_chance": 0.0}, r"schedule.min_chance must be in \(0, 1\]; got 0.0"),
+        ({"max_waste_ratio": -0.1}, "schedule.max_waste_ratio must not be negative; got -0.1"),
+    ],
+)
+def test_values_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Continuous(**options)
