@@ -5,12 +5,12 @@ data-parallel replicas, one GPU each. Three parts:
 
 1. **Validation.** Real rollouts that were measured on a CPU (``python -m benchmarks.cluster_sim_cpu_curve``) are
    simulated with the step times measured in the same run.
-2. **Scenarios.** Seconds of generation relative to GRPO with 4 responses, for pass-rate mixes that reproduce the paper's
-   published sample counts (:mod:`benchmarks.simulation.pass_rates`) and step times of an H100-class GPU derived from
+2. **Scenarios.** Seconds of generation relative to GRPO with 4 responses, for pass-rate mixes that reproduce sample
+   counts of the paper (:mod:`benchmarks.simulation.pass_rates`) and step times of an H100-class GPU derived from
    public figures (:mod:`benchmarks.simulation.gpu`), and how far they move when these are wrong.
 3. **The paper's seconds.** What cost per round would explain the published seconds per step.
 
-Every schedule of a scenario generates the same responses, so its ratio to another is one of time alone.
+Every schedule of a scenario commits the same responses, so its ratio to another is one of time alone.
 
 Assumed, as nothing is published: lengths are lognormal with a median of 500 tokens for right answers and 1.5 times that
 for wrong ones, sigma 0.5, cut at 2,048 (mean about 700); prompts of 150 tokens; grading takes no time; KV memory
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class Method:
     """Who samples what when."""
 
     sampler: Sampler
-    schedule: Schedule = Continuous()
+    schedule: Schedule = field(default_factory=Continuous)
     reentry_s: float = 0.0
 
 
@@ -222,11 +222,16 @@ def whole_steps(model: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
     missing = paper["balance"] - paper["grpo"] - (seconds["barrier"] - grpo)
     published = paper["balance"] / paper["grpo"]
-    print(f"\n{model}: the paper's whole step is {published:.2f} x GRPO's ({paper['balance']:.0f} of {paper['grpo']:.0f} s)")
+    print(
+        f"\n{model}: published whole steps take {paper['balance']:.0f} s, "
+        f"{published:.2f} x GRPO's {paper['grpo']:.0f} s"
+    )
     print(f"{'':<22}{'generation + update':>20}{'all the rest as is':>20}")
     for name, pair in ratios.items():
         print(f"{name:<22}{pair['gen_plus_update']:20.2f}{pair['rest_unchanged']:20.2f}")
-    print(f"simulated barrier explains the published seconds if each of {rounds} re-entries costs {missing / rounds:.1f} s")
+    print(
+        f"the barrier line explains the published seconds if each of {rounds} re-entries costs {missing / rounds:.1f} s"
+    )
     return {"published": round(published, 2), "ratios": ratios, "cost_per_round_s": round(missing / rounds, 1)}
 
 
@@ -244,12 +249,15 @@ def sensitivity() -> list[dict[str, Any]]:
         "64 slots": replace(base, slots=64),
         "another seed": replace(base, seed=1),
     }
-    print(f"\nOne assumption changed at a time (1.5B, step 200, blocks of 4), x GRPO n=4")
+    print("\nOne assumption changed at a time (1.5B, step 200, blocks of 4), x GRPO n=4")
     rows = []
     for name, setting in changes.items():
         outcomes = compare(setting)
         grpo = outcomes["GRPO n=4"].seconds
-        row = {method: round(outcomes[method].seconds / grpo, 3) for method in ("barrier", "continuous", "continuous, ahead")}
+        row = {
+            method: round(outcomes[method].seconds / grpo, 3)
+            for method in ("barrier", "continuous", "continuous, ahead")
+        }
         rows.append({"change": name, **row})
         print(f"{name:<26}" + "".join(f"{method} {value:5.2f}   " for method, value in row.items()), flush=True)
     return rows
@@ -261,7 +269,9 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, default=report.FOLDER / "cluster_sim.png")
     arguments = parser.parse_args()
     content: dict[str, Any] = {"validation": validate() if CURVE.exists() else [], "scenarios": []}
-    settings = [Setting(mix=mix, block=block) for block in (4, 8) for mix in ("step 50", "step 200", "step 600", "wide")]
+    settings = [
+        Setting(mix=mix, block=block) for block in (4, 8) for mix in ("step 50", "step 200", "step 600", "wide")
+    ]
     settings += [Setting(model="7B", mix="7B, step 200", block=block) for block in (4, 8)]
     for setting in settings:
         outcomes = compare(setting)

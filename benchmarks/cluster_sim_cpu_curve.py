@@ -50,7 +50,13 @@ def main() -> None:
         engine.close()
     load = {"before": before, "after": os.getloadavg()}
     path = report.save(
-        "cluster_sim_cpu_curve", clock=clock.__name__, load_average=load, **steps, base_s_after_the_rollouts=again, rollouts=rollouts
+        "cluster_sim_cpu_curve",
+        clock=clock.__name__,
+        threads=int(os.environ["OMP_NUM_THREADS"]),
+        load_average=load,
+        **steps,
+        base_s_after_the_rollouts=again,
+        rollouts=rollouts,
     )
     simulated = validation.simulate(cpu.load_curve(steps["curve"]))
     for name, (seconds, _) in simulated.items():

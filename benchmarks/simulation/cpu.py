@@ -34,9 +34,7 @@ class _FixedLengths:
         return Fate(min(self.num_tokens, max_new_tokens), is_positive=True, is_truncated=False)
 
 
-def measure(
-    engine: ForcedEngine, repetitions: int, clock: Callable[[], float] = time.perf_counter
-) -> dict[str, Any]:
+def measure(engine: ForcedEngine, repetitions: int, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
     """Time decode steps and admissions, in turns, and fit a :class:`StepTime` to the medians.
 
     Args:
@@ -122,4 +120,4 @@ def _fit(decode: dict[tuple[int, int], float], first_steps: dict[tuple[int, int,
 
 def load_curve(content: dict[str, Any]) -> StepTime:
     """Read a stored ``curve``."""
-    return StepTime(**{name: tuple(value) if isinstance(value, list) else value for name, value in content.items()})
+    return StepTime(**content | {name: tuple(content[name]) for name in ("sizes", "base_s")})

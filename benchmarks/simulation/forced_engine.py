@@ -37,7 +37,7 @@ class ForcedEngine(VllmEngine):
             max_num_seqs=max_num_seqs,
         )
         self.fates = fates
-        self._sampling_params = partial(self._sampling_params, ignore_eos=True)
+        self._sampling_params = partial(self._sampling_params, ignore_eos=True)  # type: ignore[assignment]
         self._fates: dict[str, Fate] = {}
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
@@ -49,7 +49,9 @@ class ForcedEngine(VllmEngine):
     def poll(self) -> list[Generation]:
         """Run one engine step; what finishes carries the verdict of its fate."""
         finished = super().poll()
-        generations = [self._fates.pop(generation.request_id).generation(generation.request_id) for generation in finished]
+        generations = [
+            self._fates.pop(generation.request_id).generation(generation.request_id) for generation in finished
+        ]
         for real, forced in zip(finished, generations, strict=True):
             assert len(real.response_ids) == len(forced.response_ids), "the engine did not follow the forced length"
         return generations

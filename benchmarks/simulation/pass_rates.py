@@ -1,8 +1,8 @@
 """Mixes of pass rates that reproduce what the paper published about its runs.
 
 A mix is a share of prompts that are never solved, a share that always are, and a Beta distribution for the rest: four
-numbers. They are fitted by least squares to published figures of Seq-balance with 2 positives and 2 negatives, blocks of
-4 and at most 32 responses, of which exact expectations are computed over the mix (``python -m
+numbers. They are fitted by least squares to published figures of Seq-balance with 2 positives and 2 negatives, blocks
+of 4 and at most 32 responses, of which exact expectations are computed over the mix (``python -m
 benchmarks.simulation.pass_rates`` repeats the fit). Blocks of 4: the published sample counts are too low for the
 released blocks of 8, and arXiv:2510.04996v3, appendix D, uses ``k_batch = N_max / 8``.
 
@@ -53,9 +53,7 @@ class Mix:
     def expect(self, of_rates: NDArray[np.float64]) -> float:
         """Mean over the mix of what :func:`expectations` gives at 0, 1 and the Beta's quantiles, in this order."""
         return float(
-            self.never * of_rates[0]
-            + self.always * of_rates[1]
-            + (1 - self.never - self.always) * of_rates[2:].mean()
+            self.never * of_rates[0] + self.always * of_rates[1] + (1 - self.never - self.always) * of_rates[2:].mean()
         )
 
     def grid(self) -> NDArray[np.float64]:
@@ -78,9 +76,7 @@ def expectations(rates_P: NDArray[np.float64], block: int, n_max: int) -> dict[s
     result: dict[str, NDArray[np.float64]] = {}
     for drawn in range(block, n_max + 1, block):
         samples_P += block * at_PK.sum(1)
-        at_PK = np.stack(
-            [np.convolve(row, step)[: n_max + 1] for row, step in zip(at_PK, block_PK, strict=True)]
-        )
+        at_PK = np.stack([np.convolve(row, step)[: n_max + 1] for row, step in zip(at_PK, block_PK, strict=True)])
         at_PK[:, (counts >= 2) & (drawn - counts >= 2)] = 0.0
         if drawn == 2 * block:
             result["both_in_two"] = 1 - at_PK.sum(1)
