@@ -43,6 +43,7 @@ def main() -> None:
     try:
         before = os.getloadavg()
         steps = cpu.measure(engine, arguments.repetitions, clock)
+        print(steps["curve"], flush=True)
         rollouts = validation.measure(engine, arguments.repetitions, clock)
         # Once more: what changed on the machine meanwhile bounds how well any curve can do.
         again = cpu.measure(engine, 1, clock)["curve"]["base_s"]

@@ -25,8 +25,8 @@ from benchmarks.simulation.grader import SimulatedGrader
 from benchmarks.simulation.step_time import StepTime
 
 MAX_MODEL_TOKENS = 320
-SETTINGS = SamplingSettings(max_new_tokens=64)
-NUM_PROMPTS = 24
+SETTINGS = SamplingSettings(max_new_tokens=48)
+NUM_PROMPTS = 16
 FATES = Fates(
     # As on the default run's first steps: many prompts near 0, some at every rate.
     pass_rates={100 + index: (index / (NUM_PROMPTS - 1)) ** 3 for index in range(NUM_PROMPTS)},
@@ -87,6 +87,7 @@ def measure(
             started = clock()
             stats = collect(case, engine, ScriptedGrader())
             seconds[name].append(clock() - started)
+            print(f"{name}: {seconds[name][-1]:.2f} s", flush=True)
             tokens[name] = stats.generated_tokens, stats.wasted_tokens
     return {
         name: {

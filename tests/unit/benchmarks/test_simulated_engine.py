@@ -124,8 +124,8 @@ def test_reentry_is_paid_when_work_arrives_at_an_engine_that_ran_dry():
     assert engine.num_reentries == 1
 
 
-def collect(*, jump, delay_s=0.0, num_replicas=2):
-    rates = {key: key / 12 for key in range(12)}
+def collect(*, jump, delay_s=0.0, num_replicas=2, num_prompts=12):
+    rates = {key: key / 12 for key in range(num_prompts)}
     engine = SimulatedEngine(
         Fates(rates, median_tokens=20, sigma=0.6, wrong_length_ratio=1.5),
         STEP_TIME,
@@ -159,8 +159,17 @@ def test_jumping_equals_stepping(delay_s, num_replicas):
     assert len(jumping.spans()) < len(stepping.spans())
 
 
-def test_slow_graders_cost_time_and_change_nothing_else():
-    fast, pools, _ = collect(jump=True)
-    slow, same_pools, _ = collect(jump=True, delay_s=200.0)
+def test_one_prompt_waits_for_its_grades_after_every_block():
+    fast, pools, _ = collect(jump=True, num_prompts=1)
+    slow, same_pools, _ = collect(jump=True, num_prompts=1, delay_s=200.0)
     assert pools == same_pools
-    assert slow.now > fast.now + 200
+    assert slow.now == pytest.approx(fast.now + 4 * 200)  # pass rate 0: 16 responses in blocks of 4
+
+
+def test_a_prefix_stays_cached_between_steps():
+    engine = open_engine()
+    for name in ("a", "b"):
+        before = engine.now
+        engine.submit(name, (1,) * 6, SETTINGS, 1)
+        drain(engine)
+    assert engine.now - before == 2 + 6 * 0.25 + 2 * 0.5 + 2  # two of six prompt tokens are beyond the full block
