@@ -166,8 +166,15 @@ class JudgingSampler(Sampler, Protocol):
 class ForesightedSampler(Protocol):
     """A sampler that can tell how probably it will want more, and how much: what a schedule needs."""
 
-    def chance_to_go_on(self, pool: ResponsePool, num_outstanding: int) -> float:
-        """Probability that responses are still wanted once ``num_outstanding`` more are committed; 0 at the cap."""
+    def chance_to_go_on(self, pool: ResponsePool, num_positive: int, num_negative: int, num_open: int) -> float:
+        """Probability that responses are still wanted once everything launched is committed; 0 at the cap.
+
+        Args:
+            pool: whose belief counts. Its own responses are among those that follow.
+            num_positive: launched responses known to be positive.
+            num_negative: launched responses known to be negative.
+            num_open: launched responses whose verdict is not known.
+        """
         ...
 
     def expected_need(self, pool: ResponsePool) -> float:

@@ -20,6 +20,8 @@ from ada_lightning.stopping.rule import CappedRule
 from ada_lightning.types import Belief, Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
+_CERTAINLY_NOT = 1e-9
+"""A chance below it is a certainty that came through floating-point sums."""
 
 
 class Grader(Protocol):
@@ -241,15 +243,16 @@ class Collection:
         self._drop_early_launches(run)
 
     def _drop_early_launches(self, run: PromptRun) -> None:
-        """Abort and forget what was drawn ahead and is not wanted."""
+        """Abort and forget what was drawn ahead and is not wanted. Drawn again with its own seed, it is the same."""
         unwanted = range(len(run.round_of), run.num_launched)
         if not unwanted:
             return
         grading = [self._grading.pop((self._id, run.pool.slot, index), None) for index in unwanted]
-        generations = [entry[2] for entry in grading if entry] + [entry[0] for entry in run.graded.values()]
-        run.graded.clear()
+        graded = [run.graded.pop(index, None) for index in unwanted]
+        generations = [entry[2] for entry in grading if entry] + [entry[0] for entry in graded if entry]
         self._tally.wasted_tokens += sum(len(generation.response_ids) for generation in generations)
         self._tally.wasted_tokens += self._launcher.drop(run, unwanted)
+        run.num_launched = len(run.round_of)
 
     def _draw_ahead(self) -> None:
         """Launch blocks ahead of time where the engine would otherwise run half empty."""
@@ -264,14 +267,28 @@ class Collection:
             and tally.wasted_tokens <= rule.max_waste_ratio * tally.generated_tokens
         ):
             run = max(self._runs.values(), key=self._chance_to_go_on, default=None)
-            if run is None or self._chance_to_go_on(run) < rule.min_chance:
+            fullness = self._launcher.num_unfinished / num_wanted
+            if run is None or self._chance_to_go_on(run) < rule.required_chance(fullness):
                 return
             self._launcher.launch(run, self._sampler.samples_per_round, need=0.0)
 
     def _chance_to_go_on(self, run: PromptRun) -> float:
+        """Chance that a block after all that was launched will be wanted, by all that is graded."""
+        return self._chance_after(run, run.num_launched)
+
+    def _chance_after(self, run: PromptRun, num_launched: int) -> float:
+        """Chance that the prompt goes on after its first ``num_launched`` responses, by what is graded of them."""
         if run.is_finished or not isinstance(self._sampler, ForesightedSampler):
             return 0.0
-        return self._sampler.chance_to_go_on(run.pool, run.num_outstanding)
+        ahead = [
+            self._reward(generation, grade)
+            for index, (generation, _, grade) in run.graded.items()
+            if index < num_launched
+        ]
+        num_positive = run.pool.num_positive + sum(r is not None and self._is_positive(r) for r in ahead)
+        num_negative = run.pool.num_negative + sum(r is not None and not self._is_positive(r) for r in ahead)
+        num_open = num_launched - run.pool.num_drawn - len(ahead)
+        return self._sampler.chance_to_go_on(run.pool, num_positive, num_negative, num_open)
 
     def _launch_round(self, run: PromptRun, num_to_draw: int) -> None:
         """Ask for a round of responses, of which some may have been drawn ahead."""
@@ -310,6 +327,9 @@ class Collection:
         run, sample_index, generation, text = waiting
         run.graded[sample_index] = (generation, text, grade)
         self._settle(run)
+        has_early = not run.is_finished and run.num_launched > len(run.round_of)
+        if has_early and self._chance_after(run, len(run.round_of)) < _CERTAINLY_NOT:
+            self._drop_early_launches(run)
 
     def _commit_one(self, run: PromptRun, index: int, generation: Generation, text: str, grade: Grade) -> None:
         tally = self._tally
@@ -317,17 +337,15 @@ class Collection:
         tally.num_truncated += generation.is_truncated
         tally.num_empty += not text.strip()
         tally.generated_tokens += len(generation.response_ids)
-        reward = grade.reward
-        if reward is None:
+        if grade.reward is None:
             tally.num_failed += 1
             tally.failures[grade.failure] += 1
-            if self._settings.grader_failure == "exclude":
+        reward = self._reward(generation, grade)
+        if reward is None:
+            if grade.reward is None:
                 run.pool.num_failed += 1
-                run.pool.num_drawn += 1
-                return
-            reward = 0.0
-        if generation.is_truncated and self._settings.truncated == "exclude":
-            run.pool.num_truncated_excluded += 1
+            else:
+                run.pool.num_truncated_excluded += 1
             run.pool.num_drawn += 1
             return
         run.pool.add(
@@ -340,8 +358,19 @@ class Collection:
                 text=text,
                 is_truncated=generation.is_truncated,
                 reward=reward,
-                is_positive=reward > self._settings.positive_threshold,
+                is_positive=self._is_positive(reward),
                 policy_version=self._policy_version,
                 is_masked=generation.is_truncated and self._settings.truncated == "mask",
             )
         )
+
+    def _reward(self, generation: Generation, grade: Grade) -> float | None:
+        """Reward that a response counts with; None where it is no evidence."""
+        if grade.reward is None:
+            return None if self._settings.grader_failure == "exclude" else 0.0
+        if generation.is_truncated and self._settings.truncated == "exclude":
+            return None
+        return grade.reward
+
+    def _is_positive(self, reward: float) -> bool:
+        return reward > self._settings.positive_threshold

@@ -21,7 +21,9 @@ class Continuous:
 
     Args:
         fill_to: draw ahead while fewer requests than this are in flight; 0 never does.
-        min_chance: only blocks that are wanted with at least this probability, by the prompt's belief and counts.
+        min_chance: only blocks that are wanted with at least this probability while the engine is empty, rising to 1
+            where it is full: a nearly empty engine decodes one more sequence for almost nothing, a full one for its
+            share of the step. By the prompt's belief and what is graded.
         max_waste_ratio: nothing more is drawn ahead in a step once the tokens dropped exceed this share of those
             committed.
 
@@ -30,7 +32,7 @@ class Continuous:
     """
 
     fill_to: int = 0
-    min_chance: float = 0.5
+    min_chance: float = 0.1
     max_waste_ratio: float = 0.1
 
     def __post_init__(self) -> None:
@@ -44,6 +46,10 @@ class Continuous:
             errors.append(f"rollout.schedule.max_waste_ratio must not be negative; got {self.max_waste_ratio}")
         if errors:
             raise ValueError("; ".join(errors))
+
+    def required_chance(self, fullness: float) -> float:
+        """Least probability of being wanted for a block to be drawn ahead, at requests in flight over ``fill_to``."""
+        return self.min_chance + (1.0 - self.min_chance) * fullness
 
 
 @dataclass(frozen=True, slots=True)

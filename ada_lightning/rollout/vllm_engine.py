@@ -1,4 +1,4 @@
-"""vLLM in the trainer's own process: the only importer of ``vllm``.
+"""vLLM in the trainer's own process: with :mod:`.vllm_cpu_norms` the only importer of ``vllm``.
 
 In process means no second Python, no serialisation and a start of seconds instead of a minute.
 What that costs is handled here: vLLM reseeds the global generators, rewrites environment variables, creates a
@@ -85,6 +85,8 @@ class VllmEngine:
             from vllm.sampling_params import RequestOutputKind, SamplingParams
             from vllm.v1.engine.llm_engine import LLMEngine
 
+            from ada_lightning.rollout.vllm_cpu_norms import register_cpu_norms
+
             logger_to_file("vllm", log_file)
             self._sampling_params = SamplingParams
             self._final_only = RequestOutputKind.FINAL_ONLY
@@ -107,7 +109,7 @@ class VllmEngine:
                     disable_log_stats=True,
                     async_scheduling=False,
                     use_tqdm_on_load=False,
-                    **(extra or {}),
+                    **({"ir_op_priority": register_cpu_norms()} | (extra or {})),
                 )
             )
 

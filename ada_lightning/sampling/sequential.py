@@ -61,12 +61,12 @@ class SequentialSampler(BlockSampler):
         """Return the rule that this prompt's sampling follows."""
         return self.give_up.rule(self.quota, pool)
 
-    def chance_to_go_on(self, pool: ResponsePool, num_outstanding: int) -> float:
-        """Probability that the quotas are open after ``num_outstanding`` more responses; 0 at the cap."""
-        if pool.num_sampled + num_outstanding >= self.n_max:
+    def chance_to_go_on(self, pool: ResponsePool, num_positive: int, num_negative: int, num_open: int) -> float:
+        """Probability that the quotas are open once ``num_open`` more responses are in; 0 at the cap."""
+        if num_positive + num_negative + num_open >= self.n_max:
             return 0.0
-        counts = pool.num_positive, pool.num_negative
-        return 1.0 - completion_chance(self.quota, pool.belief.alpha, pool.belief.beta, *counts, num_outstanding)
+        belief = pool.belief
+        return 1.0 - completion_chance(self.quota, belief.alpha, belief.beta, num_positive, num_negative, num_open)
 
     def expected_need(self, pool: ResponsePool) -> float:
         """Responses until the quotas are expected to be met, were the prompt never given up."""

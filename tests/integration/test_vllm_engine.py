@@ -190,3 +190,21 @@ def test_starting_an_engine_leaves_the_process_as_it_was(engine, tiny_path, tmp_
 def test_limits_must_be_positive(tiny_path, tmp_path, option):
     with pytest.raises(ValueError, match=f"{option} must be positive; got 0"):
         open_engine(tiny_path, tmp_path, **{option: 0})
+
+
+def test_norms_on_a_cpu_are_the_c_kernels_and_compute_the_same(engine):
+    """Both round once to the tensor's type at the end, so they may differ by one unit in the last place."""
+    from vllm import ir
+
+    assert ir.ops.rms_norm.get_priority()[0] == "vllm_c_on_cpu"
+    assert ir.ops.fused_add_rms_norm.get_priority()[0] == "vllm_c_on_cpu"
+    generator = torch.Generator().manual_seed(0)
+    x, residual = (torch.randn(33, 192, generator=generator) for _ in range(2))
+    weight = torch.rand(192, generator=generator) + 0.5
+    for name, inputs in (("rms_norm", (x,)), ("fused_add_rms_norm", (x, residual))):
+        impls = getattr(ir.ops, name).impls
+        ours, native = (
+            impls[provider].impl_fn(*(tensor.clone() for tensor in inputs), weight, 1e-5)
+            for provider in ("vllm_c_on_cpu", "native")
+        )
+        torch.testing.assert_close(ours, native, rtol=2 * torch.finfo(torch.float32).eps, atol=1e-6)

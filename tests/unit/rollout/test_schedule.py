@@ -221,6 +221,61 @@ def test_waste_is_bounded():
     assert wild.wasted_tokens >= stats.wasted_tokens
 
 
+class LateLastEngine(CountingEngine):
+    """The last response of the first block takes long, and so does everything drawn ahead."""
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        latency = 2 if int(request_id.split("/")[-1]) < 3 else 40
+        self._num_polls = lambda generator, is_positive: latency
+        super().submit(request_id, prompt_ids, settings, seed)
+
+
+def test_what_was_drawn_ahead_stops_as_soon_as_it_is_certainly_not_wanted():
+    """One right and one wrong answer are among the first three: nothing the fourth says can change the decision."""
+    for step in range(20):
+        engine = LateLastEngine()
+        (group,), _ = RolloutCollector(decode=decode, seed=0, schedule=PLENTY).collect(
+            [make_prompt(3)],
+            engine=engine,
+            grader=ScriptedGrader(),
+            sampler=BalanceSampler(k_pos=1, k_neg=1, **SIZES),
+            selection=BalancedSelection(group_size=4),
+            settings=SamplingSettings(max_new_tokens=4),
+            stage="train",
+            step=step,
+            policy_version=0,
+        )
+        is_decided = len({response.is_positive for response in group.pool.responses[:3]}) == 2
+        assert engine.in_flight[1] >= 4 + 4  # the first block, and one ahead
+        assert (engine.in_flight[10] == 1) == is_decided
+        if is_decided:
+            return
+    raise AssertionError("no step decided its prompt early")
+
+
+class AskedSampler(BalanceSampler):
+    """Remembers what it was asked about."""
+
+    def chance_to_go_on(self, pool, num_positive, num_negative, num_open):
+        self.asked.append((pool.num_sampled, num_positive + num_negative, num_open))
+        return super().chance_to_go_on(pool, num_positive, num_negative, num_open)
+
+
+def test_the_chance_to_go_on_counts_every_launched_response_once():
+    """Whole blocks of four are launched; graded ones that wait for their turn are known, not open."""
+    sampler = AskedSampler(k_pos=2, k_neg=2, **SIZES)
+    sampler.asked = []
+    collect(PLENTY, sampler=sampler)
+    assert all((known + num_open) % 4 == 0 and known >= committed for committed, known, num_open in sampler.asked)
+    assert any(known > committed for committed, known, _ in sampler.asked)
+
+
+def test_a_full_engine_draws_only_ahead_what_is_surely_wanted():
+    schedule = Continuous(fill_to=64, min_chance=0.2)
+    assert schedule.required_chance(0.0) == 0.2
+    assert schedule.required_chance(1.0) == 1.0
+
+
 def test_nothing_is_drawn_ahead_without_reason():
     for sampler, schedule in (
         (BalanceSampler(k_pos=2, k_neg=2, **SIZES), Continuous(fill_to=0)),
