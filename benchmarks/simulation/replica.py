@@ -60,7 +60,8 @@ class Replica:
         self._context = 0
         self._waiting: deque[Request] = deque()
         self._running: dict[str, tuple[Request, int]] = {}
-        self._finishing: list[tuple[int, str]] = []
+        self._finishing: list[tuple[int, int, Request]] = []
+        self._num_admitted = 0
         self._cached: set[tuple[int, ...]] = set()
         self._finished: list[Request] = []
 
@@ -125,7 +126,7 @@ class Replica:
         if admitted or not self._jump:
             extra = self._step_time.admission(len(admitted), num_prompt_tokens)
             return 1, self._step_time.steps(1, num_running, context) + extra, admitted, num_prompt_tokens
-        while self._finishing[0][1] not in self._running:  # aborted
+        while not self._runs(self._finishing[0][2]):  # aborted
             heapq.heappop(self._finishing)
         num_steps = self._finishing[0][0] - self._num_steps
         if until_s is not None:
@@ -156,6 +157,10 @@ class Replica:
             num_prompt_tokens += needed
         return admitted, num_prompt_tokens
 
+    def _runs(self, request: Request) -> bool:
+        """Whether this very request runs: an aborted one may have come again under its name."""
+        return self._running.get(request.request_id, (None, 0))[0] is request
+
     def _uncached(self, prompt_ids: Sequence[int], new: set[tuple[int, ...]]) -> int:
         """Prompt tokens to compute. A cached prompt computes its last, unfilled block, at least one token."""
         if prompt_ids in self._cached or prompt_ids in new:
@@ -168,14 +173,15 @@ class Replica:
             self._cached.add(request.prompt_ids)
             self._running[request.request_id] = request, self._num_steps
             self._context += len(request.prompt_ids)
-            heapq.heappush(self._finishing, (self._num_steps + request.fate.num_tokens, request.request_id))
+            self._num_admitted += 1
+            heapq.heappush(self._finishing, (self._num_steps + request.fate.num_tokens, self._num_admitted, request))
         self.spans.append(Span(self.now, self.now + seconds, len(self._running)))
         self.now += seconds
         self._num_steps += num_steps
         self._context += num_steps * len(self._running)
         while self._finishing and self._finishing[0][0] <= self._num_steps:
-            _, request_id = heapq.heappop(self._finishing)
-            if request_id in self._running:
-                request, _ = self._running.pop(request_id)
+            request = heapq.heappop(self._finishing)[2]
+            if self._runs(request):
+                del self._running[request.request_id]
                 self._context -= len(request.prompt_ids) + request.fate.num_tokens
                 self._finished.append(request)

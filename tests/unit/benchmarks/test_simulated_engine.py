@@ -173,3 +173,15 @@ def test_a_prefix_stays_cached_between_steps():
         engine.submit(name, (1,) * 6, SETTINGS, 1)
         drain(engine)
     assert engine.now - before == 2 + 6 * 0.25 + 2 * 0.5 + 2  # two of six prompt tokens are beyond the full block
+
+
+def test_an_aborted_request_may_come_again_under_its_name():
+    engine = open_engine()
+    engine.submit("a", (1,), SETTINGS, 5)
+    engine.submit("b", (2,), SETTINGS, 2)
+    assert [generation.request_id for generation in engine.poll()] == ["b"]
+    assert engine.abort(["a"]) == 2
+    engine.submit("a", (1,), SETTINGS, 7)
+    before = engine.now
+    assert [name for _, name, _ in drain(engine)] == ["a"]
+    assert engine.now - before == 7 * 2 + sum(range(1, 8)) * 0.25 + 1 * 0.5 + 2
