@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ REENTRY_S = 5.0
 """Assumed cost of one re-entry of the hybrid engine (weight sync, KV cache, new graders); nothing is published."""
 DRAW_AHEAD = 8 * 64
 """Requests in flight below which continuous sampling draws ahead."""
+SCHEDULES = ("barrier", "continuous", "continuous, ahead")
+"""Of balance, for nothing but their own time."""
 CURVE = report.FOLDER / "cluster_sim_cpu_curve.json"
 PAPER = {
     # Seconds per step of GRPO n=4 and of Seq-balance, and of GRPO's actor update: arXiv:2510.04996v1, table 2.
@@ -67,6 +70,7 @@ class Setting:
     sigma: float = 0.5
     wrong_length_ratio: float = 1.5
     slots: int = SLOTS
+    draw_ahead: int = DRAW_AHEAD
     seed: int = 0
 
 
@@ -94,16 +98,15 @@ class Outcome:
     """(second, sequences running on all replicas from then on)."""
 
 
-def methods(setting: Setting, num_equal: int) -> dict[str, Method]:
-    """The methods compared; ``num_equal`` responses per prompt cost GRPO about what balance costs."""
+def methods(setting: Setting) -> dict[str, Method]:
+    """The methods compared."""
     balance = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=setting.block, n_max=32, group_size=4)
     return {
         "GRPO n=4": Method(UniformSampler(group_size=4)),
-        f"GRPO n={num_equal}": Method(UniformSampler(group_size=num_equal)),
         "barrier + re-entry": Method(balance, Barrier(), REENTRY_S),
         "barrier": Method(balance, Barrier()),
         "continuous": Method(balance, Continuous()),
-        "continuous, ahead": Method(balance, Continuous(fill_to=DRAW_AHEAD)),
+        "continuous, ahead": Method(balance, Continuous(fill_to=setting.draw_ahead)),
     }
 
 
@@ -141,14 +144,20 @@ def simulate(setting: Setting, method: Method) -> Outcome:
     )
 
 
-def compare(setting: Setting) -> dict[str, Outcome]:
-    """All methods on the same prompts and responses."""
-    barrier = simulate(setting, methods(setting, 4)["barrier"])
-    num_equal = round(barrier.responses / NUM_PROMPTS)
-    outcomes = {name: simulate(setting, method) for name, method in methods(setting, num_equal).items()}
-    same = {outcomes[name].committed_tokens for name in ("barrier + re-entry", "barrier", "continuous")}
-    same.add(outcomes["continuous, ahead"].committed_tokens)
+def compare(setting: Setting, names: Sequence[str] = ()) -> dict[str, Outcome]:
+    """Methods on the same prompts and responses.
+
+    Args:
+        setting: of the scenario.
+        names: of methods; all, and GRPO with about as many responses as balance, if none are given.
+    """
+    chosen = {name: method for name, method in methods(setting).items() if name in names or not names}
+    outcomes = {name: simulate(setting, method) for name, method in chosen.items()}
+    same = {outcomes[name].committed_tokens for name in SCHEDULES}
     assert len(same) == 1, f"schedules committed different responses: {same}"
+    if not names:
+        num_equal = round(outcomes["barrier"].responses / NUM_PROMPTS)
+        outcomes[f"GRPO n={num_equal}"] = simulate(setting, Method(UniformSampler(group_size=num_equal)))
     return outcomes
 
 
@@ -248,16 +257,14 @@ def sensitivity() -> list[dict[str, Any]]:
         "256 slots": replace(base, slots=256),
         "64 slots": replace(base, slots=64),
         "another seed": replace(base, seed=1),
+        "ahead below 1,024": replace(base, draw_ahead=1024),
     }
     print("\nOne assumption changed at a time (1.5B, step 200, blocks of 4), x GRPO n=4")
     rows = []
     for name, setting in changes.items():
-        outcomes = compare(setting)
+        outcomes = compare(setting, ("GRPO n=4", *SCHEDULES))
         grpo = outcomes["GRPO n=4"].seconds
-        row = {
-            method: round(outcomes[method].seconds / grpo, 3)
-            for method in ("barrier", "continuous", "continuous, ahead")
-        }
+        row = {method: round(outcomes[method].seconds / grpo, 3) for method in SCHEDULES}
         rows.append({"change": name, **row})
         print(f"{name:<26}" + "".join(f"{method} {value:5.2f}   " for method, value in row.items()), flush=True)
     return rows
@@ -267,8 +274,15 @@ def main() -> None:
     """Validate, simulate, print, save, draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--picture", type=Path, default=report.FOLDER / "cluster_sim.png")
+    parser.add_argument("--only-validate", action="store_true", help="renew the validation, keep the stored scenarios")
     arguments = parser.parse_args()
     content: dict[str, Any] = {"validation": validate() if CURVE.exists() else [], "scenarios": []}
+    if arguments.only_validate:
+        stored = report.FOLDER / "cluster_sim.json"
+        stored.write_text(
+            json.dumps(json.loads(stored.read_text()) | {"validation": content["validation"]}, indent=1) + "\n"
+        )
+        return
     settings = [
         Setting(mix=mix, block=block) for block in (4, 8) for mix in ("step 50", "step 200", "step 600", "wide")
     ]
@@ -282,8 +296,7 @@ def main() -> None:
             entry["whole_step"] = whole_steps(setting.model, rows)
         content["scenarios"].append(entry)
         if setting == Setting():
-            shown = {name: outcomes[name] for name in ("barrier", "continuous", "continuous, ahead")}
-            traces = {name: outcome.trace for name, outcome in shown.items()}
+            traces = {name: outcomes[name].trace for name in SCHEDULES}
             report.FOLDER.mkdir(parents=True, exist_ok=True)
             occupancy.draw(traces, arguments.picture, "Seq-balance, 512 prompts, 1.5B on 8 GPUs (simulated)")
     content["sensitivity"] = sensitivity()
