@@ -1,0 +1,70 @@
+"""Measure what :mod:`benchmarks.cluster_sim` needs of this machine: ``python -m benchmarks.cluster_sim_cpu_curve``.
+
+Times the real engine's steps (SmolLM2-135M, the settings of ``conf/rollout/vllm_cpu.yaml``) and then four real
+rollouts with imposed response lengths, in one process and under the same load, and writes both to
+``docs/performance/cluster_sim_cpu_curve.json``. The simulation is fitted to the former and checked on the latter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# Before torch is imported. Waiting threads spin, so CPU time means something for a single one only.
+os.environ["OMP_NUM_THREADS"] = "1" if "--cpu-time" in sys.argv else str(os.cpu_count() or 1)
+
+
+def main() -> None:
+    """Measure and save."""
+    from ada_lightning.malloc import keep_freed_memory
+    from ada_lightning.models.wheel import SmolLM2Wheel
+    from benchmarks import report
+    from benchmarks.simulation import cpu, validation
+    from benchmarks.simulation.forced_engine import ForcedEngine
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=5, help="timed batches per size, and rollouts per case")
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="CPU seconds of one thread instead of wall-clock: for a busy machine"
+    )
+    arguments = parser.parse_args()
+    clock = time.process_time if arguments.cpu_time else time.perf_counter
+    keep_freed_memory()
+    engine = ForcedEngine(
+        validation.FATES,
+        model_path=SmolLM2Wheel().prepare(),
+        log_file=Path(tempfile.mkdtemp()) / "engine.log",
+        max_model_tokens=validation.MAX_MODEL_TOKENS,
+    )
+    try:
+        before = os.getloadavg()
+        steps = cpu.measure(engine, arguments.repetitions, clock)
+        print(steps["curve"], flush=True)
+        rollouts = validation.measure(engine, arguments.repetitions, clock)
+        # Once more: what changed on the machine meanwhile bounds how well any curve can do.
+        again = cpu.measure(engine, 1, clock)["curve"]["base_s"]
+    finally:
+        engine.close()
+    load = {"before": before, "after": os.getloadavg()}
+    path = report.save(
+        "cluster_sim_cpu_curve",
+        clock=clock.__name__,
+        threads=int(os.environ["OMP_NUM_THREADS"]),
+        load_average=load,
+        **steps,
+        base_s_after_the_rollouts=again,
+        rollouts=rollouts,
+    )
+    simulated = validation.simulate(cpu.load_curve(steps["curve"]))
+    for name, (seconds, _) in simulated.items():
+        measured = rollouts[name]["seconds"]
+        print(f"{name:<36} measured {measured:6.2f} s  simulated {seconds:6.2f} s  {seconds / measured - 1:+6.1%}")
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
