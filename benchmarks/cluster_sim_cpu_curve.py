@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 # Before torch is imported. Waiting threads spin, so CPU time means something for a single one only.
 os.environ["OMP_NUM_THREADS"] = "1" if "--cpu-time" in sys.argv else str(os.cpu_count() or 1)
@@ -27,7 +29,7 @@ def main() -> None:
     from benchmarks.simulation.forced_engine import ForcedEngine
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=5, help="timed batches per size, and rollouts per case")
+    parser.add_argument("--repetitions", type=int, default=3, help="rollouts per case, in turns with the curve")
     parser.add_argument(
         "--cpu-time", action="store_true", help="CPU seconds of one thread instead of wall-clock: for a busy machine"
     )
@@ -40,28 +42,28 @@ def main() -> None:
         log_file=Path(tempfile.mkdtemp()) / "engine.log",
         max_model_tokens=validation.MAX_MODEL_TOKENS,
     )
+    timings, rollouts = cpu.Timings(), dict[str, dict[str, Any]]()
+    before = os.getloadavg()
     try:
-        before = os.getloadavg()
-        steps = cpu.measure(engine, arguments.repetitions, clock)
-        print(steps["curve"], flush=True)
-        rollouts = validation.measure(engine, arguments.repetitions, clock)
-        # Once more: what changed on the machine meanwhile bounds how well any curve can do.
-        again = cpu.measure(engine, 1, clock)["curve"]["base_s"]
+        cpu.measure(engine, timings, clock)
+        for _ in range(arguments.repetitions):  # in turns: a busy minute must not bend only one of the two
+            validation.measure(engine, rollouts, clock)
+            cpu.measure(engine, timings, clock)
     finally:
         engine.close()
-    load = {"before": before, "after": os.getloadavg()}
+    steps = cpu.fit(timings)
     path = report.save(
         "cluster_sim_cpu_curve",
         clock=clock.__name__,
         threads=int(os.environ["OMP_NUM_THREADS"]),
-        load_average=load,
+        load_average={"before": before, "after": os.getloadavg()},
         **steps,
-        base_s_after_the_rollouts=again,
+        all_decode={f"{size} x {context}": seconds for (size, context), seconds in timings.decode.items()},
         rollouts=rollouts,
     )
     simulated = validation.simulate(cpu.load_curve(steps["curve"]))
     for name, (seconds, _) in simulated.items():
-        measured = rollouts[name]["seconds"]
+        measured = statistics.median(rollouts[name]["seconds"])
         print(f"{name:<36} measured {measured:6.2f} s  simulated {seconds:6.2f} s  {seconds / measured - 1:+6.1%}")
     print(path)
 

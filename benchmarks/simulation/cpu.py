@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,39 +35,39 @@ class _FixedLengths:
         return Fate(min(self.num_tokens, max_new_tokens), is_positive=True, is_truncated=False)
 
 
-def measure(engine: ForcedEngine, repetitions: int, clock: Callable[[], float] = time.perf_counter) -> dict[str, Any]:
-    """Time decode steps and admissions, in turns, and fit a :class:`StepTime` to the medians.
+@dataclass
+class Timings:
+    """What was timed, all repetitions."""
+
+    decode: dict[tuple[int, int], list[float]] = field(default_factory=dict)
+    """Seconds per step by (sequences, prompt tokens of each)."""
+    first_steps: dict[tuple[int, int, bool], list[float]] = field(default_factory=dict)
+    """Seconds of the admitting step, submission included, by (sequences, prompt tokens of each, whether cached)."""
+
+
+def measure(engine: ForcedEngine, timings: Timings, clock: Callable[[], float] = time.perf_counter) -> None:
+    """Time every size and every admission once.
 
     Args:
         engine: real, with nothing in flight.
-        repetitions: timed batches of each kind.
+        timings: is added to.
         clock: gives seconds.
-
-    Returns:
-        ``curve`` (the arguments of :class:`StepTime`), ``decode`` (sequences, mean context of all together, seconds per
-        step) and ``admissions`` (sequences, computed prompt tokens, seconds added to the step).
     """
     fates, engine.fates = engine.fates, _FixedLengths(_STEPS + 2)  # type: ignore[assignment]
-    decode: dict[tuple[int, int], list[float]] = {}
-    first_steps: dict[tuple[int, int, bool], list[float]] = {}
     try:
+        engine.forget_prefixes()
         _time_batch(engine, [(7,) * CONTEXTS[0]] * SIZES[2], clock)  # loads kernels
-        for repetition in range(repetitions):
-            for size in SIZES:
-                for context in CONTEXTS if size in (32, 64) else CONTEXTS[:1]:
-                    _, steps = _time_batch(engine, [(7,) * context] * size, clock)
-                    decode.setdefault((size, context), []).append(statistics.median(steps))
-            for index, (size, length) in enumerate(ADMISSIONS):
-                prompts = [(100 + key, 50 + repetition, 60 + index) + (9,) * (length - 3) for key in range(size)]
-                for is_cached in (False, True):
-                    first, _ = _time_batch(engine, prompts, clock)
-                    first_steps.setdefault((size, length, is_cached), []).append(first)
+        for size in SIZES:
+            for context in CONTEXTS if size in (32, 64) else CONTEXTS[:1]:
+                _, steps = _time_batch(engine, [(7,) * context] * size, clock)
+                timings.decode.setdefault((size, context), []).append(statistics.median(steps))
+        for index, (size, length) in enumerate(ADMISSIONS):
+            prompts = [(100 + key, 60 + index) + (9,) * (length - 2) for key in range(size)]
+            for is_cached in (False, True):
+                first, _ = _time_batch(engine, prompts, clock)
+                timings.first_steps.setdefault((size, length, is_cached), []).append(first)
     finally:
         engine.fates = fates
-    return _fit(
-        {key: statistics.median(seconds) for key, seconds in decode.items()},
-        {key: statistics.median(seconds) for key, seconds in first_steps.items()},
-    )
 
 
 def _time_batch(
@@ -87,7 +88,15 @@ def _time_batch(
     return first, steps[:_STEPS]
 
 
-def _fit(decode: dict[tuple[int, int], float], first_steps: dict[tuple[int, int, bool], float]) -> dict[str, Any]:
+def fit(timings: Timings) -> dict[str, Any]:
+    """Fit a :class:`StepTime` to the medians over repetitions.
+
+    Returns:
+        ``curve`` (the arguments of :class:`StepTime`), ``decode`` (sequences, mean context of all together, seconds per
+        step) and ``admissions`` (sequences, computed prompt tokens, seconds added to the step).
+    """
+    decode = {key: statistics.median(seconds) for key, seconds in timings.decode.items()}
+    first_steps = {key: statistics.median(seconds) for key, seconds in timings.first_steps.items()}
     low, high = CONTEXTS
     slopes = [
         (decode[size, high] - decode[size, low]) / (size * (high - low)) for size in (32, 64)

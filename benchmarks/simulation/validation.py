@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,28 +75,24 @@ def collect(case: Case, engine: RolloutEngine, grader: Grader) -> RolloutStats:
 
 
 def measure(
-    engine: ForcedEngine, repetitions: int, clock: Callable[[], float] = time.perf_counter
-) -> dict[str, dict[str, Any]]:
-    """Seconds of each case on the real engine, in turns; every rollout starts with an empty prefix cache."""
-    seconds: dict[str, list[float]] = {name: [] for name in CASES}
-    tokens: dict[str, tuple[int, int]] = {}
-    for _ in range(repetitions):
-        for name, case in CASES.items():
-            engine.forget_prefixes()
-            started = clock()
-            stats = collect(case, engine, ScriptedGrader())
-            seconds[name].append(clock() - started)
-            print(f"{name}: {seconds[name][-1]:.2f} s", flush=True)
-            tokens[name] = stats.generated_tokens, stats.wasted_tokens
-    return {
-        name: {
-            "seconds": statistics.median(values),
-            "all_seconds": values,
-            "committed_tokens": tokens[name][0],
-            "wasted_tokens": tokens[name][1],
-        }
-        for name, values in seconds.items()
-    }
+    engine: ForcedEngine, rollouts: dict[str, dict[str, Any]], clock: Callable[[], float] = time.perf_counter
+) -> None:
+    """Run each case once on the real engine, from an empty prefix cache.
+
+    Args:
+        engine: real, with nothing in flight.
+        rollouts: is added to: ``seconds`` (all), ``committed_tokens`` and ``wasted_tokens`` by case.
+        clock: gives seconds.
+    """
+    for name, case in CASES.items():
+        engine.forget_prefixes()
+        started = clock()
+        stats = collect(case, engine, ScriptedGrader())
+        seconds = clock() - started
+        print(f"{name}: {seconds:.2f} s", flush=True)
+        entry = rollouts.setdefault(name, {"seconds": []})
+        entry["seconds"].append(seconds)
+        entry |= {"committed_tokens": stats.generated_tokens, "wasted_tokens": stats.wasted_tokens}
 
 
 def simulate(step_time: StepTime) -> dict[str, tuple[float, RolloutStats]]:
