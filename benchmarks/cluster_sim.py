@@ -47,7 +47,7 @@ NUM_PROMPTS, PROMPT_TOKENS, MAX_NEW_TOKENS = 512, 150, 2048
 NUM_REPLICAS, SLOTS = 8, 1024
 REENTRY_S = 5.0
 """Assumed cost of one re-entry of the hybrid engine (weight sync, KV cache, new graders); nothing is published."""
-DRAW_AHEAD = 8 * 64
+DRAW_AHEAD = NUM_REPLICAS * SLOTS
 """Requests in flight below which continuous sampling draws ahead."""
 SCHEDULES = ("barrier", "continuous", "continuous, ahead")
 """Of balance, for nothing but their own time."""

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import ForesightedSampler, JudgingSampler, RolloutEngine, Sampler
 from ada_lightning.rollout.budget import StepBudget
+from ada_lightning.rollout.draw_ahead import DrawAhead
 from ada_lightning.rollout.guard import guarded
 from ada_lightning.rollout.launcher import Launcher, RequestSeeds
 from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.result import RolloutStats
-from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
+from ada_lightning.rollout.schedule import Barrier, Schedule
+from ada_lightning.rollout.tally import Tally
 from ada_lightning.stopping.rule import CappedRule
 from ada_lightning.types import Belief, Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
-_CERTAINLY_NOT = 1e-9
-"""A chance below it is a certainty that came through floating-point sums."""
 
 
 class Grader(Protocol):
@@ -42,19 +41,6 @@ class Grader(Protocol):
     def discard_pending(self) -> None:
         """Forget what was submitted."""
         ...
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Running counts of a collection."""
-
-    num_drawn: int = 0
-    num_failed: int = 0
-    num_truncated: int = 0
-    num_empty: int = 0
-    generated_tokens: int = 0
-    wasted_tokens: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +103,8 @@ class Collection:
         self._launcher = Launcher(engine, sampling, seeds, name=str(collection_id))
         self._grading: dict[tuple[int, int, int], tuple[PromptRun, int, Generation, str]] = {}
         self._at_barrier: list[PromptRun] = []
-        self._tally = _Tally()
+        self._tally = Tally()
+        self._ahead = DrawAhead(settings.schedule, sampler, self._launcher, self._tally, self._count_known)
         self._runs: dict[int, PromptRun] = {}
         self._budget = StepBudget(0, 1, ())
 
@@ -132,7 +119,7 @@ class Collection:
                 for ticket, grade in self._verdicts():
                     self._commit(ticket, grade)
                 self._pass_barrier()
-                self._draw_ahead()
+                self._ahead.fill(self._engine.max_num_seqs)
                 self._launcher.fill_slots()
                 self._clock.report(self._tally.num_drawn, self._launcher.num_launched)
                 self._interrupt_check()
@@ -253,47 +240,25 @@ class Collection:
         self._tally.wasted_tokens += sum(len(generation.response_ids) for generation in generations)
         self._tally.wasted_tokens += self._launcher.drop(run, unwanted)
         run.num_launched = len(run.round_of)
+        self._ahead.note_dropped(run)
 
-    def _draw_ahead(self) -> None:
-        """Launch blocks ahead of time where the engine would otherwise run half empty."""
-        rule, tally = self._settings.schedule, self._tally
-        if not isinstance(rule, Continuous) or not isinstance(self._sampler, ForesightedSampler):
-            return
-        if self._sampler.budget_per_step:
-            return
-        num_wanted = min(rule.fill_to, self._engine.max_num_seqs)
-        while (
-            self._launcher.num_unfinished < num_wanted
-            and tally.wasted_tokens <= rule.max_waste_ratio * tally.generated_tokens
-        ):
-            run = max(self._runs.values(), key=self._chance_to_go_on, default=None)
-            fullness = self._launcher.num_unfinished / num_wanted
-            if run is None or self._chance_to_go_on(run) < rule.required_chance(fullness):
-                return
-            self._launcher.launch(run, self._sampler.samples_per_round, need=0.0)
-
-    def _chance_to_go_on(self, run: PromptRun) -> float:
-        """Chance that a block after all that was launched will be wanted, by all that is graded."""
-        return self._chance_after(run, run.num_launched)
-
-    def _chance_after(self, run: PromptRun, num_launched: int) -> float:
-        """Chance that the prompt goes on after its first ``num_launched`` responses, by what is graded of them."""
-        if run.is_finished or not isinstance(self._sampler, ForesightedSampler):
-            return 0.0
+    def _count_known(self, run: PromptRun, num_launched: int) -> tuple[int, int, int]:
+        """Positives and negatives among the first launched responses, and how many of them are open."""
         ahead = [
             self._reward(generation, grade)
             for index, (generation, _, grade) in run.graded.items()
             if index < num_launched
         ]
-        num_positive = run.pool.num_positive + sum(r is not None and self._is_positive(r) for r in ahead)
-        num_negative = run.pool.num_negative + sum(r is not None and not self._is_positive(r) for r in ahead)
+        num_positive = sum(reward is not None and self._is_positive(reward) for reward in ahead)
+        num_negative = sum(reward is not None and not self._is_positive(reward) for reward in ahead)
         num_open = num_launched - run.pool.num_drawn - len(ahead)
-        return self._sampler.chance_to_go_on(run.pool, num_positive, num_negative, num_open)
+        return run.pool.num_positive + num_positive, run.pool.num_negative + num_negative, num_open
 
     def _launch_round(self, run: PromptRun, num_to_draw: int) -> None:
         """Ask for a round of responses, of which some may have been drawn ahead."""
         run.round_index += 1
         run.round_of += [run.round_index] * num_to_draw
+        self._ahead.note_asked(run, num_to_draw)
         num_missing = len(run.round_of) - run.num_launched
         if num_missing > 0:
             self._launcher.launch(run, num_missing, self._need(run))
@@ -326,9 +291,9 @@ class Collection:
             return
         run, sample_index, generation, text = waiting
         run.graded[sample_index] = (generation, text, grade)
+        self._ahead.mark_changed(run)
         self._settle(run)
-        has_early = not run.is_finished and run.num_launched > len(run.round_of)
-        if has_early and self._chance_after(run, len(run.round_of)) < _CERTAINLY_NOT:
+        if self._ahead.is_certainly_unwanted(run):
             self._drop_early_launches(run)
 
     def _commit_one(self, run: PromptRun, index: int, generation: Generation, text: str, grade: Grade) -> None:

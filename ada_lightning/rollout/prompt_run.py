@@ -20,6 +20,8 @@ class PromptRun:
     is_waiting: bool = False
     """For the step's budget, or for the other prompts of a round."""
     is_finished: bool = False
+    early_risks: list[float] = field(default_factory=list)
+    """Responses expected to be dropped, of each block drawn ahead that is not asked for yet."""
     graded: dict[int, tuple[Generation, str, Grade]] = field(default_factory=dict)
     """Graded responses whose turn in the launch order has not come, by sample index."""
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_RESERVE = 4
+"""At half of the allowed waste a chance of 1/16 still suffices, at nine tenths of it 2/3."""
+
 
 @dataclass(frozen=True, slots=True)
 class Continuous:
@@ -24,8 +27,7 @@ class Continuous:
         min_chance: only blocks that are wanted with at least this probability while the engine is empty, rising to 1
             where it is full: a nearly empty engine decodes one more sequence for almost nothing, a full one for its
             share of the step. By the prompt's belief and what is graded.
-        max_waste_ratio: nothing more is drawn ahead in a step once the tokens dropped exceed this share of those
-            committed.
+        max_waste_ratio: tokens dropped in a step stay below this share of those committed, by what is expected.
 
     Raises:
         ValueError: a value out of range; all in one message.
@@ -47,9 +49,19 @@ class Continuous:
         if errors:
             raise ValueError("; ".join(errors))
 
-    def required_chance(self, fullness: float) -> float:
-        """Least probability of being wanted for a block to be drawn ahead, at requests in flight over ``fill_to``."""
-        return self.min_chance + (1.0 - self.min_chance) * fullness
+    def required_chance(self, fullness: float, waste_ratio: float) -> float:
+        """Least probability of being wanted for a block to be drawn ahead.
+
+        The last part of the waste that is allowed is kept for blocks that are nearly certain: those of hopeless
+        prompts, on which the end of a step waits. Spending all of it early makes that end as slow as without drawing
+        ahead (``python -m benchmarks.cluster_sim``).
+
+        Args:
+            fullness: requests in flight over ``fill_to``.
+            waste_ratio: tokens dropped, or expected to be, over those committed or asked for.
+        """
+        by_waste = waste_ratio / self.max_waste_ratio if self.max_waste_ratio > 0 else 1.0
+        return max(self.min_chance + (1.0 - self.min_chance) * fullness, by_waste**_RESERVE)
 
 
 @dataclass(frozen=True, slots=True)

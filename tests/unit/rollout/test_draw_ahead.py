@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from ada_lightning.rollout.draw_ahead import DrawAhead
+from ada_lightning.rollout.prompt_run import PromptRun
+from ada_lightning.rollout.schedule import Barrier, Continuous
+from ada_lightning.rollout.tally import Tally
+from ada_lightning.sampling import BalanceSampler
+from tests.builders import make_pool
+
+BLOCK = 4
+
+
+class FakeLauncher:
+    """Only counts."""
+
+    def __init__(self):
+        self.num_unfinished = 0
+
+    def launch(self, run, num_responses, need):
+        run.num_launched += num_responses
+        self.num_unfinished += num_responses
+
+
+def make(schedule, **options):
+    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=BLOCK, n_max=32, group_size=4, **options)
+    launcher = FakeLauncher()
+    tally = Tally()
+    ahead = DrawAhead(schedule, sampler, launcher, tally, lambda run, num_launched: (0, 0, num_launched))
+    run = PromptRun(make_pool([]))
+    run.round_of = [0] * BLOCK
+    launcher.launch(run, BLOCK, need=0.0)
+    ahead.note_asked(run, BLOCK)
+    return ahead, run, tally
+
+
+PLENTY = Continuous(fill_to=64, min_chance=0.1, max_waste_ratio=10.0)
+
+
+def test_the_expected_waste_is_the_chance_that_a_block_is_not_wanted():
+    """Of two blocks after the first, by the chances at which they were drawn."""
+    ahead, run, _ = make(Continuous(fill_to=12, min_chance=0.1, max_waste_ratio=10.0))
+    ahead.fill(num_slots=64)
+    assert run.num_launched == 3 * BLOCK
+    assert ahead.expected_waste_ratio() == pytest.approx(sum(run.early_risks) / BLOCK)
+    assert all(0 < risk < BLOCK for risk in run.early_risks)
+
+
+def test_a_block_that_is_asked_for_is_no_risk_any_more_nor_one_that_was_dropped():
+    ahead, run, _ = make(PLENTY)
+    ahead.fill(num_slots=64)
+    first, *others = run.early_risks
+    assert others
+    ahead.note_asked(run, BLOCK)
+    assert run.early_risks == others
+    assert ahead.expected_waste_ratio() == pytest.approx(sum(others) / (2 * BLOCK))
+    ahead.note_dropped(run)
+    assert ahead.expected_waste_ratio() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_tokens_already_dropped_count():
+    ahead, _, tally = make(PLENTY)
+    tally.generated_tokens, tally.num_drawn, tally.wasted_tokens = 40, BLOCK, 8
+    assert ahead.expected_waste_ratio() == pytest.approx(8 / 40)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "options"),
+    [(Barrier(), {}), (Continuous(fill_to=0), {}), (PLENTY, {"budget_per_step": 100})],
+    ids=["barrier", "off", "budget"],
+)
+def test_nothing_is_drawn_ahead_where_it_may_not(schedule, options):
+    ahead, run, _ = make(schedule, **options)
+    ahead.fill(num_slots=64)
+    assert run.num_launched == BLOCK
+
+
+def test_no_more_than_the_slots_are_filled():
+    ahead, run, _ = make(PLENTY)
+    ahead.fill(num_slots=8)
+    assert run.num_launched == 8
