@@ -39,10 +39,11 @@ PLENTY = Continuous(fill_to=64, min_chance=0.1, max_waste_ratio=10.0)
 
 
 def test_the_expected_waste_is_the_chance_that_a_block_is_not_wanted():
-    """Of two blocks after the first, by the chances at which they were drawn."""
-    ahead, run, _ = make(Continuous(fill_to=12, min_chance=0.1, max_waste_ratio=10.0))
+    """By the chances at which the blocks after the first were drawn, which fall with every block."""
+    ahead, run, _ = make(PLENTY)
     ahead.fill(num_slots=64)
-    assert run.num_launched == 3 * BLOCK
+    assert run.num_launched == (1 + len(run.early_risks)) * BLOCK
+    assert run.early_risks == sorted(run.early_risks) and len(run.early_risks) >= 2
     assert ahead.expected_waste_ratio() == pytest.approx(sum(run.early_risks) / BLOCK)
     assert all(0 < risk < BLOCK for risk in run.early_risks)
 
@@ -50,7 +51,7 @@ def test_the_expected_waste_is_the_chance_that_a_block_is_not_wanted():
 def test_a_block_that_is_asked_for_is_no_risk_any_more_nor_one_that_was_dropped():
     ahead, run, _ = make(PLENTY)
     ahead.fill(num_slots=64)
-    first, *others = run.early_risks
+    _, *others = run.early_risks
     assert others
     ahead.note_asked(run, BLOCK)
     assert run.early_risks == others
