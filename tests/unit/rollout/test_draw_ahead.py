@@ -43,7 +43,8 @@ def test_the_expected_waste_is_the_chance_that_a_block_is_not_wanted():
     ahead, run, _ = make(PLENTY)
     ahead.fill(num_slots=64)
     assert run.num_launched == (1 + len(run.early_risks)) * BLOCK
-    assert run.early_risks == sorted(run.early_risks) and len(run.early_risks) >= 2
+    assert run.early_risks == sorted(run.early_risks)
+    assert len(run.early_risks) >= 2
     assert ahead.expected_waste_ratio() == pytest.approx(sum(run.early_risks) / BLOCK)
     assert all(0 < risk < BLOCK for risk in run.early_risks)
 
