@@ -60,8 +60,8 @@ class ShortDocuments:
         return tokens_S
 
     @cached_property
-    def is_visible_DWW(self) -> Tensor:
-        """Whether a query (second axis) sees a key (third). bool. Padding sees the first token: no row is empty."""
+    def is_hidden_DWW(self) -> Tensor:
+        """Whether a query (second axis) may not see a key (third). bool. Padding sees a token, so no row is empty."""
         segment_DW = torch.full((len(self.lengths), self.width), -1)
         for index, parts in enumerate(self.lengths):
             segments = torch.arange(len(parts)).repeat_interleave(torch.tensor(parts))
@@ -69,8 +69,7 @@ class ShortDocuments:
         query_DW1, key_D1W = segment_DW[:, :, None], segment_DW[:, None, :]
         is_causal_WW = torch.ones(self.width, self.width, dtype=torch.bool).tril()
         is_visible_DWW = is_causal_WW & ((query_DW1 == key_D1W) | (key_D1W == 0))
-        is_visible_DWW[:, :, 0] = True
-        return is_visible_DWW.to(self.device)
+        return ~is_visible_DWW.to(self.device)
 
 
 @dataclass(frozen=True)

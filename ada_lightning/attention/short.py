@@ -41,7 +41,7 @@ class _AttendShort(torch.autograd.Function):
         scores = torch.bmm(query, key.mT).mul_(scale)  # (D * N, M / N * W, W)
         num_documents, width = len(block.lengths), block.width
         by_document = scores.view(num_documents, -1, width, width)
-        by_document.masked_fill_(~block.is_visible_DWW[:, None], float("-inf"))
+        by_document.masked_fill_(block.is_hidden_DWW[:, None], float("-inf"))
         probabilities = torch.softmax(scores, dim=-1)
         ctx.save_for_backward(query, key, value, probabilities)
         ctx.block, ctx.scale = block, scale

@@ -22,13 +22,14 @@ GROUPS = [random_group(1, [1.0, 0.0, 0.0, 0.0]), random_group(2, [0.0, 1.0]), ra
 def llama(**changes):
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    return LlamaForCausalLM(LlamaConfig(num_attention_heads=4, num_key_value_heads=2, **SIZES | changes))
+    return LlamaForCausalLM(LlamaConfig(**{"num_attention_heads": 4, "num_key_value_heads": 2} | SIZES | changes))
 
 
 def qwen2(**changes):
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    return Qwen2ForCausalLM(Qwen2Config(num_attention_heads=6, num_key_value_heads=2, **SIZES | {"hidden_size": 96} | changes))
+    heads = {"hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": 2}
+    return Qwen2ForCausalLM(Qwen2Config(**SIZES | heads | changes))
 
 
 def qwen3(**changes):
@@ -130,9 +131,16 @@ def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(architecture
 
 
 @pytest.mark.parametrize("architecture", [llama, qwen3])
-def test_flex_computes_the_same_forward_pass(architecture):
-    """Backward needs a GPU; there the same test runs with gradients."""
+def test_flex_computes_the_same_forward_pass(architecture, monkeypatch):
+    """Backward needs a GPU; there the same test runs with gradients, and compiled."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        from torch.nn.attention.flex_attention import flex_attention
+        from transformers.integrations import flex_attention as integration
+
+        monkeypatch.setattr(
+            integration, "compile_friendly_flex_attention", lambda *x, training, **options: flex_attention(*x, **options)
+        )
     model, microbatch = architecture().to(device), microbatch_of(share_prompts=True).to(device)
     with torch.set_grad_enabled(device == "cuda"):
         ours, expected = packed(model, FlexAttention(), microbatch), one_by_one(model, microbatch)
