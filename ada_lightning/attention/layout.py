@@ -16,6 +16,20 @@ CPU in bf16 (``python -m benchmarks.update --attention``)."""
 _MIN_FILL = 0.7  # a shorter document starts a new block: attention in a padded one costs up to 1 / 0.7**2 of its own
 
 
+def is_hidden(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Tensor:
+    """Whether a query (second axis) may not see a key (third) of the same document. Shape ``(D, W, W)``, bool.
+
+    Padding sees padding, so no row is empty.
+    """
+    width = max(map(sum, lengths))
+    segment_DW = torch.full((len(lengths), width), -1)
+    for index, parts in enumerate(lengths):
+        segment_DW[index, : sum(parts)] = torch.arange(len(parts)).repeat_interleave(torch.tensor(parts))
+    query_DW1, key_D1W = segment_DW[:, :, None], segment_DW[:, None, :]
+    is_causal_WW = torch.ones(width, width, dtype=torch.bool).tril()
+    return ~(is_causal_WW & ((query_DW1 == key_D1W) | (key_D1W == 0))).to(device)
+
+
 @dataclass(frozen=True)
 class ShortDocuments:
     """Consecutive short documents, to be laid side by side and padded to the longest. D documents, W wide."""
@@ -61,15 +75,8 @@ class ShortDocuments:
 
     @cached_property
     def is_hidden_DWW(self) -> Tensor:
-        """Whether a query (second axis) may not see a key (third). bool. Padding sees a token, so no row is empty."""
-        segment_DW = torch.full((len(self.lengths), self.width), -1)
-        for index, parts in enumerate(self.lengths):
-            segments = torch.arange(len(parts)).repeat_interleave(torch.tensor(parts))
-            segment_DW[index, : len(segments)] = segments
-        query_DW1, key_D1W = segment_DW[:, :, None], segment_DW[:, None, :]
-        is_causal_WW = torch.ones(self.width, self.width, dtype=torch.bool).tril()
-        is_visible_DWW = is_causal_WW & ((query_DW1 == key_D1W) | (key_D1W == 0))
-        return ~is_visible_DWW.to(self.device)
+        """See :func:`is_hidden`."""
+        return is_hidden(self.lengths, self.device)
 
 
 @dataclass(frozen=True)

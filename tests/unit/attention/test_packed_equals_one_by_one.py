@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.attention import FlashAttention, FlexAttention, SdpaAttention, layout
+from ada_lightning.attention import FlashAttention, FlexAttention, SdpaAttention, layout, long
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.functional.logprobs import chosen_logprobs
 from tests.unit.attention.reference_flash import ReferenceFlash
@@ -120,6 +120,7 @@ def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(architecture
     if backend is not SdpaAttention and (short < 256 or architecture is sliding):
         pytest.skip("only sdpa cuts pieces; the reference kernel knows no windows")
     monkeypatch.setattr(layout, "SHORT", short)
+    monkeypatch.setattr(long, "ONE_MASK", 0 if short == 1 else 30)
     model, microbatch = architecture(), microbatch_of(share_prompts=share_prompts)
     if short == 20 and share_prompts:
         assert {len(parts) for parts in microbatch.document_lengths if sum(parts) > short}
