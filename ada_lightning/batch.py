@@ -21,7 +21,7 @@ class Microbatch:
     """
 
     input_ids_T: Tensor
-    """The microbatch's documents end to end, without padding: each a prompt, then one or more of its responses. int64."""
+    """The documents end to end, without padding: each a prompt, then one or more of its responses. int64."""
     position_ids_T: Tensor
     """Position of each token in its own conversation: every response continues where the prompt ended. int64."""
     document_lengths: tuple[tuple[int, ...], ...]

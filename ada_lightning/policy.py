@@ -150,9 +150,7 @@ class PolicyModule(LightningModule):
                 or the attention backend needs a GPU and there is none.
         """
         if self.attention.needs_gpu and self.device.type == "cpu":
-            raise ValueError(
-                f"{type(self.attention).__name__} needs a GPU, and this run has none; use attention=sdpa"
-            )
+            raise ValueError(f"{type(self.attention).__name__} needs a GPU, and this run has none; use attention=sdpa")
         tokens_1T = torch.arange(8, device=self.device)[None]
         with torch.no_grad(), self.trainer.precision_plugin.forward_context():
             whole = self.model(input_ids=tokens_1T, use_cache=False).logits.float()

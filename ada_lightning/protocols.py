@@ -226,7 +226,7 @@ class PassRate(Protocol):
 
 @runtime_checkable
 class AttentionBackend(Protocol):
-    """How the tokens of a packed microbatch attend to each other: those before them in their response and its prompt."""
+    """How packed tokens attend: to those before them in their response, and to its prompt."""
 
     implementation: str
     """Name of its function in transformers."""

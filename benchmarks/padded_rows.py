@@ -26,9 +26,10 @@ def padded_forward(model: Any, microbatch: Microbatch) -> Tensor:
     query_RT1, key_R1T = segment_RT[:, :, None], segment_RT[:, None, :]
     is_visible_RTT = ((query_RT1 == key_R1T) | (key_R1T == 0)) & torch.ones(shape[1], shape[1], dtype=torch.bool).tril()
     is_token_RT = is_token_RT.to(device)
-    rows = []
-    for ids_T in (microbatch.input_ids_T, microbatch.position_ids_T):
-        rows.append(torch.zeros(shape, dtype=torch.int64, device=device).masked_scatter_(is_token_RT, ids_T))
+    rows = [
+        torch.zeros(shape, dtype=torch.int64, device=device).masked_scatter_(is_token_RT, ids_T)
+        for ids_T in (microbatch.input_ids_T, microbatch.position_ids_T)
+    ]
     hidden_RTH = model.base_model(
         input_ids=rows[0],
         position_ids=rows[1],

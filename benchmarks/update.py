@@ -1,7 +1,7 @@
 """Tokens per second and peak memory of an update, against a bare loop, padded rows and each switch.
 
-``python -m benchmarks.update`` times all variants in turn in one process, so that a busy machine disturbs all alike, and
-prints medians and the medians of ratios within a repetition. Peak memory is that of child processes: here nothing
+``python -m benchmarks.update`` times all variants in turn in one process, so that a busy machine disturbs all alike,
+and prints medians and the medians of ratios within a repetition. Peak memory is that of child processes: here nothing
 that ran before can hide in it. ``--device cuda`` measures on a GPU, ``--attention flex`` another backend.
 
 A batch has the shape of half a default step: 16 prompts of 47 tokens, 4 responses each of 8 to 32 tokens, all with a

@@ -67,14 +67,14 @@ class ShortDocuments:
         return torch.cat(slots).to(self.device)
 
     @cached_property
-    def token_S(self) -> Tensor:
+    def token_in_slot(self) -> Tensor:
         """Which of the block's tokens stands in each slot; the first one where none does. Shape ``(D * W,)``, int64."""
         tokens_S = torch.zeros(len(self.lengths) * self.width, dtype=torch.int64, device=self.device)
         tokens_S[self.slot_t] = torch.arange(len(self.slot_t), device=self.device)
         return tokens_S
 
     @cached_property
-    def is_hidden_DWW(self) -> Tensor:
+    def hidden(self) -> Tensor:
         """See :func:`is_hidden`."""
         return is_hidden(self.lengths, self.device)
 
@@ -94,7 +94,9 @@ class LongDocument:
         return self.first + sum(self.lengths)
 
 
-def packed_layout(lengths: Sequence[tuple[int, ...]], device: torch.device) -> tuple[ShortDocuments | LongDocument, ...]:
+def packed_layout(
+    lengths: Sequence[tuple[int, ...]], device: torch.device
+) -> tuple[ShortDocuments | LongDocument, ...]:
     """Cut a microbatch into pieces in packed order, once for all layers of the model.
 
     Args:

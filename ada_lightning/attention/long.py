@@ -41,7 +41,7 @@ def attend_long(
         is_visible = ~is_hidden((document.lengths,), query.device)[0]
         return scaled_dot_product_attention(query, key, value, attn_mask=is_visible, scale=scale)
     prompt = slice(document.first, document.first + num_prompt)
-    outputs = []
+    outputs: list[Tensor] = []
     first = prompt.stop
     for num_tokens in num_responses or [0]:
         response = slice(first, first + num_tokens)

@@ -13,6 +13,7 @@ from ada_lightning.attention.model_check import check_model
 from ada_lightning.attention.short import attend_short
 from ada_lightning.batch import Microbatch
 
+QueryKeyValue = tuple[Tensor, Tensor, Tensor]
 _NOT_SUPPORTED = ("softcap", "s_aux", "position_bias")
 """What some architectures hand to their attention function and this one does not know."""
 
@@ -101,16 +102,16 @@ def packed_sdpa(
     return _attend((query, key, value), packed, scale, window), None
 
 
-def _rows(*tensors: Tensor) -> list[tuple[Tensor, ...]]:
-    return list(zip(*(tensor.split(1) for tensor in tensors), strict=True))
+def _rows(query: Tensor, key: Tensor, value: Tensor) -> list[QueryKeyValue]:
+    return list(zip(query.split(1), key.split(1), value.split(1), strict=True))
 
 
 def _attend(
-    tensors: tuple[Tensor, ...], pieces: tuple[ShortDocuments | LongDocument, ...], scale: float, window: int
+    tensors: QueryKeyValue, pieces: tuple[ShortDocuments | LongDocument, ...], scale: float, window: int
 ) -> Tensor:
     """Return shape ``(1, T, query heads, C)``."""
     by_token = [x[0].transpose(0, 1) for x in tensors]
-    repeated: tuple[Tensor, ...] | None = None
+    repeated: QueryKeyValue | None = None
     outputs = []
     for piece in pieces:
         if isinstance(piece, ShortDocuments) and not 0 < window < piece.longest:
@@ -118,12 +119,12 @@ def _attend(
             outputs.append(attend_short(query, key, value, piece, scale))
             continue
         repeated = repeated or _repeat_heads(*tensors)
-        for document in piece.apart() if isinstance(piece, ShortDocuments) else [piece]:
-            outputs.append(attend_long(*repeated, document, scale, window)[0].transpose(0, 1))
+        documents = piece.apart() if isinstance(piece, ShortDocuments) else [piece]
+        outputs += [attend_long(*repeated, document, scale, window)[0].transpose(0, 1) for document in documents]
     return torch.cat(outputs)[None]
 
 
-def _repeat_heads(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _repeat_heads(query: Tensor, key: Tensor, value: Tensor) -> QueryKeyValue:
     """Give every query head keys of its own: with shared ones torch leaves its fast kernels on a CPU and with masks."""
     repeats = query.shape[1] // key.shape[1]
     if repeats == 1:

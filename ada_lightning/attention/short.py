@@ -41,7 +41,7 @@ class _AttendShort(torch.autograd.Function):
         scores = torch.bmm(query, key.mT).mul_(scale)  # (D * N, M / N * W, W)
         num_documents, width = len(block.lengths), block.width
         by_document = scores.view(num_documents, -1, width, width)
-        by_document.masked_fill_(block.is_hidden_DWW[:, None], float("-inf"))
+        by_document.masked_fill_(block.hidden[:, None], float("-inf"))
         probabilities = torch.softmax(scores, dim=-1)
         ctx.save_for_backward(query, key, value, probabilities)
         ctx.block, ctx.scale = block, scale
@@ -54,7 +54,7 @@ class _AttendShort(torch.autograd.Function):
         num_heads = key.shape[0] // len(ctx.block.lengths)
         grad = _side_by_side(grad_tMC.to(value.dtype), ctx.block, num_heads, fill=False)
         grad_value = torch.bmm(probabilities.mT, grad)
-        grad_scores = torch._softmax_backward_data(  # type: ignore[attr-defined]
+        grad_scores = torch._softmax_backward_data(
             torch.bmm(grad, value.mT), probabilities, -1, probabilities.dtype
         ).mul_(ctx.scale)
         grad_query, grad_key = torch.bmm(grad_scores, key), torch.bmm(grad_scores.mT, query)
@@ -72,7 +72,7 @@ def _side_by_side(x_tMC: Tensor, block: ShortDocuments, num_key_heads: int, *, f
     """From ``(t, M, C)`` to ``(D * N, M / N * W, C)``; padding repeats a token, or is zero with ``fill=False``."""
     num_documents, width, size = len(block.lengths), block.width, x_tMC.shape[-1]
     if fill:
-        x_SMC = x_tMC[block.token_S]
+        x_SMC = x_tMC[block.token_in_slot]
     else:
         x_SMC = x_tMC.new_zeros(num_documents * width, *x_tMC.shape[1:]).index_copy_(0, block.slot_t, x_tMC)
     x_DWNgC = x_SMC.view(num_documents, width, num_key_heads, -1, size)

@@ -337,7 +337,7 @@ def test_settings_out_of_range_are_rejected(option, message):
             reference_path=None,
             advantage=PoolMeanAdvantage(),
             loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8)),
-        attention=SdpaAttention(),
+            attention=SdpaAttention(),
             optimizer=partial(torch.optim.SGD, lr=1.0),
             **option,
         )

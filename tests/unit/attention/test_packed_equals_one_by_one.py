@@ -139,9 +139,10 @@ def test_flex_computes_the_same_forward_pass(architecture, monkeypatch):
         from torch.nn.attention.flex_attention import flex_attention
         from transformers.integrations import flex_attention as integration
 
-        monkeypatch.setattr(
-            integration, "compile_friendly_flex_attention", lambda *x, training, **options: flex_attention(*x, **options)
-        )
+        def uncompiled(*tensors, training, **options):
+            return flex_attention(*tensors, **options)
+
+        monkeypatch.setattr(integration, "compile_friendly_flex_attention", uncompiled)
     model, microbatch = architecture().to(device), microbatch_of(share_prompts=True).to(device)
     with torch.set_grad_enabled(device == "cuda"):
         ours, expected = packed(model, FlexAttention(), microbatch), one_by_one(model, microbatch)

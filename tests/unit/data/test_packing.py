@@ -87,7 +87,9 @@ def test_a_response_longer_than_the_budget_stands_alone():
 
 def test_microbatches_are_as_few_as_the_budget_allows_and_hold_about_the_same():
     """76 tokens in all: filling one after the other would leave 24 + 24 + 24 + 4."""
-    (batch,) = pack([make_group([1.0, 0.0] * 5, num_tokens=[1, 9, 4, 4, 2, 7, 3, 1, 8, 7])], max_tokens_per_microbatch=24)
+    (batch,) = pack(
+        [make_group([1.0, 0.0] * 5, num_tokens=[1, 9, 4, 4, 2, 7, 3, 1, 8, 7])], max_tokens_per_microbatch=24
+    )
     sizes = [m.num_computed_tokens for m in batch]
     assert len(sizes) == 4  # ceil(76 / 24)
     assert sizes == sorted(sizes, reverse=True)
