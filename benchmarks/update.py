@@ -53,9 +53,17 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2", choices=["smollm2", "tiny"])
     parser.add_argument("--repetitions", type=int, default=5, help="timed updates of each variant")
     parser.add_argument("--variants", nargs="*", help="some of the variants only")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="count processor time instead of seconds, for a shared machine; needs OMP_NUM_THREADS=1, since threads that "
+        "wait for each other count too",
+    )
     parser.add_argument("--no-memory", action="store_true", help="leave peak memory out")
     parser.add_argument("--memory-case", help=argparse.SUPPRESS)  # what a child process measures
     arguments = parser.parse_args()
+    if arguments.cpu_time and os.environ["OMP_NUM_THREADS"] != "1":
+        parser.error("--cpu-time needs OMP_NUM_THREADS=1 in the environment")
     if arguments.memory_case:
         print(json.dumps(peak_memory(arguments, **json.loads(arguments.memory_case))))
         return
@@ -66,7 +74,8 @@ def main() -> None:
     if not arguments.variants:
         from benchmarks.report import save
 
-        save("update", device=arguments.device, attention=arguments.attention, speed=speed, memory=memory)
+        settings = {key: getattr(arguments, key) for key in ("device", "attention", "model", "cpu_time")}
+        save("update", **settings, speed=speed, memory=memory)
 
 
 def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
@@ -80,14 +89,15 @@ def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
         variants = {name: variants[name] for name in ("ours", "bare", "padded", "prompts repeated") if name in variants}
     if arguments.variants:
         variants = {name: run for name, run in variants.items() if name in ("ours", *arguments.variants)}
+    clock = time.process_time if arguments.cpu_time else time.monotonic
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     first: dict[str, float] = {}
     num_tokens: dict[str, int] = {}
     for repetition in range(arguments.repetitions + 1):
         for name, run in variants.items():
-            started = time.monotonic()
+            started = clock()
             num_tokens[name] = run()
-            elapsed = time.monotonic() - started
+            elapsed = clock() - started
             if repetition > 0:
                 seconds[name].append(elapsed)
             else:  # builds kernels
