@@ -44,7 +44,7 @@ class PolicyModule(LightningModule):
         warmup_steps: optimiser steps over which the learning rate rises linearly.
         max_grad_norm: gradients are clipped to this norm.
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
-        logprob_chunk_size: tokens whose logits are held at once.
+        logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
         gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more compute.
         compile: compile the model's layers at the first updates (``torch.compile``): worth it for long runs.
 
@@ -64,7 +64,7 @@ class PolicyModule(LightningModule):
         warmup_steps: int = 0,
         max_grad_norm: float = 1.0,
         temperature: float = 1.0,
-        logprob_chunk_size: int = 256,
+        logprob_chunk_size: int = 1024,
         gradient_checkpointing: bool = False,
         compile: bool = False,
     ) -> None:

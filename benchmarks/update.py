@@ -39,7 +39,7 @@ MEMORY_CASES: dict[str, dict[str, int]] = {
     **{
         f"head, vocabulary {vocabulary}, {tokens} tokens": {"vocabulary": vocabulary, "tokens": tokens}
         for vocabulary in (REAL_VOCABULARY, LARGE_VOCABULARY)
-        for tokens in (512, 2048)
+        for tokens in (512, 1024, 2048)
     },
     "plain head, vocabulary 49152, 2048 tokens": {"vocabulary": REAL_VOCABULARY, "tokens": 2048, "plain": 1},
 }
@@ -285,7 +285,7 @@ def head_only(device: Any, hidden_KH: Any, token_ids_K: Any, lm_head: Any, *, pl
             loss = torch.nn.functional.cross_entropy(lm_head(hidden_KH).float(), token_ids_K)
         else:
             logprobs_K, _ = chosen_logprobs(
-                hidden_KH, token_ids_K, lm_head, temperature=1.0, chunk_size=256, entropy_gradient=False
+                hidden_KH, token_ids_K, lm_head, temperature=1.0, chunk_size=512, entropy_gradient=False
             )
             loss = logprobs_K.mean()
     loss.backward()
