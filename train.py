@@ -77,6 +77,7 @@ class Run:
             reference_path=initial_path,
             advantage=instantiate(cfg.advantage),
             loss=instantiate(cfg.loss),
+            attention=instantiate(cfg.attention),
             optimizer=instantiate(cfg.optimizer),
         )
         self.callbacks = self._callbacks(tokenizer, _eos_token_ids(model_path, tokenizer))

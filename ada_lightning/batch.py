@@ -20,14 +20,15 @@ class Microbatch:
     split into microbatches gives the same gradient.
     """
 
-    input_ids_RT: Tensor
-    """Per row: a prompt, then one or more of its responses, then padding. int64."""
-    position_ids_RT: Tensor
+    input_ids_T: Tensor
+    """The documents end to end, without padding: each a prompt, then one or more of its responses. int64."""
+    position_ids_T: Tensor
     """Position of each token in its own conversation: every response continues where the prompt ended. int64."""
-    segment_RT: Tensor
-    """0 on the prompt, 1, 2, ... on the row's responses, -1 on padding. int64."""
+    document_lengths: tuple[tuple[int, ...], ...]
+    """Per document the tokens of its prompt, then those of each response, in packed order: who may attend to whom
+    follows from it. Plain numbers, because an attention backend cuts by them and must not wait for a device."""
     predictor_K: Tensor
-    """Index into the flattened ``(R * T)`` positions of the hidden state that predicts each response token. int64."""
+    """Index into T of the hidden state that predicts each response token. int64."""
     token_ids_K: Tensor
     """The response tokens, end of sequence included. int64."""
     response_K: Tensor
@@ -69,21 +70,8 @@ class Microbatch:
 
     @property
     def num_computed_tokens(self) -> int:
-        """Tokens that pass through the policy, padding included."""
-        return self.input_ids_RT.numel()
-
-    def attention_mask(self) -> Tensor | None:
-        """Who may attend to whom: earlier tokens of the same response, and of the prompt. Shape ``(R, 1, T, T)``, bool.
-
-        None where every row holds one response: then plain causal attention does it, padding being on the right.
-        """
-        if int(self.segment_RT.max()) <= 1:
-            return None
-        query_RT1, key_R1T = self.segment_RT[:, :, None], self.segment_RT[:, None, :]
-        num_positions = self.segment_RT.shape[1]
-        causal_TT = torch.ones(num_positions, num_positions, dtype=torch.bool, device=self.segment_RT.device).tril()
-        is_visible_RTT = (query_RT1 == key_R1T) | ((key_R1T == 0) & (query_RT1 >= 0))
-        return (causal_TT & is_visible_RTT)[:, None]
+        """Tokens that pass through the policy."""
+        return self.input_ids_T.numel()
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Microbatch:
         """Copy every tensor to ``device``."""
@@ -124,7 +112,7 @@ class TrainingBatch:
     """0 for the first update with a rollout; only that one is on-policy. Differs from ``minibatch_index`` after a
     resume between two minibatches, which draws the rest of the rollout anew."""
     has_old_logprobs: bool
-    """Whether ``old_logprobs_BT`` was computed; otherwise the trainer's current ones are the old ones."""
+    """Whether ``old_logprobs_K`` was computed; otherwise the trainer's current ones are the old ones."""
 
     def __iter__(self) -> Iterator[Microbatch]:
         return iter(self.microbatches)

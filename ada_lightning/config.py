@@ -23,6 +23,7 @@ LIGHT_COMPONENTS = (
     "selection",
     "advantage",
     "loss",
+    "attention",
     "reward.reward",
     "reward",
     "data.source",
@@ -33,7 +34,7 @@ LIGHT_COMPONENTS = (
 )
 """Nodes whose constructor checks its arguments and does nothing else, so that it can be tried."""
 COMPLETED: dict[str, tuple[str, ...]] = {
-    "policy": ("model_path", "reference_path", "advantage", "loss", "optimizer"),
+    "policy": ("model_path", "reference_path", "advantage", "loss", "attention", "optimizer"),
     "rollout.engine": ("model_path", "log_file", "max_model_tokens", "eos_token_ids"),
     "callbacks.adaptive_sampling": (
         "service",
@@ -89,6 +90,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *_length_errors(cfg),
         *_size_errors(cfg),
         *_training_errors(cfg),
+        *_attention_errors(cfg),
         *_objective_errors(cfg),
         *_stratum_errors(cfg),
         *estimator_errors(cfg),
@@ -206,6 +208,18 @@ def _training_errors(cfg: DictConfig) -> Iterator[str]:
     kept, drawn = _number(cfg, "selection.group_size"), _number(cfg, "sampler.n_max")
     if kept is not None and drawn is not None and kept > drawn:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
+
+
+def _attention_errors(cfg: DictConfig) -> Iterator[str]:
+    attention = _class(cfg, "attention")
+    accelerator = _select(cfg, "trainer.accelerator")
+    if getattr(attention, "needs_gpu", False) and accelerator == "cpu":
+        yield f"attention: {attention.__name__} trains on a GPU only, and trainer.accelerator = cpu; use attention=sdpa"
+    if not getattr(attention, "shares_prompts", True) and _select(cfg, "data.share_prompts"):
+        yield (
+            f"attention: {attention.__name__} cannot share a prompt among responses; use data.share_prompts=false, or "
+            "attention=sdpa or attention=flex"
+        )
 
 
 def _objective_errors(cfg: DictConfig) -> Iterator[str]:

@@ -26,7 +26,8 @@ from ada_lightning.losses.clipped import POOL_WEIGHTED
 from ada_lightning.malloc import FreedMemory
 from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import Advantage
+from ada_lightning.models.compiled import compile_layers
+from ada_lightning.protocols import Advantage, AttentionBackend
 from ada_lightning.types import Prompt, ResponseGroup
 
 
@@ -38,12 +39,14 @@ class PolicyModule(LightningModule):
         reference_path: folder of the frozen reference, used only if the loss has a KL term.
         advantage: how much better than expected each response was, weight included.
         loss: the policy loss.
+        attention: how packed tokens attend to each other.
         optimizer: completed with the parameters, as ``_partial_: true`` gives it.
         warmup_steps: optimiser steps over which the learning rate rises linearly.
         max_grad_norm: gradients are clipped to this norm.
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
-        logprob_chunk_size: tokens whose logits are held at once.
+        logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
         gradient_checkpointing: recompute activations in the backward pass: less memory, about a third more compute.
+        compile: compile the model's layers at the first updates (``torch.compile``): worth it for long runs.
 
     Raises:
         ValueError: a setting is out of range; all in one message.
@@ -56,12 +59,14 @@ class PolicyModule(LightningModule):
         reference_path: Path,
         advantage: Advantage,
         loss: ClippedPolicyLoss,
+        attention: AttentionBackend,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
         warmup_steps: int = 0,
         max_grad_norm: float = 1.0,
         temperature: float = 1.0,
-        logprob_chunk_size: int = 256,
+        logprob_chunk_size: int = 1024,
         gradient_checkpointing: bool = False,
+        compile: bool = False,
     ) -> None:
         super().__init__()
         errors = []
@@ -81,12 +86,14 @@ class PolicyModule(LightningModule):
         self.reference_path = reference_path
         self.advantage = advantage
         self.loss = loss
+        self.attention = attention
         self.optimizer_factory = optimizer
         self.warmup_steps = warmup_steps
         self.max_grad_norm = max_grad_norm
         self.temperature = temperature
         self.logprob_chunk_size = logprob_chunk_size
         self.gradient_checkpointing = gradient_checkpointing
+        self.compile_layers = compile
         self.clock = PhaseClock()
         self._freed_memory = FreedMemory()
         self._effective_weight = EffectiveWeight()
@@ -99,15 +106,19 @@ class PolicyModule(LightningModule):
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
 
     def configure_model(self) -> None:
-        """Load the policy, and the reference where the loss needs one. Master weights are float32."""
+        """Load the policy, and the reference where the loss needs one. Master weights are float32.
+
+        Raises:
+            ValueError: the attention backend cannot keep this architecture's packed responses apart.
+        """
         if hasattr(self, "model"):
             return
-        self.model: Any = _load(self.model_path)
+        self.model: Any = self._load(self.model_path)
         self.model.train()
         if self.gradient_checkpointing:
             self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         if self.loss.needs_reference:
-            self.reference: Any = _load(self.reference_path).eval().requires_grad_(False)
+            self.reference: Any = self._load(self.reference_path).eval().requires_grad_(False)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Complete the optimiser with the policy's parameters and add the warm-up."""
@@ -135,12 +146,15 @@ class PolicyModule(LightningModule):
         """Check that hidden state times output embedding really are this architecture's logits.
 
         Raises:
-            ValueError: the architecture does more (soft caps, scaling), so chunked log-probabilities would be wrong.
+            ValueError: the architecture does more (soft caps, scaling), so chunked log-probabilities would be wrong;
+                or the attention backend needs a GPU and there is none.
         """
-        tokens_BT = torch.arange(8, device=self.device)[None]
-        with torch.no_grad():
-            whole = self.model(input_ids=tokens_BT, use_cache=False).logits.float()
-            hidden = self.model.base_model(input_ids=tokens_BT, use_cache=False).last_hidden_state
+        if self.attention.needs_gpu and self.device.type == "cpu":
+            raise ValueError(f"{type(self.attention).__name__} needs a GPU, and this run has none; use attention=sdpa")
+        tokens_1T = torch.arange(8, device=self.device)[None]
+        with torch.no_grad(), self.trainer.precision_plugin.forward_context():
+            whole = self.model(input_ids=tokens_1T, use_cache=False).logits.float()
+            hidden = self.model.base_model(input_ids=tokens_1T, use_cache=False).last_hidden_state
             parts = self.model.get_output_embeddings()(hidden).float()
         if not torch.allclose(whole, parts, rtol=1e-3, atol=1e-3):
             raise ValueError(
@@ -200,18 +214,19 @@ class PolicyModule(LightningModule):
 
     def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
-        hidden_RTH = model.base_model(
-            input_ids=microbatch.input_ids_RT,
-            position_ids=microbatch.position_ids_RT,
-            attention_mask=microbatch.attention_mask(),
+        hidden_1TH = model.base_model(
+            input_ids=microbatch.input_ids_T[None],
+            position_ids=microbatch.position_ids_T[None],
             use_cache=False,
+            **self.attention.arguments(microbatch),
         ).last_hidden_state
         return chosen_logprobs(
-            hidden_RTH.flatten(0, 1)[microbatch.predictor_K],
+            hidden_1TH[0, microbatch.predictor_K],
             microbatch.token_ids_K,
             model.get_output_embeddings(),
             temperature=self.temperature,
             chunk_size=self.logprob_chunk_size,
+            entropy_gradient=self.loss.entropy_coef > 0,
         )
 
     @torch.no_grad()
@@ -260,6 +275,17 @@ class PolicyModule(LightningModule):
         self.policy_version = int(checkpoint["policy"]["policy_version"])
         self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
 
+    def _load(self, path: Path) -> Any:
+        from transformers import AutoModelForCausalLM
+
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, attn_implementation=self.attention.implementation
+        )
+        self.attention.check_model(model)
+        if self.compile_layers:
+            compile_layers(model)
+        return model
+
     def _update(self, optimizer: Any, grad_norm: Tensor, *, is_empty: bool) -> None:
         """Step, unless there is nothing to step with or the gradient is not finite."""
         if not is_empty and not torch.isfinite(grad_norm):
@@ -297,12 +323,6 @@ class PolicyModule(LightningModule):
             else:
                 divisor = pool_weight if name in POOL_WEIGHTED else per_token
                 self.update_metrics[f"train/{name}"] = float(value) / divisor
-
-
-def _load(path: Path) -> Any:
-    from transformers import AutoModelForCausalLM
-
-    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="sdpa")
 
 
 def _add_sums(totals: dict[str, Tensor], sums: Mapping[str, Tensor]) -> None:

@@ -9,8 +9,7 @@ P      prompts of a rollout step
 N      responses in the pool of one prompt (ragged)
 G      responses kept for one prompt, at most ``group_size``
 B      responses in a microbatch
-R      rows of a microbatch: a prompt followed by one or more of its responses
-T      token positions of a row, prompt and responses together
+T      tokens of a microbatch, its documents end to end: prompts, each with one or more of its responses
 K      response tokens of a microbatch, flattened
 H      hidden size
 V      vocabulary

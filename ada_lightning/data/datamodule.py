@@ -31,9 +31,8 @@ class RolloutDataModule(LightningDataModule):
         num_steps: rollout steps of the run.
         seed: of the order of prompts.
         num_minibatches: optimiser steps made of one rollout.
-        max_tokens_per_microbatch: tokens, padding included, that pass through the policy at once; sets peak memory.
-        share_prompts: compute a prompt once for all its responses. Worth switching off only where responses are so long
-            that a full attention mask per row costs more than repeating the prompt.
+        max_tokens_per_microbatch: tokens that pass through the policy at once; sets peak memory.
+        share_prompts: compute a prompt once for all its responses, where the attention backend can.
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
 

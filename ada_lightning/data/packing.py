@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from ada_lightning.types import KeptResponse, ResponseGroup
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _Document:
     """A prompt and those of its kept responses that are computed with it."""
 
     group: ResponseGroup
@@ -39,12 +40,13 @@ def pack_groups(
     """Cut a rollout into optimiser steps of whole groups, each cut into microbatches by token budget.
 
     Groups are shuffled before they are cut: the official code does not, so its first minibatch holds the easy prompts
-    and its last the unresolved ones. Rows of similar length share a microbatch, so little is padding.
+    and its last the unresolved ones. A minibatch is computed in as few microbatches as its tokens allow, of about the
+    same number of tokens each.
 
     Args:
         groups: of one rollout step.
         num_minibatches: optimiser steps to make of them.
-        max_tokens_per_microbatch: tokens computed at once, padding included; a longer single response stands alone.
+        max_tokens_per_microbatch: tokens computed at once; a single response that is longer stands alone.
         policy_version: of the weights that sampled the groups.
         shuffle_seed: of the order of groups.
         keep_groups_without_signal: also compute responses whose advantage is zero. Needed by terms that do not depend
@@ -69,15 +71,15 @@ def pack_groups(
     random.Random(shuffle_seed).shuffle(order)
     batches = []
     for index in range(num_minibatches):
-        rows = [
-            row
+        documents = [
+            document
             for group in order[index::num_minibatches]
             if keep_groups_without_signal or group.has_signal
-            for row in _rows(group, max_tokens_per_microbatch if share_prompts else 0)
+            for document in _documents(group, max_tokens_per_microbatch if share_prompts else 0)
         ]
         batches.append(
             TrainingBatch(
-                microbatches=tuple(map(_microbatch, _split_by_tokens(rows, max_tokens_per_microbatch))),
+                microbatches=tuple(map(_microbatch, _balance(documents, max_tokens_per_microbatch))),
                 counts=counts,
                 policy_version=policy_version,
                 minibatch_index=index,
@@ -89,7 +91,7 @@ def pack_groups(
 
 
 def group_microbatch(*groups: ResponseGroup) -> Microbatch:
-    """Pack whole groups, one row each, responses in order: for tables and tests that want per-response figures.
+    """Pack whole groups, one document each, responses in order: for tables and tests that want per-response figures.
 
     Raises:
         ValueError: a group keeps nothing.
@@ -97,66 +99,83 @@ def group_microbatch(*groups: ResponseGroup) -> Microbatch:
     for group in groups:
         if not group.kept:
             raise ValueError(f"the group of prompt {group.pool.prompt.prompt_id} keeps no response")
-    return _microbatch([_Row(group, group.kept) for group in groups])
+    return _microbatch([_Document(group, group.kept) for group in groups])
 
 
 def _num_response_tokens(kept: KeptResponse) -> int:
     return len(kept.response.response_ids)
 
 
-def _rows(group: ResponseGroup, max_tokens: int) -> list[_Row]:
-    """Put as many of the group's responses in a row as fit, at least one. Empty responses have nothing to train."""
-    rows: list[_Row] = []
+def _documents(group: ResponseGroup, max_tokens: int) -> list[_Document]:
+    """Put as many of the group's responses in a document as fit, at least one. Empty ones have nothing to train."""
+    documents: list[_Document] = []
     for kept in group.kept:
         if not kept.response.response_ids:
             continue
-        if rows and rows[-1].num_tokens + _num_response_tokens(kept) <= max_tokens:
-            rows[-1] = _Row(group, (*rows[-1].kept, kept))
+        if documents and documents[-1].num_tokens + _num_response_tokens(kept) <= max_tokens:
+            documents[-1] = _Document(group, (*documents[-1].kept, kept))
         else:
-            rows.append(_Row(group, (kept,)))
-    return rows
+            documents.append(_Document(group, (kept,)))
+    return documents
 
 
-def _split_by_tokens(rows: Sequence[_Row], max_tokens: int) -> list[list[_Row]]:
-    """Longest first, so that the largest microbatch, which sets the peak of memory, comes first."""
-    microbatches: list[list[_Row]] = []
-    width = 0
-    for row in sorted(rows, key=lambda row: row.num_tokens, reverse=True):
-        if not microbatches or (len(microbatches[-1]) + 1) * width > max_tokens:
-            microbatches.append([])
-            width = row.num_tokens
-        microbatches[-1].append(row)
-    return microbatches
+def _balance(documents: Sequence[_Document], max_tokens: int) -> list[list[_Document]]:
+    """Share documents out to the fewest microbatches that a simple rule finds, of nearly equal numbers of tokens.
+
+    The rule (longest processing time first, Graham 1969) gives each document, longest first, to the microbatch that has
+    least. Where that breaks the budget it is tried again with one microbatch more. The largest microbatch comes first:
+    it sets the peak of memory, so what does not fit fails at once. Inside one, documents go from long to short.
+    """
+    by_length = sorted(documents, key=lambda document: document.num_tokens, reverse=True)
+    alone = [[document] for document in by_length if document.num_tokens > max_tokens]
+    rest = by_length[len(alone) :]
+    num_parts = -(-sum(document.num_tokens for document in rest) // max_tokens)
+    parts = _share_out(rest, num_parts)
+    while any(_num_tokens(part) > max_tokens for part in parts):
+        num_parts += 1
+        parts = _share_out(rest, num_parts)
+    return alone + sorted(parts, key=_num_tokens, reverse=True)
 
 
-def _microbatch(rows: Sequence[_Row]) -> Microbatch:
-    shape = len(rows), max(row.num_tokens for row in rows)
-    input_ids_RT = torch.zeros(shape, dtype=torch.int64)
-    position_ids_RT = torch.zeros(shape, dtype=torch.int64)
-    segment_RT = torch.full(shape, -1, dtype=torch.int64)
+def _share_out(documents: Sequence[_Document], num_parts: int) -> list[list[_Document]]:
+    parts: list[list[_Document]] = [[] for _ in range(num_parts)]
+    heap = [(0, index) for index in range(num_parts)]
+    for document in documents:
+        num_tokens, index = heappop(heap)
+        parts[index].append(document)
+        heappush(heap, (num_tokens + document.num_tokens, index))
+    return parts
+
+
+def _num_tokens(documents: Sequence[_Document]) -> int:
+    return sum(document.num_tokens for document in documents)
+
+
+def _microbatch(documents: Sequence[_Document]) -> Microbatch:
+    input_ids: list[int] = []
+    position_ids: list[int] = []
     predictors: list[int] = []
-    for index, row in enumerate(rows):
-        prompt_ids = row.group.pool.prompt.prompt_ids
-        row_start, end = index * shape[1], len(prompt_ids)
-        input_ids_RT[index, :end] = torch.tensor(prompt_ids)
-        position_ids_RT[index, :end] = torch.arange(end)
-        segment_RT[index, :end] = 0
-        for segment, kept in enumerate(row.kept, start=1):
-            start, end = end, end + _num_response_tokens(kept)
-            input_ids_RT[index, start:end] = torch.tensor(kept.response.response_ids, dtype=torch.int64)
-            position_ids_RT[index, start:end] = torch.arange(end - start) + len(prompt_ids)
-            segment_RT[index, start:end] = segment
+    for document in documents:
+        prompt_ids = document.group.pool.prompt.prompt_ids
+        input_ids += prompt_ids
+        position_ids += range(len(prompt_ids))
+        last_of_prompt = len(input_ids) - 1
+        for kept in document.kept:
+            start, length = len(input_ids), _num_response_tokens(kept)
+            input_ids += kept.response.response_ids
+            position_ids += range(len(prompt_ids), len(prompt_ids) + length)
             # The prompt's last token predicts the first of every response.
-            predictors += [row_start + len(prompt_ids) - 1, *range(row_start + start, row_start + end - 1)][
-                : end - start
-            ]
-    responses = [(row.group, kept) for row in rows for kept in row.kept]
+            predictors += [last_of_prompt, *range(start, start + length - 1)][:length]
+    responses = [(document.group, kept) for document in documents for kept in document.kept]
     lengths = torch.tensor([_num_response_tokens(kept) for _, kept in responses])
     num_response_tokens = int(lengths.sum())
     return Microbatch(
-        input_ids_RT=input_ids_RT,
-        position_ids_RT=position_ids_RT,
-        segment_RT=segment_RT,
+        input_ids_T=torch.tensor(input_ids, dtype=torch.int64),
+        position_ids_T=torch.tensor(position_ids, dtype=torch.int64),
+        document_lengths=tuple(
+            (len(document.group.pool.prompt.prompt_ids), *map(_num_response_tokens, document.kept))
+            for document in documents
+        ),
         predictor_K=torch.tensor(predictors, dtype=torch.int64),
         token_ids_K=torch.tensor([t for _, kept in responses for t in kept.response.response_ids], dtype=torch.int64),
         response_K=torch.arange(len(responses)).repeat_interleave(lengths),

@@ -11,6 +11,7 @@ import torch
 from lightning.pytorch import LightningDataModule, Trainer
 
 from ada_lightning.advantages import PoolMeanAdvantage
+from ada_lightning.attention import FlexAttention, SdpaAttention
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.policy import PolicyModule
@@ -40,6 +41,7 @@ def make_policy(tiny_path, *, lr=0.1, loss_options=None, **options):
         reference_path=tiny_path,
         advantage=PoolMeanAdvantage(),
         loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8), **(loss_options or {})),
+        attention=SdpaAttention(),
         optimizer=partial(torch.optim.SGD, lr=lr),
         **{"logprob_chunk_size": 4, "max_grad_norm": float("inf"), **options},
     )
@@ -75,7 +77,7 @@ def test_a_batch_gives_the_logprobs_of_one_by_one(tiny_path, share_prompts):
     group = random_group(1, [1.0, 0.0, 0.0, 1.0])
     (batch,) = pack([group], share_prompts=share_prompts)
     (microbatch,) = batch.microbatches
-    assert len(microbatch.input_ids_RT) == (1 if share_prompts else 4)
+    assert len(microbatch.document_lengths) == (1 if share_prompts else 4)
     logprobs_K, _ = policy.token_logprobs(policy.model, microbatch)
     order = {ids: i for i, ids in enumerate(k.response.response_ids for k in group.kept)}
     expected = one_by_one_logprobs(policy, group).split([len(k.response.response_ids) for k in group.kept])
@@ -300,6 +302,23 @@ def test_gradient_checkpointing_changes_no_gradient(tiny_path):
     torch.testing.assert_close(plain, recomputed, **EXACT)
 
 
+def test_compiled_layers_change_no_gradient_and_no_name(tiny_path):
+    """The same float32 operations, some of them fused: sums in another order, as in EXACT."""
+    plain, compiled = make_policy(tiny_path), make_policy(tiny_path, compile=True)
+    assert [name for name, _ in compiled.named_weights()] == [name for name, _ in plain.named_weights()]
+    torch.testing.assert_close(gradients(compiled, pack()), gradients(plain, pack()), **EXACT)
+    torch.testing.assert_close(
+        gradients(compiled, pack(share_prompts=False)), gradients(plain, pack(share_prompts=False)), **EXACT
+    )
+
+
+def test_an_attention_that_needs_a_gpu_does_not_start_without_one(tiny_path):
+    policy = make_policy(tiny_path)
+    policy.attention = FlexAttention()
+    with pytest.raises(ValueError, match="FlexAttention needs a GPU, and this run has none"):
+        policy.on_fit_start()
+
+
 def test_an_architecture_with_other_logits_is_refused(tiny_path):
     policy = make_policy(tiny_path)
     head = policy.model.get_output_embeddings()
@@ -307,7 +326,7 @@ def test_an_architecture_with_other_logits_is_refused(tiny_path):
         "Output", (), {"logits": torch.ones(1, 8, head.out_features)}
     )
     with pytest.raises(ValueError, match="LlamaForCausalLM changes its logits after the output embedding"):
-        policy.on_fit_start()
+        fit(policy, pack())
 
 
 @pytest.mark.parametrize(
@@ -326,6 +345,7 @@ def test_settings_out_of_range_are_rejected(option, message):
             reference_path=None,
             advantage=PoolMeanAdvantage(),
             loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8)),
+            attention=SdpaAttention(),
             optimizer=partial(torch.optim.SGD, lr=1.0),
             **option,
         )

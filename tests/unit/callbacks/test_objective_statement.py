@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ada_lightning.advantages import ExactAdvantage
+from ada_lightning.attention import SdpaAttention
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.objectives import LogObjective
@@ -19,8 +20,8 @@ from callbacks.objective_statement import ObjectiveStatement
 def policy(tmp_path):
     return PolicyModule(
         model_path=tmp_path, reference_path=tmp_path, advantage=ExactAdvantage(objective=LogObjective()),
-        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)), optimizer=torch.optim.SGD,
-        max_grad_norm=0.5,
+        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)), attention=SdpaAttention(),
+        optimizer=torch.optim.SGD, max_grad_norm=0.5,
     )  # fmt: skip
 
 

@@ -106,15 +106,15 @@ def test_a_position_that_does_not_fit_the_settings_is_refused():
         make_data().load_state_dict({"num_updates_done": 4, "num_minibatches": 1})
 
 
-@pytest.mark.parametrize(("options", "needs_all", "num_rows"), [({}, False, 1), ({}, True, 2), (ALL, False, 2)])
-def test_groups_without_signal_are_left_out_unless_they_are_wanted_or_needed(options, needs_all, num_rows):
+@pytest.mark.parametrize(("options", "needs_all", "num_documents"), [({}, False, 1), ({}, True, 2), (ALL, False, 2)])
+def test_groups_without_signal_are_left_out_unless_they_are_wanted_or_needed(options, needs_all, num_documents):
     data = make_data(prompts_per_step=2, num_steps=1, **options)
     groups = [make_group([1.0, 0.0], slot=0), make_group([0.0, 0.0], slot=1)]
     data.connect(
         collect=lambda step, prompts: (groups, 0), score_old=lambda batch: batch, keep_groups_without_signal=needs_all
     )
     (batch,) = data.train_dataloader()
-    assert sum(len(microbatch.input_ids_RT) for microbatch in batch) == num_rows
+    assert sum(len(microbatch.document_lengths) for microbatch in batch) == num_documents
     assert batch.counts.num_prompts == 2
 
 

@@ -20,47 +20,40 @@ def pack(groups, **changes):
     return pack_groups(groups, **{**OPTIONS, **changes})
 
 
-def test_a_row_is_prompt_then_response_then_padding():
+def first_tokens(batch):
+    """Of every prompt: its key."""
+    return {int(ids[position == 0][i]) for m in batch for ids, position in [(m.input_ids_T, m.position_ids_T)]
+            for i in range(len(m.document_lengths))}  # fmt: skip
+
+
+def test_a_document_is_prompt_then_response_and_nothing_is_padded():
     (batch,) = pack([make_group([1.0, 0.0], num_tokens=[3, 1])])
     (microbatch,) = batch.microbatches
-    assert microbatch.input_ids_RT.tolist() == [[7, 0, 0, 5, 6, 7], [7, 0, 0, 5, 0, 0]]
-    assert microbatch.segment_RT.tolist() == [[0, 0, 0, 1, 1, 1], [0, 0, 0, 1, -1, -1]]
+    assert microbatch.input_ids_T.tolist() == [7, 0, 0, 5, 6, 7, 7, 0, 0, 5]
+    assert microbatch.position_ids_T.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2, 3]
+    assert microbatch.document_lengths == ((3, 3), (3, 1))
     assert microbatch.predictor_K.tolist() == [2, 3, 4, 6 + 2]
     assert microbatch.token_ids_K.tolist() == [5, 6, 7, 5]
     assert microbatch.response_K.tolist() == [0, 0, 0, 1]
     assert microbatch.num_tokens_B.tolist() == [3.0, 1.0]
     torch.testing.assert_close(microbatch.sampling_logprobs_K, torch.tensor([-0.1, -0.2, -0.3, -0.1]))
-    assert microbatch.attention_mask() is None
 
 
-def test_a_shared_prompt_is_followed_by_responses_that_do_not_see_each_other():
+def test_a_shared_prompt_is_followed_by_its_responses():
     (batch,) = pack([make_group([1.0, 0.0], num_tokens=[2, 1])], share_prompts=True)
     (microbatch,) = batch.microbatches
-    assert microbatch.input_ids_RT.tolist() == [[7, 0, 0, 5, 6, 5]]
-    assert microbatch.position_ids_RT.tolist() == [[0, 1, 2, 3, 4, 3]]
+    assert microbatch.input_ids_T.tolist() == [7, 0, 0, 5, 6, 5]
+    assert microbatch.position_ids_T.tolist() == [0, 1, 2, 3, 4, 3]
+    assert microbatch.document_lengths == ((3, 2, 1),)
     assert microbatch.predictor_K.tolist() == [2, 3, 2]
-    assert microbatch.attention_mask()[0, 0].int().tolist() == [
-        [1, 0, 0, 0, 0, 0],
-        [1, 1, 0, 0, 0, 0],
-        [1, 1, 1, 0, 0, 0],
-        [1, 1, 1, 1, 0, 0],
-        [1, 1, 1, 1, 1, 0],
-        [1, 1, 1, 0, 0, 1],
-    ]
 
 
-def test_a_group_too_long_for_one_row_repeats_its_prompt():
+def test_a_group_too_long_for_one_document_repeats_its_prompt():
     (batch,) = pack([make_group([1.0, 0.0] * 3, num_tokens=[4] * 6)], share_prompts=True, max_tokens_per_microbatch=12)
-    assert [m.input_ids_RT.shape for m in batch] == [(1, 11)] * 3
+    assert [m.document_lengths for m in batch] == [((3, 4, 4),)] * 3
 
 
-def test_padding_sees_something_so_that_no_softmax_is_empty():
-    groups = [make_group([1.0, 0.0], num_tokens=[2, 2], key=1), make_group([1.0, 0.0], num_tokens=[1, 1], key=2)]
-    (batch,) = pack(groups, share_prompts=True)
-    assert batch.microbatches[0].attention_mask().any(-1).all()
-
-
-def test_statistics_of_pool_and_group_travel_with_every_row():
+def test_statistics_of_pool_and_group_travel_with_every_response():
     (batch,) = pack([make_group([1.0, 0.0, 0.0, 0.5])])
     (microbatch,) = batch.microbatches
     assert microbatch.num_sampled_B.tolist() == [4.0] * 4
@@ -79,7 +72,7 @@ def test_groups_without_signal_are_not_computed_but_stay_in_the_denominators():
     assert sum(len(m.rewards_B) for m in whole) == 6
 
 
-def test_microbatches_keep_to_the_token_budget_and_lose_no_row():
+def test_microbatches_keep_to_the_token_budget_and_lose_no_response():
     lengths = [1, 9, 4, 4, 2, 7, 3, 1]
     (batch,) = pack([make_group([1.0, 0.0] * 4, num_tokens=lengths)], max_tokens_per_microbatch=24)
     assert all(m.num_computed_tokens <= 24 for m in batch)
@@ -92,15 +85,32 @@ def test_a_response_longer_than_the_budget_stands_alone():
     assert [len(m.rewards_B) for m in batch] == [1, 1]
 
 
+def test_microbatches_are_as_few_as_the_budget_allows_and_hold_about_the_same():
+    """76 tokens in all: filling one after the other would leave 24 + 24 + 24 + 4."""
+    (batch,) = pack(
+        [make_group([1.0, 0.0] * 5, num_tokens=[1, 9, 4, 4, 2, 7, 3, 1, 8, 7])], max_tokens_per_microbatch=24
+    )
+    sizes = [m.num_computed_tokens for m in batch]
+    assert len(sizes) == 4  # ceil(76 / 24)
+    assert sizes == sorted(sizes, reverse=True)
+    assert max(sizes) - min(sizes) <= 4  # the shortest document
+
+
+def test_a_budget_that_a_balanced_share_would_break_gets_one_microbatch_more():
+    """Documents of 6, 6 and 6 in a budget of 9: two microbatches would be enough by their sum."""
+    (batch,) = pack([make_group([1.0, 0.0, 0.0], num_tokens=[3, 3, 3])], max_tokens_per_microbatch=9)
+    assert [m.num_computed_tokens for m in batch] == [6, 6, 6]
+
+
 def test_minibatches_are_whole_groups_and_share_the_counts():
     groups = [make_group([1.0, 0.0], key=key) for key in range(1, 7)]
     batches = pack(groups, num_minibatches=3)
-    keys = [{int(row[0]) for m in batch for row in m.input_ids_RT} for batch in batches]
+    keys = [first_tokens(batch) for batch in batches]
     assert sorted(key for part in keys for key in part) == [1, 2, 3, 4, 5, 6]
     assert [batch.counts.num_prompts for batch in batches] == [2, 2, 2]
     assert [batch.minibatch_index for batch in batches] == [0, 1, 2]
     reordered = pack(groups, num_minibatches=3, shuffle_seed=1)
-    assert keys != [{int(row[0]) for m in batch for row in m.input_ids_RT} for batch in reordered]
+    assert keys != [first_tokens(batch) for batch in reordered]
 
 
 def test_a_rollout_without_signal_gives_an_empty_batch():
