@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -52,7 +53,9 @@ def main() -> None:
         seconds = statistics.median(step[part] for step in steps)
         print(f"{part:<28}{share:>16.2%}{seconds:>10.3f}")
     print(f"{'overhead, all together':<28}{overhead:>16.2%}")
-    save("overhead", steps=[dict(step) for step in steps], shares=shares, overhead=overhead)
+    peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"peak memory of the process, engine included: {peak_gib:.1f} GiB")
+    save("overhead", steps=[dict(step) for step in steps], shares=shares, overhead=overhead, peak_gib=peak_gib)
     if len(ends) > 1:
         draw(recorder, ends[-2], ends[-1], FOLDER / "overhead.png")
 

@@ -12,13 +12,14 @@ in one process and with the very same responses:
   worth, and the two other lines of ``vllm``.
 
 Two kinds of work: ``short`` is the default task with the model's own answers (at most 32 tokens) and its real verifier;
-``heavy`` has scripted lengths (lognormal, median 24 tokens, sigma 1, cut at 256) and verdicts (pass rates spread as
-Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``.
+``heavy`` has scripted lengths (lognormal, median 16 tokens, sigma 1, cut at 160) and verdicts (pass rates spread as
+Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``; what this run does not measure stays in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import statistics
@@ -29,7 +30,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from benchmarks.report import save
+from benchmarks.report import FOLDER, save
 from benchmarks.workload import (
     DefaultModel,
     ScriptedLengths,
@@ -39,7 +40,7 @@ from benchmarks.workload import (
     vllm_engine,
 )
 
-N_MAX, MAX_SHORT, MAX_HEAVY = 32, 32, 256
+N_MAX, MAX_SHORT, MAX_HEAVY, MEDIAN_HEAVY = 32, 32, 160, 16
 MAIN_WAYS = ("vllm", "barrier", "continuous", "ahead")
 
 
@@ -76,7 +77,16 @@ def main() -> None:
                 found = measure(work, model, repetitions=arguments.repetitions, is_all=arguments.all)
                 rows += [{"work": name, "prompts": num_prompts} | row for row in found]
                 show(rows[-len(found) :])
-    save("rollout", rows=rows)
+                save("rollout", rows=in_order(rows))
+
+
+def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These rows and those of the file that are about other work, by work and size."""
+    measured = {(row["work"], row["prompts"]) for row in rows}
+    path = FOLDER / "rollout.json"
+    old = json.loads(path.read_text())["rows"] if path.exists() else []
+    kept = [row for row in old if (row["work"], row["prompts"]) not in measured]
+    return sorted([*kept, *rows], key=lambda row: (row["work"] == "heavy", row["prompts"]))
 
 
 def short_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) -> Work:
@@ -92,7 +102,7 @@ def heavy_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) 
     for slot in range(num_prompts):
         pass_rate = generator.betavariate(0.5, 0.8)
         for index in range(2 * N_MAX):
-            lengths[str(slot), index] = max(1, min(MAX_HEAVY, round(24 * generator.lognormvariate(0.0, 1.0))))
+            lengths[str(slot), index] = max(1, min(MAX_HEAVY, round(MEDIAN_HEAVY * generator.lognormvariate(0.0, 1.0))))
             verdicts[str(slot), index] = generator.random() < pass_rate
     return Work(
         "heavy", model.prompts(num_prompts), ScriptedLengths(engine, lengths), ScriptedVerdicts(verdicts), MAX_HEAVY

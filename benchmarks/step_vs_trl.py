@@ -34,17 +34,13 @@ VARIANTS: dict[str, list[str]] = {
 }
 CANDIDATES: dict[str, list[str]] = {
     "bfloat16, 64 at once": ["--weights", "bfloat16", "--batch-size", "64"],
-    "bfloat16, 32 at once": ["--weights", "bfloat16", "--batch-size", "32"],
     "bfloat16, 16 at once": ["--weights", "bfloat16", "--batch-size", "16"],
-    "bfloat16, 8 at once": ["--weights", "bfloat16", "--batch-size", "8"],
-    "bfloat16, 4 at once": ["--weights", "bfloat16", "--batch-size", "4"],
     "bfloat16, 16, continuous batching": [
         *("--weights", "bfloat16", "--batch-size", "16"),
         *("--config", '{"use_transformers_continuous_batching": true}'),
     ],
     "bfloat16, 16, our malloc setting": ["--weights", "bfloat16", "--batch-size", "16", "--keep-freed-memory"],
     "autocast, 16 at once": ["--weights", "float32", "--autocast", "--batch-size", "16"],
-    "autocast, 8 at once": ["--weights", "float32", "--autocast", "--batch-size", "8"],
     "autocast, 16, our malloc setting": [
         *("--weights", "float32", "--autocast", "--batch-size", "16", "--keep-freed-memory")
     ],
@@ -87,7 +83,11 @@ def search() -> None:
     """One timed step of each candidate setting of TRL; all of them, the fastest first."""
     found: dict[str, dict[str, float]] = {}
     for name, settings in CANDIDATES.items():
-        found[name] = summary(run(["benchmarks.step_trl", *settings], seed=0, num_steps=1))
+        try:
+            found[name] = summary(run(["benchmarks.step_trl", *settings], seed=0, num_steps=1))
+        except SystemExit as error:  # a setting that does not work here is an answer too
+            print(f"{name}: {error}", flush=True)
+            continue
         print(f"{name}: {found[name]['step_s']:.1f}s", flush=True)
     found = dict(sorted(found.items(), key=lambda item: item[1]["step_s"]))
     print_table(found)

@@ -1,0 +1,223 @@
+"""Put the benchmarks' figures into ``docs/performance.md``: ``python -m benchmarks.tables``.
+
+Every table of that page stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
+files in ``docs/performance/``, so that no figure is copied by hand. A test holds that page and files agree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from benchmarks.report import FOLDER
+
+PAGE = FOLDER.parent / "performance.md"
+_TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def main() -> None:
+    """Rewrite the page's tables."""
+    PAGE.write_text(filled(PAGE.read_text()))
+
+
+def filled(page: str) -> str:
+    """Return the page with every table made anew."""
+    return _TABLE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page)
+
+
+def _load(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return content
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
+def _rollout() -> str:
+    found = _load("rollout")["rows"]
+    works = list(dict.fromkeys((row["work"], row["prompts"]) for row in found))
+    lines = []
+    for work, prompts in works:
+        rows = {row["way"]: row for row in found if (row["work"], row["prompts"]) == (work, prompts)}
+        ahead = rows["ahead"]
+        lines.append(
+            [
+                f"{work}, {prompts}",
+                *(
+                    f"{statistics.median(rows[way]['seconds']):.1f} s"
+                    for way in ("vllm", "barrier", "continuous", "ahead")
+                ),
+                f"**{ahead['over_vllm']:.2f}**",
+                f"**{ahead['over_barrier']:.2f}**",
+                f"{ahead['wasted']:.1%}",
+            ]
+        )
+    head = [
+        "work, prompts",
+        "raw vLLM",
+        "barrier",
+        "continuous",
+        "ours",
+        "ours / vLLM",
+        "ours / barrier",
+        "dropped tokens",
+    ]
+    return _markdown(head, lines)
+
+
+def _update() -> str:
+    found = _load("update")["speed"]
+    rows = [
+        (kind.replace("_", " "), name, f"{row['seconds']:.2f} s", row["computed_tokens"], f"{row['times_ours']:.2f}")
+        for kind, variants in found.items()
+        for name, row in variants.items()
+    ]
+    return _markdown(["lengths", "variant", "seconds", "tokens computed", "seconds over ours"], rows)
+
+
+def _update_memory() -> str:
+    rows = [
+        (name, f"{row['before_gib']:.2f} GiB", f"{row['peak_gib']:.2f} GiB", f"{row['seconds']:.2f} s")
+        for name, row in _load("update")["memory"].items()
+    ]
+    return _markdown(["case", "before", "peak", "fastest of three"], rows)
+
+
+def _step_vs_trl() -> str:
+    rows = [
+        (
+            name,
+            f"{row['step_s']:.1f} s",
+            f"{row['rollout_s']:.1f} s",
+            f"{row['update_s']:.1f} s",
+            f"{row['tokens']:.0f}",
+            f"{row['signal_ratio']:.0%}",
+        )
+        for name, row in _load("step_vs_trl")["medians"].items()
+    ]
+    return _markdown(["variant", "step", "rollout", "update", "tokens", "groups with signal"], rows)
+
+
+def _step_ratios() -> str:
+    rows = [
+        (name, f"{row['per_step']:.2f}", f"{row['per_token']:.2f}")
+        for name, row in _load("step_vs_trl")["ratios"].items()
+    ]
+    return _markdown(["times faster", "per step", "per generated token"], rows)
+
+
+def _overhead() -> str:
+    found = _load("overhead")
+    ordered = sorted(found["shares"].items(), key=lambda item: -item[1])
+    rows = [(part, f"{share:.2%}") for part, share in ordered] + [("**overhead**", f"**{found['overhead']:.2%}**")]
+    rows.append(("peak memory of the process, engine included", f"{found['peak_gib']:.1f} GiB"))
+    return _markdown(["part", "share of a step"], rows)
+
+
+def _adaptive_cost() -> str:
+    found = _load("adaptive_cost")
+
+    def median(rows: Sequence[dict[str, float]], name: str) -> float:
+        return statistics.median(row[name] for row in rows)
+
+    rows = [
+        (
+            method,
+            *(f"{median(steps, name):.1f} s" for name in ("step_s", "time/rollout_s", "time/update_s")),
+            *(f"{median(steps, name):.0f}" for name in ("rollout/num_sampled", "rollout/generated_tokens")),
+        )
+        for method, steps in found["steps"].items()
+    ]
+    return _markdown(["method", "step", "rollout", "update", "responses", "tokens"], rows)
+
+
+def _adaptive_ratios() -> str:
+    rows = [
+        (name, *(f"{row[key]:.2f}" for key in ("step", "step_per_token", "rollout", "rollout_per_token")))
+        for name, row in _load("adaptive_cost")["ratios"].items()
+    ]
+    return _markdown(["ada_seq_balance over", "step", "step, per token", "rollout", "rollout, per token"], rows)
+
+
+def _cluster() -> str:
+    lines = []
+    for scenario in _load("cluster_sim")["scenarios"]:
+        rows = {row["method"]: row for row in scenario["rows"]}
+        equal = next(name for name in rows if name.startswith("GRPO") and name != "GRPO n=4")
+        ratios = [
+            f"{rows[name]['relative_to_grpo_4']:.2f}"
+            for name in ("barrier + re-entry", "barrier", "continuous", "continuous, ahead")
+        ]
+        lines.append(
+            [
+                f"{scenario['model']}, {scenario['mix'].removeprefix('7B, ')}, M={scenario['block']}",
+                *ratios,
+                f"{rows[equal]['relative_to_grpo_4']:.2f} ({equal.removeprefix('GRPO ')})",
+                f"{rows['continuous, ahead']['waste']:.1%}",
+            ]
+        )
+    head = ["scenario", "barrier + re-entry", "barrier", "continuous", "ours", "GRPO, as many responses", "dropped"]
+    return _markdown(head, lines)
+
+
+def _cluster_validation() -> str:
+    rows = [
+        (row["case"], f"{row['measured_s']:.2f} s", f"{row['simulated_s']:.2f} s", f"{row['error']:+.1%}")
+        for row in _load("cluster_sim")["validation"]
+    ]
+    return _markdown(["rollout", "measured", "simulated", "error"], rows)
+
+
+def _growth() -> str:
+    rows = [
+        (
+            row["phase"],
+            f"{row['value']} {row['axis']}",
+            row["tokens"],
+            f"{row['ms_per_token']:.2f} ms",
+            f"{row['peak_gib']:.1f} GiB",
+        )
+        for row in _load("growth")["rows"]
+    ]
+    return _markdown(["phase", "size", "tokens", "per token", "peak memory"], rows)
+
+
+def _engine() -> str:
+    rows = _load("engine")["rows"]
+    base = rows[0]["tokens_per_s"]
+    return _markdown(
+        ["setting", "tokens/s", "ratio", "ready after"],
+        (
+            (
+                row["variant"],
+                f"{row['tokens_per_s']:.0f}",
+                f"{row['tokens_per_s'] / base:.2f}",
+                f"{row['start_s']:.0f} s",
+            )
+            for row in rows
+        ),
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "rollout": _rollout,
+    "update": _update,
+    "update_memory": _update_memory,
+    "step_vs_trl": _step_vs_trl,
+    "step_ratios": _step_ratios,
+    "overhead": _overhead,
+    "adaptive_cost": _adaptive_cost,
+    "adaptive_ratios": _adaptive_ratios,
+    "cluster": _cluster,
+    "cluster_validation": _cluster_validation,
+    "growth": _growth,
+    "engine": _engine,
+}
+
+if __name__ == "__main__":
+    main()
