@@ -13,7 +13,8 @@ in one process and with the very same responses:
 
 Two kinds of work: ``short`` is the default task with the model's own answers (at most 32 tokens) and its real verifier;
 ``heavy`` has scripted lengths (lognormal, median 16 tokens, sigma 1, cut at 160) and verdicts (pass rates spread as
-Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``; what this run does not measure stays in it.
+Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``, in which other work than this run measures
+stays.
 """
 
 from __future__ import annotations
