@@ -4,8 +4,8 @@
 and prints medians and the medians of ratios within a repetition. Peak memory is that of child processes: here nothing
 that ran before can hide in it. ``--device cuda`` measures on a GPU, ``--attention flex`` another backend.
 
-A batch has the shape of half a default step: 16 prompts of 47 tokens, 4 responses each of 8 to 32 tokens, all with a
-signal; ``heavy_tail`` draws log-normal lengths up to 400 instead.
+A batch has the shape of half a default step: 15 prompts of 47 tokens, 4 responses each of 8 to 32 tokens, all with a
+signal; ``heavy_tail`` has half as many prompts and log-normal lengths up to 400.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-NUM_PROMPTS, GROUP_SIZE, PROMPT_TOKENS, RESPONSE_TOKENS = 16, 4, 47, (8, 14, 20, 32, 32)
+NUM_PROMPTS, GROUP_SIZE, PROMPT_TOKENS, RESPONSE_TOKENS = 15, 4, 47, (8, 14, 20, 32, 32)  # fills two microbatches
 MAX_TOKENS_PER_MICROBATCH = 1024
 LENGTHS: dict[str, Callable[[random.Random], int]] = {
     "default": lambda generator: generator.choice(RESPONSE_TOKENS),
@@ -88,7 +88,8 @@ def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
 
     keep_freed_memory()
     policy, optimizer = make_policy(arguments)
-    variants = make_variants(policy, random_groups(LENGTHS[kind], NUM_PROMPTS), optimizer)
+    num_prompts = NUM_PROMPTS if kind == "default" else NUM_PROMPTS // 2
+    variants = make_variants(policy, random_groups(LENGTHS[kind], num_prompts), optimizer)
     if kind != "default":
         variants = {name: variants[name] for name in ("ours", "bare", "padded", "prompts repeated") if name in variants}
     if arguments.variants:
@@ -239,7 +240,7 @@ def padded_logprobs(policy: Any, model: Any, microbatch: Any) -> Any:
 
 
 def peak_memory(arguments: argparse.Namespace, **case: int) -> dict[str, float]:
-    """Peak memory in GiB of three updates, or of a head alone, and where it stood before."""
+    """Peak memory in GiB of two updates, or of a head alone, and where it stood before."""
     import torch
 
     from ada_lightning.malloc import keep_freed_memory
@@ -257,7 +258,7 @@ def peak_memory(arguments: argparse.Namespace, **case: int) -> dict[str, float]:
         run = partial(update, policy, batch, optimizer)
     before = _peak_gib(arguments.device)
     seconds = []
-    for _ in range(3):
+    for _ in range(2):
         started = time.monotonic()
         run()
         seconds.append(time.monotonic() - started)

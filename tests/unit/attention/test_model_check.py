@@ -26,7 +26,10 @@ def test_plain_attention_is_accepted_by_every_backend(accepted):
 @pytest.mark.parametrize(
     ("refused", "message"),
     [
-        (model(layer_types=["full_attention", "linear_attention"]), "layers of type linear_attention, which would"),
+        (
+            model(layer_types=["full_attention", "linear_attention"]),
+            "layers of type linear_attention, which would run on",
+        ),
         (model(is_stateful=True), "layers with a state"),
         (model(attention_dropout=0.1), "drops 10% of its attention"),
     ],
