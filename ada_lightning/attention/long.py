@@ -9,7 +9,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from ada_lightning.attention.layout import LongDocument, is_hidden
 
 ONE_MASK = 1024
-"""Longest document of several responses that is attended to with one mask."""
+"""Longest document of several responses that is attended to with one mask. A guess between measured sizes: at 1000
+tokens both ways took the same, at 4100 one mask took twice as long."""
 
 
 def attend_long(
