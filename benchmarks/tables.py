@@ -82,10 +82,10 @@ def _update() -> str:
 
 def _update_memory() -> str:
     rows = [
-        (name, f"{row['before_gib']:.2f} GiB", f"{row['peak_gib']:.2f} GiB", f"{row['seconds']:.2f} s")
+        (name, f"{row['before_gib']:.2f} GiB", f"{row['peak_gib']:.2f} GiB")
         for name, row in _load("update")["memory"].items()
     ]
-    return _markdown(["case", "before", "peak", "fastest of three"], rows)
+    return _markdown(["case", "before", "peak"], rows)
 
 
 def _step_vs_trl() -> str:

@@ -160,6 +160,7 @@ def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
         from ada_lightning.rewards.pool import RewardPool
         from ada_lightning.types import Prompt
         if __name__ == "__main__":
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores interrupts
             pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
             pool.start()
             pool.submit("slow", Prompt("id", ()), "hang:0.5")
