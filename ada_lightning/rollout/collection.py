@@ -101,7 +101,7 @@ class Collection:
         self._interrupt_check = interrupt_check
         seeds = RequestSeeds(settings.seed, stage, step, settings.seed_requests)
         self._launcher = Launcher(engine, sampling, seeds, name=str(collection_id))
-        self._grading: dict[tuple[int, int, int], tuple[PromptRun, int, Generation, str]] = {}
+        self._grading: dict[tuple[int, int, int, int], tuple[PromptRun, int, Generation, str]] = {}
         self._at_barrier: list[PromptRun] = []
         self._tally = Tally()
         self._ahead = DrawAhead(settings.schedule, sampler, self._launcher, self._tally, self._count_known)
@@ -234,13 +234,18 @@ class Collection:
         unwanted = range(len(run.round_of), run.num_launched)
         if not unwanted:
             return
-        grading = [self._grading.pop((self._id, run.pool.slot, index), None) for index in unwanted]
+        grading = [self._grading.pop(self._ticket(run, index), None) for index in unwanted]
         graded = [run.graded.pop(index, None) for index in unwanted]
         generations = [entry[2] for entry in grading if entry] + [entry[0] for entry in graded if entry]
         self._tally.wasted_tokens += sum(len(generation.response_ids) for generation in generations)
         self._tally.wasted_tokens += self._launcher.drop(run, unwanted)
         run.num_launched = len(run.round_of)
+        run.num_drops += 1
         self._ahead.note_dropped(run)
+
+    def _ticket(self, run: PromptRun, sample_index: int) -> tuple[int, int, int, int]:
+        """Name a response to the graders, who may still be busy with a dropped one of the same number."""
+        return self._id, run.pool.slot, sample_index, run.num_drops
 
     def _count_known(self, run: PromptRun, num_launched: int) -> tuple[int, int, int]:
         """Positives and negatives among the first launched responses, and how many of them are open."""
@@ -277,14 +282,14 @@ class Collection:
             return
         run, sample_index = launched
         text = self._settings.decode(generation.response_ids)
-        ticket = (self._id, run.pool.slot, sample_index)
+        ticket = self._ticket(run, sample_index)
         self._grading[ticket] = (run, sample_index, generation, text)
         if generation.is_truncated and self._settings.truncated in ("zero", "exclude"):
             self._commit(ticket, Grade(reward=0.0))
         else:
             self._grader.submit(ticket, run.pool.prompt, text)
 
-    def _commit(self, ticket: tuple[int, int, int], grade: Grade) -> None:
+    def _commit(self, ticket: tuple[int, int, int, int], grade: Grade) -> None:
         """Store a verdict and commit the prefix of the launch order that is complete."""
         waiting = self._grading.pop(ticket, None)
         if waiting is None:  # left over from an interrupted collection

@@ -22,10 +22,7 @@ class PromptRun:
     is_finished: bool = False
     early_risks: list[float] = field(default_factory=list)
     """Responses expected to be dropped, of each block drawn ahead that is not asked for yet."""
+    num_drops: int = 0
+    """Times that something drawn ahead was dropped: what is drawn again under its number is another request."""
     graded: dict[int, tuple[Generation, str, Grade]] = field(default_factory=dict)
     """Graded responses whose turn in the launch order has not come, by sample index."""
-
-    @property
-    def num_outstanding(self) -> int:
-        """Responses launched and not committed."""
-        return self.num_launched - self.pool.num_drawn

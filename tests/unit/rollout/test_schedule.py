@@ -12,7 +12,7 @@ from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.sampling import BalanceSampler, PositiveSampler, UniformSampler
 from ada_lightning.selection import BalancedSelection
 from ada_lightning.stopping.paths import end_probability, ends
-from ada_lightning.types import Belief, SamplingSettings
+from ada_lightning.types import Belief, Grade, SamplingSettings
 from tests.builders import decode, make_prompt
 
 PASS_RATES = {1: 0.02, 2: 0.2, 3: 0.6, 4: 0.97}
@@ -302,3 +302,52 @@ def test_nothing_is_drawn_ahead_without_reason():
 def test_values_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Continuous(**options)
+
+
+class SlowGrader(ScriptedGrader):
+    """Keeps what was drawn ahead for thirty polls, fails the third response, takes no name twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.pending = {}
+        self.num_polls = 0
+
+    def submit(self, ticket, prompt, text):
+        assert ticket not in self.pending, "pending already"
+        grade = Grade(None, "crash") if ticket[2] == 2 else Grade(float(text == "1"))
+        self.pending[ticket] = (self.num_polls + (30 if ticket[2] >= 4 else 1), grade)
+
+    def poll(self):
+        self.num_polls += 1
+        due = [ticket for ticket, (at, _) in self.pending.items() if at <= self.num_polls]
+        return [(ticket, self.pending.pop(ticket)[1]) for ticket in due]
+
+
+class SpreadEngine(CountingEngine):
+    """The first two responses of a block and what is drawn ahead are quick, the others late."""
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        index = int(request_id.split("/")[-1])
+        self._num_polls = lambda generator, is_positive: {0: 4, 1: 4, 2: 10, 3: 10}.get(index, 1)
+        super().submit(request_id, prompt_ids, settings, seed)
+
+
+def test_what_was_dropped_while_it_was_graded_may_be_drawn_again():
+    """A failed grade leaves a hole in a block that seemed decided, so a number already used is asked for."""
+    num_redrawn = 0
+    for step in range(20):
+        engine, grader = SpreadEngine(), SlowGrader()
+        (group,), stats = RolloutCollector(decode=decode, seed=0, schedule=PLENTY, failure_alarm_ratio=1.0).collect(
+            [make_prompt(3)],
+            engine=engine,
+            grader=grader,
+            sampler=BalanceSampler(k_pos=1, k_neg=1, **SIZES),
+            selection=BalancedSelection(group_size=4),
+            settings=SamplingSettings(max_new_tokens=4),
+            stage="train",
+            step=step,
+            policy_version=0,
+        )
+        assert group.pool.num_sampled % 4 == 0
+        num_redrawn += stats.wasted_tokens > 0 and group.pool.num_drawn == 5
+    assert num_redrawn > 0
