@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.rollout.scripted import ScriptedGrader
 from ada_lightning.types import Generation, Grade, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class ScriptedLengths:
         return getattr(self._engine, name)
 
 
-class ScriptedVerdicts:
+class ScriptedVerdicts(ScriptedGrader):
     """Grades at once by a list of verdicts, whatever the text says.
 
     Args:
@@ -121,23 +122,10 @@ class ScriptedVerdicts:
     """
 
     def __init__(self, verdicts: dict[tuple[str, int], bool]) -> None:
+        super().__init__()
         self._verdicts = verdicts
-        self._ready: list[tuple[Any, Grade]] = []
 
     def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
-        """Look one response up; tickets are (collection, slot, sample index)."""
-        _, slot, sample_index = ticket
+        """Look one response up; tickets begin with (collection, slot, sample index)."""
+        _, slot, sample_index, *_ = ticket
         self._ready.append((ticket, Grade(float(self._verdicts[str(slot), sample_index]))))
-
-    def poll(self) -> list[tuple[Any, Grade]]:
-        """Return the verdicts since the last call."""
-        ready, self._ready = self._ready, []
-        return ready
-
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
-        """Return the verdicts since the last call; there is nothing to wait for."""
-        return self.poll()
-
-    def discard_pending(self) -> None:
-        """Forget what was submitted."""
-        self._ready.clear()
