@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from ada_lightning.stopping.rule import StoppingRule
@@ -85,13 +85,39 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
+class Completion:
+    """What a reward sees of a response."""
+
+    text: str
+    """Untrusted: never to be run as code."""
+    finish_reason: Literal["stop", "length"] = "stop"
+    """``length`` where the length limit cut it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a reward may return instead of a bare number."""
+
+    reward: float
+    answer: str | None = None
+    """The answer found in the response, normalised so that equal answers are equal texts, for majority votes. None
+    where there is none."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """Parts the reward is made of, by name, before their weights; each is logged."""
+
+
+@dataclass(frozen=True, slots=True)
 class Grade:
-    """Verdict on one response."""
+    """What became of grading one response."""
 
     reward: float | None
     """None where the grader failed: no evidence either way."""
     failure: str = ""
     """Why there is no reward: ``timeout``, ``crash``, or the exception's class name; empty when graded."""
+    answer: str | None = None
+    """As in :class:`Verdict`."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """As in :class:`Verdict`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +140,10 @@ class Response:
     """Number of policy updates behind the weights that sampled it."""
     is_masked: bool = False
     """Counts as evidence but never trains (``truncated: mask``)."""
+    answer: str | None = None
+    """What the reward took as the answer; None where it found or tells none."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """Parts of the reward by name; empty where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
