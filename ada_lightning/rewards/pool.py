@@ -95,7 +95,7 @@ class RewardPool:
             raise ValueError(f"reward.time_limit_s must be a positive number of seconds; got {time_limit_s}")
         if memory_limit_gb is not None and not 0 < memory_limit_gb < float("inf"):
             raise ValueError(
-                f"reward.memory_limit_gb must be a positive number of gigabytes, or null for none; got {memory_limit_gb}"
+                f"reward.memory_limit_gb must be a positive number of gigabytes, or null; got {memory_limit_gb}"
             )
         if memory_limit_gb is not None and sys.platform != "linux":
             raise ValueError(f"reward.memory_limit_gb works on Linux only; use null on {sys.platform}")
@@ -200,7 +200,9 @@ class RewardPool:
         if not prompts or not callable(getattr(self.reward, "check_prompt", None)):
             return {}
         self.start()
-        blocks = [range(i, min(i + _PROMPTS_PER_CHECK, len(prompts))) for i in range(0, len(prompts), _PROMPTS_PER_CHECK)]
+        blocks = [
+            range(i, min(i + _PROMPTS_PER_CHECK, len(prompts))) for i in range(0, len(prompts), _PROMPTS_PER_CHECK)
+        ]
         errors = self._check_blocks(prompts, blocks)
         failed = [range(i, i + 1) for block, texts in errors.items() if isinstance(texts, str) for i in block]
         singly = self._check_blocks(prompts, failed)  # find the one that broke its block
