@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
     components: Mapping[str, float] = {}  # of a NamedTuple, so shared by all: never written to
 
 
+_LEAST_ROOM_BYTES = 16_000_000
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
 
 
@@ -41,10 +42,11 @@ def load_reward(pickled_reward: bytes, isolation: Isolation) -> None:
         check = getattr(reward, "check", None)
         if check is not None:
             check()
+        bytearray(_LEAST_ROOM_BYTES)  # a process that is above its limit already would fail at every response
         _loaded["reward"] = reward
     except BaseException as error:  # a user's module can raise anything on import; the parent reports it
-        hint = " Raise reward.memory_limit_gb." if isinstance(error, MemoryError) else ""
-        _loaded["error"] = f"{type(error).__name__}: {error}{hint}\n{traceback.format_exc()}"
+        text = "no room for a response; raise reward.memory_limit_gb" if isinstance(error, MemoryError) else error
+        _loaded["error"] = f"{type(error).__name__}: {text}\n{traceback.format_exc()}"
 
 
 def load_error() -> str:
