@@ -56,7 +56,12 @@ def load_error() -> str:
 
 def check_prompts(pickled_prompts: bytes) -> Sequence[str]:
     """Ask the reward about each of some pickled prompts: why it cannot grade with it, empty where it can."""
-    return [_prompt_error(prompt) for prompt in pickle.loads(pickled_prompts)]
+    if "error" in _loaded:
+        raise RuntimeError(_loaded["error"])
+    pid = os.getpid()
+    errors = [_prompt_error(prompt) for prompt in pickle.loads(pickled_prompts)]
+    _leave_if_forked(pid)
+    return errors
 
 
 def _prompt_error(prompt: Any) -> str:
@@ -76,10 +81,15 @@ def grade(pickled_response: bytes) -> Outcome:
     """
     pid = os.getpid()
     outcome = _grade(pickled_response)
-    if os.getpid() != pid:
-        os._exit(0)  # a fork that the reward made and let return: it must not go on as a second worker
+    _leave_if_forked(pid)
     signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the reward forgot would strike between two responses
     return outcome
+
+
+def _leave_if_forked(worker_pid: int) -> None:
+    """End a fork that the reward made and let return: it must not go on as a second worker."""
+    if os.getpid() != worker_pid:
+        os._exit(0)
 
 
 def _grade(pickled_response: bytes) -> Outcome:
