@@ -26,8 +26,8 @@ class Obedient:
 
 
 def _flood(num_chars: str) -> float:
-    print("x" * int(num_chars))
-    print("x" * int(num_chars), file=sys.stderr)
+    print("x" * int(num_chars), flush=True)
+    print("x" * int(num_chars), file=sys.stderr, flush=True)
     return 1.0
 
 

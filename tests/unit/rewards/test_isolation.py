@@ -142,18 +142,31 @@ def test_a_limit_that_the_reward_does_not_fit_in_is_named_at_start():
         pool.start()
 
 
-def test_what_a_reward_prints_goes_to_the_file_and_not_to_the_terminal(pool, capfd):
-    size = os.path.getsize(pool.output_file) if pool.output_file.exists() else 0
-    assert grade_all(pool, ["flood:1000", "kill"]) == [Grade(1.0), Grade(None, "crash")]
-    printed = pool.output_file.read_text()[size:]
-    assert printed.count("x") in (1000, 2000)  # standard output is buffered, and the worker was killed
-    assert "x" * 10 not in "".join(capfd.readouterr())
+def test_what_a_reward_prints_goes_to_the_file(pool):
+    before = pool.output_file.read_text()
+    assert grade_all(pool, ["flood:1000", "1"]) == [Grade(1.0), Grade(1.0)]
+    assert pool.output_file.read_text().removeprefix(before) == 2 * ("x" * 1000 + "\n")
 
 
-def test_what_a_reward_prints_is_dropped_where_no_file_is_named(capfd):
-    pool = RewardPool(Obedient())
-    try:
-        assert grade_all(pool, ["flood:100000"]) == [Grade(1.0)]
-    finally:
-        pool.close()
-    assert "x" * 10 not in "".join(capfd.readouterr())
+def test_what_a_reward_prints_does_not_reach_the_terminal():
+    script = textwrap.dedent("""
+        from tests.unit.rewards.naughty_rewards import Obedient
+        from ada_lightning.rewards.pool import RewardPool
+        from ada_lightning.types import Completion, Prompt
+        if __name__ == "__main__":
+            pool = RewardPool(Obedient())
+            pool.submit("a", Prompt("id", ()), Completion("flood:1000"))
+            [(_, grade)] = pool.wait(60)
+            pool.close()
+            print(grade.reward)
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+    assert done.stdout == "1.0\n", done.stderr
+    assert "x" * 10 not in done.stderr
