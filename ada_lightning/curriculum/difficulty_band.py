@@ -10,11 +10,12 @@ from ada_lightning.types import PromptHistory
 
 
 class DifficultyBand(RankedCurriculum):
-    """Candidates with a believed pass rate in ``[low, high]`` first, then those never seen, then the nearest to the band.
+    """Candidates with a believed pass rate in ``[low, high]`` and candidates never seen; then the nearest to the band.
 
-    What is explored: prompts never seen fill what the band leaves of a step, which is all of it in the first epoch of
-    candidates, and the share in turn finds the others. What leaves the band is not lost: the same share visits it again
-    and again, and its belief follows. Within the band no prompt is preferred.
+    How the unseen are explored: one of them is chosen as readily as one in the band, so a run begins in uniform order,
+    and what it does not know gets rarer by itself. Put behind the band, half of the prompts would never be tried: a
+    step's candidates soon hold enough that are known to be good. What leaves the band is not lost: the share in turn
+    visits it again and again, and its belief follows. Within the band no prompt is preferred.
 
     Args:
         low: lowest believed pass rate of the band.
@@ -34,7 +35,7 @@ class DifficultyBand(RankedCurriculum):
         >>> from ada_lightning.types import Belief
         >>> hard, unseen, even = (PromptHistory(Belief(*b), b != (1, 1)) for b in ((1, 31), (1, 1), (8, 8)))
         >>> DifficultyBand().rank([hard, unseen, even], random.Random(0))
-        [2, 1, 0]
+        [1, 2, 0]
     """
 
     def __init__(
@@ -45,8 +46,9 @@ class DifficultyBand(RankedCurriculum):
         super().__init__(candidate_ratio=candidate_ratio, revisit_ratio=revisit_ratio)
 
     def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
-        """Band, unseen, the others by their distance from the band; candidates come shuffled, and ties stay so."""
-        return sorted(range(len(histories)), key=lambda index: self._rank_key(histories[index]))
+        """Band and unseen, then by distance from the band. Candidates come shuffled, and ties keep their order."""
+        distances = [self._distance(history) if history.is_seen else 0.0 for history in histories]
+        return sorted(range(len(histories)), key=distances.__getitem__)
 
     def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
         """``share_in_band``: of prompts seen before and believed to lie in the band."""
@@ -54,18 +56,13 @@ class DifficultyBand(RankedCurriculum):
         return {"share_in_band": in_band / max(len(histories), 1)}
 
     def _preference(self) -> str:
-        return f"prompts with a believed pass rate in [{self.low:g}, {self.high:g}] come first"
+        return f"prompts with a believed pass rate in [{self.low:g}, {self.high:g}], and prompts never seen, come first"
 
     def _errors(self) -> list[str]:
         if 0 <= self.low < self.high <= 1:
             return []
         return [f"curriculum.low and curriculum.high must be 0 <= low < high <= 1; got {self.low} and {self.high}"]
 
-    def _rank_key(self, history: PromptHistory) -> tuple[int, float]:
-        if not history.is_seen:
-            return 1, 0.0
-        distance = self._distance(history)
-        return (0, 0.0) if distance == 0 else (2, distance)
-
     def _distance(self, history: PromptHistory) -> float:
+        """Of the believed pass rate from the band; 0 inside."""
         return max(self.low - history.belief.mean, history.belief.mean - self.high, 0.0)

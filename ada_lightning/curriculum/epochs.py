@@ -18,7 +18,8 @@ def epoch_positions(total: int, first: int, count: int, key: str) -> list[int]:
         key: seed of the orders.
 
     Example:
-        >>> sorted(epoch_positions(5, 10, 5, "0")), epoch_positions(5, 11, 2, "0") == epoch_positions(5, 10, 5, "0")[1:3]
+        >>> third_epoch = epoch_positions(5, 10, 5, "0")
+        >>> sorted(third_epoch), epoch_positions(5, 11, 2, "0") == third_epoch[1:3]
         ([0, 1, 2, 3, 4], True)
     """
     positions: list[int] = []

@@ -1,4 +1,4 @@
-"""What curricula share that prefer some prompts: candidates, a ranking, and a share that goes to all prompts in turn."""
+"""What curricula share that prefer some prompts: candidates, a ranking, and a share for all prompts in turn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FEWEST_CANDIDATES = 2.0
 class RankedCurriculum(ABC):
     """The best of a step's candidates, and a few prompts whatever is believed of them.
 
-    The candidates are the next stretch of a walk through shuffled epochs, ``candidate_ratio`` per prompt of the step. So
-    no prompt comes more than ``candidate_ratio + revisit_ratio`` times as often as in uniform order, and no step is made
-    of the same few favourites as the one before. A second walk fills ``revisit_ratio`` of all places: it comes by every
-    prompt at least once in ``2 N / (revisit_ratio P)`` steps (N training prompts, P per step), so nothing is abandoned
-    on the strength of an old belief while the policy learns, and what was never seen gets known. No prompt comes twice
-    in a step while there are enough of them.
+    The candidates are the next stretch of a walk through shuffled epochs, ``candidate_ratio`` per prompt of the step.
+    So no prompt comes more than ``candidate_ratio + revisit_ratio`` times as often as in uniform order, and no step is
+    made of the same few favourites as the one before. A second walk fills ``revisit_ratio`` of all places: it comes by
+    every prompt at least once in ``2 N / (revisit_ratio P)`` steps (N training prompts, P per step), so nothing is
+    abandoned on the strength of an old belief while the policy learns, and what was never seen gets known. No prompt
+    comes twice in a step while there are enough of them.
 
     All of it is a function of step, seed and what is remembered, and holds no state of its own.
 
@@ -35,7 +35,8 @@ class RankedCurriculum(ABC):
         ValueError: a value outside its range, or what :meth:`_errors` finds; all in one message.
 
     Source:
-        Candidates drawn at random, of which the best are taken, as in MoPPS, arXiv:2507.04632. The share in turn is ours.
+        The best of the candidates by what history says of them: MoPPS, arXiv:2507.04632. Candidates from epochs, which
+        bound how often a prompt comes, and the share in turn are ours.
     """
 
     needs_history = True

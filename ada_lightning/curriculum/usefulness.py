@@ -63,7 +63,7 @@ class SignalPerResponse:
         >>> sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
         >>> hard, even = SignalPerResponse(sampler=sampler)([0.1, 0.5])
         >>> round(even / hard, 1)  # of the pull alone it is 25/9
-        9.6
+        7.9
     """
 
     def __init__(self, *, sampler: Sampler, objective: Objective | None = None) -> None:

@@ -25,7 +25,8 @@ class HistoryFile:
     """The counts of one file, read and checked at construction.
 
     Args:
-        path: of the file, Parquet if its name ends so and JSON otherwise; None is a history without prompts, and :meth:`check_prompts` then has nothing to say.
+        path: of the file, Parquet if its name ends so and JSON otherwise; None is a history without prompts, and
+            :meth:`check_prompts` then has nothing to say.
 
     Raises:
         ValueError: the file cannot be read, or holds something else than counts by prompt id, or no prompt.
@@ -90,8 +91,7 @@ def _read_json(path: Path) -> Any:
 
 def _read_parquet(path: Path) -> dict[str, list[Any]]:
     """Return rows as in the JSON file. A prompt that was measured twice counts with both measurements."""
-    from pyarrow import ArrowInvalid
-    from pyarrow import parquet
+    from pyarrow import ArrowInvalid, parquet
 
     with path.open("rb") as file:
         try:

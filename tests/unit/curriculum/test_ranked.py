@@ -108,7 +108,9 @@ def test_the_share_in_turn_is_met_exactly_and_nothing_else_reaches_the_hopeless(
     counts = Counter(
         prompt_id
         for step in range(200)
-        for prompt_id in ids(make(revisit_ratio=0.1).choose(prompts(200), 10, step=step, seed=1, recall=recalled(known)))
+        for prompt_id in ids(
+            make(revisit_ratio=0.1).choose(prompts(200), 10, step=step, seed=1, recall=recalled(known))
+        )
     )
     assert {name: counts[name] for name in hopeless} == dict.fromkeys(hopeless, 1)
     never = make(revisit_ratio=0.0)
