@@ -107,7 +107,8 @@ class RankedCurriculum(ABC):
     def _revisited(self, total: int, num_prompts: int, step: int, seed: int) -> dict[int, None]:
         per_step = self.revisit_ratio * num_prompts
         first, end = int(step * per_step), int((step + 1) * per_step)  # a part of a place waits for the next step
-        return dict.fromkeys(epoch_positions(total, first, end - first, f"{seed}/revisit"))
+        count = min(end - first, num_prompts)  # rounding must not make a step overflow
+        return dict.fromkeys(epoch_positions(total, first, count, f"{seed}/revisit"))
 
     def _candidates(self, total: int, num_prompts: int, step: int, seed: int) -> dict[int, None]:
         count = min(total, int(self.candidate_ratio * num_prompts))

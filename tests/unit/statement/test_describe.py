@@ -304,9 +304,9 @@ class TestBends:
     def test_a_curriculum_is_named_with_what_it_does_to_the_weights(self):
         lines = self.bends(curriculum=DifficultyBand(low=0.2, high=0.7, candidate_ratio=3, revisit_ratio=0.25))
         assert lines[0] == (
-            "  curriculum: prompts with a believed pass rate in [0.2, 0.7], and prompts never seen, come first; a prompt "
-            "counts by how often it is chosen, between 0.25 and 3.25 times as often as in uniform order, and nothing "
-            "undoes that: the objective is the mean of f(p) under these weights"
+            "  curriculum: prompts with a believed pass rate in [0.2, 0.7], and prompts never seen, come first; a "
+            "prompt counts by how often it is chosen, between 0.25 and 3.25 times as often as in uniform order, and "
+            "nothing undoes that: the objective is the mean of f(p) under these weights"
         )
         assert lines[1:] == self.bends()
 
