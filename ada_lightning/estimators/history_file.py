@@ -71,14 +71,15 @@ def _checked(path: Path) -> dict[str, tuple[float, float]]:
             f"estimator.history_file {path} cannot be read ({error.strerror or error}); give the path of a run's "
             "history.json or of measured pass rates, or leave it out: estimator.history_file=null"
         ) from error
+    way_out = _WAY_OUT_PARQUET if path.suffix == ".parquet" else _WAY_OUT
     if not isinstance(rows, dict) or not rows:
         what = "no prompt" if rows == {} else type(rows).__name__
-        raise ValueError(f"estimator.history_file {path} holds {what} at the top; {_WAY_OUT}")
+        raise ValueError(f"estimator.history_file {path} holds {what} at the top; {way_out}")
     wrong = [f"{prompt_id}: {json.dumps(row)}" for prompt_id, row in rows.items() if not _is_counts(row)]
     if wrong:
         more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         shown = ", ".join(wrong[:_SHOWN])
-        raise ValueError(f"estimator.history_file {path} has entries that are no counts ({shown}{more}); {_WAY_OUT}")
+        raise ValueError(f"estimator.history_file {path} has entries that are no counts ({shown}{more}); {way_out}")
     return {prompt_id: (float(positives), float(responses)) for prompt_id, (positives, responses) in rows.items()}
 
 

@@ -89,7 +89,10 @@ def test_measured_pass_rates_are_read_from_parquet(kind, tmp_path):
             {"prompt_id": ["p1"], "pass_rate": [0.5]},
             r"has no column num_positive, num_samples \(its columns: prompt_id,",
         ),
-        ({"prompt_id": ["p1"], "num_positive": [3], "num_samples": [2]}, r"no counts \(p1: \[3, 2\]\)"),
+        (
+            {"prompt_id": ["p1"], "num_positive": [3], "num_samples": [2]},
+            r"no counts \(p1: \[3, 2\]\); it must have the columns",
+        ),
         ({"prompt_id": ["p1"], "num_positive": [None], "num_samples": [2]}, r"no counts \(p1: \[null, 2\]\)"),
         ({"prompt_id": ["p1", "p1"], "num_positive": [1, 1], "num_samples": [2, 0]}, r"no counts \(p1: \[1, 0\]\)"),
         ({"prompt_id": [], "num_positive": [], "num_samples": []}, r"holds no prompt at the top"),
