@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def plot(curves: Curves, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.2), constrained_layout=True)
-    for (name, group), color in zip(curves.items(), _COLORS, strict=False):
+    for (name, group), color in zip(curves.items(), cycle(_COLORS), strict=False):
         for curve in group:
             tokens, average = zip(*curve, strict=True)
             axes.plot(np.array(tokens) / 1000, average, color=color, alpha=0.3, linewidth=1)
