@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ada_lightning.data.columns import has_column
+from ada_lightning.data.columns import has_column, lookup
 from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRow
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
@@ -235,7 +235,7 @@ class DatasetSource:
 
     def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
         if report.num_read == 0:
-            raise ValueError(f"{report.origin} holds no prompts; it needs at least one row, as {self._kinds_of_rows}")
+            raise ValueError(f"{report.origin} holds no prompts; it needs {self._kinds_of_rows}")
         if report.num_kept == 0:
             raise ValueError(f"none of the {report.num_read} rows is usable:\n" + "\n".join(report.lines()))
         for name, kind in (builder.left_out if builder else {}).items():
@@ -249,7 +249,7 @@ class DatasetSource:
                 stacklevel=6,
             )
 
-    _kinds_of_rows = "an object or a row of a table"
+    _kinds_of_rows = "at least one row"
 
     def _columns_to_read(self) -> set[str] | None:
         names = [getattr(row_filter, "column", None) for row_filter in self.filters]
@@ -270,13 +270,10 @@ class DatasetSource:
         answer = self.answer_column or (found.answer if found else None)
         if answer == prompt:
             answer = None
-        is_explicit = self.prompt_column is not None and self.answer_column is not None
-        return Layout(
-            "as configured" if is_explicit or found is None else found.name,
-            prompt,
-            answer,
-            self.task_column or (found.task if found else None),
-        )
+        is_configured = found is None or (self.prompt_column is not None and self.answer_column is not None)
+        if found is None or is_configured:
+            return Layout("as configured", prompt, answer, self.task_column)
+        return Layout(found.name, prompt, answer, self.task_column or found.task)
 
     def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
         """Find on the first row what is wrong with the settings rather than with a row."""
@@ -292,8 +289,9 @@ class DatasetSource:
                     f"{where}: no column {name!r} of data.source.keep_columns; columns found: "
                     f"{', '.join(sorted(columns))}"
                 )
-        value = columns.get(layout.prompt)
-        ends_with_answer = isinstance(value, list) and bool(value) and value[-1].get("role") == "assistant"
+        value = lookup(columns, layout.prompt)
+        last = value[-1] if isinstance(value, list) and value else None
+        ends_with_answer = isinstance(last, Mapping) and last.get("role") == "assistant"
         if layout.answer is None and self.needs_answer and not ends_with_answer:
             raise ValueError(
                 f"{where}: no column looks like an answer; columns found: {', '.join(sorted(columns))}; set "

@@ -126,7 +126,8 @@ class PromptBuilder:
             advice = f"; name an element with {name}.<key or index>" if isinstance(value, (list, Mapping)) else ""
             found = "NaN" if isinstance(value, float) else type(value).__name__
             raise UnusableRow(
-                reason, f"column {(name or self.layout.prompt)!r} must be text or integer or number; found {found}{advice}"
+                reason,
+                f"column {(name or self.layout.prompt)!r} must be text or integer or number; found {found}{advice}",
             )
         try:
             return as_json_like(value)
@@ -159,7 +160,7 @@ def _found(columns: Mapping[str, Any], name: str, setting: str, reason: str) -> 
     try:
         return lookup(columns, name)
     except KeyError as error:
-        raise UnusableRow(reason, f"no column {name!r}; {error.args[0]}; set data.source.{setting}") from error
+        raise UnusableRow(reason, f"{error.args[0]}; set data.source.{setting}") from error
 
 
 def _matched(pattern: re.Pattern[str] | None, text: str, setting: str, reason: str) -> str:
