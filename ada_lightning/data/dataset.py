@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ada_lightning.data.columns import has_column, lookup
 from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout
-from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRow
+from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
@@ -40,9 +40,10 @@ class DatasetSource:
     ``reference`` of a prompt and its id: see :class:`~ada_lightning.data.prompt_builder.PromptBuilder`.
 
     Args:
-        path: name on the hub, folder, file or glob, or a list of files; see :class:`~ada_lightning.data.reading.RowReader`.
-        num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, else of ``path``; 0 for
-            none, None for all.
+        path: name on the hub, folder, file or glob, or a list of files; see
+            :class:`~ada_lightning.data.reading.RowReader`.
+        num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, else of ``path``; 0
+            for none, None for all.
         seed: of the choice of held-out prompts.
         name: configuration of a data set of the hub or a folder; None for its only or default one.
         revision: branch, tag or commit on the hub; None for the newest.
@@ -223,7 +224,7 @@ class DatasetSource:
                     report.drop(f"not {row_filter.label}")
                     return None
             return builder.build(columns)
-        except UnusableRow as error:
+        except UnusableRowError as error:
             if not self.skip_invalid:
                 raise ValueError(f"{where}: {error}") from error
             report.drop(error.reason, f"{where}: {error}")
@@ -261,7 +262,7 @@ class DatasetSource:
 
     def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
         found = detect_layout(columns)
-        prompt = self.prompt_column or (found and found.prompt)
+        prompt = self.prompt_column or (found.prompt if found else None)
         if prompt is None:
             raise ValueError(
                 f"{where}: no column looks like a prompt; columns found: {', '.join(sorted(columns)) or 'none'}; set "

@@ -14,7 +14,7 @@ TokenIds = tuple[int, ...]
 
 
 class PromptFormat(Protocol):
-    """Turns messages into token ids. Instances hold no tokenizer, so that a configuration can be checked without one."""
+    """Turns messages into token ids. Holds no tokenizer, so that a configuration can be checked without one."""
 
     def prepare(self, tokenizer: Any) -> None:
         """Check once that this tokenizer can do it. ValueError where it cannot."""
@@ -29,8 +29,8 @@ class ChatFormat:
     """The tokenizer's chat template, with the header that opens the assistant's turn.
 
     Args:
-        template_file: a Jinja template in place of the tokenizer's own; None keeps that. The tokenizer takes it over, so that
-            checkpoints of the run are served with it.
+        template_file: a Jinja template in place of the tokenizer's own; None keeps that. The tokenizer takes it over,
+            so that checkpoints of the run are served with it.
         arguments: what the template is given besides the messages, such as ``{"enable_thinking": False}``.
 
     Raises:

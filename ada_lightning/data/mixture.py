@@ -21,14 +21,14 @@ class MixtureSource:
 
     **What a weight is.** An epoch is the shortest list in which every training prompt occurs at least once and each
     source has its share: with ``n_i`` prompts and share ``w_i`` (its weight over the sum of weights), it has
-    ``E = ceil(max n_i / w_i)`` entries, ``round(E w_i)`` of them (by largest remainder) from source i. So the source that is
-    largest for its weight is seen once in an epoch, and the prompts of the others several times: all ``k`` times, some,
-    drawn by the seed, once more. The data module shuffles an epoch and cuts it into steps: shares are exact in an epoch and
-    hold on average in a step. They count prompts that are usable: what is too long or has no usable answer is
-    left out before.
+    ``E = ceil(max n_i / w_i)`` entries, ``round(E w_i)`` of them (by largest remainder) from source i. So the source
+    that is largest for its weight is seen once in an epoch, and the prompts of the others several times: all ``k``
+    times, some, drawn by the seed, once more. The data module shuffles an epoch and cuts it into steps: shares are
+    exact in an epoch and hold on average in a step. They count prompts that are usable: what is too long or has no
+    usable answer is left out before.
 
-    A weight of 0 makes a source one of held-out prompts only. A prompt that two sources have, with the same text or the same
-    id, belongs to the first; a training prompt that another source holds out is left out of training. Both are
+    A weight of 0 makes a source one of held-out prompts only. A prompt that two sources have, with the same text or the
+    same id, belongs to the first; a training prompt that another source holds out is left out of training. Both are
     counted. Held-out prompts are interleaved, so that the first k contain every source in proportion.
 
     Args:

@@ -46,8 +46,8 @@ def read_json(path: Path) -> Iterator[Row]:
         return
     if isinstance(value, dict) and any(isinstance(item, list) for item in value.values()):
         raise ValueError(
-            f"{path} holds one JSON object with the keys {', '.join(value)}; a list of objects is needed: save the list "
-            "inside as a file of its own"
+            f"{path} holds one JSON object with the keys {', '.join(value)}; a list of objects is needed: save the "
+            "list inside as a file of its own"
         )
     for index, item in enumerate(value if isinstance(value, list) else [value]):
         where = f"{path}, row {index}"

@@ -11,8 +11,8 @@ from ada_lightning.types import Completion, Prompt, Verdict
 class TaskReward:
     """Grades a response with the reward of its prompt's ``task``.
 
-    The task is the source's name in a mixture (:class:`~ada_lightning.data.mixture.MixtureSource`), and what the data set
-    says (``data.source.task_column``, verl's ``data_source``) or ``data.source.task`` elsewhere.
+    The task is the source's name in a mixture (:class:`~ada_lightning.data.mixture.MixtureSource`), and what the data
+    set says (``data.source.task_column``, verl's ``data_source``) or ``data.source.task`` elsewhere.
 
     Args:
         rewards: reward by task.

@@ -314,7 +314,7 @@ def test_all_prompts_of_a_set_of_its_own_can_be_held_out(tmp_path):
     with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
         assert sorted(contents(made.heldout_prompts())) == [row["prompt"] for row in ROWS[3:]]
     assert contents(made.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
-    with pytest.raises(ValueError, match="no training prompt is left of the 4 .* after holding out all"):
+    with pytest.raises(ValueError, match=r"no training prompt is left of the 4 .* after holding out all"):
         source(train, num_heldout=None).check()
 
 

@@ -41,14 +41,14 @@ def test_the_file_has_every_count_and_every_dropped_prompt(data, tmp_path):
 
 
 def test_the_printed_report_has_the_counts_and_an_example_of_each(data, tmp_path):
-    first = data.heldout_prompts[0].prompt_id
+    first, too_long = data.heldout_prompts[0].prompt_id, data.report.dropped["train"][0]["prompt_id"]
     data.drop_prompts({first: "no"})
     assert data.report.text().splitlines() == [
         f"data: {tmp_path}/a.jsonl (layout prompt and answer: prompt from 'prompt', answer from 'answer')",
         "  read 10  empty 1  kept 9",
         f"    empty, for example {tmp_path}/a.jsonl, line 10: the prompt is empty",
         "prompts to train on: 6  dropped:  too long 1",
-        f"    too long, for example {data.report.dropped['train'][0]['prompt_id']}: more than data.max_prompt_tokens = 4",
+        f"    too long, for example {too_long}: more than data.max_prompt_tokens = 4",
         "prompts held out: 1  dropped:  unusable answer 1",
         f"    unusable answer, for example {first}: no",
     ]
