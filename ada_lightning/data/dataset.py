@@ -201,8 +201,7 @@ class DatasetSource:
         for where, columns in reader.rows(self._columns_to_read()):
             report.num_read += 1
             if builder is None:
-                builder = PromptBuilder(self._layout(columns, where), **self._building)
-                self._check_columns(columns, builder.layout, where)
+                builder = PromptBuilder(self._checked_layout(reader, columns, where), **self._building)
                 report.layout = _in_words(builder.layout)
             prompt = self._prompt(builder, columns, where, report)
             if prompt is None:
@@ -259,6 +258,17 @@ class DatasetSource:
         explicit = (self.prompt_column, self.answer_column, self.task_column)
         wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
         return wanted | {name.partition(".")[0] for name in wanted}
+
+    def _checked_layout(self, reader: Any, columns: Mapping[str, Any], where: str) -> Layout:
+        try:
+            layout = self._layout(columns, where)
+            self._check_columns(columns, layout, where)
+        except ValueError:
+            if self._columns_to_read() is not None:  # say what there is, not what was read of it
+                where, columns = next(reader.rows())
+                self._check_columns(columns, self._layout(columns, where), where)
+            raise
+        return layout
 
     def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
         found = detect_layout(columns)

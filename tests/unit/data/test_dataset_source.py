@@ -292,6 +292,12 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         source(str(tmp_path / "a.csv")).check()
 
 
+def test_an_error_lists_all_columns_also_those_that_would_not_be_read(tmp_path):
+    path = parquet(tmp_path / "a.parquet", [{"text": "a", "label": "b"}])
+    with pytest.raises(ValueError, match="no column looks like a prompt; columns found: label, text; set"):
+        source(path, keep_columns=[]).check()
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
