@@ -113,6 +113,8 @@ class PromptBuilder:
         name, reason = self.layout.answer, "unusable answer"
         if name is None:
             value: Any = last_turn
+            if value is None and self.needs_answer:
+                raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
         elif self.needs_answer:
             value = _found(columns, name, "answer_column", reason)
         else:
@@ -127,7 +129,7 @@ class PromptBuilder:
             found = "NaN" if isinstance(value, float) else type(value).__name__
             raise UnusableRowError(
                 reason,
-                f"column {(name or self.layout.prompt)!r} must be text or integer or number; found {found}{advice}",
+                f"column {name!r} must be text or integer or number; found {found}{advice}",
             )
         try:
             return as_json_like(value)

@@ -268,6 +268,11 @@ def test_what_is_not_json_like_is_turned_or_left_out_and_said(tmp_path):
         ([{"prompt": "a", "answer": ["1"]}], {}, "none of the 1 rows is usable(.|\n)*found list; name an element with"),
         ([{"prompt": "a", "answer": "b"}, "{"], {}, "line 2: not valid JSON at column 2"),
         ([*ROWS, {"prompt": "a"}], {"skip_invalid": False}, "line 7: no column 'answer'; columns found: prompt"),
+        (
+            [{"messages": SAY_TWO}, {"messages": SAY_TWO[:1]}],
+            {"skip_invalid": False},
+            "line 2: there is no answer: the last turn",
+        ),
         ([], {}, "holds no prompts; it needs at least one row"),
         ([{"prompt": [{"role": "user", "content": [{"type": "image"}]}], "answer": "1"}], {}, "not text: image"),
     ],
