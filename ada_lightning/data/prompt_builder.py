@@ -111,32 +111,36 @@ class PromptBuilder:
 
     def _answer(self, columns: Mapping[str, Any], last_turn: str | None) -> Any:
         name, reason = self.layout.answer, "unusable answer"
-        if name is None:
-            value: Any = last_turn
-            if value is None and self.needs_answer:
-                raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
-        elif self.needs_answer:
-            value = _found(columns, name, "answer_column", reason)
-        else:
-            value = lookup(columns, name) if has_column(columns, name) else None
-        if isinstance(value, list) and value and all(isinstance(item, Mapping) and "role" in item for item in value):
-            value = read_turns(value)[-1]["content"]  # a completion in messages
+        value = last_turn if name is None else self._answer_column(columns, name, reason)
         if isinstance(value, str):
             return _matched(self.answer_pattern, value, "answer_pattern", reason)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
-        if self.needs_answer and not is_number:
-            advice = f"; name an element with {name}.<key or index>" if isinstance(value, (list, Mapping)) else ""
-            found = "NaN" if isinstance(value, float) else type(value).__name__
-            raise UnusableRowError(
-                reason,
-                f"column {name!r} must be text or integer or number; found {found}{advice}",
-            )
+        if is_number or not self.needs_answer:
+            return value
+        if name is None:
+            raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
+        advice = f"; name an element with {name}.<key or index>" if isinstance(value, (list, Mapping)) else ""
+        found = "NaN" if isinstance(value, float) else type(value).__name__
+        raise UnusableRowError(reason, f"column {name!r} must be text or integer or number; found {found}{advice}")
+
+    def _answer_column(self, columns: Mapping[str, Any], name: str, reason: str) -> Any:
+        if not self.needs_answer and not has_column(columns, name):
+            return None
+        value = _found(columns, name, "answer_column", reason)
         try:
+            if (
+                isinstance(value, list)
+                and value
+                and all(isinstance(item, Mapping) and "role" in item for item in value)
+            ):
+                return read_turns(value)[-1]["content"]  # a completion in messages
             return as_json_like(value)
         except TypeError as error:
             raise UnusableRowError(
                 reason, f"column {name!r} holds {error}, which reward workers cannot be given"
             ) from error
+        except ValueError as error:
+            raise UnusableRowError(reason, f"column {name!r} {error}") from error
 
     def _columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         kept = {}

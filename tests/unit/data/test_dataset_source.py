@@ -1,5 +1,6 @@
 import csv
 import datetime
+import decimal
 import gzip
 import json
 import pickle
@@ -295,6 +296,14 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "a.csv").write_text("prompt,answer\na,1\nb,2,3\n")
     with pytest.raises(ValueError, match=r"a\.csv, line 3: 3 fields for 2 columns"):
         source(str(tmp_path / "a.csv")).check()
+
+
+def test_an_answer_of_another_kind_is_text_or_is_dropped(tmp_path):
+    rows = [{"prompt": "a", "answer": decimal.Decimal("0.50")}, {"prompt": "b", "answer": None}]
+    [prompt] = source(parquet(tmp_path / "a.parquet", rows)).train_prompts()
+    assert prompt.reference["answer"] == "0.50"
+    with pytest.raises(ValueError, match="column 'answer' holds bytes, which reward workers cannot be given"):
+        source(parquet(tmp_path / "b.parquet", [{"prompt": "a", "answer": b"2"}])).check()
 
 
 def test_an_error_lists_all_columns_also_those_that_would_not_be_read(tmp_path):
