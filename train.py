@@ -66,7 +66,7 @@ class Run:
         initial_path = instantiate(cfg.model).prepare()
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
         tokenizer = AutoTokenizer.from_pretrained(model_path)
-        self.datamodule = instantiate(cfg.data)
+        self.datamodule = instantiate(cfg.data, curriculum=instantiate(cfg.curriculum))
         self.datamodule.encode_prompts(tokenizer)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
         self._drop_ungradable_prompts()
@@ -91,8 +91,10 @@ class Run:
         from callbacks.evaluation import Evaluation
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
+        print(self.datamodule.report.text(), flush=True)
         if not self.cfg.preview:
             self.run_dir.write_config(self.cfg)
+            self.datamodule.report.write(self.run_dir.path)
         for logger in self.loggers:
             logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
         state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
@@ -112,11 +114,12 @@ class Run:
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
 
     def _drop_ungradable_prompts(self) -> None:
-        from ada_lightning.rewards.references import gradable_prompts
+        from ada_lightning.rewards.references import ungradable_prompts
 
         data = self.datamodule
-        data.train_prompts = gradable_prompts(self.grader, data.train_prompts, "training")
-        data.heldout_prompts = gradable_prompts(self.grader, data.heldout_prompts, "held-out")
+        train = ungradable_prompts(self.grader, data.train_prompts, "training")
+        heldout = ungradable_prompts(self.grader, data.heldout_prompts, "held-out")
+        data.drop_prompts(train | heldout)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         sampler, selection = instantiate(self.cfg.sampler), instantiate(self.cfg.selection)

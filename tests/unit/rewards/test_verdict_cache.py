@@ -1,7 +1,7 @@
 import pytest
 
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.rewards.references import gradable_prompts
+from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.rewards.verdict_cache import VerdictCache
 from ada_lightning.types import Completion, Grade, Prompt
 from tests.unit.rewards.naughty_rewards import ByFirstLetter, Counting, Detailed, Obedient
@@ -124,15 +124,15 @@ def test_prompts_that_cannot_be_graded_are_found_whatever_their_check_does(share
 
 def test_a_reward_without_an_opinion_starts_no_process():
     pool = RewardPool(Obedient())
-    assert gradable_prompts(pool, [P, Q], "training") == [P, Q]
+    assert ungradable_prompts(pool, [P, Q], "training") == {}
     assert pool._processes is None
 
 
-def test_ungradable_prompts_are_dropped_with_a_list_of_the_first(shared_pool):
+def test_ungradable_prompts_are_found_with_a_list_of_the_first(shared_pool):
     prompts = prompts_with("", *["unusable"] * 6, "")
     with pytest.warns(UserWarning, match=r"Counting cannot grade 6 of 8 training prompts, .*") as caught:
-        kept = gradable_prompts(shared_pool, prompts, "training")
-    assert kept == [prompts[0], prompts[7]]
+        found = ungradable_prompts(shared_pool, [*prompts, *prompts], "training")
+    assert found == {prompt.prompt_id: "no number" for prompt in prompts[1:7]}
     lines = str(caught[0].message).splitlines()
     assert lines[1] == "  1 ('1?'): no number"
     assert lines[-1] == "  and 1 more"
@@ -141,5 +141,5 @@ def test_ungradable_prompts_are_dropped_with_a_list_of_the_first(shared_pool):
 
 def test_where_none_can_be_graded_the_run_ends_with_the_reason(shared_pool):
     with pytest.raises(ValueError, match="Counting can grade none of the 2 held-out prompts: no number"):
-        gradable_prompts(shared_pool, prompts_with("unusable", "unusable"), "held-out")
-    assert gradable_prompts(shared_pool, [], "held-out") == []
+        ungradable_prompts(shared_pool, prompts_with("unusable", "unusable"), "held-out")
+    assert ungradable_prompts(shared_pool, [], "held-out") == {}
