@@ -16,6 +16,10 @@ _SMALL_BITS = 64
 _MAX_ROOT_BITS = 512
 _UNKNOWN_BITS = 4  # of a variable, at the points where expressions are compared, or an irrational constant
 _TOO_MANY = math.inf
+_MAX_FLOAT_EXPONENT = 32.0
+_MAX_PRECISION = 4096.0  # bits before the point: sin(10^1000) needs them all
+_NEED_ALL_DIGITS = frozenset(("sin", "cos", "tan", "cot", "sec", "csc", "floor", "ceiling"))
+_E: Tree = ("constant", "e")
 
 
 def is_affordable(tree: Tree) -> bool:
@@ -46,7 +50,9 @@ def bits(tree: Tree) -> float:
     if kind == "power":
         return _power_bits(tree, *parts)
     if kind in ("exp", "sinh", "cosh"):
-        return 2 * _largest(tree[1], parts[0]) + parts[0]
+        return _power_bits(("power", _E, tree[1]), _UNKNOWN_BITS, parts[0])
+    if kind in _NEED_ALL_DIGITS and magnitude(tree[1]) > _MAX_PRECISION:
+        return _TOO_MANY
     if kind == "factorial":
         return _factorial_bits(tree[1], parts[0])
     if kind == "binomial":
@@ -104,8 +110,10 @@ def has_decimal(tree: Tree) -> bool:
 
 
 def _power_bits(tree: Tree, base_bits: float, exponent_bits: float) -> float:
+    if has_symbol(tree[2]):  # computed in floating point, at a few points
+        return base_bits + exponent_bits if magnitude(tree[2]) < _MAX_FLOAT_EXPONENT else _TOO_MANY
     exponent = _largest(tree[2], exponent_bits)
-    if has_symbol(tree[1]) and exponent > MAX_DEGREE and not has_symbol(tree[2]):
+    if has_symbol(tree[1]) and exponent > MAX_DEGREE:
         return _TOO_MANY
     power = rational(tree[2]) if exponent_bits <= _SMALL_BITS else None
     is_root = power is None or power.denominator != 1

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.tables import PAGE, TABLES, filled
+import pytest
+
+from benchmarks.tables import PAGES, TABLES, filled
 
 
-def test_the_page_shows_what_the_files_say():
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_shows_what_the_files_say(page):
     """After a benchmark: ``python -m benchmarks.tables``."""
-    page = PAGE.read_text()
-    assert filled(page) == page
+    text = page.read_text()
+    assert filled(text) == text
 
 
-def test_every_table_on_the_page_is_known_and_stands_there_once():
-    names = re.findall(r"<!-- table: (\w+) -->", PAGE.read_text())
+def test_every_table_on_the_pages_is_known_and_stands_there_once():
+    names = [name for page in PAGES for name in re.findall(r"<!-- table: (\w+) -->", page.read_text())]
     assert len(names) == len(set(names))
     assert set(names) <= set(TABLES)
 

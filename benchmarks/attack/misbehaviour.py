@@ -1,0 +1,84 @@
+"""A reward function that does what the response says, for :class:`ada_lightning.rewards.function.FunctionReward`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from ada_lightning.types import Prompt
+
+_HOG_MIB = 256
+
+
+def obey(prompt: Prompt, text: str) -> object:
+    """Misbehave as told; 1.0 for a text that is no order."""
+    return ORDERS[text]() if text in ORDERS else 1.0
+
+
+def _loop() -> float:
+    while True:
+        pass
+
+
+def _sleep() -> float:
+    time.sleep(1000)
+    return 1.0
+
+
+def _fork() -> float:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return 1.0
+
+
+def _hog() -> float:
+    block = bytearray(_HOG_MIB * 2**20)
+    block[::4096] = b"x" * len(block[::4096])
+    return 1.0
+
+
+def _recurse() -> object:
+    return _recurse()
+
+
+def _print() -> float:
+    print("x" * 5_000_000)
+    print("x" * 5_000_000, file=sys.stderr)
+    return 1.0
+
+
+def _raise(error: BaseException) -> float:
+    raise error
+
+
+def _close_streams() -> float:
+    sys.stdout.close()
+    os.close(0)
+    return 1.0
+
+
+ORDERS: dict[str, Callable[[], object]] = {
+    "fork": _fork,
+    "sys.exit": lambda: sys.exit("bye"),
+    "os._exit(0)": lambda: os._exit(0),
+    "os._exit(3)": lambda: os._exit(3),
+    "segmentation fault": lambda: ctypes.string_at(0),
+    "abort": os.abort,
+    "endless loop": _loop,
+    "endless sleep": _sleep,
+    "memory": _hog,
+    "recursion": _recurse,
+    "print": _print,
+    "keyboard interrupt": lambda: _raise(KeyboardInterrupt()),
+    "generator exit": lambda: _raise(GeneratorExit()),
+    "out of memory": lambda: _raise(MemoryError()),
+    "close the streams": _close_streams,
+    "not a number": lambda: float("nan"),
+    "a list": lambda: [1.0],
+    "a lambda": lambda: lambda: 1.0,
+}
