@@ -68,9 +68,10 @@ class Run:
         tokenizer = AutoTokenizer.from_pretrained(model_path)
         self.datamodule = instantiate(cfg.data)
         self.datamodule.encode_prompts(tokenizer)
+        self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
+        self._drop_ungradable_prompts()
         self.estimator = instantiate(cfg.estimator)
         self.estimator.check_prompts(self.datamodule.train_prompts)
-        self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
         self.policy = instantiate(
             cfg.policy,
             model_path=model_path,
@@ -109,6 +110,13 @@ class Run:
             self.service.close()
             self.grader.close()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
+
+    def _drop_ungradable_prompts(self) -> None:
+        from ada_lightning.rewards.references import gradable_prompts
+
+        data = self.datamodule
+        data.train_prompts = gradable_prompts(self.grader, data.train_prompts, "training")
+        data.heldout_prompts = gradable_prompts(self.grader, data.heldout_prompts, "held-out")
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         sampler, selection = instantiate(self.cfg.sampler), instantiate(self.cfg.selection)

@@ -234,6 +234,7 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
     """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
     from ada_lightning.advantages import ExactAdvantage, StratifiedAdvantage
     from ada_lightning.pass_rates import PathCountingRate
+    from ada_lightning.rewards.weighted import WeightedReward
     from ada_lightning.selection import RewardStrataSelection
 
     selection, advantage = _class(cfg, "selection"), _class(cfg, "advantage")
@@ -243,14 +244,16 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
             f"selection: {selection.__name__} weighs responses by their stratum of rewards, and {advantage.__name__} "
             "needs weights by positive and negative; use advantage=weighted_leave_one_out or selection=balanced"
         )
-    if _select(cfg, "reward.reward.binary") is not False:
+    weighted = issubclass(_class(cfg, "reward.reward"), WeightedReward)
+    if _select(cfg, "reward.reward.binary") is not False and not weighted:
         return
+    cause = "reward.reward is a weighted sum" if weighted else "reward.reward.binary = false gives partial credit"
+    way_out = "use advantage=weighted_leave_one_out" + ("" if weighted else " or reward.reward.binary=true")
     for key in ("advantage", "advantage.pass_rate", "advantage.baseline"):
         part = _class(cfg, key)
         if issubclass(part, (*two_classes, PathCountingRate)):
             yield (
-                f"reward.reward.binary = false gives partial credit, and {key} = {part.__name__} is for rewards of 0 "
-                "and 1: it would be lost; use advantage=weighted_leave_one_out or reward.reward.binary=true"
+                f"{cause}, and {key} = {part.__name__} is for rewards of 0 and 1: all between would be lost; {way_out}"
             )
             return
 
