@@ -36,6 +36,7 @@ from benchmarks.report import REWARDS, save
 
 _WINDOW = 32
 _PATIENCE_S = 60.0
+_MEMORY_LIMIT_GB = 1.0
 _LATE_S = 2.0
 """On top of the time limit: how long a pool may take to see a worker hang, on a busy machine."""
 _WARM_UP = (("x+1", r"\boxed{1+x}"), ("x>2", r"\boxed{2<x}"), (r"\sqrt{2}", r"\boxed{2\sqrt{2}}"))
@@ -65,9 +66,11 @@ class Tally:
         ordered = sorted(self.seconds)
         times = (ordered[len(ordered) // 2], ordered[int(0.99 * len(ordered))], ordered[-1]) if ordered else (None,) * 3
         names = ("median_ms", "p99_ms", "max_ms")
-        return row | {"failures": dict(self.failures)} | {
-            name: value and round(1000 * value, 3) for name, value in zip(names, times, strict=True)
-        }
+        return (
+            row
+            | {"failures": dict(self.failures)}
+            | {name: value and round(1000 * value, 3) for name, value in zip(names, times, strict=True)}
+        )
 
 
 @dataclass(slots=True)
@@ -98,7 +101,9 @@ def attack(name: str, reward: Reward, cases: Iterable[Case], *, time_limit_s: fl
     tallies: dict[str, Tally] = {}
     waiting: dict[int, Case] = {}
     silence = 0.0
-    pool = RewardPool(reward, num_workers=num_workers, time_limit_s=time_limit_s)
+    pool = RewardPool(
+        reward, num_workers=num_workers, time_limit_s=time_limit_s, memory_limit_gb=_MEMORY_LIMIT_GB, cache_size=0
+    )
     pool.start()
     start = heard = time.monotonic()
     try:
@@ -162,7 +167,7 @@ def orders(num: int, seed: int) -> list[Case]:
 
 
 def ordinary(num: int, seed: int) -> list[Case]:
-    """Answers as models write them: mostly integers, some fractions, points, roots and polynomials, half of them right."""
+    """Answers as models write them: mostly numbers, some points, roots and polynomials; about half are right."""
     rng = random.Random(seed)
     spellings = [
         ("{n}", "{n}"),
@@ -214,7 +219,10 @@ def run_all(arguments: argparse.Namespace) -> tuple[list[Attack], list[dict[str,
     runs = [
         attack("MathReward", math, hostile(num_math, arguments.seed), **limit),
         attack(
-            "ExactMatchReward", exact, without_known_rights(hostile(arguments.num - num_math, arguments.seed + 1)), **limit
+            "ExactMatchReward",
+            exact,
+            without_known_rights(hostile(arguments.num - num_math, arguments.seed + 1)),
+            **limit,
         ),
         attack(
             "FunctionReward",

@@ -71,7 +71,7 @@ def _code(rng: random.Random) -> str:
             "{0.__class__.__init__.__globals__}",
             "%(__class__)s",
             "{prompt.reference}",
-            f"$(" + command + ")",
+            "$(" + command + ")",
             f"`{command}`",
             f"; {command} #",
             rf"\write18{{{command}}}",
@@ -84,11 +84,11 @@ def _code(rng: random.Random) -> str:
             rf"\operatorname{{eval}}(open('{CANARY}','w'))",
             f"x_{{__import__('os').system('{command}')}}",
             f"Symbol('x').subs('x', '__import__(\"os\").system(\"{command}\")')",
-            f"sympify('open(\"{CANARY}\",\"w\")')",
-            f"parse_expr('open(\"{CANARY}\",\"w\")')",
-            f"S('open(\"{CANARY}\",\"w\")')",
+            f'sympify(\'open("{CANARY}","w")\')',
+            f'parse_expr(\'open("{CANARY}","w")\')',
+            f'S(\'open("{CANARY}","w")\')',
             f"N(__import__('os').system('{command}'))",
-            f"lambdify(x, 'open(\"{CANARY}\",\"w\")')(1)",
+            f'lambdify(x, \'open("{CANARY}","w")\')(1)',
             f"Function('f', eval=lambda *a: open('{CANARY}','w'))(1)",
             f"preview(x, viewer='file', filename='{CANARY}')",
             f"pickle.loads(base64.b64decode('{pickled}'))",
@@ -177,8 +177,38 @@ def _deep(rng: random.Random) -> str:
 
 
 def _long(rng: random.Random) -> str:
-    unit = rng.choice(["1+", "x+", "1,", "(1,2),", "41 ", "-", "!", "^", r"\pm", "a_1", r"\cup", "&", r"\\", "=", "x=", "<",
-                       r"\cdot 3", "/2", "|x|", "%", "$", ".", "\n", " ", r"\text{a}", r"\frac12", "2x^2+3x-", r"\sin "])
+    unit = rng.choice(
+        [
+            "1+",
+            "x+",
+            "1,",
+            "(1,2),",
+            "41 ",
+            "-",
+            "!",
+            "^",
+            r"\pm",
+            "a_1",
+            r"\cup",
+            "&",
+            r"\\",
+            "=",
+            "x=",
+            "<",
+            r"\cdot 3",
+            "/2",
+            "|x|",
+            "%",
+            "$",
+            ".",
+            "\n",
+            " ",
+            r"\text{a}",
+            r"\frac12",
+            "2x^2+3x-",
+            r"\sin ",
+        ]
+    )
     return unit * (rng.choice([100, 990, 10_000, 100_000]) // len(unit) + 1) + rng.choice(["1", "x", ""])
 
 
@@ -221,23 +251,22 @@ def _spoilt(rng: random.Random, text: str) -> str:
 
 def _noise(rng: random.Random) -> str:
     r"""Text around a box: anything that closes no box."""
-    pieces = []
-    for _ in range(rng.randint(1, 6)):
-        pieces.append(
-            rng.choice(
-                [
-                    "".join(rng.choices(_CONTROL + _INVISIBLE + _SURROGATES, k=rng.randint(1, 200))),
-                    rng.choice("{(x9!$%") * rng.choice([10, 1_000, 20_000]),
-                    _code(rng).replace("boxed", ""),
-                    r"\boxed{41}" * rng.choice([1, 100, 2_000]),
-                    r"\boxed{" * rng.choice([1, 50, 5_000]),
-                    r"\boxed" * 10,
-                    _tower(rng),
-                    r"\fbox{7} \\boxed 8 ",
-                ]
-            )
-        )
-    return " ".join(pieces)
+    return " ".join(_piece_of_noise(rng) for _ in range(rng.randint(1, 6)))
+
+
+def _piece_of_noise(rng: random.Random) -> str:
+    return rng.choice(
+        [
+            "".join(rng.choices(_CONTROL + _INVISIBLE + _SURROGATES, k=rng.randint(1, 200))),
+            rng.choice("{(x9!$%") * rng.choice([10, 1_000, 20_000]),
+            _code(rng),
+            r"\boxed{41}" * rng.choice([1, 100, 2_000]),
+            r"\boxed{" * rng.choice([1, 50, 5_000]),
+            r"\boxed" * 10,
+            _tower(rng),
+            r"\fbox{7} \\boxed 8 ",
+        ]
+    )
 
 
 def wrong_answers(family: Callable[[random.Random], str]) -> Callable[[random.Random], Case]:
@@ -288,7 +317,9 @@ def thousands_of_boxes(rng: random.Random) -> Case:
 
 def mixture(rng: random.Random) -> Case:
     """Several families in one box."""
-    content = "".join(rng.choice([_code, _tower, _huge_number, _deep, _giant])(rng)[:400] for _ in range(rng.randint(2, 4)))
+    content = "".join(
+        rng.choice([_code, _tower, _huge_number, _deep, _giant])(rng)[:400] for _ in range(rng.randint(2, 4))
+    )
     return Case("mixtures", rng.choice(GOLDS), rf"\boxed{{{content}}}", None)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 
 from ada_lightning.types import Prompt
-
-_HOG_MIB = 256
 
 
 def obey(prompt: Prompt, text: str) -> object:
@@ -37,9 +37,9 @@ def _fork() -> float:
 
 
 def _hog() -> float:
-    block = bytearray(_HOG_MIB * 2**20)
-    block[::4096] = b"x" * len(block[::4096])
-    return 1.0
+    blocks = []
+    while True:
+        blocks.append(bytearray(b"x" * 2**26))
 
 
 def _recurse() -> object:
@@ -56,6 +56,21 @@ def _raise(error: BaseException) -> float:
     raise error
 
 
+def _fork_and_return() -> float:
+    os.fork()
+    return 1.0
+
+
+def _leave_a_process() -> float:
+    subprocess.Popen(["sleep", "1000"])
+    return 1.0
+
+
+def _forget_an_alarm() -> float:
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    return 1.0
+
+
 def _close_streams() -> float:
     sys.stdout.close()
     os.close(0)
@@ -64,6 +79,9 @@ def _close_streams() -> float:
 
 ORDERS: dict[str, Callable[[], object]] = {
     "fork": _fork,
+    "fork and return twice": _fork_and_return,
+    "leave a process behind": _leave_a_process,
+    "forget an alarm": _forget_an_alarm,
     "sys.exit": lambda: sys.exit("bye"),
     "os._exit(0)": lambda: os._exit(0),
     "os._exit(3)": lambda: os._exit(3),

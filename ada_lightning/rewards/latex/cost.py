@@ -36,7 +36,7 @@ def is_affordable(tree: Tree) -> bool:
 
 
 def bits(tree: Tree) -> float:
-    """Upper bound of log2 of a tree's absolute value, and of its denominator; infinite where it is beyond all limits."""
+    """Upper bound of log2 of a tree's absolute value and of its denominator; infinite where beyond all limits."""
     kind = tree[0]
     if kind == "number":
         return max(tree[1].numerator.bit_length(), tree[1].denominator.bit_length(), 1)
@@ -61,7 +61,7 @@ def bits(tree: Tree) -> float:
 
 
 def rational(tree: Tree) -> Fraction | None:  # noqa: C901 - one branch for each operator
-    r"""Evaluate an affordable tree exactly, where it has no variable, no root and no function that leaves the rationals.
+    r"""Evaluate an affordable tree exactly, where it has no variable, no root and no transcendental function.
 
     Example:
         >>> from ada_lightning.rewards.latex.tree import read

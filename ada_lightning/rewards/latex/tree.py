@@ -1,16 +1,18 @@
 r"""A small grammar of LaTeX expressions: text in, a tree of tuples out. Nothing is evaluated, nothing but this is read.
 
 Why not the parser that math-verify brings along (latex2sympy2_extended 1.11): its number tokens go through
-``sympy.Number(str)`` to ``sympify``, ``parse_expr`` and Python's ``eval``; it computes matrices, binomials and intervals
-while it reads; it drops subscripts, so ``101_2`` equals ``101_3``. And math-verify's plain expressions
-(``ExprExtractionConfig``) go to ``parse_expr`` directly. Here a name is a Greek letter, a Latin letter or a short word of
-letters and digits, so even a library that prints and re-reads an expression meets nothing that can be called.
+``sympy.Number(str)`` to ``sympify``, ``parse_expr`` and Python's ``eval``; its time grows exponentially with nested
+parentheses (eight of them: seconds); it computes matrices, binomials and intervals while it reads; it drops subscripts,
+so ``101_2`` equals ``101_3``. And math-verify's plain expressions (``ExprExtractionConfig``) go to ``parse_expr``
+directly. Here a name is a Greek letter, a Latin letter or a short word of letters and digits, so even a library that
+prints and re-reads an expression meets nothing that can be called.
 """
 
 from __future__ import annotations
 
 import re
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 Tree = tuple[Any, ...]
@@ -26,10 +28,12 @@ _TOKEN = re.compile(
     r"|(?P<command>\\(?:[a-zA-Z]+|[{}]))|(?P<letter>[a-zA-Z])|(?P<sign>[-+/^_()\[\]{}|!=<>:]))"
 )
 _GREEK = frozenset(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
-    "upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell".split()
+    (
+        "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma "
+        "tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell"
+    ).split()  # noqa: SIM905 - quotes around each would hide them
 )
-FUNCTIONS = frozenset("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp".split())
+FUNCTIONS = frozenset("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp".split())  # noqa: SIM905
 _RELATIONS = {"=": "=", "<": "<", ">": ">", r"\le": "<=", r"\ge": ">=", r"\ne": "!="}
 _TIMES = frozenset({r"\cdot", r"\times"})
 _DIVIDE = frozenset({"/", r"\div", ":"})
@@ -150,8 +154,11 @@ class _Reader:
             return not self.open_bars
         if not token or token in _RELATIONS or token in _TIMES or token in _DIVIDE:
             return False
-        return token in _CLOSE or token[0] == "\\" and token not in _CLOSE.values() or token[0].isalnum() or (
-            token[0] == "."
+        return (
+            token in _CLOSE
+            or (token[0] == "\\" and token not in _CLOSE.values())
+            or token[0].isalnum()
+            or token[0] == "."
         )
 
     def postfixed(self) -> Tree:
@@ -309,7 +316,7 @@ def _adjacent(factors: list[Tree]) -> Tree:
         and 0 < part[1][1] < part[2][1]
     ):
         return "add", whole, part
-    if any(left[0] == "number" and right[0] == "number" for left, right in zip(factors, factors[1:], strict=False)):
+    if any(left[0] == "number" and right[0] == "number" for left, right in pairwise(factors)):
         raise UnreadableError("two numbers side by side")
     return ("multiply", *factors)
 
