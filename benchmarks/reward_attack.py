@@ -228,7 +228,7 @@ def run_all(arguments: argparse.Namespace) -> tuple[list[Attack], list[dict[str,
             "FunctionReward",
             FunctionReward("benchmarks.attack.misbehaviour.obey"),
             orders(arguments.orders, arguments.seed),
-            time_limit_s=1.0,
+            time_limit_s=2.0,
         ),
     ]
     speed = []

@@ -315,6 +315,39 @@ def thousands_of_boxes(rng: random.Random) -> Case:
     return Case("many boxes", "42", r"\boxed{42}" * rng.choice([100, 5_000]) + r"\boxed{41}", 0.0)
 
 
+def equal_at_length(rng: random.Random) -> Case:
+    """A right answer that takes algebra to see: worth 1."""
+    gold = rng.choice(["x^2+1", "y=2x+3", "x>2", r"2\sqrt{3}", "42"])
+    size = rng.randint(2, 12)
+    inner = rng.choice(["x", f"{size}x", f"x^{size}", r"\frac{x}{3}", "xy", "t"])
+    one = rng.choice(
+        [
+            rf"(\sin^2({inner})+\cos^2({inner}))",
+            rf"\frac{{({inner}+1)^{{{size}}}}}{{({inner}+1)^{{{size}}}}}",
+            rf"(({inner}+1)^2-({inner})^2-2\cdot({inner}))",
+            rf"\frac{{{size}!}}{{{size}\cdot({size}-1)!}}",
+            rf"e^{{{inner}}}\cdot e^{{-({inner})}}",
+            r"(\sqrt{2}-1)(\sqrt{2}+1)",
+        ]
+    )
+    text = {
+        "x^2+1": f"x^2+{one}",
+        "y=2x+3": f"y=2x+3\\cdot {one}",
+        "x>2": f"{size}x>{2 * size}\\cdot {one}",
+        r"2\sqrt{3}": rf"\sqrt{{12}}\cdot {one}",
+        "42": f"41+{one}",
+    }[gold]
+    return Case("equal at length", gold, rf"\boxed{{{text}}}", 1.0)
+
+
+def almost_equal(rng: random.Random) -> Case:
+    """A wrong answer that floating point or a few digits would not tell from the right one: worth 0."""
+    gold = rng.choice(["x^2+1", "y=2x+3", "x>2", r"2\sqrt{3}", "42", r"\frac{1}{2}"])
+    small = rng.choice(["10^{-20}", r"\frac{1}{10^{25}}", r"2^{-80}", r"\frac{1}{" + "9" * 18 + "}"])
+    text = {"x>2": rf"x>2+{small}"}.get(gold, f"{gold}+{small}")
+    return Case("almost equal", gold, rf"\boxed{{{text}}}", 0.0)
+
+
 def mixture(rng: random.Random) -> Case:
     """Several families in one box."""
     content = "".join(
@@ -329,6 +362,8 @@ FAMILIES: tuple[Callable[[random.Random], Case], ...] = (
     look_alikes,
     right_in_noise,
     right_then_unclosed,
+    equal_at_length,
+    almost_equal,
     no_box,
     thousands_of_boxes,
     mixture,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sympy import Basic
 
 _DIGITS = 40
+_SLACK = 1e-32  # relative: eight digits for what is lost in rounding
 _POINTS = (((7, 5), (11, 7)), ((19, 8), (5, 3)), ((3, 11), (13, 4)))
 """Where expressions with variables are compared before anything is simplified: start and ratio of the values, as
 numerators and denominators."""
@@ -161,7 +162,7 @@ def _same_constant(gold: Tree, answer: Tree, tolerance: float) -> bool:
     import mpmath
 
     with mpmath.workdps(_DIGITS):
-        bound = max(tolerance * min(mpmath.mpf(1), abs(first)), mpmath.mpf(10) ** (5 - _DIGITS) * abs(first))
+        bound = max(tolerance * min(mpmath.mpf(1), abs(first)), _SLACK * abs(first))
         return bool(abs(first - second) <= bound)
 
 
@@ -176,7 +177,7 @@ def _agree_at_points(gold: Basic, answer: Basic) -> bool:
             continue
         num_compared += 1
         with mpmath.workdps(_DIGITS):
-            if abs(first - second) > 1e-12 * max(abs(first), abs(second)):
+            if abs(first - second) > _SLACK * max(abs(first), abs(second)):
                 return False
     return num_compared > 0
 
