@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import torch
@@ -121,12 +121,11 @@ class RolloutMetrics(Metric):
         self._add_by_name(result)
 
     def _add_by_name(self, result: RolloutResult) -> None:
-        sums: Counter[str] = Counter()
-        counts: Counter[str] = Counter()
+        sums, counts = defaultdict[str, float](float), Counter[str]()
         for group in result.groups:
             for response in group.pool.responses:
                 for name, value in response.components.items():
-                    sums[name] += value  # type: ignore[assignment]  # a Counter adds floats as well
+                    sums[name] += value
                     counts[name] += 1
         line = json.dumps([result.stats.failures, sums, counts]) + "\n"
         assert isinstance(self.by_name, list)  # a tensor only while ranks are synchronised
@@ -163,13 +162,13 @@ class RolloutMetrics(Metric):
     def _compute_by_name(self) -> dict[str, Tensor]:
         """Failures by reason, 0 for those of earlier steps; means of components."""
         parts = [self.by_name] if isinstance(self.by_name, Tensor) else self.by_name
-        failures, sums, counts = Counter[str](), Counter[str](), Counter[str]()
+        failures, sums, counts = (defaultdict[str, float](float) for _ in range(3))
         for line in b"".join(bytes(part.cpu().to(torch.uint8).tolist()) for part in parts).splitlines():
             for total, added in zip((failures, sums, counts), json.loads(line), strict=True):
                 for name, value in added.items():
                     total[name] += value
         self._reasons |= failures.keys()
-        figures = {f"grader/{_metric_name(reason)}": float(failures[reason]) for reason in sorted(self._reasons)}
+        figures = {f"grader/{_metric_name(reason)}": failures[reason] for reason in sorted(self._reasons)}
         figures |= {f"reward/{_metric_name(name)}": sums[name] / counts[name] for name in counts}
         return {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
 

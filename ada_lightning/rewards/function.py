@@ -41,9 +41,9 @@ class FunctionReward:
         ValueError: ``path`` names no function, or ``arguments`` has a name that means something else.
 
     Example:
-        >>> reward = FunctionReward("textwrap.shorten", arguments={"width": 5})  # declares text and width
-        >>> reward(Prompt("id", ()), Completion("a long text"))
-        '[...]'
+        >>> reward = FunctionReward("textwrap.dedent")  # declares text; a real one returns a number
+        >>> reward(Prompt("id", ()), Completion("  12"))
+        '12'
     """
 
     def __init__(self, path: str, *, arguments: Mapping[str, Any] | None = None, cacheable: bool = False) -> None:

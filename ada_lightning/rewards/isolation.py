@@ -61,7 +61,7 @@ def _start_guardian(pids: tuple[int, int]) -> None:
     try:
         os.setsid()
         if os.fork() == 0:
-            os.closerange(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            os.closerange(0, os.sysconf("SC_OPEN_MAX"))  # the pool's pipes among them
             _wait_for_first(pids)
             os.killpg(pids[0], signal.SIGKILL)
     except OSError:  # nothing is left of the group

@@ -73,7 +73,8 @@ class RewardPool:
             the reward starts may have as much of its own. None sets no limit. Linux only.
         cache_size: grades that are remembered, for responses that were graded before
             (:class:`~ada_lightning.rewards.verdict_cache.VerdictCache`); 0 grades every response.
-        output_file: where what the reward prints goes, appended; None drops it, as each response may print.
+        output_file: where what the reward prints goes, appended; its folder is made at start. None drops it, as each
+            response may print.
 
     Raises:
         ValueError: a number is not positive, the reward cannot be pickled, or this system cannot limit memory.
@@ -141,6 +142,8 @@ class RewardPool:
         """
         if self._processes is not None:
             return
+        if self.output_file is not None:
+            self.output_file.parent.mkdir(parents=True, exist_ok=True)
         self._processes = self._new_processes()
         warm_ups = [
             self._processes.schedule(worker.load_error, timeout=_START_LIMIT_S) for _ in range(self.num_workers)
@@ -195,7 +198,7 @@ class RewardPool:
             Why, by position; empty where the reward has no ``check_prompt``.
 
         Raises:
-            RuntimeError: the workers cannot start.
+            RuntimeError: the workers cannot start, or broke for another reason than a prompt.
         """
         if not prompts or not callable(getattr(self.reward, "check_prompt", None)):
             return {}
@@ -227,10 +230,16 @@ class RewardPool:
             )
             for block in blocks
         }
-        return {
-            block: _reason(error) if (error := future.exception()) is not None else future.result()
-            for block, future in futures.items()
-        }
+        outcomes: dict[range, Sequence[str] | str] = {}
+        for block, future in futures.items():
+            error = future.exception()
+            if isinstance(error, TimeoutError | ProcessExpired | MemoryError):
+                outcomes[block] = _reason(error)
+            elif error is not None:
+                raise RuntimeError(f"reward workers cannot check the prompts: {error}") from error
+            else:
+                outcomes[block] = future.result()
+        return outcomes
 
     def poll(self) -> list[tuple[Hashable, Grade]]:
         """Return what finished since the last call; never blocks."""
@@ -373,4 +382,8 @@ def _detail(error: BaseException) -> str:
     if not isinstance(error, ProcessExpired):
         return str(error)
     code = error.exitcode
-    return f"its worker was ended by {signal.Signals(-code).name}" if code < 0 else f"its worker left with code {code}"
+    return (
+        f"its worker was ended by a signal: {signal.strsignal(-code)}"
+        if code < 0
+        else f"its worker left with code {code}"
+    )

@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
     components: Mapping[str, float] = {}  # of a NamedTuple, so shared by all: never written to
 
 
+_LEAST_ROOM_BYTES = 16_000_000
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
 
 
@@ -41,10 +42,11 @@ def load_reward(pickled_reward: bytes, isolation: Isolation) -> None:
         check = getattr(reward, "check", None)
         if check is not None:
             check()
+        bytearray(_LEAST_ROOM_BYTES)  # a process that is above its limit already would fail at every response
         _loaded["reward"] = reward
     except BaseException as error:  # a user's module can raise anything on import; the parent reports it
-        hint = " Raise reward.memory_limit_gb." if isinstance(error, MemoryError) else ""
-        _loaded["error"] = f"{type(error).__name__}: {error}{hint}\n{traceback.format_exc()}"
+        text = "no room for a response; raise reward.memory_limit_gb" if isinstance(error, MemoryError) else error
+        _loaded["error"] = f"{type(error).__name__}: {text}\n{traceback.format_exc()}"
 
 
 def load_error() -> str:
@@ -54,7 +56,12 @@ def load_error() -> str:
 
 def check_prompts(pickled_prompts: bytes) -> Sequence[str]:
     """Ask the reward about each of some pickled prompts: why it cannot grade with it, empty where it can."""
-    return [_prompt_error(prompt) for prompt in pickle.loads(pickled_prompts)]
+    if "error" in _loaded:
+        raise RuntimeError(_loaded["error"])
+    pid = os.getpid()
+    errors = [_prompt_error(prompt) for prompt in pickle.loads(pickled_prompts)]
+    _leave_if_forked(pid)
+    return errors
 
 
 def _prompt_error(prompt: Any) -> str:
@@ -74,10 +81,15 @@ def grade(pickled_response: bytes) -> Outcome:
     """
     pid = os.getpid()
     outcome = _grade(pickled_response)
-    if os.getpid() != pid:
-        os._exit(0)  # a fork that the reward made and let return: it must not go on as a second worker
+    _leave_if_forked(pid)
     signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the reward forgot would strike between two responses
     return outcome
+
+
+def _leave_if_forked(worker_pid: int) -> None:
+    """End a fork that the reward made and let return: it must not go on as a second worker."""
+    if os.getpid() != worker_pid:
+        os._exit(0)
 
 
 def _grade(pickled_response: bytes) -> Outcome:

@@ -37,13 +37,12 @@ def test_a_function_gets_what_it_declares(name, options, completion, expected):
 def test_a_function_of_any_keyword_gets_all_there_is_and_the_response_before_a_column_of_its_name():
     names = "answer columns completion finish_reason level prompt reference solution text url"
     made = reward("everything", arguments={"url": "http://judge"})
-    assert made(PROMPT, Completion("12")) == Verdict(10.0, names)
-    assert FunctionReward("builtins.dict")(PROMPT, Completion("12"))["text"] == "12"
+    assert made(PROMPT, Completion("12")) == Verdict(10.0, f"{names}: 12")
 
 
 def test_an_async_function_keeps_its_event_loop_between_calls():
     made = reward("judge")
-    assert [made(PROMPT, Completion("loops")) for _ in range(3)] == [1.0, 1.0, 1.0]
+    assert len({made(PROMPT, Completion("loops")) for _ in range(3)}) == 1  # the number of loops so far
 
 
 def test_the_function_is_imported_where_it_runs():

@@ -118,4 +118,5 @@ def test_a_sum_needs_an_advantage_that_knows_more_than_right_and_wrong():
     with pytest.raises(ConfigError) as error:
         check_config(composed("+experiment=ada_seq_balance", "reward=weighted"))
     assert any("a weighted sum, and advantage = ExactAdvantage" in problem for problem in error.value.problems)
-    check_config(composed("+experiment=ada_spread_partial_credit", "reward=weighted", "~reward.reward.binary"))
+    follows_means = ["advantage=weighted_leave_one_out", "selection=stratified", "sampler=spread"]
+    check_config(composed("reward=weighted", *follows_means))

@@ -18,7 +18,7 @@ def by_column(text, answer, level, *, bonus=0.0):
 
 
 def everything(**given):
-    return Verdict(float(len(given)), " ".join(sorted(given)))
+    return Verdict(float(len(given)), f"{' '.join(sorted(given))}: {given['text']}")
 
 
 def by_record(completion, reference, columns, finish_reason):
@@ -27,7 +27,7 @@ def by_record(completion, reference, columns, finish_reason):
 
 
 async def judge(text):
-    LOOPS.add(id(asyncio.get_running_loop()))
+    LOOPS.add(asyncio.get_running_loop())
     await asyncio.sleep(0)
     return float(len(LOOPS)) if text == "loops" else float(text == "good")
 
@@ -46,7 +46,9 @@ def trl_reward(prompts, completions, answer, **kwargs):
 
 
 def trl_plain(prompts, completions, level):
-    return [float(prompts == ["6 + 6 ="] and text == "12") + number for text, number in zip(completions, level)]
+    return [
+        float(prompts == ["6 + 6 ="] and text == "12") + number for text, number in zip(completions, level, strict=True)
+    ]
 
 
 async def trl_async(completions, **kwargs):
