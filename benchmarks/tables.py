@@ -226,6 +226,19 @@ def _attack() -> str:
     return _markdown(head, rows)
 
 
+def _attack_summary() -> str:
+    found = _load("reward_attack", REWARDS)["summary"]
+    rows = [
+        ("responses", found["responses"]),
+        ("that never came back", found["lost"]),
+        ("during whose grading anything was run", found["executed"]),
+        ("files that injected code left", found["canaries"]),
+        ("wrong verdicts", f"{found['wrong_verdicts']} of {found['known_verdicts']}"),
+        ("longest time without a grade", f"{found['longest_silence_s']:.1f} s"),
+    ]
+    return _markdown(["all families", "number"], rows)
+
+
 def _attack_speed() -> str:
     rows = [
         (row["work"], row["reward"], row["responses"], f"{row['grades_per_s']:.0f}")
@@ -247,6 +260,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cluster_validation": _cluster_validation,
     "growth": _growth,
     "engine": _engine,
+    "attack_summary": _attack_summary,
     "attack": _attack,
     "attack_speed": _attack_speed,
 }

@@ -84,8 +84,7 @@ class NumericReward:
             return Verdict(0.0)
         # str(): a tolerance of 0.1 means one tenth, not the nearest binary number
         relative, absolute = Fraction(str(self.relative_tolerance)), Fraction(str(self.absolute_tolerance))
-        spelling = str(answer) if max(len(str(answer)), 0) <= _MAX_CHARS else None
-        return Verdict(float(abs(answer - gold) <= max(absolute, relative * abs(gold))), spelling)
+        return Verdict(float(abs(answer - gold) <= max(absolute, relative * abs(gold))), str(answer))
 
     def cache_key(self, completion: Completion) -> str | None:
         """Name what is judged: the text of the number."""

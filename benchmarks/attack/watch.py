@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
@@ -33,6 +34,7 @@ SUSPICIOUS = frozenset(
         "shutil.rmtree",
     )
 )
+_MONOMIALS = os.path.join("sympy", "polys", "monomials.py")
 _state: dict[str, Any] = {"is_grading": False, "events": 0, "is_hooked": False}
 
 
@@ -40,8 +42,9 @@ class Watched:
     """Grades as another reward and tells, as components, how long it took and what it ran.
 
     ``audit_events`` counts, during the call: processes, sockets, unpickling, files opened for writing, and source text
-    compiled or code run that is no module of a library (``eval`` and ``exec`` are such). ``seconds`` is the time of the
-    call. Libraries are loaded before the first call, since a module being imported is compiled and run, too.
+    compiled or code run (``eval`` and ``exec`` are such) that is no module of a library and no template of sympy's.
+    ``seconds`` is the time of the call. Libraries are loaded before the first call: a module being imported is compiled
+    and run, too.
 
     Args:
         reward: the one to watch.
@@ -81,22 +84,27 @@ def _notice(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _is_suspicious(event: str, arguments: tuple[Any, ...]) -> bool:
     if event in SUSPICIOUS:
-        return event != "marshal.loads" or not _is_importing()
+        return event != "marshal.loads" or not _is_innocent()
     if event == "open":
         mode = arguments[1]
         return isinstance(mode, str) and any(letter in mode for letter in "wax+")
     if event == "compile":
-        return not _is_importing()
+        return not _is_innocent()
     if event == "exec":
-        return not _is_importing() and str(getattr(arguments[0], "co_filename", "<")).startswith("<")
+        return not _is_innocent() and str(getattr(arguments[0], "co_filename", "<")).startswith("<")
     return False
 
 
-def _is_importing() -> bool:
-    """Whether the event comes from a module that is being loaded: algebra loads parts of itself late."""
+def _is_innocent() -> bool:
+    """Whether a library is loading a module, which algebra does late, or fills in its own template.
+
+    sympy writes the functions that multiply and divide monomials as text, from the number of variables alone, and runs
+    it: ``MonomialOps`` of sympy 1.14. No name or number of an expression is in it.
+    """
     frame = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        name, file = frame.f_code.co_name, frame.f_code.co_filename
+        if file == "<frozen importlib._bootstrap>" or (name == "_build" and file.endswith(_MONOMIALS)):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

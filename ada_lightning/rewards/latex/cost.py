@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from ada_lightning.rewards.latex.tree import MAX_NODES, Tree, count
@@ -93,7 +94,7 @@ def rational(tree: Tree) -> Fraction | None:  # noqa: C901 - one branch for each
         return Fraction(math.factorial(int(first)))
     if kind == "binomial" and all(part.denominator == 1 and part >= 0 for part in parts):
         return Fraction(math.comb(int(first), int(second)))
-    simple = {"abs": abs, "floor": math.floor, "ceiling": math.ceil}
+    simple: dict[str, Callable[[Fraction], Fraction | int]] = {"abs": abs, "floor": math.floor, "ceiling": math.ceil}
     return Fraction(simple[kind](first)) if kind in simple else None
 
 

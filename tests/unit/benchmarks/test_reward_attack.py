@@ -1,5 +1,7 @@
 """A small attack; the large one is ``python -m benchmarks.reward_attack``."""
 
+from pathlib import Path
+
 import pytest
 
 from ada_lightning.rewards.exact_match import ExactMatchReward
@@ -14,6 +16,14 @@ from benchmarks.attack.watch import Watched
 from benchmarks.reward_attack import attack, orders, ordinary, without_known_rights
 
 
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A folder of its own, where code that runs would leave its traces; workers still import from here."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3]))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 class Gullible:
     """What must never be: runs the text as Python."""
 
@@ -25,8 +35,7 @@ def summed(run, name):
     return sum(getattr(tally, name) for tally in run.tallies)
 
 
-def test_hostile_responses_do_not_hang_run_or_deceive_math(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_hostile_responses_do_not_hang_run_or_deceive_math(elsewhere):
     cases = [*hostile(300, seed=5), *ordinary(60, seed=5)]
     run = attack("math", Watched(MathReward(), (("x+1", r"\boxed{1+x}"),)), cases, time_limit_s=20.0)
     assert run.num_responses == 360
@@ -34,16 +43,15 @@ def test_hostile_responses_do_not_hang_run_or_deceive_math(tmp_path, monkeypatch
     assert summed(run, "known_verdicts") > 300
     assert summed(run, "lost") == summed(run, "executed") == 0
     assert not any(tally.failures for tally in run.tallies)
-    assert list(tmp_path.iterdir()) == []
+    assert list(elsewhere.iterdir()) == []
 
 
-def test_hostile_responses_do_not_hang_run_or_deceive_exact_matching(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_hostile_responses_do_not_hang_run_or_deceive_exact_matching(elsewhere):
     cases = without_known_rights(hostile(150, seed=6))
     run = attack("exact", Watched(ExactMatchReward(LastBoxed())), cases, time_limit_s=20.0)
     assert [found for tally in run.tallies for found in tally.wrong] == []
     assert summed(run, "lost") == summed(run, "executed") == 0
-    assert list(tmp_path.iterdir()) == []
+    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_misbehaving_function_hurts_no_other_response():
@@ -58,13 +66,12 @@ def test_a_misbehaving_function_hurts_no_other_response():
     assert by_family["function: a list"].failures == {"invalid_reward": 1}
 
 
-def test_the_attack_sees_a_wrong_verdict_and_code_that_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_attack_sees_a_wrong_verdict_and_code_that_runs(elsewhere):
     cases = [Case("code", "", f"open({CANARY!r}, 'w').write('1')", 0.0), Case("sum", "", "1+1", 2.0)]
     run = attack("gullible", Watched(Gullible()), cases, time_limit_s=20.0)
     assert summed(run, "executed") == 2
     assert summed(run, "wrong_verdicts") == 1
-    assert [path.name for path in tmp_path.iterdir()] == [CANARY]
+    assert [path.name for path in elsewhere.iterdir()] == [CANARY]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +83,7 @@ def test_the_attack_sees_a_wrong_verdict_and_code_that_runs(tmp_path, monkeypatc
         "__import__('subprocess').call('true')",
     ],
 )
-def test_the_watch_notices_what_a_reward_runs(text, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_watch_notices_what_a_reward_runs(text, elsewhere):
     watched = Watched(Gullible())
     watched.check()
     assert watched(Prompt("id", ()), Completion(text)).components["audit_events"] > 0
