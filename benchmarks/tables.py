@@ -1,8 +1,8 @@
 """Put the benchmarks' figures into the pages of ``docs/``: ``python -m benchmarks.tables``.
 
 Every table of those pages stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
-files in ``docs/performance/`` and ``docs/rewards/``, so that no figure is copied by hand. A test holds that pages and
-files agree.
+files in ``docs/performance/`` and ``docs/rewards/`` and from ``docs/curriculum.json``, so that no figure is copied by
+hand. A test holds that pages and files agree.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any
 
 from benchmarks.report import FOLDER, REWARDS
 
-PAGE = FOLDER.parent / "performance.md"
-PAGES = (PAGE, FOLDER.parent / "rewards.md")
+PAGES = tuple(FOLDER.parent / name for name in ("performance.md", "curriculum.md", "rewards.md"))
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -247,6 +246,33 @@ def _attack_speed() -> str:
     return _markdown(["responses", "reward", "number", "grades per second, 2 workers"], rows)
 
 
+def _curriculum() -> str:
+    rows = [
+        (
+            row["mix"],
+            row["sampler"],
+            row["curriculum"],
+            f"{row['signal_ratio']:.0%}",
+            f"{row['responses_per_prompt']:.1f}",
+            f"{row['signal_per_1000_responses']:.0f}",
+            f"{row['visited_ratio']:.0%}",
+            row["most_visits"],
+        )
+        for row in json.loads((FOLDER.parent / "curriculum.json").read_text())["rows"]
+    ]
+    head = [
+        "pass rates",
+        "sampler",
+        "curriculum",
+        "prompts with signal",
+        "responses per prompt",
+        "signals per 1,000 responses",
+        "of all prompts visited",
+        "most visits to one",
+    ]
+    return _markdown(head, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "update": _update,
@@ -263,6 +289,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "attack_summary": _attack_summary,
     "attack": _attack,
     "attack_speed": _attack_speed,
+    "curriculum": _curriculum,
 }
 
 if __name__ == "__main__":

@@ -7,15 +7,15 @@ import pytest
 from benchmarks.tables import PAGES, TABLES, filled
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_page_shows_what_the_files_say(page):
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_a_page_shows_what_the_files_say(file):
     """After a benchmark: ``python -m benchmarks.tables``."""
-    text = page.read_text()
-    assert filled(text) == text
+    page = file.read_text()
+    assert filled(page) == page
 
 
 def test_every_table_on_the_pages_is_known_and_stands_there_once():
-    names = [name for page in PAGES for name in re.findall(r"<!-- table: (\w+) -->", page.read_text())]
+    names = [name for file in PAGES for name in re.findall(r"<!-- table: (\w+) -->", file.read_text())]
     assert len(names) == len(set(names))
     assert set(names) <= set(TABLES)
 
