@@ -53,8 +53,10 @@ class Tally:
     """Never came back."""
     known_verdicts: int = 0
     wrong_verdicts: int = 0
+    watched: int = 0
+    """Grades that came back from a watched reward; a failed grade tells nothing, and a user's function may run code."""
     executed: int = 0
-    """Responses during whose grading something was run."""
+    """Of those, grades during which something was run."""
     failures: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     """Of each grade in its worker; a failed grade has none."""
@@ -139,6 +141,7 @@ def _receive(
 def _count(tally: Tally, case: Case, grade: Grade) -> None:
     if grade.failure:
         tally.failures[grade.failure] += 1
+    tally.watched += "audit_events" in grade.components
     tally.executed += grade.components.get("audit_events", 0.0) > 0
     if "seconds" in grade.components:
         tally.seconds.append(grade.components["seconds"])
@@ -252,6 +255,7 @@ def conclude(
         "lost": sum(row["lost"] for row in rows),
         "known_verdicts": sum(row["known_verdicts"] for row in rows),
         "wrong_verdicts": len(wrong),
+        "watched": sum(row["watched"] for row in rows),
         "executed": sum(row["executed"] for row in rows),
         "canaries": len(canaries),
         "longest_silence_s": round(max(run.longest_silence_s for run in runs), 2),

@@ -230,7 +230,7 @@ def _attack_summary() -> str:
     rows = [
         ("responses", found["responses"]),
         ("that never came back", found["lost"]),
-        ("during whose grading anything was run", found["executed"]),
+        ("watched grades during which anything was run", f"{found['executed']} of {found['watched']}"),
         ("files that injected code left", found["canaries"]),
         ("wrong verdicts", f"{found['wrong_verdicts']} of {found['known_verdicts']}"),
         ("longest time without a grade", f"{found['longest_silence_s']:.1f} s"),

@@ -41,6 +41,7 @@ def test_hostile_responses_do_not_hang_run_or_deceive_math(elsewhere):
     assert run.num_responses == 360
     assert [found for tally in run.tallies for found in tally.wrong] == []
     assert summed(run, "known_verdicts") > 300
+    assert summed(run, "watched") == 360
     assert summed(run, "lost") == summed(run, "executed") == 0
     assert not any(tally.failures for tally in run.tallies)
     assert list(elsewhere.iterdir()) == []
