@@ -79,8 +79,8 @@ def test_pass_rate_is_not_that_of_the_pool_where_stopping_biased_it():
 
 
 def test_counts_that_the_rule_cannot_reach_leave_the_first_round():
-    pool = make_pool([1, 0, 1])  # a block of 4 of which a grader failure took one
-    pool.rule = QuotaRule(k_pos=1, k_neg=1, samples_per_round=1, n_max=8)
+    pool = make_pool([1, 0, 1])  # the first positive should have ended it
+    pool.rule = QuotaRule(k_pos=1, k_neg=0, samples_per_round=1, n_max=8)
     pool.responses[2] = replace(pool.responses[2], round_index=1)
     assert unbiased_pass_rate(pool) == 0.5
 
