@@ -36,10 +36,10 @@ class MLflowTracking(Logger):
     """Sends metrics, settings, files and tables to MLflow from a thread of its own.
 
     Training only appends to a queue in the run folder (``mlflow/``, tens of microseconds). The thread imports
-    ``mlflow``, opens the store and sends; metrics that queued up meanwhile go out in one request. Where MLflow fails, one
-    warning says so and the queue waits on disk: it is delivered when the server answers again, at the end of the run, by
-    a resume, or by ``python -m callbacks.mlflow_deliver <run folder>``. Lightning's ``MLFlowLogger`` does each of these
-    inside the training step, and stops where the server does.
+    ``mlflow``, opens the store and sends; metrics that queued up meanwhile go out in one request. Where MLflow fails,
+    one warning says so and the queue waits on disk: it is delivered when the server answers again, at the end of the
+    run, by a resume, or by ``python -m callbacks.mlflow_deliver <run folder>``. Lightning's ``MLFlowLogger`` does each
+    of these inside the training step, and stops where the server does.
 
     Args:
         run_dir: folder of the run. It remembers the MLflow run, so that a resume continues the same curves.
@@ -118,7 +118,7 @@ class MLflowTracking(Logger):
 
     @rank_zero_only
     def log_file(self, path: Path, folder: str = "") -> None:
-        """Queue a file for a folder of the run's artifacts. It is read when its turn comes, and must stay until then."""
+        """Queue a file for a folder of the run's artifacts. It is read when its turn comes and must stay until then."""
         self._put(self._sender.files, {"kind": "file", "artifact": folder, "path": self._relative(path)})
 
     @rank_zero_only

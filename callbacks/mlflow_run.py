@@ -234,7 +234,9 @@ def _sweep_rows(runs: Sequence[Any]) -> list[dict[str, Any]]:
         for name in names
         if len({run.data.params.get(name) for run in runs}) > 1 and not name.endswith((".run_dir", ".run_name"))
     ]
-    metrics = sorted({name for run in runs for name in run.data.metrics if name.startswith(("eval/", "rollout/reward"))})
+    metrics = sorted(
+        {name for run in runs for name in run.data.metrics if name.startswith(("eval/", "rollout/reward"))}
+    )
     return [
         {"run": run.info.run_name, "status": run.info.status}
         | {name: run.data.params.get(name) for name in differing}

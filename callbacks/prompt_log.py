@@ -106,8 +106,8 @@ def read_prompts(run_dir: str | Path) -> pd.DataFrame:
     slot                        position in the step; a prompt drawn twice in a step has two
     prompt_id, task             as in :class:`~ada_lightning.types.Prompt`
     expected_pass_rate          believed before the first response, from the prompt's history
-    pass_rate                   unbiased by stopping: path counting where a rule of counts ended the pool, else the share
-                                of positives in the first round; NaN where nothing counted
+    pass_rate                   unbiased by stopping: path counting where a rule of counts ended the pool, else the
+                                share of positives in the first round; NaN where nothing counted
     num_first_round             responses of the first round that count as evidence
     num_first_round_positive    positives among them
     num_drawn                   responses drawn, those excluded from the counts included

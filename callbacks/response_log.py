@@ -49,7 +49,7 @@ COLUMNS = {
 class ResponseLog(RolloutListener):
     """Writes ``responses/train/step_<n>.parquet`` and ``responses/eval/step_<n>.parquet``; MLflow gets them too.
 
-    Prompts are the first of a step, in its order: a random sample of the data, so that shares counted in these files are
+    Prompts are the first of a step, in its order: a random sample of the data, so that shares counted in them are
     shares of the run. Of each, all responses that count are kept. A file is written once, whole, and compressed: about
     a third of its text. A resumed run deletes the files of the steps that it is about to repeat.
 

@@ -1,4 +1,4 @@
-"""A page to read: what the policy is asked, what it answers right and wrong, and how that changed on held-out prompts."""
+"""A page to read: what the policy answers right and wrong, and how that changed on held-out prompts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 4000
 """Longest text shown whole; of a longer one the start and the end, where the answer stands."""
 _STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:1.5rem auto;padding:0 1rem;color:#1f2328;background:#fff}
+body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:1.5rem auto;padding:0 1rem;color:#1f2328;
+background:#fff}
 h1{font-size:1.4rem}h2{font-size:1.15rem;margin-top:2rem}
 article{border:1px solid #d0d7de;border-radius:6px;margin:1rem 0;padding:.8rem 1rem}
 header{color:#59636e;font-size:.85rem;margin-bottom:.4rem}

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Rows = Sequence[dict[str, float]]
-EDGES = np.array([0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 1.000001])
-"""Bins of pass rates. The ends are narrow: prompts that are never or always solved are what sampling is up against."""
-LABELS = ("never", "<0.1", "<0.3", "<0.5", "<0.7", "<0.9", "<0.98", "always")
+EDGES = np.array([0.0, 0.02, 0.1, 0.3, 0.7, 0.9, 0.98, 1.000001])
+"""Bins of pass rates, symmetric. The ends are narrow: prompts that are never or always solved are the hard cases."""
+LABELS = ("< 2 %", "2-10 %", "10-30 %", "30-70 %", "70-90 %", "90-98 %", "> 98 %")
 MAX_COLUMNS = 120
 """Most columns over the steps; steps beyond are joined."""
 
@@ -87,9 +87,7 @@ def draw_samples(axes: Axes, prompts: pd.DataFrame) -> None:
             boxprops={"facecolor": "#cfe2f3"},
             medianprops={"color": "black"},
         )
-    axes.set_xticks(
-        range(len(LABELS)), [f"{name}\n({len(group)})" for name, group in zip(LABELS, groups, strict=True)]
-    )
+    axes.set_xticks(range(len(LABELS)), [f"{name}\n({len(group)})" for name, group in zip(LABELS, groups, strict=True)])
     axes.set_xlim(-0.6, len(LABELS) - 0.4)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3, axis="y")
@@ -115,7 +113,14 @@ def draw_budget(axes: Axes, prompts: pd.DataFrame, width: int) -> None:
         axes.stairs(top, edges, baseline=bottom, fill=True, color=colors[index], label=label)
         bottom = top
     axes.set_xlim(edges[0], edges[-1])
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), reverse=True, title="pass rate")
+    axes.legend(
+        fontsize=7,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=len(LABELS),
+        handlelength=1,
+        columnspacing=0.9,
+    )
 
 
 def draw_lengths(axes: Axes, metrics: Rows) -> None:
