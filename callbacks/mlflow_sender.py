@@ -124,15 +124,10 @@ class MlflowSender:
 
     def _write_figures(self, records: list[Record]) -> None:
         run = self._open_run(records[0]["time_ms"] if records else 0)
-        points: list[Record] = []
+        # All points first: what a session repeats of the one before it replaces that only within one request.
+        self._write_points(run, [record for record in records if record["kind"] == "points"])
         for record in records:
-            if record["kind"] == "points":
-                points.append(record)
-                continue
-            self._write_points(run, points)
-            points = []
             self._unless_refused(record["kind"], lambda record=record: self._write_other(run, record))  # type: ignore[misc]
-        self._write_points(run, points)
 
     def _write_points(self, run: MlflowRun, records: list[Record]) -> None:
         if not records:

@@ -69,7 +69,7 @@ def draw_difficulty(figure: Figure, axes: Axes, prompts: pd.DataFrame, width: in
 
 def draw_samples(axes: Axes, prompts: pd.DataFrame) -> None:
     """Boxes: responses drawn for a prompt, by its estimated pass rate, over the newest quarter of the steps."""
-    newest = prompts[prompts.step > prompts.step.max() * 0.75 - 1] if len(prompts) else prompts
+    newest = prompts[prompts.step >= int((prompts.step.max() + 1) * 0.75)] if len(prompts) else prompts
     groups = [newest.num_drawn[newest.bin == index].to_numpy() for index in range(len(LABELS))]
     axes.set_title("what a prompt gets: responses by pass rate (newest quarter of the steps)", fontsize=10)
     axes.set_xlabel("pass rate, unbiased estimate (number of prompts)")
