@@ -139,17 +139,22 @@ class MLflowTracking(Logger):
         else:
             final = "FINISHED" if status in ("success", "finished") else "FAILED"
         self._put(self._sender.figures, {"kind": "finish", "status": final})
+        if self.parent:
+            self._put(self._sender.files, {"kind": "sweep", "artifact": "", "path": ""})
         self._is_ending.set()
         self._wake.set()
         self._thread.join(MAX_FINISH_WAIT_S)
-        if self._thread.is_alive() or not self._sender.is_done():
-            log.warning(
-                "MLflow at %s has not taken everything (waiting: %s). Deliver it later: "
-                "python -m callbacks.mlflow_deliver %s",
-                self.tracking_uri,
-                self._sender.waiting(),
-                self.run_dir.path,
-            )
+        try:
+            if self._thread.is_alive() or not self._sender.is_done():
+                log.warning(
+                    "MLflow at %s has not taken everything (waiting: %s). Deliver it later: "
+                    "python -m callbacks.mlflow_deliver %s",
+                    self.tracking_uri,
+                    self._sender.waiting(),
+                    self.run_dir.path,
+                )
+        except OSError as error:
+            self._warn("disk", f"{type(error).__name__}: {error}")
         self._thread = None
 
     def _put(self, outbox: Outbox, record: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ SWEEP_TABLE = "runs.json"
 """Table of its runs in the artifacts of a sweep's run."""
 MAX_SWEEP_RUNS = 1000
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "MALFORMED_REQUEST", "RESOURCE_ALREADY_EXISTS"}
+_REFUSED_UPLOADS = {400, 413, 422}
 # mlflow's own defaults wait minutes for a server that is down, and report usage to a remote host. Whoever writes here
 # repeats what failed, and knows better than mlflow's own repetition which requests may be made twice.
 _ENVIRONMENT = {
@@ -196,7 +197,8 @@ class MlflowRun:
 
 def is_refused(error: Exception) -> bool:
     """Whether MLflow understood a request and will never take it, instead of being unable to take it now."""
-    return getattr(error, "error_code", "") in _REFUSALS
+    status = getattr(getattr(error, "response", None), "status_code", 0)  # of an upload
+    return getattr(error, "error_code", "") in _REFUSALS or status in _REFUSED_UPLOADS
 
 
 def metric_name(name: str) -> str:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,11 @@ class MlflowSender:
             file = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 os.close(file)
                 return False
+            except OSError:  # a file system without locks
+                log.debug("no file locks in %s", self.folder)
             self._lock_file = file
         return True
 
@@ -104,13 +107,14 @@ class MlflowSender:
             What failed; it and everything behind it keeps waiting.
         """
         for outbox, write in ((self.figures, self._write_figures), (self.files, self._write_files)):
-            while not outbox.is_empty():
-                try:
+            try:
+                while not outbox.is_empty():
                     records, end = outbox.read()
-                    write(records)
+                    if records:
+                        write(records)
                     outbox.commit(end)
-                except Exception as error:  # servers, disks and databases fail in every way; training must not
-                    return error
+            except Exception as error:  # servers, disks and databases fail in every way; training must not
+                return error
         return None
 
     def close_killed_run(self) -> bool:
@@ -123,11 +127,11 @@ class MlflowSender:
         return True
 
     def _write_figures(self, records: list[Record]) -> None:
-        run = self._open_run(records[0]["time_ms"] if records else 0)
+        run = self._open_run(records[0]["time_ms"])
         # All points first: what a session repeats of the one before it replaces that only within one request.
         self._write_points(run, [record for record in records if record["kind"] == "points"])
         for record in records:
-            self._unless_refused(record["kind"], lambda record=record: self._write_other(run, record))  # type: ignore[misc]
+            self._unless_refused(record["kind"], partial(self._write_other, run, record))
 
     def _write_points(self, run: MlflowRun, records: list[Record]) -> None:
         if not records:
@@ -138,10 +142,8 @@ class MlflowSender:
             if not is_refused(error):
                 raise
             for record in records:
-                self._unless_refused(
-                    f"metrics of step {record['step']}",
-                    lambda record=record: run.log_metrics(_points([record])),  # type: ignore[misc]
-                )
+                write = partial(run.log_metrics, _points([record]))
+                self._unless_refused(f"metrics of step {record['step']}", write)
 
     def _write_other(self, run: MlflowRun, record: Record) -> None:
         if record["kind"] == "start":
@@ -155,24 +157,25 @@ class MlflowSender:
                 )
         elif record["kind"] == "finish":
             run.finish(record["status"], record["time_ms"])
-            run.update_sweep_table()
 
     def _write_files(self, records: list[Record]) -> None:
         newest = {(record["artifact"], record["path"]): record for record in records}
-        run = self._open_run(records[0]["time_ms"] if records else 0)
+        run = self._open_run(records[0]["time_ms"])
         for record in newest.values():
-            path = self.run_dir.path / record["path"]  # an absolute path stays as it is
-            if not path.exists():
-                log.warning("%s is gone before MLflow could take it", path)
-                continue
-            write: Callable[[], None] = lambda record=record, path=path: (  # type: ignore[misc]  # noqa: E731
-                run.log_table(record["artifact"], _rows(path))
-                if record["kind"] == "table"
-                else run.log_file(path, record["artifact"])
-            )
-            self._unless_refused(str(path), write)
+            self._unless_refused(record["path"] or "the table of the sweep", partial(self._write_file, run, record))
 
-    def _unless_refused(self, what: str, write: Callable[[], None]) -> None:
+    def _write_file(self, run: MlflowRun, record: Record) -> None:
+        path = self.run_dir.path / record["path"]  # an absolute path stays as it is
+        if record["kind"] == "sweep":
+            run.update_sweep_table()
+        elif not path.exists():
+            log.warning("%s is gone before MLflow could take it", path)
+        elif record["kind"] == "table":
+            run.log_table(record["artifact"], _rows(path))
+        else:
+            run.log_file(path, record["artifact"])
+
+    def _unless_refused(self, what: str, write: Callable[[], object]) -> None:
         try:
             write()
         except Exception as error:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -66,11 +66,12 @@ class Outbox:
         if not self.path.exists():
             return [], 0
         with self._locked() as file:
-            start = self._position(file)
+            start, size = self._position(file), os.fstat(file).st_size
             chunk = os.pread(file, READ_BYTES, start)
             while b"\n" not in chunk and (more := os.pread(file, READ_BYTES, start + len(chunk))):
                 chunk += more
-        complete = chunk[: chunk.rfind(b"\n") + 1]
+        # What has no line end at the end of the file never gets one: whoever wrote it is gone.
+        complete = chunk if start + len(chunk) >= size else chunk[: chunk.rfind(b"\n") + 1]
         return list(_parse(complete)), start + len(complete)
 
     def commit(self, position: int) -> None:
@@ -127,7 +128,8 @@ class Outbox:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                with suppress(OSError):  # a file system without locks; then nobody may deliver during the run
+                    fcntl.flock(file, fcntl.LOCK_EX)
                 yield file
             finally:
                 os.close(file)

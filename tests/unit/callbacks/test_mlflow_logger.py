@@ -278,4 +278,5 @@ def test_run_folder_that_cannot_be_written_does_not_stop_training(make, tmp_path
     logger = make()
     logger.log_metrics({"a": 1.0}, step=0)
     logger.log_hyperparams({"a": 1})
+    logger.finalize("success")
     assert "FileExistsError" in caplog.text or "NotADirectoryError" in caplog.text

@@ -67,6 +67,14 @@ def test_line_cut_by_a_kill_spoils_neither_its_neighbours(outbox):
     assert numbers(resumed) == [0, 2]
 
 
+def test_a_cut_line_alone_does_not_wait_for_ever(outbox):
+    outbox.append({"n": 0})
+    with outbox.path.open("ab") as file:
+        file.write(b'{"n": 1, "te')
+    outbox.commit(outbox.read()[1])
+    assert outbox.is_empty()
+
+
 def test_full_queue_takes_nothing_more(outbox):
     assert outbox.append({"n": "x" * 9000})
     assert not outbox.append({"n": "y" * 2000})
