@@ -166,7 +166,7 @@ def _row(result: RolloutResult, group: ResponseGroup) -> list[Any]:
         result.policy_version,
         pool.slot,
         pool.prompt.prompt_id,
-        pool.prompt.task,
+        " ".join(pool.prompt.task.split()),  # a line a row
         f"{pool.belief.mean:.4g}",
         "" if pass_rate is None else f"{pass_rate:.4g}",
         len(first_round),

@@ -39,8 +39,10 @@ def test_row_says_what_a_prompt_cost_and_gave(tmp_path):
 
 
 def test_texts_that_look_like_missing_values_or_hold_commas_survive(tmp_path):
-    pool = ResponsePool(Prompt("NA", (), task='a, "b"'), slot=0)
-    PromptLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(0, (ResponseGroup(pool, ()),)))
+    pool = ResponsePool(Prompt("NA", (), task='a,\n"b"'), slot=0)
+    for step in range(2):  # each reads what the one before left
+        PromptLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(step, (ResponseGroup(pool, ()),)))
+    assert len(read_prompts(tmp_path)) == 2
     row = read_prompts(tmp_path).iloc[0]
     assert (row.prompt_id, row.task, row.num_rounds) == ("NA", 'a, "b"', 0)
     assert row.isna().sum() == 2  # pass rate and mean reward: nothing counted

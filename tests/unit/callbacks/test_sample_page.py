@@ -88,5 +88,5 @@ def test_page_can_be_made_of_a_run_that_kept_nothing(tmp_path):
 
 
 def test_no_prompts_says_how_to_switch_it_off():
-    with pytest.raises(ValueError, match="max_prompts must be at least 1; got 0; .*~callbacks.sample_page"):
+    with pytest.raises(ValueError, match=r"max_prompts must be at least 1; got 0; .*~callbacks.sample_page"):
         SamplePage(run_dir="x", max_prompts=0)

@@ -98,5 +98,5 @@ def test_no_prompts_no_plot(tmp_path):
 
 
 def test_every_below_one_is_refused():
-    with pytest.raises(ValueError, match="every_n_steps must be at least 1; got 0; .*~callbacks.sampling_plots"):
+    with pytest.raises(ValueError, match=r"every_n_steps must be at least 1; got 0; .*~callbacks.sampling_plots"):
         SamplingPlots(run_dir="x", every_n_steps=0)
