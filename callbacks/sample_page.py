@@ -107,8 +107,8 @@ def _training_part(frame: pd.DataFrame, max_prompts: int) -> Iterator[str]:
     for group in groups[:max_prompts]:
         right, wrong = group[group.is_positive], group[~group.is_positive]
         facts = (
-            f"{_name(group)} &middot; pass rate {group.is_positive.mean():.2f} ({len(right)} right of {len(group)} "
-            f"sampled) &middot; {group.is_kept.sum()} kept &middot; {group.num_tokens.sum()} tokens"
+            f"{_name(group)} &middot; {len(right)} right of {len(group)} sampled ({group.is_positive.mean():.0%}) "
+            f"&middot; {group.is_kept.sum()} kept &middot; {group.num_tokens.sum()} tokens"
         )
         sides = [_response("right", right), _response("wrong", wrong)]
         yield _article(facts, group.prompt.iloc[0], sides)

@@ -31,7 +31,7 @@ def evaluation(step, *groups):
 def test_prompt_shows_a_right_and_a_wrong_response_and_what_it_cost(tmp_path):
     page = page_of(tmp_path, make_rollout(7, (make_group("p", [0.0, 0.0, 1.0, 0.0], 2),)))
     assert "step 7" in page
-    assert "pass rate 0.25 (1 right of 4 sampled) &middot; 2 kept &middot; 8 tokens" in page
+    assert "1 right of 4 sampled (25%) &middot; 2 kept &middot; 8 tokens" in page
     assert "user: question p" in page
     right, wrong = page.split("<div class=right>")[1].split("<div class=wrong>")
     assert "answer 2 — ü" in right
