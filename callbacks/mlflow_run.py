@@ -241,7 +241,7 @@ def _sweep_rows(runs: Sequence[Any]) -> list[dict[str, Any]]:
     )
     return [
         {"run": run.info.run_name, "status": run.info.status}
-        | {name: run.data.params.get(name) for name in differing}
+        | {name.replace(".", "/"): run.data.params.get(name) for name in differing}  # the UI leaves x.y empty
         | {name: run.data.metrics.get(name) for name in (*metrics, "rollout/signal_ratio")}
         for run in runs
     ]

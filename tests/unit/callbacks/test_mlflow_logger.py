@@ -115,7 +115,7 @@ def test_sweep_has_a_table_of_what_differs_between_its_runs_and_what_came_out(ma
     parent = client.get_run(stored(loggers[0]).data.tags["mlflow.parentRunId"])
     table = json.loads(Path(client.download_artifacts(parent.info.run_id, "runs.json")).read_text())
     assert table == {
-        "columns": ["run", "status", "sampler.k_pos", "eval/avg_at_4", "rollout/signal_ratio"],
+        "columns": ["run", "status", "sampler/k_pos", "eval/avg_at_4", "rollout/signal_ratio"],
         "data": [["job0", "FAILED", "2", 0.5, None], ["job1", "FINISHED", "3", 0.75, None]],
     }
 
