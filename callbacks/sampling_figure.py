@@ -137,7 +137,7 @@ def draw_lengths(axes: Axes, metrics: Rows) -> None:
         if x:
             axes.plot(x, y, label=label)
     axes.set_ylim(bottom=0)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    _whole_numbers(axes)
     steps, truncated = _line(metrics, "rollout/truncated_ratio")
     if steps:
         right = axes.twinx()
@@ -177,4 +177,9 @@ def _line(metrics: Rows, name: str) -> tuple[list[float], list[float]]:
 
 def _label_steps(axes: Axes) -> None:
     axes.set_xlabel("rollout steps")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    _whole_numbers(axes)
+
+
+def _whole_numbers(axes: Axes) -> None:
+    locator: Any = axes.xaxis.get_major_locator()
+    locator.set_params(integer=True)
