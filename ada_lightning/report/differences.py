@@ -8,7 +8,7 @@ from typing import Any
 
 from ada_lightning.report.method import ABSENT, Method, differing_keys, short
 
-MEASUREMENT = ("callbacks.evaluation.", "data.source.", "reward.")
+MEASUREMENT = ("callbacks.evaluation.num_", "callbacks.evaluation.sampling.", "data.source.", "reward.reward.")
 """Settings that decide how the held-out figure is measured."""
 
 

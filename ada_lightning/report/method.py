@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,8 @@ def short(value: Any) -> str:
     if isinstance(value, str):
         is_component = value.startswith(("ada_lightning.", "callbacks.", "torch.", "lightning."))
         return value.rpartition(".")[2] if is_component else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value:+}".replace("+inf", ".inf").replace("-inf", "-.inf")  # as YAML has it
     return json.dumps(value, default=str)
 
 
