@@ -25,8 +25,8 @@ class Axis(Enum):
     STEPS = "rollout steps"
     TOKENS = "generated tokens"
     """All that were drawn for training, those that were dropped included; evaluations are not counted."""
-    SECONDS = "training seconds"
-    """All phases but start-up, preview and evaluation."""
+    SECONDS = "training time"
+    """Seconds of all phases but start-up, preview and evaluation."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _runs_at(folder: Path) -> tuple[list[RunDir], list[str]]:
             f"{folder} is no run folder: it has no {' and no '.join(missing)}; nor is there a run below it"
             + "".join(f"; {path} has no {' and no '.join(_missing(path))}" for path in below)
         )
-    return runs, [f"{path} was left out: it has no {' and no '.join(_missing(path))}" for path in below if _missing(path)]
+    return runs, [f"{path}: it has no {' and no '.join(_missing(path))}" for path in below if _missing(path)]
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -19,6 +19,7 @@ from ada_lightning.report.phases import draw_phases, phase_seconds
 from ada_lightning.report.plots import HELDOUT, TRAINING, draw, points_per_mean
 from ada_lightning.report.prompts import draw_prompts
 from ada_lightning.report.samples import Comparison, compare_samples
+from ada_lightning.report.spread import Spread
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def as_json(report: Report) -> dict[str, Any]:
 def as_html(report: Report) -> str:
     """Render the page; it needs no other file."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 
     environment = Environment(
         loader=PackageLoader("ada_lightning.report"),
@@ -132,7 +133,13 @@ def as_html(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"figure": figure_text, "svg": lambda drawing: Markup(drawing.svg), "long": is_long}
+    environment.filters |= {
+        "figure": figure_text,
+        "range": range_text,
+        "svg": lambda drawing: Markup(drawing.svg),
+        "long": is_long,
+        "breakable": lambda name: escape(name).replace("_", Markup("_<wbr>")),
+    }
     style_sheet = environment.loader.get_source(environment, "page.css")[0] if environment.loader else ""
     return environment.get_template("page.html.j2").render(
         report=report,
@@ -143,6 +150,7 @@ def as_html(report: Report) -> str:
         heldout_after=heldout_after,
         Axis=Axis,
         spent=spent,
+        heldout_keys=sorted({run.heldout_key for method in report.methods for run in method.runs if run.heldout_key}),
     )
 
 
@@ -172,6 +180,18 @@ def figure_text(value: float | None, unit: str = "") -> str:
         return f"{number:.0f}"
     digits = 0 if number >= 100 or (name == " s" and number >= 10) else 1 if number >= 10 or name == " s" else 2
     return f"{number:.{digits}f}{name}"
+
+
+def range_text(figure: Spread, unit: str = "") -> str:
+    """Spell lowest to highest, the unit once where it is the same.
+
+    Example:
+        >>> range_text(Spread(3.0, 300.0, 1080.0, 3, 1.0), "seconds")
+        '5.00 to 18.0 min'
+    """
+    low, high = figure_text(figure.low, unit), figure_text(figure.high, unit)
+    number, _, name = low.partition(" ")
+    return f"{number} to {high}" if name and high.endswith(f" {name}") else f"{low} to {high}"
 
 
 def is_long(text: str) -> bool:

@@ -34,7 +34,7 @@ def draw_phases(methods: Sequence[Method]) -> Drawing | None:
     phases = list(dict.fromkeys(phase for by_phase in seconds for phase in by_phase))
     if not phases:
         return None
-    with blank(9.0, 0.95 + 0.36 * len(methods)) as figure:
+    with blank(12.4, 1.05 + 0.34 * len(methods)) as figure:
         axes = figure.subplots()
         left = [0.0] * len(methods)
         for phase in [*(phase for phase in COLORS if phase in phases), *(p for p in phases if p not in COLORS)]:

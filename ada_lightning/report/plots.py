@@ -53,7 +53,7 @@ def draw(methods: Sequence[Method], quantity: Quantity, axis: Axis) -> Drawing |
     lines = [_lines(method, quantity, axis) for method in methods]
     if not any(lines):
         return None
-    with blank() as figure:
+    with blank(*((4.3, 2.75) if quantity.is_evaluation else (6.3, 2.6))) as figure:
         axes = figure.subplots()
         for index, of_method in enumerate(lines):
             _draw_method(axes, of_method, index, axis, quantity)

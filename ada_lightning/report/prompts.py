@@ -15,8 +15,8 @@ from ada_lightning.report.method import Method
 PROMPTS_CSV = "prompts.csv"
 """What the prompt log writes: a row for each prompt of each step."""
 EDGES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0)
-BINS = ("0", "0-1/8", "1/8-1/4", "1/4-1/2", "1/2-3/4", "3/4-1", "1")
-"""Pass rates: none, five classes that are open above, all."""
+BINS = ("0", "<1/8", "<1/4", "<1/2", "<3/4", "<1", "1")
+"""Pass rates: never right, five classes that begin where the one before ends, always right."""
 MAX_STRETCHES = 10
 
 

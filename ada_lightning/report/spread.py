@@ -73,12 +73,16 @@ def marks(figures: Sequence[Spread | None], *, highest: bool, complete: Sequence
     if len(there) < 2:
         return result
     best = max(there, key=lambda index: sign * there[index].mean)
-    winner, others = there[best], [figure for index, figure in there.items() if index != best]
-    if all(figure.mean == winner.mean for figure in others):
+    tied = [index for index, figure in there.items() if figure.mean == there[best].mean]
+    if len(tied) == len(there):
         return result
-    worst_of_winner = winner.low if highest else winner.high
-    is_apart = all(sign * worst_of_winner > sign * (other.high if highest else other.low) for other in others)
+    for index in tied:
+        result[index] = Mark.AHEAD
+    others = [figure for index, figure in there.items() if index != best]
+    worst = there[best].low if highest else there[best].high
+    is_apart = all(sign * worst > sign * (other.high if highest else other.low) for other in others)
     is_repeated = all(figure.num_seeds > 1 for figure in there.values())
     is_complete = complete is None or all(complete[index] for index in there)
-    result[best] = Mark.BEST if is_apart and is_repeated and is_complete else Mark.AHEAD
+    if is_apart and is_repeated and is_complete:
+        result[best] = Mark.BEST
     return result
