@@ -54,7 +54,9 @@ def group_runs(runs: Sequence[Run]) -> list[Method]:
     settings = [_shared_settings(group) for group in ordered]
     names = _names(ordered, settings)
     return [
-        Method(name=name, runs=tuple(sorted(group, key=lambda run: (str(type(run.seed)), run.seed or 0))), settings=shared)
+        Method(
+            name=name, runs=tuple(sorted(group, key=lambda run: (str(type(run.seed)), run.seed or 0))), settings=shared
+        )
         for name, group, shared in zip(names, ordered, settings, strict=True)
     ]
 
@@ -67,7 +69,8 @@ def differing_keys(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _names(groups: Sequence[Sequence[Run]], settings: Sequence[Mapping[str, Any]]) -> list[str]:
     experiments = [
-        " / ".join(dict.fromkeys(str(run.settings.get("experiment_name", run.name)) for run in group)) for group in groups
+        " / ".join(dict.fromkeys(str(run.settings.get("experiment_name", run.name)) for run in group))
+        for group in groups
     ]
     names = []
     for experiment, values in zip(experiments, settings, strict=True):

@@ -39,7 +39,9 @@ def draw_phases(methods: Sequence[Method]) -> Drawing | None:
         left = [0.0] * len(methods)
         for phase in [*(phase for phase in COLORS if phase in phases), *(p for p in phases if p not in COLORS)]:
             widths = [by_phase.get(phase, 0.0) / 60 for by_phase in seconds]
-            axes.barh(range(len(methods)), widths, left=left, label=phase, color=COLORS.get(phase, "#5f8f9c"), height=0.62)
+            axes.barh(
+                range(len(methods)), widths, left=left, label=phase, color=COLORS.get(phase, "#5f8f9c"), height=0.62
+            )
             left = [start + width for start, width in zip(left, widths, strict=True)]
         axes.set_yticks(range(len(methods)), [method.name for method in methods])
         axes.invert_yaxis()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,9 @@ from ada_lightning.report.method import Method
 
 PROMPTS_CSV = "prompts.csv"
 """What the prompt log writes: a row for each prompt of each step."""
-EDGES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0)
-BINS = ("0", "<1/8", "<1/4", "<1/2", "<3/4", "<1", "1")
-"""Pass rates: never right, five classes that begin where the one before ends, always right."""
+EDGES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
+BINS = ("never", "<0.1", "<0.3", "<0.5", "<0.7", "<0.9", "<0.98", "always")
+"""Classes of pass rates, as in a run's ``sampling.png``."""
 MAX_STRETCHES = 10
 
 
@@ -33,11 +34,7 @@ class Visit:
     @property
     def difficulty(self) -> int:
         """Index of its class in :data:`BINS`."""
-        if self.pass_rate <= 0:
-            return 0
-        if self.pass_rate >= 1:
-            return len(BINS) - 1
-        return next(index for index, edge in enumerate(EDGES) if self.pass_rate < edge)
+        return bisect_right(EDGES, self.pass_rate)
 
 
 def read_visits(folder: Path) -> list[Visit]:
@@ -85,7 +82,9 @@ def _draw_budget(visits: Sequence[Sequence[Visit]]) -> Drawing:
         axes = figure.subplots()
         for index, of_method in enumerate(visits):
             color, dash = style(index)
-            by_bin = [[visit.num_drawn for visit in of_method if visit.difficulty == place] for place in range(len(BINS))]
+            by_bin = [
+                [visit.num_drawn for visit in of_method if visit.difficulty == place] for place in range(len(BINS))
+            ]
             there = [place for place, numbers in enumerate(by_bin) if numbers]
             means = [sum(by_bin[place]) / len(by_bin[place]) for place in there]
             axes.plot(there, means, color=color, linestyle=dash, marker="o", markersize=4)

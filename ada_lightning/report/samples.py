@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ada_lightning.report.method import Method
+from ada_lightning.report.responses import Sample, heldout_table, training_tables
 from ada_lightning.report.run import Run
 
 MAX_RESPONSES = 4
@@ -24,8 +22,8 @@ class Answers:
     step: int
     rewards: list[float]
     """Of all responses, in the order in which they were drawn."""
-    shown: list[Mapping[str, Any]]
-    """Rows of the rollout table: those that train first, at most ``MAX_RESPONSES``."""
+    shown: list[Sample]
+    """Those that train first, at most ``MAX_RESPONSES``."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,8 @@ class Comparison:
     prompt: str
     answers: list[Answers | None]
     """One per method; None where its tables lack the prompt."""
+    is_heldout: bool = False
+    """Whether the prompt is held out, and the responses those of the last evaluation."""
 
 
 @dataclass
@@ -42,92 +42,97 @@ class _Sighting:
     """Where tables of a method show a prompt."""
 
     prompt: str
-    places: list[tuple[int, Run, list[dict[str, Any]]]] = field(default_factory=list)
+    places: list[tuple[int, Run, list[Sample]]] = field(default_factory=list)
+
+
+Sightings = Mapping[str, _Sighting]
 
 
 def compare_samples(methods: Sequence[Method], *, num_prompts: int) -> list[Comparison]:
-    """Find prompts that the rollout tables of most methods show, each at steps as near to each other as there are.
+    """Find prompts to which most methods kept responses.
+
+    Up to half are held-out prompts, the first ones, with what each method answered when it was last evaluated. The
+    others are training prompts, each at steps as near to each other as there are, spread over the training.
 
     Args:
         methods: what is compared.
-        num_prompts: most comparisons; they are spread over the training as far as the tables allow.
-
-    Returns:
-        The comparisons by step. Prompts of a single method only where no two methods share one.
-    """
-    sightings = [_sightings(method) for method in methods]
-    candidates = []
-    for prompt_id in dict.fromkeys(key for seen in sightings for key in seen):
-        candidates += _candidates(prompt_id, sightings)
-    if not candidates:
-        return []
-    most = max(_num_methods(comparison) for comparison in candidates)
-    best = [comparison for comparison in candidates if _num_methods(comparison) == most]
-    best.sort(key=lambda comparison: (_distance(comparison), _step(comparison)))
-    nearest = [comparison for comparison in best if _distance(comparison) == _distance(best[0])]
-    pool = nearest if len(nearest) >= num_prompts else best[:num_prompts]
-    pool.sort(key=_step)
-    if len(pool) > num_prompts:
-        last = len(pool) - 1
-        picked = sorted({round(index * last / max(num_prompts - 1, 1)) for index in range(num_prompts)})
-        pool = [pool[index] for index in picked]
-    return pool
-
-
-def read_table(path: Path) -> list[dict[str, Any]]:
-    """Read a rollout table.
+        num_prompts: most comparisons.
 
     Raises:
-        ValueError: a line is no JSON object.
+        ValueError: a table of responses cannot be read.
     """
-    rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number} is no JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {number} is no JSON object")
-        rows.append(row)
-    return rows
+    heldout = _heldout([_seen(_last_evaluation(method)) for method in methods], num_prompts // 2)
+    training = [_seen(_training(method)) for method in methods]
+    return [*heldout, *_nearest(training, num_prompts - len(heldout))]
 
 
-def _sightings(method: Method) -> dict[str, _Sighting]:
-    seen: dict[str, _Sighting] = {}
+def _last_evaluation(method: Method) -> Iterable[tuple[Run, int, list[Sample]]]:
     for run in method.runs:
-        for path in sorted((run.folder / "rollouts").glob("step_*.jsonl")):
-            step = int(re.findall(r"\d+", path.name)[-1])
-            groups: dict[str, list[dict[str, Any]]] = {}
-            for row in read_table(path):
-                groups.setdefault(str(row.get("prompt_id", row.get("prompt", ""))), []).append(row)
-            for prompt_id, rows in groups.items():
-                sighting = seen.setdefault(prompt_id, _Sighting(str(rows[0].get("prompt", ""))))
-                sighting.places.append((step, run, rows))
+        if table := heldout_table(run.folder):
+            yield run, *table
+
+
+def _training(method: Method) -> Iterable[tuple[Run, int, list[Sample]]]:
+    for run in method.runs:
+        for step, samples in training_tables(run.folder):
+            yield run, step, samples
+
+
+def _seen(tables: Iterable[tuple[Run, int, list[Sample]]]) -> Sightings:
+    seen: dict[str, _Sighting] = {}
+    for run, step, samples in tables:
+        groups: dict[str, list[Sample]] = {}
+        for sample in samples:
+            groups.setdefault(sample.prompt_id, []).append(sample)
+        for prompt_id, group in groups.items():
+            seen.setdefault(prompt_id, _Sighting(group[0].prompt)).places.append((step, run, group))
     return seen
 
 
-def _candidates(prompt_id: str, sightings: Sequence[Mapping[str, _Sighting]]) -> list[Comparison]:
-    """Compare at each step at which the first method that knows the prompt shows it."""
+def _heldout(sightings: Sequence[Sightings], num_prompts: int) -> list[Comparison]:
+    candidates = [_candidates(prompt_id, sightings, is_heldout=True)[0] for prompt_id in _prompt_ids(sightings)]
+    return _of_most_methods(candidates)[:num_prompts]
+
+
+def _nearest(sightings: Sequence[Sightings], num_prompts: int) -> list[Comparison]:
+    candidates = [
+        comparison for prompt_id in _prompt_ids(sightings) for comparison in _candidates(prompt_id, sightings)
+    ]
+    best = sorted(_of_most_methods(candidates), key=lambda comparison: (_distance(comparison), _step(comparison)))
+    nearest = [comparison for comparison in best if _distance(comparison) == _distance(best[0])]
+    pool = sorted(nearest if len(nearest) >= num_prompts else best[:num_prompts], key=_step)
+    if len(pool) <= num_prompts:
+        return pool
+    last = len(pool) - 1
+    return [pool[place] for place in sorted({round(n * last / max(num_prompts - 1, 1)) for n in range(num_prompts)})]
+
+
+def _prompt_ids(sightings: Sequence[Sightings]) -> list[str]:
+    return list(dict.fromkeys(prompt_id for seen in sightings for prompt_id in seen))
+
+
+def _candidates(prompt_id: str, sightings: Sequence[Sightings], *, is_heldout: bool = False) -> list[Comparison]:
+    """Compare at each place at which the first method that knows the prompt shows it."""
     there = [seen.get(prompt_id) for seen in sightings]
     leader = next(sighting for sighting in there if sighting)
-    comparisons = []
-    for step, leading_run, _ in leader.places:
-        answers: list[Answers | None] = []
-        for sighting in there:
-            if sighting is None:
-                answers.append(None)
-                continue
-            nearest = min(
-                sighting.places, key=lambda place: (abs(place[0] - step), place[1].seed != leading_run.seed, place[0])
-            )
-            answers.append(_answers(*nearest))
-        comparisons.append(Comparison(leader.prompt, answers))
-    return comparisons
+    return [
+        Comparison(leader.prompt, [_answers(sighting, step, run.seed) for sighting in there], is_heldout)
+        for step, run, _ in leader.places
+    ]
 
 
-def _answers(step: int, run: Run, rows: list[dict[str, Any]]) -> Answers:
-    shown = sorted(rows, key=lambda row: not row.get("kept", False))[:MAX_RESPONSES]
-    return Answers(run.name, run.seed, step, [float(row.get("reward", 0.0)) for row in rows], list(shown))
+def _answers(sighting: _Sighting | None, step: int, seed: Any) -> Answers | None:
+    """Take the place nearest to a step, of the same seed if there is one as near."""
+    if sighting is None:
+        return None
+    at, run, samples = min(sighting.places, key=lambda place: (abs(place[0] - step), place[1].seed != seed, place[0]))
+    shown = sorted(samples, key=lambda sample: not sample.is_kept)[:MAX_RESPONSES]
+    return Answers(run.name, run.seed, at, [sample.reward for sample in samples], shown)
+
+
+def _of_most_methods(candidates: Sequence[Comparison]) -> list[Comparison]:
+    most = max((_num_methods(comparison) for comparison in candidates), default=0)
+    return [comparison for comparison in candidates if _num_methods(comparison) == most]
 
 
 def _num_methods(comparison: Comparison) -> int:

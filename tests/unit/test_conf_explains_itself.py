@@ -53,7 +53,9 @@ EXPLAINED = {file: explained(file.read_text(encoding="utf-8")) for file in FILES
 def bare_values(file: Path) -> list[str]:
     text = file.read_text(encoding="utf-8")
     builds_on_others = re.search(r"^defaults:", text, re.MULTILINE) is not None
-    elsewhere = set().union(*(keys for other, keys in EXPLAINED.items() if other != file)) if builds_on_others else set()
+    elsewhere = (
+        set().union(*(keys for other, keys in EXPLAINED.items() if other != file)) if builds_on_others else set()
+    )
     return [
         f"{key}: {value}"
         for key, value, has_comment in values(text)
