@@ -77,7 +77,8 @@ def _lines(report: Report) -> list[str]:
     lines = []
     for index, method in enumerate(report.methods):
         before, after = (columns[key].figures[index] for key in ("heldout_before", "heldout_after"))
-        text = f"{method.name:{width}}  held-out {figure_text(before and before.mean)} -> {figure_text(after and after.mean)}"
+        start, end = (figure_text(figure.mean if figure else None) for figure in (before, after))
+        text = f"{method.name:{width}}  held-out {start} -> {end}"
         if after and after.num_seeds > 1:
             text += f" ({after.low:.3f} to {after.high:.3f}, {after.num_seeds} seeds)"
         lines.append(text)

@@ -48,9 +48,8 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
         meaning = (defaults[group]["meaning"] or "") if group in defaults else ""
         names = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir / group))
         lines.append(_entry(group, f"{meaning}: {names}" if meaning else names))
-        for folder in sorted(path for path in (config_dir / group).rglob("*") if path.is_dir()):
-            if any(folder.glob("*.yaml")):
-                lines.append(_entry(f"{folder.relative_to(config_dir)}", ", ".join(_names(folder))))
+        folders = sorted({path.parent for path in (config_dir / group).rglob("*/*.yaml")})
+        lines += [_entry(str(folder.relative_to(config_dir)), ", ".join(_names(folder))) for folder in folders]
     return "\n".join(lines)
 
 

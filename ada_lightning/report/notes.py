@@ -45,7 +45,7 @@ def _comparison_notes(methods: Sequence[Method]) -> Iterator[Note]:
     if len(columns) > 1:
         yield Note(
             everyone,
-            f"held-out columns differ: {', '.join(columns)}; avg@k has the same expectation for every k, not the same noise",
+            f"held-out columns differ: {', '.join(columns)}; avg@k has the same mean for every k, not the same noise",
         )
 
 
@@ -82,7 +82,7 @@ def _gap_notes(run: Run) -> Iterator[str]:
         return
     above = sum(row.get("sync/logprob_gap", 0.0) > limit for row in run.rows)
     if above:
-        yield f"sync/logprob_gap above max_logprob_gap = {limit} in {above} steps: were the engine's weights the trainer's?"
+        yield f"sync/logprob_gap above max_logprob_gap = {limit} in {above} steps: did the weights arrive?"
 
 
 def _not_finite(run: Run) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Every file in conf/ says what it is, and every value what it does.
 
-The rule. A file begins with a comment (after ``# @package``). A value has a comment in its own line or in the line above
-it; the comment that a file begins with is about the file. Exempt are:
+The rule. A file begins with a comment (after ``# @package``). A value has a comment in its own line or in the line
+above it; the comment that a file begins with is about the file. Exempt are:
 
 - ``_target_`` and Hydra's other keys, entries of a defaults list, and interpolations: they say where to look;
 - names of experiments, revisions of models and the texts of ``--help``: they say what they are;
