@@ -91,7 +91,7 @@ def _flags() -> list[str]:
 
 def _flag_error(flag: str) -> str:
     name, _, value = flag.lstrip("-").partition("=")
-    near = get_close_matches(flag.partition("=")[0], _flags(), n=1, cutoff=0.75)
+    near = get_close_matches(flag.partition("=")[0], _flags(), n=1, cutoff=0.8)
     way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {name}={value or '<value>'}"
     return f"unknown option {flag}; {way_out} (--help says what there is)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,13 +45,17 @@ def group_runs(runs: Sequence[Run]) -> list[Method]:
     for run in runs:
         candidates.setdefault(_key(_without_seeds(run)), []).append(run)
     groups: dict[str, list[Run]] = {}
+    fixed_seeds: dict[str, set[str]] = {}
     for key, alike in candidates.items():
         fixed = {name for run in alike for name in _seed_keys(run) if run.settings[name] != run.seed}
         for run in alike:
-            groups.setdefault(key + _key({name: run.settings.get(name) for name in fixed}), []).append(run)
+            values = {name: run.settings.get(name) for name in sorted(fixed)}
+            groups.setdefault(key + _key(values), []).append(run)
+            fixed_seeds[key + _key(values)] = fixed
     first = {id(run): position for position, run in enumerate(runs)}
-    ordered = sorted(groups.values(), key=lambda group: min(first[id(run)] for run in group))
-    settings = [_shared_settings(group) for group in ordered]
+    keys = sorted(groups, key=lambda key: min(first[id(run)] for run in groups[key]))
+    ordered = [groups[key] for key in keys]
+    settings = [_shared_settings(groups[key][0], fixed_seeds[key]) for key in keys]
     names = _names(ordered, settings)
     return [
         Method(
@@ -108,13 +112,9 @@ def _without_seeds(run: Run) -> dict[str, Any]:
     return {key: _unnamed(value, run) for key, value in run.settings.items() if key not in seeds and not _is_name(key)}
 
 
-def _shared_settings(group: Sequence[Run]) -> dict[str, Any]:
-    shared = _without_seeds(group[0])
-    for key in _seed_keys(group[0]):
-        values = [run.settings.get(key) for run in group]
-        if any(value != run.seed for value, run in zip(values, group, strict=True)):
-            shared[key] = values[0]
-    return shared
+def _shared_settings(run: Run, fixed: Collection[str]) -> dict[str, Any]:
+    seeds = {key: run.settings[key] if key in fixed else "${seed}" for key in _seed_keys(run)}
+    return _without_seeds(run) | seeds
 
 
 def _seed_keys(run: Run) -> list[str]:

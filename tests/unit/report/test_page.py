@@ -27,12 +27,12 @@ def page_of(*runs, **kwargs):
 
 
 def test_what_a_model_wrote_stays_text(tmp_path):
-    runs = [make_run(tmp_path / name, experiment=f"<b>{name}</b>", settings={"x": f"<i>{name}"}) for name in "ab"]
+    runs = [make_run(tmp_path / name, experiment=f"<b>xss{name}</b>", settings={"x": f"<i>xss{name}"}) for name in "ab"]
     for run in runs:
         write_rollouts(run.folder, 0, {f"<u>{ATTACK}": [(ATTACK, 1.0), (ATTACK * 20, 0.0)]})
     page = page_of(*runs)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert re.findall(r"<(?:script|img|b>a|i>a|u>)", page) == []
+    assert re.findall(r"<(?:script|img|b>xss|i>xss|u>)", page) == []
     assert "{{ 7 * 7 }}" in page
     assert "default-src 'none'" in page
 
