@@ -69,7 +69,7 @@ class Run:
         initial_path = instantiate(cfg.model).prepare()
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
         tokenizer = AutoTokenizer.from_pretrained(model_path)
-        self.datamodule = instantiate(cfg.data)
+        self.datamodule = instantiate(cfg.data, curriculum=instantiate(cfg.curriculum))
         self.datamodule.encode_prompts(tokenizer)
         self.estimator = instantiate(cfg.estimator)
         self.estimator.check_prompts(self.datamodule.train_prompts)

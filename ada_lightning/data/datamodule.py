@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,15 +9,18 @@ from typing import Any
 from lightning.pytorch import LightningDataModule
 
 from ada_lightning.batch import TrainingBatch
+from ada_lightning.curriculum.uniform import UniformCurriculum
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.packing import pack_groups
-from ada_lightning.protocols import PromptSource
-from ada_lightning.types import Prompt, ResponseGroup
+from ada_lightning.protocols import Curriculum, PromptSource
+from ada_lightning.types import Prompt, PromptHistory, ResponseGroup
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""
 ScoreOld = Callable[[TrainingBatch], TrainingBatch]
 """Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
+Recall = Callable[[Sequence[Prompt]], Sequence[PromptHistory]]
+"""What is remembered of prompts."""
 
 
 class RolloutDataModule(LightningDataModule):
@@ -35,6 +37,7 @@ class RolloutDataModule(LightningDataModule):
         share_prompts: compute a prompt once for all its responses, where the attention backend can.
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
+        curriculum: which prompts a step trains on; None is :class:`~ada_lightning.curriculum.UniformCurriculum`.
 
     Raises:
         ValueError: a size below 1, more minibatches than prompts in a step, or a switch that is not true or false.
@@ -52,6 +55,7 @@ class RolloutDataModule(LightningDataModule):
         max_tokens_per_microbatch: int = 1024,
         share_prompts: bool = True,
         skip_groups_without_signal: bool = True,
+        curriculum: Curriculum | None = None,
     ) -> None:
         super().__init__()
         errors = [
@@ -83,11 +87,14 @@ class RolloutDataModule(LightningDataModule):
         self.max_tokens_per_microbatch = max_tokens_per_microbatch
         self.share_prompts = share_prompts
         self.skip_groups_without_signal = skip_groups_without_signal
+        self.curriculum: Curriculum = curriculum or UniformCurriculum()
         self.train_prompts: list[Prompt] = []
         self.heldout_prompts: list[Prompt] = []
         self.num_updates_done = 0
         self._collect: Collect | None = None
         self._score_old: ScoreOld | None = None
+        self._recall: Recall | None = None
+        self._chosen: tuple[int, list[Prompt]] | None = None
         self._keep_groups_without_signal = False
 
     def encode_prompts(self, tokenizer: Any) -> None:
@@ -96,10 +103,21 @@ class RolloutDataModule(LightningDataModule):
         self.train_prompts, _ = encoder.encode(self.source.train_prompts())
         self.heldout_prompts, _ = encoder.encode(self.source.heldout_prompts())
 
-    def connect(self, *, collect: Collect, score_old: ScoreOld, keep_groups_without_signal: bool) -> None:
-        """Wire in what only a running trainer can provide. Called from a callback's ``setup``."""
+    def connect(
+        self,
+        *,
+        collect: Collect,
+        score_old: ScoreOld,
+        keep_groups_without_signal: bool,
+        recall: Recall | None = None,
+    ) -> None:
+        """Wire in what only a running trainer can provide. Called from a callback's ``setup``.
+
+        ``recall`` is None where the estimator keeps nothing by prompt.
+        """
         self._collect = collect
         self._score_old = score_old
+        self._recall = recall
         self._keep_groups_without_signal = keep_groups_without_signal
 
     def train_dataloader(self) -> RolloutStream:
@@ -111,21 +129,32 @@ class RolloutDataModule(LightningDataModule):
         return RolloutStream(self)
 
     def step_prompts(self, step: int) -> list[Prompt]:
-        """Return the prompts of a rollout step: a seeded shuffle of the training prompts per epoch, cut in order.
+        """Return the prompts of a rollout step, as the curriculum chooses them.
 
-        A function of the step alone, so a resumed run continues with the right prompts without any iterator state.
+        A function of the step and of what was remembered before it, so a resumed run continues with the right prompts
+        without any iterator state. A step has been chosen once it was asked for: what its own rollout teaches comes too
+        late for it, also after a resume between two of its minibatches.
+
+        Raises:
+            RuntimeError: the curriculum needs what is remembered of prompts, and nothing that remembers is connected.
         """
-        size, total = self.prompts_per_step, len(self.train_prompts)
-        prompts: list[Prompt] = []
-        position = step * size
-        while len(prompts) < size:
-            epoch, offset = divmod(position, total)
-            order = list(range(total))
-            random.Random(f"{self.seed}/{epoch}").shuffle(order)
-            taken = order[offset : offset + size - len(prompts)]
-            prompts += [self.train_prompts[index] for index in taken]
-            position += len(taken)
-        return prompts
+        if self._chosen is not None and self._chosen[0] == step:
+            return list(self._chosen[1])
+        if self.curriculum.needs_history and self._recall is None:
+            raise RuntimeError(
+                f"{type(self.curriculum).__name__} chooses by what is remembered of each prompt, and nothing that "
+                "remembers is connected: add callbacks.adaptive_sampling with estimator=beta_history or estimator=ema, "
+                "or use curriculum=uniform"
+            )
+        prompts = self.curriculum.choose(
+            self.train_prompts,
+            self.prompts_per_step,
+            step=step,
+            seed=self.seed,
+            recall=self._recall or _remember_nothing,
+        )
+        self._chosen = step, prompts
+        return list(prompts)
 
     def rollout_batches(self, step: int) -> list[TrainingBatch]:
         """Collect one rollout step now and cut it into optimiser steps.
@@ -150,8 +179,15 @@ class RolloutDataModule(LightningDataModule):
         return [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
 
     def state_dict(self) -> dict[str, Any]:
-        """Position in the data: optimiser steps finished. Everything else follows from it and the seed."""
-        return {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
+        """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
+
+        Except for a step that is under way: its rollout may have changed the history that its prompts were chosen by.
+        """
+        state: dict[str, Any] = {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
+        if self.curriculum.needs_history and self._chosen is not None:
+            step, prompts = self._chosen
+            state["chosen"] = {"step": step, "prompt_ids": [prompt.prompt_id for prompt in prompts]}
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`.
@@ -171,6 +207,25 @@ class RolloutDataModule(LightningDataModule):
                 f"this run is complete: {self.num_updates_done // self.num_minibatches} of num_steps = "
                 f"{self.num_steps} steps are done; raise num_steps to continue it"
             )
+        self._chosen = self._restored(state_dict.get("chosen"))
+
+    def _restored(self, chosen: Mapping[str, Any] | None) -> tuple[int, list[Prompt]] | None:
+        """Return the prompts of the step that is to be continued, if they had been chosen."""
+        step = self.num_updates_done // self.num_minibatches
+        if chosen is None or not self.curriculum.needs_history or chosen["step"] != step:
+            return None
+        by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
+        missing = [prompt_id for prompt_id in chosen["prompt_ids"] if prompt_id not in by_id]
+        if missing:
+            raise ValueError(
+                f"step {step} of this run has {len(missing)} prompts that are not among the training prompts "
+                f"({missing[0]}, for one); continue with the data of the run or start a new one"
+            )
+        return step, [by_id[prompt_id] for prompt_id in chosen["prompt_ids"]]
+
+
+def _remember_nothing(prompts: Sequence[Prompt]) -> list[PromptHistory]:
+    raise RuntimeError("a curriculum with needs_history = False has asked what is remembered of prompts")
 
 
 class RolloutStream:
