@@ -44,7 +44,7 @@ def blank(width: float = 4.3, height: float = 2.75) -> Iterator[Figure]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    settings = {
+    settings: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": "ada_lightning",
         "text.parse_math": False,  # a name may hold a dollar sign
