@@ -93,8 +93,10 @@ class Run:
         from callbacks.evaluation import Evaluation
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
+        print(self.datamodule.report.text(), flush=True)
         if not self.cfg.preview:
             self.run_dir.write_config(self.cfg)
+            self.datamodule.report.write(self.run_dir.path)
         for logger in self.loggers:
             logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
         state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None

@@ -257,14 +257,18 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
             f"selection: {selection.__name__} weighs responses by their stratum of rewards, and {advantage.__name__} "
             "needs weights by positive and negative; use advantage=weighted_leave_one_out or selection=balanced"
         )
-    if _select(cfg, "reward.reward.binary") is not False:
+    by_task = _select(cfg, "reward.reward.rewards")
+    tasks = [f"rewards.{task}." for task in by_task] if isinstance(by_task, DictConfig) else []
+    switches = [f"reward.reward.{part}binary" for part in ("", *tasks, "default.")]
+    switch = next((key for key in switches if _select(cfg, key) is False), None)
+    if switch is None:
         return
     for key in ("advantage", "advantage.pass_rate", "advantage.baseline"):
         part = _class(cfg, key)
         if issubclass(part, (*two_classes, PathCountingRate)):
             yield (
-                f"reward.reward.binary = false gives partial credit, and {key} = {part.__name__} is for rewards of 0 "
-                "and 1: it would be lost; use advantage=weighted_leave_one_out or reward.reward.binary=true"
+                f"{switch} = false gives partial credit, and {key} = {part.__name__} is for rewards of 0 "
+                f"and 1: it would be lost; use advantage=weighted_leave_one_out or {switch}=true"
             )
             return
 

@@ -11,7 +11,9 @@ from lightning.pytorch import LightningDataModule
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.curriculum.uniform import UniformCurriculum
 from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.packing import pack_groups
+from ada_lightning.data.report import DataReport
 from ada_lightning.protocols import Curriculum, PromptSource
 from ada_lightning.types import Prompt, PromptHistory, ResponseGroup
 
@@ -38,6 +40,7 @@ class RolloutDataModule(LightningDataModule):
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
         curriculum: which prompts a step trains on; None is :class:`~ada_lightning.curriculum.UniformCurriculum`.
+        format: how chat turns become tokens; None chooses by the tokenizer.
 
     Raises:
         ValueError: a size below 1, more minibatches than prompts in a step, or a switch that is not true or false.
@@ -56,6 +59,7 @@ class RolloutDataModule(LightningDataModule):
         share_prompts: bool = True,
         skip_groups_without_signal: bool = True,
         curriculum: Curriculum | None = None,
+        format: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         errors = [
@@ -88,7 +92,11 @@ class RolloutDataModule(LightningDataModule):
         self.share_prompts = share_prompts
         self.skip_groups_without_signal = skip_groups_without_signal
         self.curriculum: Curriculum = curriculum or UniformCurriculum()
+        self.format = format
+        self.report = DataReport()
+        """What became of the prompts on their way here; complete once :meth:`encode_prompts` ran."""
         self.train_prompts: list[Prompt] = []
+        """Those of one epoch: a source that mixes may repeat some."""
         self.heldout_prompts: list[Prompt] = []
         self.num_updates_done = 0
         self._collect: Collect | None = None
@@ -99,9 +107,49 @@ class RolloutDataModule(LightningDataModule):
 
     def encode_prompts(self, tokenizer: Any) -> None:
         """Tokenise both splits; needed before training, evaluation or preview."""
-        encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens)
-        self.train_prompts, _ = encoder.encode(self.source.train_prompts())
-        self.heldout_prompts, _ = encoder.encode(self.source.heldout_prompts())
+        encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens, prompt_format=self.format)
+        self.report = DataReport(getattr(self.source, "reports", ()), notes=getattr(self.source, "notes", ()))
+        for split, prompts in (("train", self.source.train_prompts()), ("heldout", self.source.heldout_prompts())):
+            encoded, _ = encoder.encode(prompts)
+            kept = {prompt.prompt_id for prompt in encoded}
+            too_long = [prompt for prompt in prompts if prompt.prompt_id not in kept]
+            limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
+            self.report.drop(split, "too long", [(prompt, limit) for prompt in too_long])
+            self._set_prompts(split, encoded)
+
+    def drop_prompts(self, reasons: Mapping[str, str], *, counted_as: str = "unusable answer") -> None:
+        """Leave prompts out of both splits and enter them in the report.
+
+        Args:
+            reasons: why, by prompt id; ids that this run does not have are passed over.
+            counted_as: name of their count in the report.
+
+        Raises:
+            ValueError: no training prompt would be left.
+        """
+        for split, prompts in (("train", self.train_prompts), ("heldout", self.heldout_prompts)):
+            distinct = list({prompt.prompt_id: prompt for prompt in prompts}.values())
+            dropped = {prompt.prompt_id: prompt for prompt in distinct if prompt.prompt_id in reasons}
+            if not dropped:
+                continue
+            if split == "train" and len(dropped) == len(distinct):
+                first = next(iter(dropped))
+                raise ValueError(
+                    f"none of the {len(distinct)} training prompts is usable ({counted_as}); the first, {first}: "
+                    f"{reasons[first]}"
+                )
+            self.report.drop(split, counted_as, [(prompt, reasons[key]) for key, prompt in dropped.items()])
+            self._set_prompts(split, [prompt for prompt in distinct if prompt.prompt_id not in dropped])
+
+    def _set_prompts(self, split: str, prompts: Sequence[Prompt]) -> None:
+        """Keep the usable prompts of a split: those to train on as often as the source shows them in an epoch."""
+        self.report.keep(split, prompts)
+        if split == "heldout":
+            self.heldout_prompts = list(prompts)
+        else:
+            repeat = getattr(self.source, "epoch", list)
+            self.train_prompts = repeat(prompts)
+            self.report.epoch(self.train_prompts)
 
     def connect(
         self,

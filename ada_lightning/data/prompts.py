@@ -7,6 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.types import Prompt
+
+SLOT = "{prompt}"
+"""Where the text goes in a prompt template; other braces mean themselves."""
+
 
 def chat_messages(content: str, system_prompt: str | None) -> tuple[Mapping[str, str], ...]:
     """Return the user's turn, after a system turn where there is one.
@@ -27,3 +32,23 @@ def stable_hash(*parts: Any) -> str:
         '58b1b1285ea86c00'
     """
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+def same_text(prompt: Prompt) -> tuple[tuple[str, str], ...]:
+    """Return a key that two prompts share when the model is asked the same."""
+    return tuple((message["role"], message["content"]) for message in prompt.messages)
+
+
+def largest_remainder(total: int, weights: Mapping[str, float]) -> dict[str, int]:
+    """Split a total in proportion to weights: whole parts first, the rest to the largest remainders.
+
+    Example:
+        >>> largest_remainder(10, {"a": 2, "b": 1})
+        {'a': 7, 'b': 3}
+    """
+    exact = {name: total * weight / sum(weights.values()) for name, weight in weights.items()}
+    counts = {name: int(share) for name, share in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
+    for name in by_remainder[: total - sum(counts.values())]:
+        counts[name] += 1
+    return counts
