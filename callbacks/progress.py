@@ -111,7 +111,8 @@ class Progress(RolloutListener):
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Show a held-out evaluation; it stays on the screen above the bar."""
-        figures = "  ".join(f"{key.removeprefix('eval/')} {value:.3f}" for key, value in result.metrics.items())
+        overall = {key.removeprefix("eval/"): value for key, value in result.metrics.items() if key.count("/") == 1}
+        figures = "  ".join(f"{name} {value:.3f}" for name, value in overall.items())  # tasks would fill the screen
         self._print(f"held-out after {result.step} steps  {figures}")
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
