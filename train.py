@@ -52,8 +52,8 @@ class Run:
     def __init__(self, cfg: DictConfig, run_dir: RunDir) -> None:
         """Raise ValueError where something turns out wrong that only data or weights could show."""
         from lightning.pytorch import seed_everything
-        from transformers import AutoTokenizer
 
+        from ada_lightning.assembly import read_model
         from ada_lightning.malloc import keep_freed_memory
         from ada_lightning.rollout.quiet import quiet_libraries
 
@@ -65,9 +65,9 @@ class Run:
         self.checkpoint = run_dir.last_checkpoint() if cfg.ckpt is not None else None
         initial_path = instantiate(cfg.model).prepare()
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
-        tokenizer = AutoTokenizer.from_pretrained(model_path)
+        model = read_model(model_path)
         self.datamodule = instantiate(cfg.data)
-        self.datamodule.encode_prompts(tokenizer)
+        self.datamodule.encode_prompts(model.tokenizer)
         self.estimator = instantiate(cfg.estimator)
         self.estimator.check_prompts(self.datamodule.train_prompts)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
@@ -80,7 +80,7 @@ class Run:
             attention=instantiate(cfg.attention),
             optimizer=instantiate(cfg.optimizer),
         )
-        self.callbacks = self._callbacks(tokenizer, _eos_token_ids(model_path, tokenizer))
+        self.callbacks = self._callbacks(model.tokenizer, model.eos_token_ids)
         self.loggers = [] if cfg.preview else list(instantiate(cfg.logger).values())
 
     def fit(self) -> float | None:
@@ -140,16 +140,6 @@ def _name_sweep_run(cfg: DictConfig) -> None:
     cfg.run_name = f"{Path(job.sweep.dir).name}/{job.job.num}"
     if "mlflow" in cfg.logger:
         cfg.logger.mlflow.parent = Path(job.sweep.dir).name
-
-
-def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
-    """Tokens that end a response: those of the generation config, or else of the model's, and the tokenizer's."""
-    from transformers import AutoConfig, GenerationConfig
-
-    kind = GenerationConfig if (model_path / "generation_config.json").exists() else AutoConfig
-    eos = kind.from_pretrained(model_path).eos_token_id
-    ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
-    return sorted(token for token in ids if token is not None)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ada_lightning.types import (
     Belief,
+    Completion,
     Generation,
     KeptResponse,
     Prompt,
     ResponsePool,
     SamplingSettings,
+    Verdict,
 )
 
 if TYPE_CHECKING:  # torch stays out of reward workers
@@ -66,8 +68,13 @@ class Objective(Protocol):
 class Reward(Protocol):
     """A picklable grader that runs in worker processes and never imports torch."""
 
-    def __call__(self, prompt: Prompt, text: str) -> float:
-        """Grade one response text. Raise rather than guess: the pool turns failures into a :class:`Grade`."""
+    def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
+        """Grade one response. Raise rather than guess: the pool turns failures into a :class:`Grade`.
+
+        Returns:
+            The reward, a finite number; or a :class:`~ada_lightning.types.Verdict`, which also tells the answer found
+            (majority votes need it) and the reward's components (each is logged).
+        """
         ...
 
 

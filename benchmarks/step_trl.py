@@ -8,6 +8,7 @@ import tempfile
 import time
 from typing import Any
 
+from ada_lightning.types import Completion
 from benchmarks.step_task import (
     CLIP_HIGH,
     CLIP_LOW,
@@ -123,7 +124,7 @@ class Measured:
     def _grade(self, prompts: Any, completions: Any, completion_ids: Any, number: list[int], **_: Any) -> list[float]:
         """Our verifier, and a tally of what the step sampled."""
         texts = [completion[0]["content"] for completion in completions]
-        rewards = [self.reward(self.prompts[n], text) for n, text in zip(number, texts, strict=True)]
+        rewards = [self.reward(self.prompts[n], Completion(text)).reward for n, text in zip(number, texts, strict=True)]
         groups = [rewards[i : i + GROUP_SIZE] for i in range(0, len(rewards), GROUP_SIZE)]
         assert sorted(set(number)) == list(range(len(self.steps) * NUM_PROMPTS, (len(self.steps) + 1) * NUM_PROMPTS))
         self._step |= {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.rollout.scripted import ScriptedGrader
-from ada_lightning.types import Generation, Grade, Prompt, SamplingSettings
+from ada_lightning.types import Completion, Generation, Grade, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
     from ada_lightning.rollout.vllm_engine import VllmEngine
@@ -125,7 +125,7 @@ class ScriptedVerdicts(ScriptedGrader):
         super().__init__()
         self._verdicts = verdicts
 
-    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
+    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
         """Look one response up; tickets begin with (collection, slot, sample index)."""
         _, slot, sample_index, *_ = ticket
         self._ready.append((ticket, Grade(float(self._verdicts[str(slot), sample_index]))))

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+from ada_lightning.duration import duration
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -134,20 +135,6 @@ class Progress(RolloutListener):
         if self._bar:
             self._bar.stop()
             self._bar = None
-
-
-def duration(seconds: float) -> str:
-    """Spell seconds for a person.
-
-    Example:
-        >>> [duration(s) for s in (7.2, 250, 7300)]
-        ['7s', '4m10s', '2h01m']
-    """
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minute:02d}m"
-    return f"{minute}m{second:02d}s" if minute else f"{second}s"
 
 
 def _count(event: PhaseEvent) -> str:

@@ -49,9 +49,9 @@ class InstantGrader:
         self._ready = []
         self.num_graded = 0
 
-    def submit(self, ticket, prompt, text):
+    def submit(self, ticket, prompt, completion):
         self.num_graded += 1
-        self._ready.append((ticket, self._grade(text)))
+        self._ready.append((ticket, self._grade(completion.text)))
 
     def poll(self):
         ready, self._ready = self._ready, []

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from ada_lightning.rewards.extraction import MINUS_SIGNS
-from ada_lightning.types import Prompt
+from ada_lightning.types import Completion, Prompt, Verdict
 
 _DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _RATIO = re.compile(r"([-+]?[0-9]{1,200})\s*/\s*([0-9]{1,200})")
@@ -54,11 +54,24 @@ def normalise(text: str) -> str:
     return " ".join(text.translate(MINUS_SIGNS).split()).removesuffix(".").rstrip().casefold()
 
 
+def canonical(text: str) -> str:
+    """Spell equal answers equally: an exact number as an integer or a reduced ratio, other text normalised.
+
+    Example:
+        >>> canonical("12.0"), canonical("$6/8$"), canonical(" Paris. ")
+        ('12', '3/4', 'paris')
+    """
+    text = normalise(text)
+    number = parse_number(text)
+    return text if number is None else str(number)
+
+
 class ExactMatchReward:
     """1.0 where the extracted answer equals ``reference["answer"]``, else 0.0.
 
     Both sides are normalised (:func:`normalise`). Where both are numbers (:func:`parse_number`) they compare as
-    numbers, exactly: ``12`` = ``12.0`` = ``24/2``. Otherwise they compare as text.
+    numbers, exactly: ``12`` = ``12.0`` = ``24/2``. Otherwise they compare as text. The verdict's answer is what was
+    compared (:func:`canonical`).
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
@@ -67,18 +80,15 @@ class ExactMatchReward:
     def __init__(self, extraction: Callable[[str], str | None]) -> None:
         self.extraction = extraction
 
-    def __call__(self, prompt: Prompt, text: str) -> float:
+    def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.
 
         Raises:
             KeyError: the prompt's reference holds no answer.
         """
-        expected = normalise(str(prompt.reference["answer"]))
-        extracted = self.extraction(text)
+        expected = canonical(str(prompt.reference["answer"]))
+        extracted = self.extraction(completion.text)
         if extracted is None:
-            return 0.0
-        answer = normalise(extracted)
-        expected_number, number = parse_number(expected), parse_number(answer)
-        if expected_number is not None and number is not None:
-            return float(number == expected_number)
-        return float(answer == expected)
+            return Verdict(0.0)
+        answer = canonical(extracted)
+        return Verdict(float(answer == expected), answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from ada_lightning.types import Prompt
+from ada_lightning.types import Completion, Prompt, Verdict
 
 
 class FunctionReward:
@@ -22,8 +22,8 @@ class FunctionReward:
         ValueError: ``path`` has no module or is not made of names.
 
     Example:
-        >>> from ada_lightning.types import Prompt
-        >>> FunctionReward("operator.eq")(Prompt("id", ()), "text")
+        >>> from ada_lightning.types import Completion, Prompt
+        >>> FunctionReward("operator.eq")(Prompt("id", ()), Completion("text"))
         False
     """
 
@@ -32,17 +32,17 @@ class FunctionReward:
         if len(names) < 2 or not all(name.isidentifier() for name in names):
             raise ValueError(f"reward.path must name a function as 'package.module.function'; got {path!r}")
         self.path = path
-        self._function: Callable[[Prompt, str], float] | None = None
+        self._function: Callable[[Prompt, str], float | Verdict] | None = None
 
     def __getstate__(self) -> dict[str, str | None]:
         """Travel as a path: the function is imported where it runs."""
         return {"path": self.path, "_function": None}
 
-    def __call__(self, prompt: Prompt, text: str) -> float:
+    def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response."""
         if self._function is None:
             self._function = self._import()
-        return self._function(prompt, text)
+        return self._function(prompt, completion.text)
 
     def check(self) -> None:
         """Import the function.
@@ -52,7 +52,7 @@ class FunctionReward:
         """
         self._function = self._import()
 
-    def _import(self) -> Callable[[Prompt, str], float]:
+    def _import(self) -> Callable[[Prompt, str], float | Verdict]:
         module_name, _, function_name = self.path.rpartition(".")
         try:
             module = importlib.import_module(module_name)

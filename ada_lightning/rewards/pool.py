@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pebble import ProcessExpired, ProcessPool
 
 from ada_lightning.rewards import worker
-from ada_lightning.types import Grade, Prompt
+from ada_lightning.types import Completion, Grade, Prompt
 
 if TYPE_CHECKING:
     from ada_lightning.protocols import Reward
@@ -33,7 +33,7 @@ class _Pending:
     """A response on its way through the pool."""
 
     payload: bytes
-    future: Future[worker.Verdict]
+    future: Future[worker.Outcome]
     was_resubmitted: bool = False
 
 
@@ -80,7 +80,7 @@ class RewardPool:
         self.time_limit_s = time_limit_s
         self._processes: ProcessPool | None = None
         self._pending: dict[Hashable, _Pending] = {}
-        self._done: SimpleQueue[tuple[Hashable, Future[worker.Verdict]]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[Hashable, Future[worker.Outcome]]] = SimpleQueue()
         self._lost: list[tuple[Hashable, Grade]] = []
         self._logged_failures: set[str] = set()
 
@@ -127,13 +127,13 @@ class RewardPool:
             self.close()
             raise RuntimeError(f"a reward worker cannot load {type(self.reward).__name__}: {failed[0]}")
 
-    def submit(self, ticket: Hashable, prompt: Prompt, text: str) -> None:
+    def submit(self, ticket: Hashable, prompt: Prompt, completion: Completion) -> None:
         """Queue one response; returns at once.
 
         Args:
             ticket: names the response in the answer.
             prompt: what was asked, with the reference to grade against.
-            text: the response. Untrusted.
+            completion: the response. Untrusted.
 
         Raises:
             ValueError: the ticket is pending already.
@@ -142,7 +142,7 @@ class RewardPool:
         if ticket in self._pending:
             raise ValueError(f"ticket {ticket!r} is pending already; give every response a ticket of its own")
         self.start()
-        payload = pickle.dumps((prompt, text), protocol=pickle.HIGHEST_PROTOCOL)
+        payload = pickle.dumps((prompt, completion), protocol=pickle.HIGHEST_PROTOCOL)
         if self._processes is None or not self._processes.active:
             self._rebuild()
         self._schedule(ticket, payload)
@@ -218,7 +218,7 @@ class RewardPool:
         self._pending[ticket] = _Pending(payload, future, was_resubmitted)
         future.add_done_callback(partial(_announce, self._done, ticket))
 
-    def _settle(self, ticket: Hashable, future: Future[worker.Verdict]) -> list[tuple[Hashable, Grade]]:
+    def _settle(self, ticket: Hashable, future: Future[worker.Outcome]) -> list[tuple[Hashable, Grade]]:
         """Turn a finished future into a grade; nothing where the ticket was discarded or is tried again."""
         pending = self._pending.get(ticket)
         if pending is None or pending.future is not future:
@@ -228,13 +228,10 @@ class RewardPool:
             self._rebuild()
             return []
         del self._pending[ticket]
-        if error is None:
-            reward, failure, detail = future.result()
-        else:
-            reward, failure, detail = None, _reason(error), str(error)
-        if failure:
-            self._log_once(failure, detail)
-        return [(ticket, Grade(reward, failure))]
+        outcome = future.result() if error is None else worker.Outcome(None, _reason(error), str(error))
+        if outcome.failure:
+            self._log_once(outcome.failure, outcome.detail)
+        return [(ticket, _grade(outcome))]
 
     def _rebuild(self) -> None:
         """Replace a broken pool. What was pending gets one more chance, then counts as crashed."""
@@ -249,8 +246,7 @@ class RewardPool:
         self._processes = self._new_processes()
         for ticket, pending in unfinished.items():
             if pending.future.done() and pending.future.exception() is None:
-                reward, failure, _ = pending.future.result()
-                self._lost.append((ticket, Grade(reward, failure)))
+                self._lost.append((ticket, _grade(pending.future.result())))
             elif pending.was_resubmitted:
                 self._lost.append((ticket, Grade(None, "crash")))
             else:
@@ -262,9 +258,13 @@ class RewardPool:
             _LOG.warning("A response could not be graded (%s); further ones are only counted.\n%s", failure, detail)
 
 
-def _announce(done: SimpleQueue[tuple[Hashable, Future[worker.Verdict]]], ticket: Hashable, future: Future) -> None:
+def _announce(done: SimpleQueue[tuple[Hashable, Future[worker.Outcome]]], ticket: Hashable, future: Future) -> None:
     """Runs in pebble's thread: hand the future over and nothing else."""
     done.put((ticket, future))
+
+
+def _grade(outcome: worker.Outcome) -> Grade:
+    return Grade(outcome.reward, outcome.failure, outcome.answer, outcome.components)
 
 
 def _reason(error: BaseException) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import reasoning_gym
 
-from ada_lightning.types import Prompt
+from ada_lightning.rewards.exact_match import parse_number
+from ada_lightning.types import Completion, Prompt, Verdict
 
 TASKS_THAT_EVALUATE = {
     "binary_matrix": "eval",
@@ -45,6 +46,9 @@ class ReasoningGymReward:
     Verifiers give partial credit, for example 0.01 for any attempt, or the ratio of lengths where the expected answer
     is a part of the given one. With 0/1 rewards that would count as a little right.
 
+    The verdict's answer has runs of white space made one space and numbers in one spelling (``12.0`` is ``12``);
+    letters keep their case, which some tasks are about.
+
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
         binary: True gives 1.0 for full marks and 0.0 for anything less; False gives the verifier's score.
@@ -59,7 +63,7 @@ class ReasoningGymReward:
         """Leave the verifiers behind: each process builds its own."""
         return {**self.__dict__, "_datasets": {}}
 
-    def __call__(self, prompt: Prompt, text: str) -> float:
+    def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.
 
         Raises:
@@ -68,11 +72,13 @@ class ReasoningGymReward:
         """
         entry = prompt.reference["entry"]
         dataset = self._dataset(prompt.reference["task"], prompt.reference["config"])
-        answer = self.extraction(text)
+        answer = self.extraction(completion.text)
         if answer is None:
-            return 0.0
+            return Verdict(0.0)
         score = _score(dataset, answer, entry)
-        return float(score >= 1) if self.binary else score
+        number = parse_number(answer)
+        told = " ".join(answer.split()) if number is None else str(number)
+        return Verdict(float(score >= 1) if self.binary else score, told)
 
     def _dataset(self, task: str, config: Mapping[str, Any]) -> Any:
         key = task, json.dumps(config, sort_keys=True)

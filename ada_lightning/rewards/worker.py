@@ -1,15 +1,27 @@
-"""What runs inside a reward process. Imports the standard library only: workers must start fast and stay small."""
+"""What runs inside a reward process. Imports almost nothing: workers must start fast and stay small."""
 
 from __future__ import annotations
 
 import math
 import pickle
 import traceback
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-Verdict = tuple[float | None, str, str]
-"""``(reward, failure, detail)``; the detail is for the log and empty where there is a reward."""
+from ada_lightning.types import Verdict
+
+
+class Outcome(NamedTuple):
+    """What became of one response, in a form that any process can unpickle."""
+
+    reward: float | None
+    failure: str = ""
+    """As in :class:`~ada_lightning.types.Grade`."""
+    detail: str = ""
+    """For the log; empty where there is a reward."""
+    answer: str | None = None
+    components: Mapping[str, float] = {}  # of a NamedTuple, so shared by all: never written to
+
 
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
 
@@ -31,33 +43,45 @@ def load_error() -> str:
     return str(_loaded.get("error", ""))
 
 
-def grade(pickled_response: bytes) -> Verdict:
-    """Grade one pickled ``(prompt, text)``.
+def grade(pickled_response: bytes) -> Outcome:
+    """Grade one pickled ``(prompt, completion)``.
 
-    Whatever the reward does short of killing the process becomes a verdict.
+    Whatever the reward does short of killing the process becomes an outcome.
     """
     if "error" in _loaded:
-        return None, "reward_not_loaded", _loaded["error"]
+        return Outcome(None, "reward_not_loaded", _loaded["error"])
     try:
-        prompt, text = pickle.loads(pickled_response)
-        return to_verdict(_loaded["reward"](prompt, text))
+        prompt, completion = pickle.loads(pickled_response)
+        return to_outcome(_loaded["reward"](prompt, completion))
     except BaseException as error:  # untrusted model text can make a grader raise anything, SystemExit included
-        return None, type(error).__name__, traceback.format_exc(limit=-3)
+        return Outcome(None, type(error).__name__, traceback.format_exc(limit=-3))
 
 
-def to_verdict(value: Any, max_repr_chars: int = 200) -> Verdict:
-    """Accept a finite number; anything else is a failure ``invalid_reward``.
+def to_outcome(value: Any, max_repr_chars: int = 200) -> Outcome:
+    """Accept a finite number or a verdict of finite numbers; anything else is a failure ``invalid_reward``.
 
     Args:
-        value: what the reward returned: bool, int, float, or an array library's scalar.
+        value: what the reward returned: bool, int, float, an array library's scalar, or a ``Verdict``.
         max_repr_chars: longest representation of a wrong value in the log.
 
     Example:
-        >>> to_verdict(True), to_verdict(float("nan"))
-        ((1.0, '', ''), (None, 'invalid_reward', 'nan is no finite number'))
+        >>> to_outcome(True).reward, to_outcome(Verdict(0.5, "12")).answer, to_outcome(float("nan")).detail
+        (1.0, '12', 'nan is no finite number')
     """
+    verdict = value if isinstance(value, Verdict) else Verdict(value)
+    numbers = {"": verdict.reward, **verdict.components}
+    for name, number in numbers.items():
+        finite = _finite(number)
+        if finite is None:
+            what = f"component {name!r}: " if name else ""
+            return Outcome(None, "invalid_reward", f"{what}{repr(number)[:max_repr_chars]} is no finite number")
+        numbers[name] = finite
+    if not isinstance(verdict.answer, str | None):
+        return Outcome(None, "invalid_reward", f"the answer {repr(verdict.answer)[:max_repr_chars]} is no text")
+    return Outcome(numbers.pop(""), answer=verdict.answer, components=numbers)
+
+
+def _finite(value: Any) -> float | None:
     item: Callable[[], Any] | None = getattr(value, "item", None)
     number = item() if item is not None else value
-    if isinstance(number, (bool, int, float)) and math.isfinite(number):
-        return float(number), "", ""
-    return None, "invalid_reward", f"{repr(value)[:max_repr_chars]} is no finite number"
+    return float(number) if isinstance(number, bool | int | float) and math.isfinite(number) else None

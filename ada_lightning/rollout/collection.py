@@ -18,7 +18,16 @@ from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Barrier, Schedule
 from ada_lightning.rollout.tally import Tally
 from ada_lightning.stopping.rule import CappedRule
-from ada_lightning.types import Belief, Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
+from ada_lightning.types import (
+    Belief,
+    Completion,
+    Generation,
+    Grade,
+    Prompt,
+    Response,
+    ResponsePool,
+    SamplingSettings,
+)
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
 
@@ -26,8 +35,8 @@ _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has noth
 class Grader(Protocol):
     """What the collector needs of :class:`~ada_lightning.rewards.pool.RewardPool`."""
 
-    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
-        """Queue one response text."""
+    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
+        """Queue one response."""
         ...
 
     def poll(self) -> list[tuple[Any, Grade]]:
@@ -287,7 +296,8 @@ class Collection:
         if generation.is_truncated and self._settings.truncated in ("zero", "exclude"):
             self._commit(ticket, Grade(reward=0.0))
         else:
-            self._grader.submit(ticket, run.pool.prompt, text)
+            finish_reason: Literal["stop", "length"] = "length" if generation.is_truncated else "stop"
+            self._grader.submit(ticket, run.pool.prompt, Completion(text, finish_reason))
 
     def _commit(self, ticket: tuple[int, int, int, int], grade: Grade) -> None:
         """Store a verdict and commit the prefix of the launch order that is complete."""
@@ -331,6 +341,8 @@ class Collection:
                 is_positive=self._is_positive(reward),
                 policy_version=self._policy_version,
                 is_masked=generation.is_truncated and self._settings.truncated == "mask",
+                answer=grade.answer,
+                components=grade.components,
             )
         )
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.types import Generation, Grade, Prompt, SamplingSettings
+from ada_lightning.types import Completion, Generation, Grade, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,9 +106,9 @@ class ScriptedGrader:
     def __init__(self) -> None:
         self._ready: list[tuple[Any, Grade]] = []
 
-    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
-        """Grade one response text."""
-        self._ready.append((ticket, Grade(float(text == str(POSITIVE_TOKEN)))))
+    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
+        """Grade one response."""
+        self._ready.append((ticket, Grade(float(completion.text == str(POSITIVE_TOKEN)))))
 
     def poll(self) -> list[tuple[Any, Grade]]:
         """Return the verdicts since the last call."""

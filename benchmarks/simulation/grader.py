@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ada_lightning.rollout.scripted import POSITIVE_TOKEN
-from ada_lightning.types import Grade, Prompt
+from ada_lightning.types import Completion, Grade, Prompt
 from benchmarks.simulation.engine import SimulatedEngine
 
 
@@ -22,10 +22,10 @@ class SimulatedGrader:
         self._delay_s = delay_s
         self._pending: list[tuple[float, Any, Grade]] = []
 
-    def submit(self, ticket: Any, prompt: Prompt, text: str) -> None:
-        """Queue one response text."""
+    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
+        """Queue one response."""
         due_s = self._engine.now + self._delay_s
-        self._pending.append((due_s, ticket, Grade(float(text == str(POSITIVE_TOKEN)))))
+        self._pending.append((due_s, ticket, Grade(float(completion.text == str(POSITIVE_TOKEN)))))
         if self._delay_s:
             self._engine.set_alarm(due_s)
 

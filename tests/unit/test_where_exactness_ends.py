@@ -55,8 +55,8 @@ class ToyGrader:
     def __init__(self):
         self._ready = []
 
-    def submit(self, ticket, prompt, text):
-        self._ready.append((ticket, Grade(float(IS_RIGHT[int(text)]))))
+    def submit(self, ticket, prompt, completion):
+        self._ready.append((ticket, Grade(float(IS_RIGHT[int(completion.text)]))))
 
     def poll(self):
         ready, self._ready = self._ready, []

@@ -6,6 +6,7 @@ from omegaconf import OmegaConf
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.rewards.extraction import WholeResponse
 from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
+from ada_lightning.types import Completion
 
 SMALL_SUMS = {"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2}}
 
@@ -42,7 +43,7 @@ def test_a_prompt_carries_the_question_and_what_its_verifier_needs():
     assert prompt.task == "chain_sum"
     assert prompt.reference["answer"] == entry["answer"]
     reward = ReasoningGymReward(WholeResponse(), binary=True)
-    assert reward(pickle.loads(pickle.dumps(prompt)), entry["answer"]) == 1.0
+    assert reward(pickle.loads(pickle.dumps(prompt)), Completion(entry["answer"])).reward == 1.0
 
 
 def test_without_a_system_prompt_there_is_one_turn():

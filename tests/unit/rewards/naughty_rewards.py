@@ -7,13 +7,14 @@ import signal
 import sys
 import time
 
-from ada_lightning.types import Prompt
+from ada_lightning.types import Completion, Prompt
 
 
 class Obedient:
     """Does what the response says, or returns it as a number."""
 
-    def __call__(self, prompt: Prompt, text: str) -> object:
+    def __call__(self, prompt: Prompt, completion: Completion) -> object:
+        text = completion.text
         command, _, argument = text.partition(":")
         if command in _ACTIONS:
             return _ACTIONS[command](argument)
@@ -68,7 +69,7 @@ _ACTIONS = {
 class Unloadable:
     """Pickles well and fails in the worker."""
 
-    def __call__(self, prompt: Prompt, text: str) -> float:
+    def __call__(self, prompt: Prompt, completion: Completion) -> float:
         return 1.0
 
     def check(self) -> None:

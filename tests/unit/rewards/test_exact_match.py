@@ -2,11 +2,13 @@ import pytest
 
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber, WholeResponse
-from ada_lightning.types import Prompt
+from ada_lightning.types import Completion, Prompt, Verdict
 
 
 def grade(answer, text, extraction=None):
-    return ExactMatchReward(extraction or WholeResponse())(Prompt("id", (), {"answer": answer}), text)
+    return ExactMatchReward(extraction or WholeResponse())(
+        Prompt("id", (), {"answer": answer}), Completion(text)
+    ).reward
 
 
 @pytest.mark.parametrize(
@@ -64,4 +66,13 @@ def test_the_answer_is_looked_for_by_the_extraction():
 
 def test_a_prompt_without_an_answer_cannot_be_graded():
     with pytest.raises(KeyError, match="answer"):
-        ExactMatchReward(WholeResponse())(Prompt("id", ()), "12")
+        ExactMatchReward(WholeResponse())(Prompt("id", ()), Completion("12"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("12.0", "12"), ("24 / 2", "12"), ("$0.75$", "3/4"), ("New \n York.", "new york"), ("2+2", "2+2"), ("", None)],
+)
+def test_equal_answers_are_told_as_equal_texts(text, told):
+    reward = ExactMatchReward(WholeResponse())
+    assert reward(Prompt("id", (), {"answer": "12"}), Completion(text)) == Verdict(float(told == "12"), told)

@@ -4,7 +4,7 @@ import pytest
 
 from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.types import Grade, Prompt
+from ada_lightning.types import Completion, Grade, Prompt
 
 PROMPT = Prompt("id", ())
 
@@ -12,17 +12,17 @@ PROMPT = Prompt("id", ())
 def test_the_function_is_called_with_prompt_and_text():
     reward = FunctionReward("tests.unit.rewards.naughty_rewards.is_twelve")
     reward.check()
-    assert reward(PROMPT, "12") == 1.0
-    assert reward(PROMPT, "13") == 0.0
+    assert reward(PROMPT, Completion("12")) == 1.0
+    assert reward(PROMPT, Completion("13")) == 0.0
 
 
 def test_the_function_is_imported_where_it_runs():
     reward = FunctionReward("tests.unit.rewards.naughty_rewards.is_twelve")
     reward.check()
-    assert pickle.loads(pickle.dumps(reward))(PROMPT, "12") == 1.0
+    assert pickle.loads(pickle.dumps(reward))(PROMPT, Completion("12")) == 1.0
     pool = RewardPool(reward)
     try:
-        pool.submit("a", PROMPT, "12")
+        pool.submit("a", PROMPT, Completion("12"))
         assert pool.wait(60) == [("a", Grade(1.0))]
     finally:
         pool.close()

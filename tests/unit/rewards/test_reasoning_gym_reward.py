@@ -12,7 +12,7 @@ from reasoning_gym.factory import DATASETS
 from ada_lightning.rewards.extraction import LastNumber, WholeResponse
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.reasoning_gym import TASKS_THAT_EVALUATE, ReasoningGymReward
-from ada_lightning.types import Grade, Prompt
+from ada_lightning.types import Completion, Grade, Prompt, Verdict
 
 
 def make_prompt(task, index=0, **config):
@@ -37,28 +37,28 @@ ANSWER = SUM.reference["answer"]
     ],
 )
 def test_the_verifier_judges_the_extracted_number(text, reward):
-    assert ReasoningGymReward(LastNumber(), binary=True)(SUM, text) == reward
+    assert ReasoningGymReward(LastNumber(), binary=True)(SUM, Completion(text)).reward == reward
 
 
 def test_partial_credit_counts_only_where_it_is_asked_for():
     text = f"It is {ANSWER}"  # the verifier gives the ratio of lengths
     ratio = len(ANSWER) / len(text)
-    assert ReasoningGymReward(WholeResponse(), binary=False)(SUM, text) == pytest.approx(ratio)
-    assert ReasoningGymReward(WholeResponse(), binary=True)(SUM, text) == 0.0
+    assert ReasoningGymReward(WholeResponse(), binary=False)(SUM, Completion(text)).reward == pytest.approx(ratio)
+    assert ReasoningGymReward(WholeResponse(), binary=True)(SUM, Completion(text)).reward == 0.0
 
 
 def test_no_answer_is_worth_nothing_where_the_verifier_rewards_any_attempt():
     prompt = make_prompt("power_function")
     reward = ReasoningGymReward(LastNumber(), binary=False)
-    assert reward(prompt, "99999999999") == pytest.approx(0.01)
-    assert reward(prompt, "no digits") == 0.0
+    assert reward(prompt, Completion("99999999999")).reward == pytest.approx(0.01)
+    assert reward(prompt, Completion("no digits")) == Verdict(0.0)
 
 
 def test_an_answer_that_the_verifier_cannot_parse_is_wrong_and_no_failure():
     prompt = make_prompt("prime_factorization")
     with pytest.raises(ValueError, match="seven"):
         reasoning_gym.create_dataset("prime_factorization").score_answer("seven", prompt.reference["entry"])
-    assert ReasoningGymReward(WholeResponse(), binary=True)(prompt, "seven") == 0.0
+    assert ReasoningGymReward(WholeResponse(), binary=True)(prompt, Completion("seven")) == Verdict(0.0, "seven")
 
 
 def test_a_verifier_that_cannot_score_its_own_answer_is_a_failure():
@@ -66,7 +66,7 @@ def test_a_verifier_that_cannot_score_its_own_answer_is_a_failure():
     entry = {"question": "?", "answer": prompt.reference["answer"]}  # no metadata
     broken = Prompt("id", (), {**prompt.reference, "entry": entry})
     with pytest.raises(KeyError, match="metadata"):
-        ReasoningGymReward(WholeResponse(), binary=True)(broken, prompt.reference["answer"])
+        ReasoningGymReward(WholeResponse(), binary=True)(broken, Completion(prompt.reference["answer"]))
 
 
 def test_verifiers_are_built_once_per_task_and_config_and_stay_at_home(monkeypatch):
@@ -75,9 +75,9 @@ def test_verifiers_are_built_once_per_task_and_config_and_stay_at_home(monkeypat
     monkeypatch.setattr(reasoning_gym, "create_dataset", lambda *a, **k: built.append(a) or create(*a, **k))
     reward = ReasoningGymReward(LastNumber(), binary=True)
     for _ in range(3):
-        reward(SUM, ANSWER)
+        reward(SUM, Completion(ANSWER))
     assert len(built) == 1
-    reward(make_prompt("chain_sum", max_terms=3), "1")
+    reward(make_prompt("chain_sum", max_terms=3), Completion("1"))
     assert len(built) == 3  # make_prompt builds one as well
     assert len(pickle.dumps(reward)) < 500
 
@@ -87,7 +87,7 @@ def test_tasks_that_would_run_the_response_as_code_are_refused(task, tmp_path):
     marker = tmp_path / "ran"
     prompt = Prompt("id", (), {"task": task, "config": {}, "entry": {"answer": "1", "metadata": {}}})
     with pytest.raises(ValueError, match=f"'{task}' runs the model's text as Python"):
-        ReasoningGymReward(WholeResponse(), binary=True)(prompt, f"open({str(marker)!r}, 'w')")
+        ReasoningGymReward(WholeResponse(), binary=True)(prompt, Completion(f"open({str(marker)!r}, 'w')"))
     assert not marker.exists()
 
 
@@ -125,9 +125,10 @@ def test_grading_needs_no_torch():
         from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
         from ada_lightning.data.reasoning_gym import ReasoningGymSource
         import ada_lightning.data.encoder, ada_lightning.data.jsonl
+        from ada_lightning.types import Completion
         source = ReasoningGymSource({"chain_sum": {}}, num_train=2, num_heldout=1, seed=0)
         prompt = source.train_prompts()[0]
-        print(ReasoningGymReward(LastNumber(), binary=True)(prompt, prompt.reference["answer"]))
+        print(ReasoningGymReward(LastNumber(), binary=True)(prompt, Completion(prompt.reference["answer"])).reward)
         print([name for name in ("torch", "lightning", "vllm", "transformers") if name in sys.modules])
     """)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
@@ -137,11 +138,11 @@ def test_grading_needs_no_torch():
 def test_workers_grade_with_the_verifier():
     pool = RewardPool(ReasoningGymReward(LastNumber(), binary=True))
     try:
-        pool.submit("right", SUM, f"It is {ANSWER}.")
-        pool.submit("wrong", SUM, "no")
+        pool.submit("right", SUM, Completion(f"It is {ANSWER}."))
+        pool.submit("wrong", SUM, Completion("no"))
         grades = {}
         while pool.num_pending:
             grades.update(pool.wait(60))
     finally:
         pool.close()
-    assert grades == {"right": Grade(1.0), "wrong": Grade(0.0)}
+    assert grades == {"right": Grade(1.0, answer=ANSWER), "wrong": Grade(0.0)}

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.types import Grade, Prompt
+from ada_lightning.types import Completion, Grade, Prompt
 from tests.unit.rewards.naughty_rewards import Obedient, Unloadable
 
 PROMPT = Prompt("id", ({"role": "user", "content": "?"},), {"bonus": 0})
@@ -30,7 +30,7 @@ def pool(shared_pool):
 
 def grade_all(pool, texts, patience_s=60.0):
     for ticket, text in enumerate(texts):
-        pool.submit(ticket, PROMPT, text)
+        pool.submit(ticket, PROMPT, Completion(text))
     grades = {}
     deadline = time.monotonic() + patience_s
     while len(grades) < len(texts) and time.monotonic() < deadline:
@@ -51,7 +51,7 @@ def drain(pool, patience_s=30.0):
 
 
 def worker_pid(pool):
-    pool.submit("pid", PROMPT, "pid")
+    pool.submit("pid", PROMPT, Completion("pid"))
     [(_, grade)] = pool.wait(60)
     return int(grade.reward)
 
@@ -61,7 +61,7 @@ def test_responses_come_back_with_their_own_rewards(pool):
 
 
 def test_the_reference_reaches_the_reward(pool):
-    pool.submit("a", Prompt("id", (), {"bonus": 10}), "1")
+    pool.submit("a", Prompt("id", (), {"bonus": 10}), Completion("1"))
     assert pool.wait(60) == [("a", Grade(11.0))]
 
 
@@ -128,7 +128,7 @@ def test_an_idle_worker_that_dies_is_replaced_and_the_broken_pool_rebuilt(pool):
 def test_responses_pending_when_the_pool_breaks_are_graded_by_the_next_one(pool):
     worker_pid(pool)
     for ticket in range(20):
-        pool.submit(ticket, PROMPT, "hang:0.02")
+        pool.submit(ticket, PROMPT, Completion("hang:0.02"))
     pool._processes._pool_manager.worker_manager.close_channels()
     grades = drain(pool)
     assert sorted(grades) == list(range(20))
@@ -138,7 +138,7 @@ def test_responses_pending_when_the_pool_breaks_are_graded_by_the_next_one(pool)
 def test_responses_are_not_lost_where_the_pool_stops_without_a_word(pool):
     worker_pid(pool)
     for ticket in range(5):
-        pool.submit(ticket, PROMPT, "hang:0.05")
+        pool.submit(ticket, PROMPT, Completion("hang:0.05"))
     pool._processes.stop()
     grades = drain(pool)
     assert sorted(grades) == list(range(5))
@@ -146,7 +146,7 @@ def test_responses_are_not_lost_where_the_pool_stops_without_a_word(pool):
 
 def test_responses_that_break_the_pool_twice_count_as_crashes(pool):
     worker_pid(pool)
-    pool.submit("a", PROMPT, "hang:0.3")
+    pool.submit("a", PROMPT, Completion("hang:0.3"))
     for _ in range(2):
         pool._rebuild()
     assert pool.wait(60) == [("a", Grade(None, "crash"))]
@@ -158,13 +158,13 @@ def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
         import os, signal, sys, time
         from tests.unit.rewards.naughty_rewards import Obedient
         from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.types import Prompt
+        from ada_lightning.types import Completion, Prompt
         if __name__ == "__main__":
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores interrupts
             pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
             pool.start()
-            pool.submit("slow", Prompt("id", ()), "hang:0.5")
-            pool.submit("pid", Prompt("id", ()), "pid")
+            pool.submit("slow", Prompt("id", ()), Completion("hang:0.5"))
+            pool.submit("pid", Prompt("id", ()), Completion("pid"))
             time.sleep(0.2)
             try:
                 os.killpg(os.getpgrp(), signal.SIGINT)
@@ -194,10 +194,10 @@ def test_a_parent_that_is_killed_takes_its_workers_along():
         import os, signal
         from tests.unit.rewards.naughty_rewards import Obedient
         from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.types import Prompt
+        from ada_lightning.types import Completion, Prompt
         if __name__ == "__main__":
             pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
-            pool.submit("pid", Prompt("id", ()), "pid")
+            pool.submit("pid", Prompt("id", ()), Completion("pid"))
             [(_, grade)] = pool.wait(60)
             print(int(grade.reward), flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -226,7 +226,7 @@ def test_workers_hold_no_torch_even_when_the_trainer_does():
 
 
 def test_polling_returns_at_once_with_nothing_finished(pool):
-    pool.submit("slow", PROMPT, "hang:0.4")
+    pool.submit("slow", PROMPT, Completion("hang:0.4"))
     assert pool.poll() == []
     assert pool.num_pending == 1
     assert pool.wait(0.0) == []
@@ -238,14 +238,14 @@ def test_waiting_for_nothing_returns(pool):
 
 
 def test_a_ticket_can_be_pending_only_once(pool):
-    pool.submit("a", PROMPT, "hang:0.2")
+    pool.submit("a", PROMPT, Completion("hang:0.2"))
     with pytest.raises(ValueError, match="'a' is pending already"):
-        pool.submit("a", PROMPT, "1")
+        pool.submit("a", PROMPT, Completion("1"))
 
 
 def test_discarded_tickets_never_come_back_and_can_be_used_again(pool):
     for ticket in range(5):
-        pool.submit(ticket, PROMPT, "hang:0.2")
+        pool.submit(ticket, PROMPT, Completion("hang:0.2"))
     pool.discard_pending()
     assert pool.num_pending == 0
     assert grade_all(pool, ["1"] * 5) == [Grade(1.0)] * 5
@@ -255,7 +255,7 @@ def test_closing_twice_with_work_in_every_pipe_ends_the_workers():
     pool = RewardPool(Obedient(), num_workers=1, time_limit_s=1000)
     pid = worker_pid(pool)
     for ticket in range(50):
-        pool.submit(ticket, PROMPT, "hang:1000" + " " * 50_000)
+        pool.submit(ticket, PROMPT, Completion("hang:1000" + " " * 50_000))
     pool.close()
     pool.close()
     assert not os.path.exists(f"/proc/{pid}")
