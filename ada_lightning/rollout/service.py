@@ -221,6 +221,10 @@ class RolloutService:
                     raise
                 self._note_broken(error)
 
+    def grade_with(self, grader: Grader) -> None:
+        """Grade what is drawn from now on with another reward; the engine stays as it is."""
+        self._grader = grader
+
     def close(self) -> None:
         """Stop the engine. Safe to call twice."""
         self._discard_engine()
