@@ -70,8 +70,8 @@ def _set_errors(cfg: DictConfig) -> Iterator[str]:
             yield f"eval.sets.{name}: a set's name becomes a folder; use letters, digits, _, - and ."
         elif not isinstance(_select(cfg, f"eval.sets.{name}"), DictConfig) or "_target_" not in cfg.eval.sets[name]:
             yield (
-                f"eval.sets.{name} has no _target_; use ada_lightning.evaluation.sets.DatasetSet (with path, reward) or "
-                "EvaluationSet (with source, reward)"
+                f"eval.sets.{name} has no _target_; use ada_lightning.evaluation.sets.DatasetSet (with path, reward) "
+                "or EvaluationSet (with source, reward)"
             )
 
 
@@ -90,6 +90,6 @@ def _length_errors(cfg: DictConfig) -> Iterator[str]:
     limit, response = _number(cfg, "rollout.max_model_tokens"), _number(cfg, "sampling.max_new_tokens")
     if limit is not None and response is not None and limit <= response:
         yield (
-            f"rollout.max_model_tokens = {limit} leaves no room for a prompt beside sampling.max_new_tokens = {response}; "
-            "raise the one or lower the other"
+            f"rollout.max_model_tokens = {limit} leaves no room for a prompt beside sampling.max_new_tokens = "
+            f"{response}; raise the one or lower the other"
         )

@@ -34,7 +34,7 @@ class Checkpoint:
         """
         if self.run is None:
             return {}
-        resumed = sorted(self.run.glob("config-resumed-*.yaml"), key=lambda file: int(re.findall(r"\d+", file.name)[-1]))
+        resumed = sorted(self.run.glob("config-resumed-*.yaml"), key=lambda file: int(file.stem.rpartition("-")[2]))
         file = resumed[-1] if resumed else self.run / "config.yaml"
         try:
             config = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -81,8 +81,8 @@ def resolve_checkpoint(name: str) -> Checkpoint:
     if (folder / "config.json").exists():
         return Checkpoint(str(folder), _label(folder.name))
     raise ValueError(
-        f"checkpoint={name} is neither a run (it would have config.yaml and checkpoints), nor a checkpoint (policy), nor "
-        "a model (config.json)"
+        f"checkpoint={name} is neither a run (it would have config.yaml and checkpoints), nor a checkpoint (policy), "
+        "nor a model (config.json)"
     )
 
 

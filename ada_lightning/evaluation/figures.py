@@ -39,8 +39,8 @@ class PromptFigures:
     prompt_keys: list[tuple[str, int]]
     """(prompt id, how many earlier rows have that id): names the row in every evaluation of the same prompts."""
     values: NDArray[np.float64]
-    """Shape ``(prompts, figures)``. Not a number where a prompt has no such figure: too few graded responses for that k,
-    or a reward that tells no answers."""
+    """Shape ``(prompts, figures)``. Not a number where a prompt has no such figure: too few graded responses for that
+    k, or a reward that tells no answers."""
     num_responses: int
     num_failed: int
     """Responses whose grader failed."""

@@ -102,7 +102,9 @@ def find_evaluation(name: str, beside: Path) -> Path:
 
 
 def flat_figures(results: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics for a tracker: ``<set>/<figure>`` and ``average/<figure>`` with ``_low`` and ``_high``, k in powers of two.
+    """Metrics for a tracker: ``<set>/<figure>`` and ``average/<figure>``, each with ``_low`` and ``_high``.
+
+    Of the figures over k those at powers of two, and at the largest.
 
     Args:
         results: as in ``results.json``.

@@ -89,9 +89,7 @@ def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, see
 def as_json(names: Sequence[str], estimates: Sequence[Estimate]) -> dict[str, dict[str, Any]]:
     """Estimates by name, those that do not exist left out: JSON has no NaN."""
     return {
-        name: asdict(estimate)
-        for name, estimate in zip(names, estimates, strict=True)
-        if not math.isnan(estimate.mean)
+        name: asdict(estimate) for name, estimate in zip(names, estimates, strict=True) if not math.isnan(estimate.mean)
     }
 
 

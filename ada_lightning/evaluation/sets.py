@@ -46,7 +46,7 @@ class EvaluationSet:
         """
         prompts = list(self.source.heldout_prompts())[: self.num_prompts]
         if not prompts:
-            raise ValueError("no prompts are held out, so there is nothing to evaluate on; raise data.source.num_heldout")
+            raise ValueError("no prompts are held out: there is nothing to evaluate on; raise data.source.num_heldout")
         return prompts
 
 

@@ -20,8 +20,8 @@ def results_text(results: Json) -> str:
     lines = [
         f"# {results['name']}",
         "",
-        f"Model: `{results['model']}`. {num_samples} responses per prompt, at most {sampling['max_new_tokens']} tokens, "
-        f"temperature {sampling['temperature']}, top-p {sampling['top_p']}, top-k {sampling['top_k']}. "
+        f"Model: `{results['model']}`. {num_samples} responses per prompt, at most {sampling['max_new_tokens']} "
+        f"tokens, temperature {sampling['temperature']}, top-p {sampling['top_p']}, top-k {sampling['top_k']}. "
         f"In brackets: 95 % BCa bootstrap intervals over prompts. {_failures(results)}",
         "",
     ]
