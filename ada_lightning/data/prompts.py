@@ -7,6 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.types import Prompt
+
+SLOT = "{prompt}"
+"""Where the text goes in a prompt template; other braces mean themselves."""
+
 
 def chat_messages(content: str, system_prompt: str | None) -> tuple[Mapping[str, str], ...]:
     """Return the user's turn, after a system turn where there is one.
@@ -27,3 +32,8 @@ def stable_hash(*parts: Any) -> str:
         '58b1b1285ea86c00'
     """
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:16]
+
+
+def same_text(prompt: Prompt) -> tuple[tuple[str, str], ...]:
+    """Return a key that two prompts share when the model is asked the same."""
+    return tuple((message["role"], message["content"]) for message in prompt.messages)

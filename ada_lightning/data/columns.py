@@ -1,0 +1,84 @@
+"""Values inside rows: dotted names, and what of them can travel to reward workers."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+
+def lookup(columns: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a column, or of what is inside one.
+
+    Args:
+        columns: a row.
+        name: a column; or, dot by dot, a key of an object or an index into a list inside it. A column whose own name
+            has the dots comes first.
+
+    Raises:
+        KeyError: there is nothing of that name; its argument says what there is instead.
+
+    Example:
+        >>> lookup({"reward_model": {"ground_truth": "4"}, "final": ["5"]}, "reward_model.ground_truth")
+        '4'
+        >>> lookup({"final": ["5"]}, "final.0")
+        '5'
+    """
+    if name in columns:
+        return columns[name]
+    value: Any = columns
+    for depth, part in enumerate(parts := name.split(".")):
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, Mapping) and part in value:
+            value = value[part]
+        else:
+            raise KeyError(_what_is_there(value, ".".join(parts[:depth])))
+    return value
+
+
+def has_column(columns: Mapping[str, Any], name: str) -> bool:
+    """Whether :func:`lookup` finds something."""
+    try:
+        lookup(columns, name)
+    except KeyError:
+        return False
+    return True
+
+
+def as_json_like(value: Any) -> Any:
+    """Turn a value into dicts, lists, text, numbers, booleans and None, which pickle small and everywhere.
+
+    Dates and times become ISO 8601 text, durations seconds, decimals and UUIDs text, arrays lists.
+
+    Raises:
+        TypeError: bytes (images and audio are stored as such), or an object of another kind.
+
+    Example:
+        >>> as_json_like({"day": datetime.date(2025, 1, 31), "score": decimal.Decimal("0.50")})
+        {'day': '2025-01-31', 'score': '0.50'}
+    """
+    if value is None or isinstance(value, (str, bool)) or type(value) in (int, float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): as_json_like(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json_like(item) for item in value]
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, (decimal.Decimal, uuid.UUID)):
+        return str(value)
+    if callable(to_list := getattr(value, "tolist", None)):  # numpy arrays and scalars
+        return as_json_like(to_list())
+    raise TypeError(type(value).__name__)
+
+
+def _what_is_there(value: Any, inside: str) -> str:
+    if isinstance(value, Mapping):
+        keys = ", ".join(sorted(map(str, value))) or "none"
+        return f"keys of {inside!r}: {keys}" if inside else f"columns found: {keys}"
+    return f"{inside!r} is {f'a list of {len(value)}' if isinstance(value, list) else type(value).__name__}"

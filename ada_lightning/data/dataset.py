@@ -1,0 +1,319 @@
+"""Prompts from data sets: of the Hugging Face hub, folders, and files of every usual kind."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ada_lightning.data.columns import has_column
+from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout
+from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRow
+from ada_lightning.data.prompts import SLOT, same_text, stable_hash
+from ada_lightning.data.reading import RowReader
+from ada_lightning.data.report import ReadingReport
+from ada_lightning.types import Prompt
+
+
+class RowFilter(Protocol):
+    """A condition on the columns of a row, see :mod:`ada_lightning.data.filters`."""
+
+    label: str
+    """The condition in words, for the report."""
+
+    def accepts(self, columns: Mapping[str, Any]) -> bool:
+        """Whether the row is kept. KeyError: a column is missing; ValueError: its value cannot be compared."""
+        ...
+
+
+class DatasetSource:
+    """Reads prompts and answers, drops and counts what cannot be used, and holds some out.
+
+    Columns that are not named are recognised (:func:`~ada_lightning.data.layouts.detect_layout`): data sets in the
+    layouts of verl and TRL, and columns ``prompt``, ``problem`` or ``question`` with ``answer``, load as they are. The
+    report says what was taken for what.
+
+    Which prompts are held out depends on the seed and on each prompt's content, not on its place: rows may be
+    reordered, and most of a split survives when rows are added. Of rows with the same prompt the first is kept.
+    ``reference`` of a prompt and its id: see :class:`~ada_lightning.data.prompt_builder.PromptBuilder`.
+
+    Args:
+        path: name on the hub, folder, file or glob, or a list of files; see :class:`~ada_lightning.data.reading.RowReader`.
+        num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, else of ``path``; 0 for
+            none, None for all.
+        seed: of the choice of held-out prompts.
+        name: configuration of a data set of the hub or a folder; None for its only or default one.
+        revision: branch, tag or commit on the hub; None for the newest.
+        split: split of the hub or a folder; slices such as ``train[:1000]`` work.
+        heldout_path: data set of its own for held-out prompts (its only configuration); None takes them from ``path``.
+            Training prompts that occur in it are dropped, counted and warned about.
+        heldout_split: split of ``heldout_path``, or where that is None of ``path``; None for ``train``.
+        prompt_column: text or list of messages; dotted for what is inside an object or list; None recognises it.
+        answer_column: text or a number; may be dotted; None recognises it.
+        task_column: names the task of each prompt; None for ``data_source`` in verl's layout, else ``task``.
+        task: of all prompts, where no column names one.
+        prompt_pattern: regular expression whose first group is taken as the prompt; None takes all of it.
+        answer_pattern: regular expression whose first group is taken as the answer; None takes all of it.
+        needs_answer: False for rewards that need none: prompts without an answer stay, and answers may be of any type.
+        keep_columns: columns that the reward is given; None gives it all. Few save memory and time.
+        filters: conditions on columns; each is counted.
+        skip_invalid: drop and count rows without a prompt or answer; False makes the first one an error.
+        system_prompt: first turn of every prompt, in place of the one it has; None leaves it as it is.
+        prompt_template: the user's turn, with ``{prompt}`` where the text goes; other braces mean themselves.
+
+    Raises:
+        ValueError: settings that cannot work, alone or together.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Sequence[str],
+        *,
+        num_heldout: int | None,
+        seed: int,
+        name: str | None = None,
+        revision: str | None = None,
+        split: str = "train",
+        heldout_path: str | Path | Sequence[str] | None = None,
+        heldout_split: str | None = None,
+        prompt_column: str | None = None,
+        answer_column: str | None = None,
+        task_column: str | None = None,
+        task: str = "dataset",
+        prompt_pattern: str | None = None,
+        answer_pattern: str | None = None,
+        needs_answer: bool = True,
+        keep_columns: Sequence[str] | None = None,
+        filters: Sequence[RowFilter] = (),
+        skip_invalid: bool = True,
+        system_prompt: str | None = None,
+        prompt_template: str = SLOT,
+    ) -> None:
+        if num_heldout is not None and num_heldout < 0:
+            raise ValueError(f"data.source.num_heldout must be at least 0; got {num_heldout}")
+        if prompt_column is not None and prompt_column == answer_column:
+            raise ValueError(f"data.source.prompt_column and answer_column are both {prompt_column!r}")
+        if SLOT not in prompt_template:
+            raise ValueError(
+                f"data.source.prompt_template must say where the prompt goes with {SLOT}; got {prompt_template!r}"
+            )
+        for setting, value in (("heldout_path", heldout_path), ("heldout_split", heldout_split)):
+            if value is not None and num_heldout == 0:
+                raise ValueError(
+                    f"data.source.{setting} = {str(value)!r} is given but num_heldout is 0; set num_heldout to "
+                    "the number of its prompts to evaluate on"
+                )
+        self.reader = self._reader(path, name, revision, split)
+        self.heldout_reader: Any = None
+        if heldout_path is not None:
+            self.heldout_reader = self._reader(heldout_path, None, None, heldout_split or "train")
+        elif heldout_split is not None:
+            self.heldout_reader = self._reader(path, name, revision, heldout_split)
+        self.num_heldout = num_heldout
+        self.seed = seed
+        self.prompt_column, self.answer_column, self.task_column = prompt_column, answer_column, task_column
+        self.keep_columns = None if keep_columns is None else [str(column) for column in keep_columns]
+        self.needs_answer = needs_answer
+        self.filters = list(filters)
+        self.skip_invalid = skip_invalid
+        self._building: dict[str, Any] = {
+            "prompt_pattern": _compiled("prompt_pattern", prompt_pattern),
+            "answer_pattern": _compiled("answer_pattern", answer_pattern),
+            "needs_answer": needs_answer,
+            "keep_columns": self.keep_columns,
+            "system_prompt": system_prompt,
+            "prompt_template": prompt_template,
+            "task": task,
+        }
+        self._split: tuple[list[Prompt], list[Prompt]] | None = None
+        self._reports: list[ReadingReport] = []
+
+    @property
+    def reports(self) -> list[ReadingReport]:
+        """What became of the rows: of ``path``, and of the held-out set where it has one of its own."""
+        self._read_once()
+        return self._reports
+
+    def train_prompts(self) -> Sequence[Prompt]:
+        """Prompts to learn from, in the order of the data set.
+
+        Raises:
+            ValueError: as :meth:`check`.
+        """
+        train = self._read_once()[0]
+        if not train:
+            raise ValueError(
+                f"no training prompt is left of the {self._reports[0].num_kept} in {self.reader.origin} after holding "
+                f"out {self.num_heldout if self.num_heldout is not None else 'all'}; lower data.source.num_heldout or "
+                "bring more data"
+            )
+        return train
+
+    def heldout_prompts(self) -> Sequence[Prompt]:
+        """Prompts to evaluate on; no training prompt has the same text."""
+        return self._read_once()[1]
+
+    def check(self) -> None:
+        """Read the data. No model is needed for it.
+
+        Raises:
+            ValueError: the data cannot be read, no column can be the prompt or the answer, no row is usable, or there
+                are too few prompts for the split.
+        """
+        self.train_prompts()
+
+    def _reader(self, path: Any, name: str | None, revision: str | None, split: str) -> Any:
+        return RowReader(path, name=name, revision=revision, split=split)
+
+    def _read_once(self) -> tuple[list[Prompt], list[Prompt]]:
+        if self._split is None:
+            self._reports = []
+            prompts = self._read(self.reader)
+            candidates = prompts if self.heldout_reader is None else self._read(self.heldout_reader)
+            num_heldout = len(candidates) if self.num_heldout is None else self.num_heldout
+            if len(candidates) < num_heldout:
+                raise ValueError(
+                    f"data.source.num_heldout = {num_heldout}, but {(self.heldout_reader or self.reader).origin} has "
+                    f"{len(candidates)} distinct prompts"
+                )
+            by_hash = sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))
+            heldout = by_hash[:num_heldout]
+            excluded = {same_text(prompt) for prompt in (heldout if self.heldout_reader is None else candidates)}
+            train = [prompt for prompt in prompts if same_text(prompt) not in excluded]
+            if self.heldout_reader is not None and len(train) < len(prompts):
+                self._reports[0].notes.append(f"{len(prompts) - len(train)} prompts occur in the held-out set too")
+                warnings.warn(
+                    f"{len(prompts) - len(train)} training prompts of {self.reader.origin} occur in "
+                    f"{self.heldout_reader.origin} too and are left out of training",
+                    stacklevel=4,
+                )
+            self._split = train, heldout
+        return self._split
+
+    def _read(self, reader: Any) -> list[Prompt]:
+        report = ReadingReport(reader.origin)
+        by_text: dict[Any, Prompt] = {}
+        num_conflicts = 0
+        builder: PromptBuilder | None = None
+        for where, columns in reader.rows(self._columns_to_read()):
+            report.num_read += 1
+            if builder is None:
+                builder = PromptBuilder(self._layout(columns, where), **self._building)
+                self._check_columns(columns, builder.layout, where)
+                report.layout = _in_words(builder.layout)
+            prompt = self._prompt(builder, columns, where, report)
+            if prompt is None:
+                continue
+            earlier = by_text.setdefault(same_text(prompt), prompt)
+            if earlier is not prompt:
+                report.drop("duplicates")
+                num_conflicts += earlier.reference.get("answer") != prompt.reference.get("answer")
+        self._finish(report, builder, num_conflicts)
+        self._reports.append(report)
+        return list(by_text.values())
+
+    def _prompt(
+        self, builder: PromptBuilder, columns: Mapping[str, Any], where: str, report: ReadingReport
+    ) -> Prompt | None:
+        try:
+            for row_filter in self.filters:
+                if not row_filter.accepts(columns):
+                    report.drop(f"not {row_filter.label}")
+                    return None
+            return builder.build(columns)
+        except UnusableRow as error:
+            if not self.skip_invalid:
+                raise ValueError(f"{where}: {error}") from error
+            report.drop(error.reason, f"{where}: {error}")
+            return None
+        except KeyError as error:
+            raise ValueError(f"{where}: data.source.filters: {error.args[0]}") from error
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+
+    def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
+        if report.num_read == 0:
+            raise ValueError(f"{report.origin} holds no prompts; it needs at least one row, as {self._kinds_of_rows}")
+        if report.num_kept == 0:
+            raise ValueError(f"none of the {report.num_read} rows is usable:\n" + "\n".join(report.lines()))
+        for name, kind in (builder.left_out if builder else {}).items():
+            report.notes.append(f"column {name!r} holds {kind} and is not given to the reward")
+        if num_duplicates := report.dropped.get("duplicates", 0):
+            if num_conflicts:
+                report.notes.append(f"{num_conflicts} of the duplicates have another answer; the first is kept")
+            warnings.warn(
+                f"{num_duplicates} of {report.num_read} prompts in {report.origin} repeat an earlier one and are "
+                "dropped",
+                stacklevel=6,
+            )
+
+    _kinds_of_rows = "an object or a row of a table"
+
+    def _columns_to_read(self) -> set[str] | None:
+        names = [getattr(row_filter, "column", None) for row_filter in self.filters]
+        if self.keep_columns is None or None in names:
+            return None
+        explicit = (self.prompt_column, self.answer_column, self.task_column)
+        wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
+        return wanted | {name.partition(".")[0] for name in wanted}
+
+    def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
+        found = detect_layout(columns)
+        prompt = self.prompt_column or (found and found.prompt)
+        if prompt is None:
+            raise ValueError(
+                f"{where}: no column looks like a prompt; columns found: {', '.join(sorted(columns)) or 'none'}; set "
+                "data.source.prompt_column and answer_column"
+            )
+        answer = self.answer_column or (found.answer if found else None)
+        if answer == prompt:
+            answer = None
+        is_explicit = self.prompt_column is not None and self.answer_column is not None
+        return Layout(
+            "as configured" if is_explicit or found is None else found.name,
+            prompt,
+            answer,
+            self.task_column or (found.task if found else None),
+        )
+
+    def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
+        """Find on the first row what is wrong with the settings rather than with a row."""
+        for setting, name in (("prompt", layout.prompt), ("answer", layout.answer), ("task", layout.task)):
+            if name is not None and not has_column(columns, name) and (setting != "answer" or self.needs_answer):
+                raise ValueError(
+                    f"{where}: no column {name!r}; columns found: {', '.join(sorted(columns)) or 'none'}; set "
+                    f"data.source.{setting}_column"
+                )
+        for name in self.keep_columns or ():
+            if name not in columns:
+                raise ValueError(
+                    f"{where}: no column {name!r} of data.source.keep_columns; columns found: "
+                    f"{', '.join(sorted(columns))}"
+                )
+        value = columns.get(layout.prompt)
+        ends_with_answer = isinstance(value, list) and bool(value) and value[-1].get("role") == "assistant"
+        if layout.answer is None and self.needs_answer and not ends_with_answer:
+            raise ValueError(
+                f"{where}: no column looks like an answer; columns found: {', '.join(sorted(columns))}; set "
+                "data.source.answer_column, or needs_answer=false for a reward that needs none"
+            )
+
+
+def _compiled(setting: str, pattern: str | None) -> re.Pattern[str] | None:
+    if pattern is None:
+        return None
+    try:
+        compiled = re.compile(pattern, re.DOTALL)
+    except re.error as error:
+        raise ValueError(f"data.source.{setting} = {pattern!r} is no regular expression: {error}") from error
+    if compiled.groups < 1:
+        raise ValueError(f"data.source.{setting} = {pattern!r} needs a group (...) around what is to be taken")
+    return compiled
+
+
+def _in_words(layout: Layout) -> str:
+    answer = f"answer from {layout.answer!r}" if layout.answer else "no answer column"
+    task = f", task from {layout.task!r}" if layout.task else ""
+    return f"layout {layout.name}: prompt from {layout.prompt!r}, {answer}{task}"

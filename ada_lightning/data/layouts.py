@@ -1,0 +1,63 @@
+"""Which columns hold what, in the layouts that data sets for RL come in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ada_lightning.data.columns import has_column, lookup
+
+_VERL_ANSWER = "reward_model.ground_truth"
+_PROMPTS = ("prompt", "problem", "question")
+_ANSWERS = ("answer", "ground_truth", "final_answer", "expected_answer", "solution")
+"""``solution`` comes last: where there is an answer too, it is a worked solution."""
+
+LAYOUT_COLUMNS = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
+"""Every column that a layout is recognised by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a row has its parts. Names may be dotted, see :func:`~ada_lightning.data.columns.lookup`."""
+
+    name: str
+    prompt: str
+    """Text, or a list of messages."""
+    answer: str | None
+    """None where there is none, or where it is the assistant's last turn in ``prompt``."""
+    task: str | None = None
+    """Column that names the task; None where the source has one name for all."""
+
+
+def detect_layout(columns: Mapping[str, Any]) -> Layout | None:
+    """Recognise a layout by the columns of a row.
+
+    - verl: ``prompt`` (messages), ``reward_model.ground_truth``, ``data_source``, ``extra_info``
+    - TRL: ``prompt`` (text or messages) beside columns for rewards; ``prompt`` and ``completion``; ``messages``, whose
+      last turn is the answer
+    - otherwise a column ``prompt``, ``problem`` or ``question``
+
+    The answer is looked for under ``answer``, ``ground_truth``, ``final_answer``, ``expected_answer``, ``solution``.
+
+    Returns:
+        The layout, or None where no column can be the prompt.
+
+    Example:
+        >>> detect_layout({"question": "1 + 1 =", "answer": "2"})
+        Layout(name='question and answer', prompt='question', answer='answer', task=None)
+    """
+    answer = next((name for name in _ANSWERS if columns.get(name) is not None), None)
+    answer = answer or next((name for name in _ANSWERS if name in columns), None)
+    if "prompt" in columns and has_column(columns, _VERL_ANSWER):
+        return Layout("verl", "prompt", _VERL_ANSWER, "data_source" if "data_source" in columns else None)
+    if "prompt" in columns and answer is None:
+        if "completion" in columns:
+            return Layout("TRL (prompt and completion)", "prompt", "completion")
+        return Layout("TRL (prompt without an answer)", "prompt", None)
+    for prompt in _PROMPTS:
+        if prompt in columns:
+            return Layout(f"{prompt} and {answer}" if answer else prompt, prompt, answer)
+    if "messages" in columns and isinstance(lookup(columns, "messages"), list):
+        return Layout("TRL (messages)", "messages", answer)
+    return None

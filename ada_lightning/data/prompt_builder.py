@@ -1,0 +1,171 @@
+"""From one row of a data set to a prompt."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ada_lightning.data.columns import as_json_like, has_column, lookup
+from ada_lightning.data.layouts import Layout
+from ada_lightning.data.messages import read_turns
+from ada_lightning.data.prompts import SLOT, stable_hash
+from ada_lightning.types import Prompt
+
+ID_TAG = "jsonl"
+"""First part of every hash: histories of runs on JSON lines are keyed by it, whatever file the prompts move to."""
+
+
+class UnusableRow(ValueError):
+    """A row that is no prompt. ``reason`` is what it is counted as."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class PromptBuilder:
+    """Puts the parts of a row where a :class:`~ada_lightning.types.Prompt` has them.
+
+    ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent where there is none, and all other columns
+    but the prompt for rewards that want more. The id is a hash of the prompt's text and the answer, of neither
+    template nor system prompt. Where the prompt is a list of messages, pattern and template are for its last user turn,
+    ``system_prompt`` replaces its system turn, and an assistant's turn at its end is taken off: it is the answer, where no
+    column is.
+
+    Args:
+        layout: where the parts are.
+        prompt_pattern: regular expression (``.`` matches new lines) whose first group is what is taken of the prompt.
+        answer_pattern: the same for an answer that is text.
+        needs_answer: False accepts rows without an answer, and answers that are lists, objects or booleans.
+        keep_columns: columns for the reward; None keeps all.
+        system_prompt: first turn; None leaves what the row has.
+        prompt_template: the user's turn, with ``{prompt}`` where the text goes.
+        task: of every prompt whose layout names no column for it.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        prompt_pattern: re.Pattern[str] | None,
+        answer_pattern: re.Pattern[str] | None,
+        needs_answer: bool,
+        keep_columns: Collection[str] | None,
+        system_prompt: str | None,
+        prompt_template: str,
+        task: str,
+    ) -> None:
+        self.layout = layout
+        self.prompt_pattern = prompt_pattern
+        self.answer_pattern = answer_pattern
+        self.needs_answer = needs_answer
+        self.keep_columns = keep_columns
+        self.system_prompt = system_prompt
+        self.prompt_template = prompt_template
+        self.task = task
+        self.left_out: dict[str, str] = {}
+        """Type by column that cannot travel to reward workers."""
+
+    def build(self, columns: Mapping[str, Any]) -> Prompt:
+        """Return the prompt of one row.
+
+        Raises:
+            UnusableRow: a column is missing, the prompt is empty or no text, or the answer cannot be one.
+            ValueError: a column that was asked for cannot travel to reward workers.
+        """
+        turns, last_turn = self._turns(columns)
+        own_system = turns.pop(0)["content"] if turns[0]["role"] == "system" else None
+        position = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
+        if position is None:
+            raise UnusableRow("empty", "the prompt has no turn of the user")
+        text = _matched(self.prompt_pattern, turns[position]["content"], "prompt_pattern", "empty")
+        if not text.strip():
+            raise UnusableRow("empty", "the prompt is empty")
+        answer = self._answer(columns, last_turn)
+        turns[position]["content"] = text
+        is_text_alone = len(turns) == 1 and (own_system is None or self.system_prompt is not None)
+        identity = text if is_text_alone else [own_system, *([turn["role"], turn["content"]] for turn in turns)]
+        turns[position]["content"] = self.prompt_template.replace(SLOT, text)
+        system = own_system if self.system_prompt is None else self.system_prompt
+        first = [] if system is None else [{"role": "system", "content": system}]
+        reference = {} if answer is None else {"answer": answer}
+        return Prompt(
+            prompt_id=stable_hash(ID_TAG, identity, answer),
+            messages=(*first, *turns),
+            reference={**reference, "columns": self._columns(columns)},
+            task=self._task(columns),
+        )
+
+    def _turns(self, columns: Mapping[str, Any]) -> tuple[list[dict[str, str]], str | None]:
+        value = _found(columns, self.layout.prompt, "prompt_column", "empty")
+        try:
+            turns = read_turns(value)
+        except ValueError as error:
+            raise UnusableRow("empty", f"column {self.layout.prompt!r} {error}") from error
+        last_turn = turns.pop()["content"] if turns[-1]["role"] == "assistant" else None
+        if not turns:
+            raise UnusableRow("empty", "the prompt has no turn of the user")
+        return turns, last_turn
+
+    def _answer(self, columns: Mapping[str, Any], last_turn: str | None) -> Any:
+        name, reason = self.layout.answer, "unusable answer"
+        if name is None:
+            value: Any = last_turn
+        elif self.needs_answer:
+            value = _found(columns, name, "answer_column", reason)
+        else:
+            value = lookup(columns, name) if has_column(columns, name) else None
+        if isinstance(value, list) and value and all(isinstance(item, Mapping) and "role" in item for item in value):
+            value = read_turns(value)[-1]["content"]  # a completion in messages
+        if isinstance(value, str):
+            return _matched(self.answer_pattern, value, "answer_pattern", reason)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+        if self.needs_answer and not is_number:
+            advice = f"; name an element with {name}.<key or index>" if isinstance(value, (list, Mapping)) else ""
+            found = "NaN" if isinstance(value, float) else type(value).__name__
+            raise UnusableRow(
+                reason, f"column {(name or self.layout.prompt)!r} must be text or integer or number; found {found}{advice}"
+            )
+        try:
+            return as_json_like(value)
+        except TypeError as error:
+            raise UnusableRow(reason, f"column {name!r} holds {error}, which reward workers cannot be given") from error
+
+    def _columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {}
+        for name, value in columns.items():
+            if name == self.layout.prompt or (self.keep_columns is not None and name not in self.keep_columns):
+                continue
+            try:
+                kept[name] = as_json_like(value)
+            except TypeError as error:
+                if self.keep_columns is not None:
+                    raise ValueError(
+                        f"column {name!r} holds {error}, which reward workers cannot be given; leave it out of "
+                        "data.source.keep_columns"
+                    ) from error
+                self.left_out.setdefault(name, str(error))
+        return kept
+
+    def _task(self, columns: Mapping[str, Any]) -> str:
+        if self.layout.task is None:
+            return self.task
+        return str(_found(columns, self.layout.task, "task_column", "empty"))
+
+
+def _found(columns: Mapping[str, Any], name: str, setting: str, reason: str) -> Any:
+    try:
+        return lookup(columns, name)
+    except KeyError as error:
+        raise UnusableRow(reason, f"no column {name!r}; {error.args[0]}; set data.source.{setting}") from error
+
+
+def _matched(pattern: re.Pattern[str] | None, text: str, setting: str, reason: str) -> str:
+    if pattern is None:
+        return text
+    match = pattern.search(text)
+    if match is None or match[1] is None:
+        raise UnusableRow(reason, f"data.source.{setting} = {pattern.pattern!r} finds nothing in {text[:80]!r}")
+    return match[1]

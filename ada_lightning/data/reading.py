@@ -1,0 +1,103 @@
+"""From what a user calls a data set to rows: files, globs, folders or names on the hub."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from ada_lightning.data.hub import read_dataset
+from ada_lightning.data.table_files import read_arrow, read_parquet
+from ada_lightning.data.text_files import Row, read_csv, read_json, read_jsonl
+
+_TEXT_READERS = {".jsonl": read_jsonl, ".ndjson": read_jsonl, ".json": read_json, ".csv": read_csv, ".tsv": read_csv}
+_TABLE_READERS = {".parquet": read_parquet, ".arrow": read_arrow, ".feather": read_arrow}
+_SUFFIXES = (*_TEXT_READERS, *_TABLE_READERS)
+
+
+class RowReader:
+    """Reads the rows of one data set.
+
+    A path is local where something of that name exists, where it holds ``*``, ``?`` or ``[``, where it ends as a file
+    of a known kind does, or where it cannot be a name on the hub; else it names a data set of the hub. Files are read
+    one by one in the order given (globs: sorted) and their rows can be named in messages; folders and the hub go through
+    ``datasets``.
+
+    Args:
+        path: name on the hub, folder, file (``.jsonl``, ``.json``, ``.csv``, ``.tsv``, these also with ``.gz``;
+            ``.parquet``, ``.arrow``, ``.feather``) or glob of files; or a list of files and globs.
+        name: configuration of a data set of the hub or a folder; None for its only or default one.
+        revision: branch, tag or commit on the hub; None for the newest.
+        split: of the hub or a folder.
+
+    Raises:
+        ValueError: no path, or a setting that files do not have.
+    """
+
+    def __init__(
+        self, path: str | Path | Sequence[str], *, name: str | None, revision: str | None, split: str
+    ) -> None:
+        paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
+        if not paths or "" in paths:
+            raise ValueError(f"data.source.path is empty; name a data set of the hub, a folder or files; got {path!r}")
+        self.paths = [str(Path(item).expanduser()) if item.startswith("~") else item for item in paths]
+        self.name, self.revision, self.split = name, revision, split
+        self.is_files = len(self.paths) > 1 or _names_files(self.paths[0])
+        if self.is_files:
+            for setting, value in (("name", name), ("revision", revision), ("split", split)):
+                if value not in (None, "train"):
+                    raise ValueError(
+                        f"data.source.{setting} = {value!r} belongs to data sets of the hub and to folders, and "
+                        f"{self.origin} is a file; leave it out"
+                    )
+
+    @property
+    def origin(self) -> str:
+        """What is read, for messages and reports."""
+        if self.is_files:
+            return ", ".join(self.paths)
+        details = [f"{key}={value}" for key, value in (("name", self.name), ("revision", self.revision)) if value]
+        return f"{self.paths[0]} ({', '.join([*details, f'split={self.split}'])})"
+
+    def rows(self, columns: Collection[str] | None = None) -> Iterator[Row]:
+        """Yield every row; ``columns`` spares the reader others, where the format allows it.
+
+        Raises:
+            ValueError: something cannot be read.
+        """
+        if not self.is_files:
+            yield from read_dataset(
+                self.paths[0], name=self.name, revision=self.revision, split=self.split, columns=columns
+            )
+            return
+        for path in [file for item in self.paths for file in _expanded(item)]:
+            suffix = _suffix(path)
+            if suffix in _TABLE_READERS:
+                yield from _TABLE_READERS[suffix](path, columns)
+            elif suffix in _TEXT_READERS:
+                yield from _TEXT_READERS[suffix](path)
+            else:
+                raise ValueError(f"{path}: files that end in {', '.join(_SUFFIXES)} can be read; name it after its kind")
+
+
+def _names_files(path: str) -> bool:
+    local = Path(path)
+    if local.is_dir():
+        return False
+    could_be_on_the_hub = path.count("/") <= 1 and not local.is_absolute() and not path.startswith(".")
+    return local.exists() or glob.has_magic(path) or _suffix(local) in _SUFFIXES or not could_be_on_the_hub
+
+
+def _expanded(path: str) -> list[Path]:
+    if not glob.has_magic(path) or Path(path).exists():
+        if Path(path).is_dir():
+            raise ValueError(f"{path} is a folder among files; use a glob such as {path}/*.parquet")
+        return [Path(path)]
+    found = [Path(item) for item in sorted(glob.glob(path, recursive=True)) if Path(item).is_file()]
+    if not found:
+        raise ValueError(f"no file matches data.source.path = {path} (in {Path().absolute()})")
+    return found
+
+
+def _suffix(path: Path) -> str:
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()

@@ -1,0 +1,144 @@
+"""What became of the rows of a data set on their way to prompts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ada_lightning.types import Prompt
+
+_MAX_EXAMPLES = 5
+
+
+class ReadingReport:
+    """Counts of one set of files, by what became of the rows, with the first examples of each reason.
+
+    Args:
+        origin: what was read.
+    """
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.layout = ""
+        """Which column is what."""
+        self.num_read = 0
+        self.dropped: dict[str, int] = {}
+        """Rows by reason, in the order in which the reasons came up."""
+        self.examples: dict[str, list[str]] = {}
+        self.notes: list[str] = []
+
+    @property
+    def num_kept(self) -> int:
+        """Rows that became prompts."""
+        return self.num_read - sum(self.dropped.values())
+
+    def drop(self, reason: str, example: str | None = None) -> None:
+        """Count one row."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        examples = self.examples.setdefault(reason, [])
+        if example is not None and len(examples) < _MAX_EXAMPLES:
+            examples.append(example)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        examples = {reason: found for reason, found in self.examples.items() if found}
+        return {
+            "origin": self.origin,
+            "layout": self.layout,
+            "read": self.num_read,
+            "dropped": dict(self.dropped),
+            "kept": self.num_kept,
+            "examples": examples,
+            "notes": list(self.notes),
+        }
+
+    def lines(self) -> list[str]:
+        """Return the report as it is printed."""
+        counts = "".join(f"  {reason} {count}" for reason, count in self.dropped.items())
+        first = [f"    {reason}, for example {found[0]}" for reason, found in self.examples.items() if found]
+        layout = f" ({self.layout})" if self.layout else ""
+        return [
+            f"data: {self.origin}{layout}",
+            f"  read {self.num_read}{counts}  kept {self.num_kept}",
+            *first,
+            *(f"    {note}" for note in self.notes),
+        ]
+
+
+class DataReport:
+    """What became of the prompts of a run: read, dropped and why, kept, by split and by task.
+
+    Args:
+        reading: of the sources, those that read files.
+    """
+
+    def __init__(self, reading: Sequence[ReadingReport] = ()) -> None:
+        self.reading = list(reading)
+        self.dropped: dict[str, list[dict[str, str]]] = {"train": [], "heldout": []}
+        self.kept: dict[str, dict[str, int]] = {"train": {}, "heldout": {}}
+
+    def drop(self, split: str, prompts: Sequence[Prompt], reason: str, details: Mapping[str, str]) -> None:
+        """Enter dropped prompts.
+
+        Args:
+            split: ``train`` or ``heldout``.
+            prompts: those that are dropped.
+            reason: what they are counted as, such as ``too long``.
+            details: by prompt id, what is to be said of one.
+        """
+        self.dropped[split] += [
+            {"prompt_id": prompt.prompt_id, "task": prompt.task, "reason": reason, "detail": details[prompt.prompt_id]}
+            for prompt in prompts
+        ]
+
+    def keep(self, split: str, prompts: Sequence[Prompt]) -> None:
+        """Enter the prompts that are left, in place of what was entered before."""
+        counts: dict[str, int] = {}
+        for prompt in prompts:
+            counts[prompt.task] = counts.get(prompt.task, 0) + 1
+        self.kept[split] = counts
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        splits = {
+            split: {
+                "dropped": self._counts(split),
+                "kept": sum(self.kept[split].values()),
+                "kept_by_task": dict(self.kept[split]),
+                "dropped_prompts": self.dropped[split],
+            }
+            for split in self.kept
+        }
+        return {"reading": [report.as_dict() for report in self.reading], **splits}
+
+    def text(self) -> str:
+        """Return the report as it is printed."""
+        lines = [line for report in self.reading for line in report.lines()]
+        for split, name in (("train", "to train on"), ("heldout", "held out")):
+            counts, kept = self.kept[split], sum(self.kept[split].values())
+            dropped = "".join(f"  {reason} {count}" for reason, count in self._counts(split).items())
+            shares = ", ".join(f"{task} {count} ({count / kept:.1%})" for task, count in counts.items())
+            by_task = f" ({shares})" if len(counts) > 1 else ""
+            lines.append(f"prompts {name}: {kept}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
+            lines += [f"    {reason}, for example {detail}" for reason, detail in self._first_details(split).items()]
+        return "\n".join(lines)
+
+    def write(self, folder: Path) -> None:
+        """Keep it as ``data_report.json`` in a run's folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False)
+        (folder / "data_report.json").write_text(text + "\n", encoding="utf-8")
+
+    def _counts(self, split: str) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for entry in self.dropped[split]:
+            counts[entry["reason"]] = counts.get(entry["reason"], 0) + 1
+        return counts
+
+    def _first_details(self, split: str) -> dict[str, str]:
+        details: dict[str, str] = {}
+        for entry in self.dropped[split]:
+            details.setdefault(entry["reason"], f"{entry['prompt_id']}: {entry['detail']}")
+        return details

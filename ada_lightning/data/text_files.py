@@ -1,0 +1,106 @@
+"""Rows of JSON-lines, JSON and CSV files, each with the place it stands at."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+Row = tuple[str, dict[str, Any]]
+"""Where it stands, for messages (``sums.jsonl, line 7``), and its columns."""
+
+
+def read_jsonl(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file with one JSON object a line; empty lines are skipped.
+
+    Raises:
+        ValueError: the file cannot be read or is not UTF-8, or a line is no JSON object.
+    """
+    with _opened(path) as file:
+        # Only \n ends a line: JSON text may hold characters such as U+2028 that splitlines() would split at.
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield _parsed(line, f"{path}, line {number}")
+
+
+def read_json(path: Path) -> Iterator[Row]:
+    """Yield the objects of a JSON list; a file with one object a line is read as JSON lines, whatever its name.
+
+    Raises:
+        ValueError: the file cannot be read or is not UTF-8, is no JSON, or holds something else than objects.
+    """
+    with _opened(path) as file:
+        text = file.read()
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":  # what a second object is to the parser
+            raise ValueError(
+                f"{path}, line {error.lineno}: not valid JSON at column {error.colno}: {error.msg}"
+            ) from error
+        yield from read_jsonl(path)
+        return
+    if isinstance(value, dict) and any(isinstance(item, list) for item in value.values()):
+        raise ValueError(
+            f"{path} holds one JSON object with the keys {', '.join(value)}; a list of objects is needed: save the list "
+            "inside as a file of its own"
+        )
+    for index, item in enumerate(value if isinstance(value, list) else [value]):
+        where = f"{path}, row {index}"
+        yield where, _as_object(item, where)
+
+
+def read_csv(path: Path) -> Iterator[Row]:
+    """Yield the rows of a comma-separated (``.tsv``: tab-separated) file whose first line names the columns.
+
+    Every value is text as it stands, so that ``007`` and ``NA`` stay what they are; an empty field is None.
+
+    Raises:
+        ValueError: the file cannot be read or is not UTF-8, a column has no name or the name of another, or a row has
+            another number of fields than there are columns.
+    """
+    csv.field_size_limit(2**31 - 1)
+    with _opened(path, newline="") as file:
+        reader = csv.reader(file, delimiter="\t" if ".tsv" in path.suffixes else ",", strict=True)
+        try:
+            names = next(reader, [])
+            if len(set(names)) < len(names) or "" in names:
+                raise ValueError(f"{path}, line 1: every column needs a name of its own; found {', '.join(names)}")
+            start = reader.line_num + 1
+            for fields in reader:
+                where, start = f"{path}, line {start}", reader.line_num + 1
+                if not fields:
+                    continue
+                if len(fields) != len(names):
+                    raise ValueError(f"{where}: {len(fields)} fields for {len(names)} columns; quote fields with commas")
+                yield where, {name: field or None for name, field in zip(names, fields, strict=True)}
+        except csv.Error as error:
+            raise ValueError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
+
+
+@contextmanager
+def _opened(path: Path, newline: str = "\n") -> Iterator[TextIO]:
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline=newline) as file:
+            yield file
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise ValueError(f"cannot read prompts from {path} ({path.absolute()}): {error}") from error
+
+
+def _parsed(line: str, where: str) -> Row:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where}: not valid JSON at column {error.colno}: {error.msg}") from error
+    return where, _as_object(value, where)
+
+
+def _as_object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: a JSON object with columns is needed; found {type(value).__name__}")
+    return value
