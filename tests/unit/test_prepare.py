@@ -70,22 +70,17 @@ def test_a_finished_job_leaves_everything(whole):
 
 def test_a_stopped_job_continues_to_the_same_files(whole, tmp_path, monkeypatch):
     folder = tmp_path / "stopped"
-    num_polls = 0
-
-    def report_and_signal(counts):
-        nonlocal num_polls
-        num_polls += 1
-        if num_polls == 12:
-            signal.raise_signal(signal.SIGTERM)
 
     class Display(sampling_job.SamplingProgress):
         def report(self, counts):
-            report_and_signal(counts)
+            if counts.num_prompts == 5:
+                signal.raise_signal(signal.SIGTERM)
 
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with monkeypatch.context() as patched:
         patched.setattr(sampling_job, "SamplingProgress", Display)
-        with pytest.raises(SamplingStoppedError, match=r"SIGTERM: [1-9]\d* of 12 prompts are stored in .*stopped; the"):
+        patched.setattr(right_or_wrong.RightOrWrongEngine, "num_to_deliver", 42)  # five prompts and a quarter
+        with pytest.raises(SamplingStoppedError, match=r"SIGTERM: 5 of 12 prompts are stored in .*stopped; the"):
             run(folder)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert not (folder / "summary.json").exists()
