@@ -98,7 +98,8 @@ def plot_pass_rates(histogram: Sequence[Bin], target: Path, *, title: str, num_s
         if bar.num_prompts:
             prompts.annotate(str(bar.num_prompts), (place, bar.num_prompts), ha="center", va="bottom", fontsize=8)
     prompts.set_ylabel("prompts")
-    prompts.margins(y=0.1)
+    prompts.set_ylim(0, 1.1 * max(1, *(bar.num_prompts for bar in histogram)))
+    prompts.yaxis.get_major_locator().set_params(integer=True)
     prompts.legend(fontsize=8)
     drawn = [place for place, bar in zip(places, histogram, strict=True) if bar.num_prompts]
     lengths.plot(drawn, [histogram[place].mean_tokens for place in drawn], marker="o", color="tab:blue")
