@@ -50,6 +50,30 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
     return errors
 
 
+def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:
+    """Say which ``key=value`` arguments set something that a program does not read.
+
+    Args:
+        overrides: as on the command line.
+        unused: dotted keys of a shared configuration group; each stands for what is below it too.
+        program: for the message.
+
+    Returns:
+        One message per argument.
+
+    Example:
+        >>> overrides_without_effect(["data.num_minibatches=2", "seed=1"], ["data.num_minibatches"], "prepare.py")
+        ['data.num_minibatches=2: prepare.py trains nothing, so data.num_minibatches has no effect; leave it out']
+    """
+    parsed, _ = _parse(overrides)
+    return [
+        f"{override.input_line}: {program} trains nothing, so {key} has no effect; leave it out"
+        for override in parsed
+        for key in unused
+        if f"{override.key_or_group.replace('/', '.')}.".startswith(f"{key}.")
+    ]
+
+
 def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:
     """Names at the top of the shipped configuration, composed without any override."""
     with _loader(config_dir):

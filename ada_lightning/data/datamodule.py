@@ -11,6 +11,7 @@ from lightning.pytorch import LightningDataModule
 
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.protocols import PromptSource
 from ada_lightning.types import Prompt, ResponseGroup
@@ -35,9 +36,12 @@ class RolloutDataModule(LightningDataModule):
         share_prompts: compute a prompt once for all its responses, where the attention backend can.
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
+        only: train on the prompts of this file alone (:class:`~ada_lightning.data.only.OnlyPrompts`): a folder of
+            ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as they are.
 
     Raises:
-        ValueError: a size below 1, more minibatches than prompts in a step, or a switch that is not true or false.
+        ValueError: a size below 1, more minibatches than prompts in a step, a switch that is not true or false, or
+            a file of prompts that cannot be used; all in one message.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class RolloutDataModule(LightningDataModule):
         max_tokens_per_microbatch: int = 1024,
         share_prompts: bool = True,
         skip_groups_without_signal: bool = True,
+        only: str | None = None,
     ) -> None:
         super().__init__()
         errors = [
@@ -72,6 +77,10 @@ class RolloutDataModule(LightningDataModule):
             )
         if not isinstance(skip_groups_without_signal, bool):  # a word would count as true
             errors.append(f"data.skip_groups_without_signal must be true or false; got {skip_groups_without_signal!r}")
+        try:
+            self.only = None if only is None else OnlyPrompts(only)
+        except ValueError as error:
+            errors.append(str(error))
         if errors:
             raise ValueError("; ".join(errors))
         self.source = source
@@ -90,11 +99,27 @@ class RolloutDataModule(LightningDataModule):
         self._score_old: ScoreOld | None = None
         self._keep_groups_without_signal = False
 
+    def check(self) -> None:
+        """Compare ``only`` with the training prompts. No model is needed for it.
+
+        Raises:
+            ValueError: it has none of them.
+        """
+        if self.only:
+            self._chosen_prompts()
+
     def encode_prompts(self, tokenizer: Any) -> None:
-        """Tokenise both splits; needed before training, evaluation or preview."""
+        """Tokenise both splits; needed before training, evaluation or preview.
+
+        Raises:
+            ValueError: no training prompt is left.
+        """
         encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens)
-        self.train_prompts, _ = encoder.encode(self.source.train_prompts())
+        self.train_prompts, _ = encoder.encode(self._chosen_prompts())
         self.heldout_prompts, _ = encoder.encode(self.source.heldout_prompts())
+
+    def _chosen_prompts(self) -> Sequence[Prompt]:
+        return self.only.keep(self.source.train_prompts()) if self.only else self.source.train_prompts()
 
     def connect(self, *, collect: Collect, score_old: ScoreOld, keep_groups_without_signal: bool) -> None:
         """Wire in what only a running trainer can provide. Called from a callback's ``setup``."""

@@ -66,6 +66,10 @@ class RolloutService:
         self.max_model_tokens = max_model_tokens
         self.seed = seed
         self.seed_requests = seed_requests
+        self.positive_threshold = positive_threshold
+        self.truncated = truncated
+        self.grader_failure = grader_failure
+        self.failure_alarm_ratio = failure_alarm_ratio
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
         shared: dict[str, Any] = {
