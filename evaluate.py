@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ada_lightning.evaluation.sets import EvaluationSet
     from ada_lightning.types import Prompt
 
@@ -31,7 +34,7 @@ def main(cfg: DictConfig) -> None:
     from ada_lightning.offline import SamplingStoppedError
 
     try:
-        run(cfg)
+        run(cfg, list(HydraConfig.get().overrides.task))
     except SamplingStoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(EXIT_STOPPED)
@@ -41,8 +44,12 @@ def main(cfg: DictConfig) -> None:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
 
 
-def run(cfg: DictConfig) -> dict[str, Any] | None:
+def run(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] | None:
     """Do what the configuration asks for.
+
+    Args:
+        cfg: the composed configuration.
+        overrides: arguments of the command line.
 
     Returns:
         The results as in ``results.json``; None where two evaluations were only compared.
@@ -61,7 +68,7 @@ def run(cfg: DictConfig) -> dict[str, Any] | None:
     if len(found) == 2:
         print(write_comparison(found[0], found[1], seed=cfg.bootstrap_seed))
         return None
-    check_evaluation(cfg)
+    check_evaluation(cfg, overrides)
     results = Evaluation(cfg).run()
     if found:
         print(write_comparison(found[0], Path(cfg.run_dir), seed=cfg.bootstrap_seed))
@@ -134,8 +141,9 @@ class Evaluation:
 
         grader, prompts, num_samples = self.sets[name].reward, self.prompts[name], self.cfg.eval.num_samples
         stage = f"evaluate/{name}"
+        reward = OmegaConf.to_container(self.cfg.eval.sets[name].reward, resolve=True)
         settings = SamplingParts(self.model, grader, self.service).job_settings(
-            OmegaConf.create({"reward": self.cfg.eval.sets[name].reward, "rollout": self.cfg.rollout}),
+            OmegaConf.create({"reward": reward, "rollout": {"engine": {"dtype": self.cfg.rollout.engine.get("dtype")}}}),
             prompts=prompts,
             num_samples=num_samples,
             stage=stage,

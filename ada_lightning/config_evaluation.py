@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -17,16 +17,20 @@ from ada_lightning.config import (
     _select,
 )
 from ada_lightning.config_keys import unknown_keys
+from ada_lightning.config_prepare import UNUSED
+from ada_lightning.evaluation.arguments import OF_RUN
+from ada_lightning.overrides import overrides_without_effect
 
 ENGINE_ARGUMENTS = ("model_path", "log_file", "max_model_tokens", "eos_token_ids")
 """Filled in by the program."""
 
 
-def check_evaluation(cfg: DictConfig) -> None:
+def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     """Find everything that can be found wrong without reading data or loading a model.
 
     Args:
         cfg: the composed configuration of ``evaluate.py``.
+        overrides: arguments of the command line.
 
     Raises:
         ConfigError: one or more problems.
@@ -38,6 +42,7 @@ def check_evaluation(cfg: DictConfig) -> None:
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
             problems += _component_errors(cfg, key)
     problems += [
+        *_effect_errors(cfg, overrides),
         *_overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS),
         *_set_errors(cfg),
         *_value_errors(cfg),
@@ -50,10 +55,20 @@ def check_evaluation(cfg: DictConfig) -> None:
 def _is_used(key: str, cfg: DictConfig) -> bool:
     """Whether anything reads a key: data and reward of the configuration count only where a set refers to them."""
     part = key.partition(".")[0]
-    if part not in ("data", "reward"):
-        return True
-    sets = OmegaConf.to_container(cfg, resolve=False)["eval"]["sets"]  # type: ignore[call-overload,index]
-    return f"${{{part}" in repr(sets)
+    return part not in ("data", "reward") or _sets_refer_to(part, cfg)
+
+
+def _sets_refer_to(part: str, cfg: DictConfig) -> bool:
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    return f"${{{part}" in repr(plain["eval"]["sets"])
+
+
+def _effect_errors(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """Settings that are shared with training and that nothing here reads."""
+    unused = [*UNUSED, "rollout.truncated", "rollout.grader_failure", "rollout.failure_alarm_ratio"]
+    unused += [key for key in ("data.source", "reward") if not _sets_refer_to(key.partition(".")[0], cfg)]
+    typed = [override for override in overrides if not override.endswith(f"={OF_RUN}")]
+    return overrides_without_effect(typed, unused, "evaluate.py with these sets")
 
 
 def _set_names(cfg: DictConfig) -> list[str]:

@@ -46,7 +46,7 @@ def evaluate(tmp_path, monkeypatch):
             expanded = [*expanded[:place], *expanded[place + 2 :], f"hydra.searchpath=[file://{options}]"]
         with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
             cfg = compose("evaluate", expanded)
-        return run(cfg)
+        return run(cfg, [argument for argument in expanded if not argument.startswith("hydra.")])
 
     return small_evaluate
 
@@ -265,6 +265,8 @@ def test_a_model_of_the_hub_brings_no_settings(tmp_path):
         (["+eval.sets.more={path: x.jsonl}"], "eval.sets.more has no _target_"),
         (["~eval.sets.heldout"], "eval.sets is empty"),
         (["data.source.num_heldout=-1"], "eval.sets.heldout: .*num_heldout must"),
+        (["data.num_minibatches=2"], "evaluate.py with these sets trains nothing, so data.num_minibatches has no effect"),
+        (["rollout.truncated=zero"], "so rollout.truncated has no effect"),
         (["compare=nowhere"], "compare=nowhere is no evaluation's folder and no checkpoint"),
         (["compare=[a,b,c]"], "one or two evaluations; got 3"),
         (["eval=files", "eval.sets.file.path=gone.jsonl"], "eval.sets.file: cannot read prompts from gone.jsonl"),
