@@ -143,7 +143,9 @@ class Evaluation:
         stage = f"evaluate/{name}"
         reward = OmegaConf.to_container(self.cfg.eval.sets[name].reward, resolve=True)
         settings = SamplingParts(self.model, grader, self.service).job_settings(
-            OmegaConf.create({"reward": reward, "rollout": {"engine": {"dtype": self.cfg.rollout.engine.get("dtype")}}}),
+            OmegaConf.create(
+                {"reward": reward, "rollout": {"engine": {"dtype": self.cfg.rollout.engine.get("dtype")}}}
+            ),
             prompts=prompts,
             num_samples=num_samples,
             stage=stage,

@@ -40,11 +40,12 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
         Hydra can compose every job.
     """
     arguments = get_args_parser().parse_args(list(argv))
-    search = [f"hydra.searchpath=[file://{Path(arguments.config_dir).resolve()}]"] if arguments.config_dir else []
     overrides, errors = _parse(arguments.overrides)
     try:
         with _loader(config_dir) as loader:
-            errors += _override_errors(loader, arguments.config_name or config_name, search, overrides)
+            if arguments.config_dir:
+                _add_source(loader, Path(arguments.config_dir))
+            errors += _override_errors(loader, arguments.config_name or config_name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
     return errors
@@ -80,10 +81,8 @@ def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:
         return frozenset(_compose_plain(config_name, []).keys() - {"hydra"})
 
 
-def _override_errors(
-    loader: ConfigLoader, config_name: str, search: list[str], overrides: Sequence[Override]
-) -> list[str]:
-    base = _compose_plain(config_name, search)
+def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence[Override]) -> list[str]:
+    base = _compose_plain(config_name, [])
     groups = [override for override in overrides if _is_choice(loader, override)]
     keys = [override for override in overrides if override not in groups]
     chosen = base["hydra"]["runtime"]["choices"]
@@ -91,7 +90,7 @@ def _override_errors(
         return errors  # what a key may be depends on the options
     found: dict[str, None] = {}  # a set that keeps the order
     for choices in _variants(groups):
-        config = _compose_plain(config_name, [*search, *choices])
+        config = _compose_plain(config_name, choices)
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
         found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
     return list(found)
@@ -108,6 +107,12 @@ def _composition_error(text: str) -> str:
 def _loader(config_dir: str | Path) -> Iterator[ConfigLoader]:
     with initialize_config_dir(str(Path(config_dir).resolve()), job_name="train", version_base=VERSION_BASE):
         yield GlobalHydra.instance().config_loader()
+
+
+def _add_source(loader: Any, folder: Path) -> None:
+    """Find options in a further folder too. A search path given to ``compose`` would not be there for listing them."""
+    loader.config_search_path.prepend("command line", f"file://{folder.resolve()}", "schema")  # which has to stay last
+    loader.repository.initialize_sources(loader.config_search_path)
 
 
 def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]:

@@ -50,8 +50,10 @@ def expand_arguments(argv: Sequence[str], options_dir: Path) -> list[str]:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(yaml.safe_dump(config[part], sort_keys=False), encoding="utf-8")
             added.append(f"{part}={OF_RUN}")
-        added += ["--config-dir", str(options_dir)]
-    return [*added, *argv]
+    place = next(index for index, argument in enumerate(argv) if argument.startswith("checkpoint="))
+    options = ["--config-dir", str(options_dir)] if taken else []
+    # Beside the checkpoint and behind the options: argparse takes all key=value arguments only where they stand together.
+    return [*options, *argv[: place + 1], *added, *argv[place + 1 :]]
 
 
 def _quoted(text: str) -> str:

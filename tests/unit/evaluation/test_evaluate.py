@@ -30,15 +30,20 @@ def write_set(file, *, num_prompts, name):
 
 
 @pytest.fixture
-def evaluate(tmp_path, monkeypatch):
+def evaluate(tmp_path):
     """Compose as the program does, and run. Arguments are those of the command line."""
-    monkeypatch.chdir(tmp_path)
-    AnsweringEngine.num_opened = AnsweringEngine.num_submitted = 0
+    AnsweringEngine.num_opened = AnsweringEngine.num_submitted = AnsweringEngine.stop_after = 0
+    AnsweringEngine.skill = 0.0
 
     def small_evaluate(*arguments, name="it", scripted=True):
         options = tmp_path / "options"
         base = ["model=tiny", "label=tiny"] if not any(a.startswith("checkpoint=") for a in arguments) else []
-        base += [f"run_name={name}", "mlflow=null", *([ENGINE, "~rollout.engine.dtype"] if scripted else [])]
+        base += [
+            f"run_dir={tmp_path}/evaluations/{name}",
+            "run_name=it",
+            "mlflow=null",
+            *([ENGINE, "~rollout.engine.dtype"] if scripted else []),
+        ]
         expanded = expand_arguments([*base, *arguments], options)
         assert override_errors(expanded, CONFIG_DIR, "evaluate") == []
         if "--config-dir" in expanded:
@@ -113,12 +118,13 @@ def test_a_stopped_evaluation_continues_to_the_same_results(evaluate, tmp_path):
     AnsweringEngine.num_submitted = 0
     options = [*PAPER, *files, "prompts_per_file=1"]
     with pytest.raises(SamplingStoppedError, match="the same command again continues there"):
-        evaluate(*options, "+rollout.engine.stop_after=40", name="parts")
+        AnsweringEngine.stop_after = 40
+        evaluate(*options, name="parts")
     folder = tmp_path / "evaluations" / "parts"
     assert not (folder / "results.json").exists()
     stored = len(responses(folder))
     assert 4 <= stored < 72
-    AnsweringEngine.num_submitted = 0
+    AnsweringEngine.num_submitted = AnsweringEngine.stop_after = 0
     parts = evaluate(*options, name="parts")
     assert AnsweringEngine.num_submitted == 72 - stored
     assert responses(folder) == responses(tmp_path / "evaluations" / "whole")
@@ -137,7 +143,8 @@ def test_other_settings_in_a_used_folder_are_refused(evaluate, tmp_path):
 def test_two_models_are_compared_on_the_same_prompts(evaluate, tmp_path, capsys):
     files = files_of(tmp_path)
     evaluate(*PAPER, *files, name="weak")
-    evaluate(*PAPER, *files, "+rollout.engine.skill=0.4", "compare=evaluations/weak", name="strong")
+    AnsweringEngine.skill = 0.4
+    evaluate(*PAPER, *files, f"compare={tmp_path}/evaluations/weak", name="strong")
     folder = tmp_path / "evaluations" / "strong"
     comparison = json.loads((folder / "comparison-with-weak.json").read_text())
     first, second = (json.loads((folder.parent / name / "results.json").read_text()) for name in ("weak", "strong"))
@@ -151,7 +158,7 @@ def test_two_models_are_compared_on_the_same_prompts(evaluate, tmp_path, capsys)
     assert "Every prompt was matched." in text
     AnsweringEngine.num_opened = 0
     capsys.readouterr()
-    evaluate("compare=[evaluations/weak,evaluations/strong]", scripted=False)
+    evaluate(f"compare=[{folder.parent}/weak,{folder}]", scripted=False)
     assert text in capsys.readouterr().out
     assert AnsweringEngine.num_opened == 0
 
@@ -250,7 +257,7 @@ def test_a_run_without_a_checkpoint_or_settings(tmp_path, tiny_path):
 
 def test_a_model_of_the_hub_brings_no_settings(tmp_path):
     assert expand_arguments(["checkpoint=some/model"], tmp_path) == [
-        "model=pretrained", "model.path='some/model'", "label='some-model'", "checkpoint=some/model",
+        "checkpoint=some/model", "model=pretrained", "model.path='some/model'", "label='some-model'",
     ]  # fmt: skip
 
 
@@ -265,7 +272,10 @@ def test_a_model_of_the_hub_brings_no_settings(tmp_path):
         (["+eval.sets.more={path: x.jsonl}"], "eval.sets.more has no _target_"),
         (["~eval.sets.heldout"], "eval.sets is empty"),
         (["data.source.num_heldout=-1"], "eval.sets.heldout: .*num_heldout must"),
-        (["data.num_minibatches=2"], "evaluate.py with these sets trains nothing, so data.num_minibatches has no effect"),
+        (
+            ["data.num_minibatches=2"],
+            "evaluate.py with these sets trains nothing, so data.num_minibatches has no effect",
+        ),
         (["rollout.truncated=zero"], "so rollout.truncated has no effect"),
         (["compare=nowhere"], "compare=nowhere is no evaluation's folder and no checkpoint"),
         (["compare=[a,b,c]"], "one or two evaluations; got 3"),
