@@ -52,7 +52,7 @@ def expand_arguments(argv: Sequence[str], options_dir: Path) -> list[str]:
             added.append(f"{part}={OF_RUN}")
     place = next(index for index, argument in enumerate(argv) if argument.startswith("checkpoint="))
     options = ["--config-dir", str(options_dir)] if taken else []
-    # Beside the checkpoint and behind the options: argparse takes all key=value arguments only where they stand together.
+    # Beside the checkpoint and behind the options: argparse takes key=value arguments only where they stand together.
     return [*options, *argv[: place + 1], *added, *argv[place + 1 :]]
 
 

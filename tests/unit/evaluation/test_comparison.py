@@ -97,12 +97,14 @@ def test_the_average_weighs_sets_and_its_p_value_too():
     def of(*rates):
         return figures_of([(str(i), [1.0] * rate + [0.0] * (4 - rate), None) for i, rate in enumerate(rates)])
 
-    first, second = {"s": of(0, 1), "t": of(2, 2, 2)}, {"s": of(2, 2), "t": of(1, 3, 4)}
+    first, second = {"s": of(0, 1), "t": of(3, 3, 3)}, {"s": of(2, 2), "t": of(1, 1, 2)}
     found = compare(first, second, weights={"s": 300.0, "t": 100.0}, seed=0)
     figure = found["average"]["figures"]["avg"]
-    assert figure["difference"]["mean"] == pytest.approx(0.75 * (0.5 + 0.25) / 2 + 0.25 * (-0.25 + 0.25 + 0.5) / 3)
-    parts = np.array([0.75 * 0.5 / 2, 0.75 * 0.25 / 2, -0.25 * 0.25 / 3, 0.25 * 0.25 / 3, 0.25 * 0.5 / 3])
+    assert figure["difference"]["mean"] == pytest.approx(0.75 * (0.5 + 0.25) / 2 - 0.25 * (0.5 + 0.5 + 0.25) / 3)
+    differences = np.array([0.5, 0.25, -0.5, -0.5, -0.25])
+    parts = differences * np.array([0.75 / 2] * 2 + [0.25 / 3] * 3)
     assert figure["p_value"] == sign_flip_p_value(parts, seed=0)
+    assert figure["p_value"] != sign_flip_p_value(differences, seed=0)
     assert found["average"]["weights"] == {"s": 300.0, "t": 100.0}
 
 

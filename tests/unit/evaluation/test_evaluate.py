@@ -117,8 +117,8 @@ def test_a_stopped_evaluation_continues_to_the_same_results(evaluate, tmp_path):
     whole = evaluate(*PAPER, *files, name="whole")
     AnsweringEngine.num_submitted = 0
     options = [*PAPER, *files, "prompts_per_file=1"]
+    AnsweringEngine.stop_after = 40
     with pytest.raises(SamplingStoppedError, match="the same command again continues there"):
-        AnsweringEngine.stop_after = 40
         evaluate(*options, name="parts")
     folder = tmp_path / "evaluations" / "parts"
     assert not (folder / "results.json").exists()
