@@ -20,8 +20,8 @@ def evaluate(tmp_path, *arguments):
     )  # fmt: skip
 
 
-def test_a_trained_run_and_its_start_are_evaluated_and_compared(train, tmp_path):
-    """Held-out prompts, reward and engine are those of the run; the untrained model takes them over too."""
+def test_a_trained_run_is_evaluated_continued_and_compared(train, tmp_path):
+    """Held-out prompts, reward and engine are those of the run; the second start finds everything drawn."""
     run_dir = train("num_steps=1")
     after = tmp_path / "after"
     done = evaluate(tmp_path, f"checkpoint={run_dir}", f"run_dir={after}", "eval.num_samples=4")
