@@ -59,7 +59,8 @@ def run(cfg: DictConfig) -> int:
     quiet_libraries()
     parts, data = assemble(cfg), instantiate(cfg.data)
     data.encode_prompts(parts.model.tokenizer)
-    prompts, service, stage = data.train_prompts, parts.service, "prepare"
+    prompts = list({prompt.prompt_id: prompt for prompt in data.train_prompts}.values())  # an epoch may repeat some
+    service, stage = parts.service, "prepare"
     store, run_dir, signals = ResponseStore(cfg.run_dir), RunDir(cfg.run_dir), StopSignals("finished prompts are kept")
     settings = parts.job_settings(
         cfg, prompts=prompts, num_samples=cfg.num_samples, stage=stage, sampling=service.sampling
@@ -75,6 +76,8 @@ def run(cfg: DictConfig) -> int:
             prompts_per_file=cfg.prompts_per_file,
         )
         run_dir.write_config(cfg)
+        data.report.write(run_dir.path)
+        print(data.report.text(), flush=True)
         print(_start_line(job.num_pending, len(prompts), cfg), flush=True)
         if job.num_pending:
             signals.install()

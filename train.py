@@ -66,7 +66,7 @@ class Run:
         initial_path = instantiate(cfg.model).prepare()
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
         model = read_model(model_path)
-        self.datamodule = instantiate(cfg.data)
+        self.datamodule = instantiate(cfg.data, curriculum=instantiate(cfg.curriculum))
         self.datamodule.encode_prompts(model.tokenizer)
         self.estimator = instantiate(cfg.estimator)
         self.estimator.check_prompts(self.datamodule.train_prompts)
@@ -90,8 +90,10 @@ class Run:
         from callbacks.evaluation import Evaluation
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
+        print(self.datamodule.report.text(), flush=True)
         if not self.cfg.preview:
             self.run_dir.write_config(self.cfg)
+            self.datamodule.report.write(self.run_dir.path)
         for logger in self.loggers:
             logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
         state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None

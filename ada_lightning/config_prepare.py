@@ -22,6 +22,7 @@ UNUSED = (
     "data.share_prompts",
     "data.skip_groups_without_signal",
     "data.num_steps",
+    "data.curriculum",
     "data.seed",
     "rollout.schedule",
 )

@@ -161,6 +161,16 @@ class Belief:
         return self.alpha / (self.alpha + self.beta)
 
 
+@dataclass(frozen=True, slots=True)
+class PromptHistory:
+    """What a run remembers of a prompt."""
+
+    belief: Belief
+    """About its pass rate, from its own counts where there are any."""
+    is_seen: bool
+    """Whether there are counts of its own: from this run, or from a file of pass rates measured before it."""
+
+
 @dataclass(slots=True)
 class ResponsePool:
     """Every response drawn for one prompt in this step, committed in launch order.

@@ -1,7 +1,8 @@
-"""Put the benchmarks' figures into ``docs/performance.md``: ``python -m benchmarks.tables``.
+"""Put the benchmarks' figures into the pages of ``docs/``: ``python -m benchmarks.tables``.
 
-Every table of that page stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
-files in ``docs/performance/``, so that no figure is copied by hand. A test holds that page and files agree.
+Every table of those pages stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
+files in ``docs/performance/`` and ``docs/curriculum.json``, so that no figure is copied by hand. A test holds that
+pages and files agree.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Any
 
 from benchmarks.report import FOLDER
 
-PAGE = FOLDER.parent / "performance.md"
+PAGES = tuple(FOLDER.parent / name for name in ("performance.md", "curriculum.md"))
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
-    """Rewrite the page's tables."""
-    PAGE.write_text(filled(PAGE.read_text()))
+    """Rewrite the pages' tables."""
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))
 
 
 def filled(page: str) -> str:
@@ -204,6 +206,33 @@ def _engine() -> str:
     )
 
 
+def _curriculum() -> str:
+    rows = [
+        (
+            row["mix"],
+            row["sampler"],
+            row["curriculum"],
+            f"{row['signal_ratio']:.0%}",
+            f"{row['responses_per_prompt']:.1f}",
+            f"{row['signal_per_1000_responses']:.0f}",
+            f"{row['visited_ratio']:.0%}",
+            row["most_visits"],
+        )
+        for row in json.loads((FOLDER.parent / "curriculum.json").read_text())["rows"]
+    ]
+    head = [
+        "pass rates",
+        "sampler",
+        "curriculum",
+        "prompts with signal",
+        "responses per prompt",
+        "signals per 1,000 responses",
+        "of all prompts visited",
+        "most visits to one",
+    ]
+    return _markdown(head, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "update": _update,
@@ -217,6 +246,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cluster_validation": _cluster_validation,
     "growth": _growth,
     "engine": _engine,
+    "curriculum": _curriculum,
 }
 
 if __name__ == "__main__":
