@@ -173,8 +173,10 @@ def test_all_problems_are_found_at_once():
 
 
 def test_a_band_that_no_prompt_can_be_in_is_refused_before_anything_loads():
-    with pytest.raises(ConfigError, match="band keeps nothing with num_samples = 4"):
-        check_prepare_config(composed("run_name=a", "num_samples=4", "band=hard"))
+    with pytest.raises(ConfigError, match=r"(?s)2 problems.*band keeps nothing with num_samples = 4"):
+        check_prepare_config(
+            composed("run_name=a", "num_samples=4", "band=hard", "prompts_per_file=64", "data.only=no")
+        )
 
 
 def test_misspelt_keys_are_refused():
