@@ -278,20 +278,31 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
             f"selection: {selection.__name__} weighs responses by their stratum of rewards, and {advantage.__name__} "
             "needs weights by positive and negative; use advantage=weighted_leave_one_out or selection=balanced"
         )
-    by_task = _select(cfg, "reward.reward.rewards")
-    tasks = [f"rewards.{task}." for task in by_task] if isinstance(by_task, DictConfig) else []
-    switches = [f"reward.reward.{part}binary" for part in ("", *tasks, "default.")]
-    switch = next((key for key in switches if _select(cfg, key) is False), None)
-    if switch is None:
+    cause, way_out = _partial_credit(cfg)
+    if not cause:
         return
     for key in ("advantage", "advantage.pass_rate", "advantage.baseline"):
         part = _class(cfg, key)
         if issubclass(part, (*two_classes, PathCountingRate)):
             yield (
-                f"{switch} = false gives partial credit, and {key} = {part.__name__} is for rewards of 0 "
-                f"and 1: it would be lost; use advantage=weighted_leave_one_out or {switch}=true"
+                f"{cause}, and {key} = {part.__name__} is for rewards of 0 and 1: all between would be lost; "
+                f"use advantage=weighted_leave_one_out{way_out}"
             )
             return
+
+
+def _partial_credit(cfg: DictConfig) -> tuple[str, str]:
+    """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    from ada_lightning.rewards.weighted import WeightedReward
+
+    by_name = _select(cfg, "reward.reward.rewards")
+    names = list(by_name) if isinstance(by_name, DictConfig) else []
+    for reward in ("reward.reward", *(f"reward.reward.rewards.{name}" for name in names), "reward.reward.default"):
+        if _select(cfg, f"{reward}.binary") is False:
+            return f"{reward}.binary = false gives partial credit", f" or {reward}.binary=true"
+        if issubclass(_class(cfg, reward), WeightedReward):
+            return f"{reward} is a weighted sum", ""
+    return "", ""
 
 
 def _resume_errors(cfg: DictConfig) -> Iterator[str]:

@@ -113,11 +113,13 @@ class Grade:
     reward: float | None
     """None where the grader failed: no evidence either way."""
     failure: str = ""
-    """Why there is no reward: ``timeout``, ``crash``, or the exception's class name; empty when graded."""
+    """Why there is no reward: ``timeout``, ``crash``, ``memory``, or the exception's class name; empty when graded."""
     answer: str | None = None
     """As in :class:`Verdict`."""
     components: Mapping[str, float] = field(default_factory=dict)
     """As in :class:`Verdict`."""
+    is_cached: bool = field(default=False, compare=False)
+    """Whether it is the grade of an equal response before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,12 @@ class TaskReward:
         self.rewards: dict[str, Reward] = {str(task): reward for task, reward in rewards.items()}
         self.default = default
 
+    @property
+    def cacheable(self) -> bool:
+        """Whether all rewards are."""
+        rewards = [*self.rewards.values(), *([self.default] if self.default is not None else [])]
+        return all(getattr(reward, "cacheable", True) for reward in rewards)
+
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response.
 

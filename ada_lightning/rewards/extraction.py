@@ -6,6 +6,7 @@ None means "no answer there": every reward treats it as worth 0. Nothing here ev
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 """Characters that models write for a minus: the mathematical minus, the en dash, small and full-width hyphens."""
@@ -122,3 +123,28 @@ class LastBoxed:
                 content_starts.append(event.end())
         start, end = last_box
         return (text[start:end].strip() or None) if start >= 0 else None
+
+
+class FirstOf:
+    r"""What the first of several extractions finds, tried in their order; None where none finds anything.
+
+    Args:
+        extractions: at least one, the most trusted first.
+
+    Raises:
+        ValueError: there is none.
+
+    Example:
+        >>> find = FirstOf([LastBoxed(), LastNumber()])
+        >>> find(r"\boxed{4}, not 5"), find("so it is 5")
+        ('4', '5')
+    """
+
+    def __init__(self, extractions: Sequence[Callable[[str], str | None]]) -> None:
+        if not extractions:
+            raise ValueError("extractions must name at least one way to find an answer; got none")
+        self.extractions = tuple(extractions)
+
+    def __call__(self, text: str) -> str | None:
+        """Return the first answer found."""
+        return next((answer for find in self.extractions if (answer := find(text)) is not None), None)

@@ -46,6 +46,14 @@ def test_prompts_are_checked_by_the_reward_of_their_task():
         reward(prompt("math"), Completion(""))
 
 
+def test_grades_are_remembered_only_where_every_reward_s_may_be():
+    random_one = Fixed(1.0)
+    random_one.cacheable = False
+    assert TaskReward({"sums": Fixed(1.0)}, default=Fixed(0.0)).cacheable
+    assert not TaskReward({"sums": Fixed(1.0), "code": random_one}).cacheable
+    assert not TaskReward({"sums": Fixed(1.0)}, default=random_one).cacheable
+
+
 def test_errors_of_a_reward_name_its_task():
     with pytest.raises(ValueError, match=r"reward\.reward\.rewards\.sums: not installed"):
         TaskReward({"sums": Broken(1.0)}).check()

@@ -1,0 +1,152 @@
+r"""What kind of answer a text is: one value, several, a point, an interval, a matrix, or words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ada_lightning.rewards.latex.text import enclosed, split, tidy
+
+_COMMA = frozenset((",", ";"))
+_CUP = frozenset((r"\cup",))
+_MATRIX = re.compile(r"\\begin\{([pbB]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
+_THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
+_CONJUNCTION = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
+_WORDS = re.compile(r"(?:\\text\s*\{[^{}0-9]*\}|[A-Za-z\s.,'!?()-])+")
+_MEMBER = re.compile(r"^\(?[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?(?:,\s*[A-Za-z])*\)?\s*\\in(?![A-Za-z])\s*")
+MAX_ITEMS = 64
+_MAX_LEVELS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer by its structure."""
+
+    kind: str
+    """``value``, ``words``, ``list`` (several without brackets), ``set``, ``union``, ``matrix``, or the two brackets of
+    a point or interval, such as ``(]``."""
+    text: str
+    """Tidy LaTeX of the whole."""
+    items: tuple[Answer, ...] = ()
+    """Parts in their order; rows of a matrix are of kind ``row``."""
+
+    def key(self) -> str:
+        """Text by which equally written answers are recognised."""
+        if self.kind == "words":
+            return words(self.text)
+        if self.items:
+            keys = [item.key() for item in self.items]
+            if self.kind in ("list", "set", "union"):
+                keys.sort()
+            return f"{'' if self.kind in ('list', 'set') else self.kind}[{'; '.join(keys)}]"
+        return re.sub(r"\s+", "", self.text)
+
+
+def words(text: str, *, fold: bool = True) -> str:
+    r"""Words of a text answer: without ``\text``, punctuation at the ends, double spaces, and (``fold``) case.
+
+    Example:
+        >>> words(r"\text{Yes, it is}.")
+        'yes, it is'
+    """
+    plain = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text)
+    plain = " ".join(plain.split()).strip(" .,!?()")
+    return plain.casefold() if fold else plain
+
+
+def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
+    r"""Recognise the structure of an answer.
+
+    Args:
+        text: as extracted from a response; not longer than a caller wants to spend time on.
+        commas_group_digits: read ``1,000`` outside of brackets as one thousand, not as two numbers.
+
+    Example:
+        >>> read_answer(r"\{1, 2\}").kind, read_answer("(-1,2]").kind, read_answer(r"x = \pm 3").kind
+        ('set', '(]', 'list')
+    """
+    tidied = tidy(text)
+    if _is_words(tidied):
+        return _value(tidied)
+    tidied = _CONJUNCTION.sub(",", tidied)
+    if commas_group_digits:
+        tidied = _group_digits(tidied)
+    return _read(tidied, 0)
+
+
+def _read(text: str, level: int) -> Answer:
+    if level > _MAX_LEVELS:
+        return Answer("value", text)
+    if matrix := _MATRIX.fullmatch(text):
+        rows = [row for row in matrix[2].split(r"\\") if row.strip()]
+        return Answer("matrix", text, tuple(_row(row, level) for row in rows[:MAX_ITEMS]))
+    text = _MEMBER.sub("", text)
+    for kind, separators in (("union", _CUP), ("list", _COMMA)):
+        parts = [part for part in split(text, separators) if part]
+        if 1 < len(parts) <= MAX_ITEMS:
+            return Answer(kind, text, _flat(_read(part, level + 1) for part in parts))
+    return _bracketed(text, level) or _signs(text, level) or _value(text)
+
+
+def _bracketed(text: str, level: int) -> Answer | None:
+    if text.replace(" ", "") in (r"\emptyset", r"\{\}"):
+        return Answer("set", r"\emptyset")
+    found = enclosed(text)
+    if found is None:
+        return None
+    opening, content, closing = found
+    parts = [part for part in split(content, _COMMA) if part]
+    if opening == r"\{" and closing == r"\}" and parts and len(parts) <= MAX_ITEMS and "|" not in content:
+        return Answer("set", text, _flat(_read(part, level + 1) for part in parts))
+    if len(parts) == 1 and opening + closing == "()":
+        return _read(content, level + 1)
+    if opening in "([" and closing in ")]" and 1 < len(parts) <= MAX_ITEMS:
+        return Answer(opening + closing, text, tuple(_read(part, level + 1) for part in parts))
+    return None
+
+
+def _signs(text: str, level: int) -> Answer | None:
+    r"""``a \pm b`` stands for two values."""
+    if not re.search(r"\\[pm][mp](?![A-Za-z])", text) or level > _MAX_LEVELS - 1:
+        return None
+    upper = re.sub(r"\\mp(?![A-Za-z])", "-", re.sub(r"\\pm(?![A-Za-z])", "+", text))
+    lower = re.sub(r"\\mp(?![A-Za-z])", "+", re.sub(r"\\pm(?![A-Za-z])", "-", text))
+    return Answer("list", text, (_value(upper), _value(lower)))
+
+
+def _value(text: str) -> Answer:
+    if not _is_words(text):
+        return Answer("value", text)
+    plain = words(text, fold=False)
+    return Answer("words", text) if len(plain) > 1 else Answer("value", plain or text)
+
+
+def _row(text: str, level: int) -> Answer:
+    cells = split(text, frozenset("&"))[:MAX_ITEMS]
+    return Answer("row", text, tuple(_read(cell, level + 1) for cell in cells))
+
+
+def _flat(answers: Iterable[Answer]) -> tuple[Answer, ...]:
+    flat: list[Answer] = []
+    for answer in answers:
+        flat.extend(answer.items if answer.kind == "list" else [answer])
+    return tuple(flat[:MAX_ITEMS])
+
+
+def _is_words(text: str) -> bool:
+    r"""Words: of three letters or more (``xy`` is a product), inside of ``\text``, or a choice such as (B)."""
+    if _WORDS.fullmatch(text) is None:
+        return False
+    plain = words(text)
+    return "\\text" in text or plain == "no" or len(plain) == 1 or re.search(r"[a-z]{3}", plain) is not None
+
+
+def _group_digits(text: str) -> str:
+    """Remove commas that group digits in threes, where they stand outside of brackets."""
+    pieces, last = [], 0
+    for found in _THOUSANDS.finditer(text):
+        level = sum((character in "([{") - (character in ")]}") for character in text[: found.start()])
+        pieces += [text[last : found.start()], found[0].replace(",", "") if level <= 0 else found[0]]
+        last = found.end()
+    return "".join(pieces) + text[last:]

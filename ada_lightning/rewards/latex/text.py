@@ -1,0 +1,165 @@
+r"""One way of writing: what LaTeX and Unicode write in many ways becomes the same text. Nothing is evaluated."""
+
+from __future__ import annotations
+
+import re
+
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_CHARACTERS = str.maketrans(
+    {
+        "\u2212": "-",
+        "\u2013": "-",
+        "\ufe63": "-",
+        "\u00a0": " ",
+        "\u2009": " ",
+        "\u202f": " ",
+        "\u00d7": r"\times ",
+        "\u00b7": r"\cdot ",
+        "\u22c5": r"\cdot ",
+        "\u00f7": r"\div ",
+        "\u221e": r"\infty ",
+        "\u221a": r"\sqrt ",
+        "\u03c0": r"\pi ",
+        "\u2264": r"\le ",
+        "\u2265": r"\ge ",
+        "\u2260": r"\ne ",
+        "\u00b1": r"\pm ",
+        "\u00b0": r"^\circ ",
+        "\u222a": r"\cup ",
+        "\u2208": r"\in ",
+        "\u2205": r"\emptyset ",
+        "\u00b2": "^2",
+        "\u00b3": "^3",
+        "\u00bd": r"\frac{1}{2}",
+        "\u2019": "'",
+    }
+    | _FULL_WIDTH
+)
+_REPLACEMENTS = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![a-zA-Z])\.?", ""),
+        (r"\\lbrace(?![a-zA-Z])", r"\\{"),
+        (r"\\rbrace(?![a-zA-Z])", r"\\}"),
+        (r"\\lbrack(?![a-zA-Z])", "["),
+        (r"\\rbrack(?![a-zA-Z])", "]"),
+        (r"\\(?:[lr]?vert|mid)(?![a-zA-Z])", "|"),
+        (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
+        (r"\\[dt]binom(?![a-zA-Z])", r"\\binom"),
+        (r"\\(?:textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mbox|rm|bf)\s*\{", r"\\text{"),
+        (r"\\text\s*\{\s*(-?[0-9][0-9.,/]*)\s*\}", r"\1"),
+        (r"\\leqs?lant(?![a-zA-Z])|\\leq(?![a-zA-Z])|<=", r"\\le "),
+        (r"\\geqs?lant(?![a-zA-Z])|\\geq(?![a-zA-Z])|>=", r"\\ge "),
+        (r"\\neq(?![a-zA-Z])|!=", r"\\ne "),
+        (r"\\lt(?![a-zA-Z])", "<"),
+        (r"\\gt(?![a-zA-Z])", ">"),
+        (r"\\varnothing(?![a-zA-Z])", r"\\emptyset "),
+        (r"\\degree(?![a-zA-Z])|\^\s*\{\s*\\circ\s*\}|\^\s*\\circ(?![a-zA-Z])", r"^\\circ "),
+        (r"\{,\}", ","),
+        (r"(?<!\\)\\!", ""),
+        (r"(?<=[0-9])\\[,; ](?=[0-9]{3}(?![0-9]))", ""),
+        (r"(?<!\\)\\(?:[,;: ]|qq?uad(?![a-zA-Z]))|~", " "),
+        (r"\\%", "%"),
+        (r"\\\$", "$"),
+        (r"\\frac\s*([0-9])\s*([0-9])", r"\\frac{\1}{\2}"),
+        (r"\\frac\s*([0-9])\s*\{", r"\\frac{\1}{"),
+        (r"\\(sqrt)\s*([0-9a-zA-Z])", r"\\\1{\2}"),
+        (r"(?<![\\a-zA-Z])(?:infinity|inf)(?![a-zA-Z])", r"\\infty "),
+        (r"(?<![\\a-zA-Z])(pi|sqrt|sin|cos|tan|ln|log|exp)(?![a-zA-Z])", r"\\\1 "),
+        (r"\*\*", "^"),
+        (r"\*", r"\\cdot "),
+        (r"\s+", " "),
+    )
+]
+_WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
+_OPENING = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
+_CLOSING = frozenset(_OPENING.values())
+_PIECE = re.compile(r"\\(?:[a-zA-Z]+|.)|.", re.DOTALL)
+
+
+def tidy(text: str) -> str:
+    r"""Write an answer in one way.
+
+    Math delimiters around the whole, a full stop at the end, ``\left`` and ``\right``, spacing commands and the
+    variants of ``\frac``, ``\le``, ``\text`` are unified; Unicode signs and full-width characters become LaTeX and
+    ASCII. Other characters beyond ASCII stay, so a look-alike letter stays a different letter.
+
+    Example:
+        >>> tidy(r"$\left( \dfrac12,\, 3 \right)$.")
+        '( \\frac{1}{2}, 3 )'
+    """
+    text = text.strip().translate(_CHARACTERS)
+    for _ in range(3):  # $\(12.\)$. and the like
+        text = _unwrap(text.removesuffix(".").strip())
+    for pattern, replacement in _REPLACEMENTS:
+        text = pattern.sub(replacement, text)
+    return text.strip()
+
+
+def _unwrap(text: str) -> str:
+    for left, right in _WRAPPERS:
+        if len(text) > len(left) + len(right) and text.startswith(left) and text.endswith(right):
+            inner = text[len(left) : -len(right)]
+            if left not in inner:  # "$2$ or $3$" has two pairs, and no wrapper
+                return inner.strip()
+    return text
+
+
+def depth(text: str) -> int:
+    """How deep brackets of any kind nest, escaped or not.
+
+    Example:
+        >>> depth("((1)+{2})")
+        2
+    """
+    deepest = level = 0
+    for character in text:
+        if character in "([{":
+            level += 1
+            deepest = max(deepest, level)
+        elif character in ")]}":
+            level = max(level - 1, 0)
+    return deepest
+
+
+def split(text: str, separators: frozenset[str]) -> list[str]:
+    r"""Cut at separators outside of all brackets.
+
+    Args:
+        text: tidy LaTeX.
+        separators: single characters or commands such as ``\cup``.
+
+    Example:
+        >>> split(r"(1,2),\frac{1}{2}", frozenset(","))
+        ['(1,2)', '\\frac{1}{2}']
+    """
+    parts = [""]
+    level = 0
+    for piece in _PIECE.findall(text):
+        level += (piece in _OPENING) - (piece in _CLOSING)
+        if level == 0 and piece in separators:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts]
+
+
+def enclosed(text: str) -> tuple[str, str, str] | None:
+    r"""Take off the brackets that enclose a whole text, of one kind or of two as in half-open intervals.
+
+    Returns:
+        ``(opening, content, closing)``; None where the first bracket closes before the end.
+
+    Example:
+        >>> enclosed("(1,2]"), enclosed("(1)(2)")
+        (('(', '1,2', ']'), None)
+    """
+    pieces = _PIECE.findall(text)
+    if len(pieces) < 2 or pieces[0] not in ("(", "[", "\\{") or pieces[-1] not in (")", "]", "\\}"):
+        return None
+    level = 0
+    for piece in pieces[:-1]:
+        level += (piece in _OPENING) - (piece in _CLOSING)
+        if level <= 0:
+            return None
+    return pieces[0], "".join(pieces[1:-1]).strip(), pieces[-1]

@@ -1,0 +1,158 @@
+r"""Grades a mathematical answer: equal in value, however it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from ada_lightning.rewards.extraction import LastBoxed
+from ada_lightning.rewards.latex.compare import Comparison
+from ada_lightning.rewards.latex.quantity import read_number, read_quantity
+from ada_lightning.rewards.latex.structure import Answer, read_answer
+from ada_lightning.rewards.latex.text import depth, split
+from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
+from ada_lightning.types import Completion, Prompt, Verdict
+
+_MAX_SHOWN_CHARS = 200
+
+
+class MathReward:
+    r"""1.0 where the extracted answer equals ``reference["answer"]`` as mathematics, else 0.0.
+
+    From cheap to costly: equal text in one way of writing; equal numbers, exactly; equal parts of lists, sets, points,
+    intervals and matrices; equal expressions, read by a grammar of our own (:mod:`~ada_lightning.rewards.latex.tree`)
+    and compared exactly, by 40 digits, or, with variables, by math-verify. Text of a model is never evaluated as code.
+
+    - **Several boxes**: the last closed one counts. No box: 0.
+    - **Decimals**: a number with a decimal point may differ by ``decimal_tolerance * min(1, |gold|)``: 0.333333 is 1/3,
+      0.33 is not. Numbers without one compare exactly.
+    - **Units**, currency, degrees and the base of a numeral may lack on one side; where both have one they must agree,
+      and nothing is converted: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``.
+    - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
+      math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
+    - **Several values**: without brackets or in braces they are unordered, ``\pm`` stands for two. Points and intervals
+      are ordered, their brackets must agree; a point may lack them. Matrices compare cell by cell.
+    - **Equations**: ``x = 5`` = 5 on either side; where both name something the names must agree.
+    - **Words**: without case; a gold of one capital letter A-J is a choice: ``(B)``, ``b``, ``B. 12``.
+    - **Commas**: 1,000 is a thousand outside of brackets, or a list where the gold is one.
+
+    What would be costly to evaluate (``9^{9^{9^9}}``, powers and factorials beyond 12,000 bits, polynomials beyond
+    degree 64, more than 400 parts) equals only what is written alike and is worth 0 otherwise. A failed grade would be
+    the other choice, but it takes a response out of its prompt's pool: a policy could learn to be ungradable where it
+    is wrong. And a right answer to a gold that people wrote down is never of that size. For the same reason an answer
+    that makes the algebra raise is wrong; only the pool's time limit ends in a failed grade.
+
+    Args:
+        extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
+        decimal_tolerance: of numbers with a decimal point; 0 compares them exactly.
+        max_answer_chars: an answer longer than this is right only where it is written exactly like the gold.
+
+    Raises:
+        ValueError: a tolerance outside of [0, 0.1], or no room for an answer.
+    """
+
+    def __init__(
+        self,
+        extraction: Callable[[str], str | None] | None = None,
+        *,
+        decimal_tolerance: float = 1e-6,
+        max_answer_chars: int = 1000,
+    ) -> None:
+        if not 0 <= decimal_tolerance <= 0.1:
+            raise ValueError(f"reward.reward.decimal_tolerance must be in [0, 0.1]; got {decimal_tolerance}")
+        if not 1 <= max_answer_chars <= 10_000:
+            raise ValueError(f"reward.reward.max_answer_chars must be 1 to 10,000; got {max_answer_chars}")
+        self.extraction = LastBoxed() if extraction is None else extraction
+        self.decimal_tolerance = decimal_tolerance
+        self.max_answer_chars = max_answer_chars
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
+        """Grade one response. The verdict's answer is the gold's spelling where it is right.
+
+        Raises:
+            KeyError: the prompt's reference holds no answer.
+        """
+        gold = _gold_text(prompt)
+        answer = self.extraction(completion.text)
+        if answer is None:
+            return Verdict(0.0)
+        if answer.strip() == gold:
+            return Verdict(1.0, _spelling(gold))
+        if self._is_too_large(answer) or self._is_too_large(gold):
+            return Verdict(0.0, answer[:_MAX_SHOWN_CHARS])
+        comparison = Comparison(self.decimal_tolerance)
+        readings = _readings(answer)
+        if any(comparison.are_equal(expected, given) for expected in _readings(gold) for given in readings):
+            return Verdict(1.0, _spelling(gold))
+        return Verdict(0.0, _spelling(answer))
+
+    def cache_key(self, completion: Completion) -> str | None:
+        """Name what is judged: the answer, however it was found."""
+        return self.extraction(completion.text)
+
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Find a gold answer that no response could equal but by its spelling.
+
+        Raises:
+            ValueError: it is missing or empty, or is neither words nor mathematics that can be read.
+        """
+        if "answer" not in prompt.reference:
+            raise ValueError(f"its reference has no answer; it has: {', '.join(sorted(prompt.reference)) or 'nothing'}")
+        gold = _gold_text(prompt)
+        if not gold:
+            raise ValueError("its answer is empty")
+        shown = repr(gold[:_MAX_SHOWN_CHARS])
+        if self._is_too_large(gold):
+            raise ValueError(
+                f"its answer {shown} has {len(gold)} characters and brackets {depth(gold)} deep, more than "
+                f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; grade it by a function of your own"
+            )
+        for value in _values(_readings(gold)[0]):
+            try:
+                _check_value(value)
+            except UnreadableError as error:
+                raise ValueError(
+                    f"its answer {shown} is neither words nor mathematics that MathReward reads ({error}); rewrite it, "
+                    "or grade it by ExactMatchReward or a function of your own"
+                ) from error
+
+    def _is_too_large(self, answer: str) -> bool:
+        return len(answer) > self.max_answer_chars or depth(answer) > MAX_DEPTH
+
+
+def _gold_text(prompt: Prompt) -> str:
+    gold = str(prompt.reference["answer"]).strip()
+    return LastBoxed()(gold) or gold
+
+
+@lru_cache(maxsize=4096)
+def _readings(text: str) -> tuple[Answer, ...]:
+    """One reading, or two where commas may group digits or separate them."""
+    grouped, separated = read_answer(text), read_answer(text, commas_group_digits=False)
+    return (grouped,) if grouped == separated else (grouped, separated)
+
+
+def _spelling(text: str) -> str:
+    """One text for answers that are equal numbers or written alike."""
+    reading = _readings(text)[0]
+    if not reading.items and reading.kind == "value":
+        sides = split(reading.text, frozenset("="))
+        quantity = read_quantity(sides[-1])
+        if (number := read_number(quantity.value)) is not None:
+            return str(number[0]) + ("%" if quantity.is_percent else "") + (quantity.unit and f" {quantity.unit}")
+    return reading.key()[:_MAX_SHOWN_CHARS]
+
+
+def _values(answer: Answer) -> Iterator[str]:
+    if answer.items:
+        for item in answer.items:
+            yield from _values(item)
+    elif answer.kind == "value" and answer.text:
+        yield answer.text
+
+
+def _check_value(text: str) -> None:
+    for side in split(text, frozenset("=")):
+        value = read_quantity(side).value
+        if read_number(value) is None:
+            read(value)
