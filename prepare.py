@@ -48,7 +48,7 @@ def run(cfg: DictConfig) -> int:
         SamplingStoppedError: a signal came; what was finished is stored.
         ValueError: something turns out wrong that only data, weights or an earlier start could show.
     """
-    from ada_lightning.assembly import assemble
+    from ada_lightning.assembly import assemble, read_data
     from ada_lightning.offline import ResponseStore, SamplingJob
     from ada_lightning.offline.outcome import OutcomeRule
     from ada_lightning.offline.preparation import prepare
@@ -57,15 +57,16 @@ def run(cfg: DictConfig) -> int:
     from ada_lightning.stop_signals import StopSignals
 
     quiet_libraries()
-    parts, data = assemble(cfg), instantiate(cfg.data)
-    data.encode_prompts(parts.model.tokenizer)
-    prompts, service, stage = data.train_prompts, parts.service, "prepare"
+    parts = assemble(cfg)
+    service, stage = parts.service, "prepare"
     store, run_dir, signals = ResponseStore(cfg.run_dir), RunDir(cfg.run_dir), StopSignals("finished prompts are kept")
-    settings = parts.job_settings(
-        cfg, prompts=prompts, num_samples=cfg.num_samples, stage=stage, sampling=service.sampling
-    )
-    store.claim(settings)
     try:
+        data = read_data(cfg, parts.model.tokenizer, parts.grader)
+        prompts = list({prompt.prompt_id: prompt for prompt in data.train_prompts}.values())  # an epoch may repeat some
+        settings = parts.job_settings(
+            cfg, prompts=prompts, num_samples=cfg.num_samples, stage=stage, sampling=service.sampling
+        )
+        store.claim(settings)
         job = SamplingJob(
             prompts=prompts,
             num_samples=cfg.num_samples,
@@ -75,6 +76,8 @@ def run(cfg: DictConfig) -> int:
             prompts_per_file=cfg.prompts_per_file,
         )
         run_dir.write_config(cfg)
+        data.report.write(run_dir.path)
+        print(data.report.text(), flush=True)
         print(_start_line(job.num_pending, len(prompts), cfg), flush=True)
         if job.num_pending:
             signals.install()

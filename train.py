@@ -53,7 +53,7 @@ class Run:
         """Raise ValueError where something turns out wrong that only data or weights could show."""
         from lightning.pytorch import seed_everything
 
-        from ada_lightning.assembly import read_model
+        from ada_lightning.assembly import read_data, read_model
         from ada_lightning.malloc import keep_freed_memory
         from ada_lightning.rollout.quiet import quiet_libraries
 
@@ -66,11 +66,10 @@ class Run:
         initial_path = instantiate(cfg.model).prepare()
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
         model = read_model(model_path)
-        self.datamodule = instantiate(cfg.data)
-        self.datamodule.encode_prompts(model.tokenizer)
+        self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
+        self.datamodule = read_data(cfg, model.tokenizer, self.grader, curriculum=instantiate(cfg.curriculum))
         self.estimator = instantiate(cfg.estimator)
         self.estimator.check_prompts(self.datamodule.train_prompts)
-        self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
         self.policy = instantiate(
             cfg.policy,
             model_path=model_path,
@@ -90,8 +89,10 @@ class Run:
         from callbacks.evaluation import Evaluation
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
+        print(self.datamodule.report.text(), flush=True)
         if not self.cfg.preview:
             self.run_dir.write_config(self.cfg)
+            self.datamodule.report.write(self.run_dir.path)
         for logger in self.loggers:
             logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
         state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None

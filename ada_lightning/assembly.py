@@ -17,6 +17,7 @@ from ada_lightning.offline.job_settings import JobSettings, prompts_digest, weig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ada_lightning.data.datamodule import RolloutDataModule
     from ada_lightning.rewards.pool import RewardPool
     from ada_lightning.rollout.service import RolloutService
     from ada_lightning.types import Prompt, SamplingSettings
@@ -39,6 +40,28 @@ def read_model(path: Path) -> ServedModel:
 
     tokenizer = AutoTokenizer.from_pretrained(path)
     return ServedModel(path, tokenizer, _eos_token_ids(path, tokenizer))
+
+
+def read_data(cfg: DictConfig, tokenizer: Any, grader: RewardPool, **completed: Any) -> RolloutDataModule:
+    """Make the data module with its prompts encoded, without those that the reward cannot grade.
+
+    Args:
+        cfg: with ``data``.
+        tokenizer: of the model.
+        grader: whose workers may be running afterwards.
+        **completed: further arguments of the data module.
+
+    Raises:
+        ValueError: no training prompt is left.
+    """
+    from ada_lightning.rewards.references import ungradable_prompts
+
+    data: RolloutDataModule = instantiate(cfg.data, **completed)
+    data.encode_prompts(tokenizer)
+    train = ungradable_prompts(grader, data.train_prompts, "training")
+    heldout = ungradable_prompts(grader, data.heldout_prompts, "held-out")
+    data.drop_prompts(train | heldout)
+    return data
 
 
 @dataclass(frozen=True, slots=True)

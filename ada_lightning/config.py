@@ -10,6 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
+from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_keys import locate, unknown_keys
 from ada_lightning.overrides import override_errors, top_level_keys
@@ -20,6 +21,7 @@ LIGHT_COMPONENTS = (
     "objective",
     "estimator",
     "sampler",
+    "curriculum",
     "selection",
     "advantage",
     "loss",
@@ -27,13 +29,15 @@ LIGHT_COMPONENTS = (
     "reward.reward",
     "reward",
     "data.source",
-    "data",
     "rollout",
     "callbacks.evaluation.sampling",
     "model",
 )
 """Nodes whose constructor checks its arguments and does nothing else, so that it can be tried."""
+REFERENCES: dict[str, tuple[str, ...]] = {"curriculum": ("objective", "sampler")}
+"""Nodes that a node's own arguments may refer to: where one of those is wrong, only that is reported."""
 COMPLETED: dict[str, tuple[str, ...]] = {
+    "data": ("curriculum",),
     "policy": ("model_path", "reference_path", "advantage", "loss", "attention", "optimizer"),
     "rollout.engine": ("model_path", "log_file", "max_model_tokens", "eos_token_ids"),
     "callbacks.adaptive_sampling": (
@@ -79,9 +83,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
     key_problems = unknown_keys(plain, plain if known_keys is None else known_keys) | _missing_values(cfg)
     problems = list(key_problems.values()) + _interpolation_errors(cfg)
-    for key in LIGHT_COMPONENTS:
-        if not any(path.startswith(f"{key}.") for path in key_problems):
-            problems += _component_errors(cfg, key)
+    problems += _light_errors(cfg, key_problems)
     for key, completed in COMPLETED.items():
         problems += _overruled_errors(cfg, key, completed)
         if key != "rollout.engine" and not any(path.startswith(f"{key}.") for path in key_problems):
@@ -94,12 +96,24 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *_objective_errors(cfg),
         *_stratum_errors(cfg),
         *estimator_errors(cfg),
+        *curriculum_errors(cfg),
         *_resume_errors(cfg),
     ]
     problems += _optimizer_errors(cfg)
     problems = list(dict.fromkeys(problems))
     if problems:
         raise ConfigError(problems)
+
+
+def _light_errors(cfg: DictConfig, key_problems: Collection[str]) -> list[str]:
+    """Try every light component whose keys, and whose references, are in order."""
+    wrong = {key for key in LIGHT_COMPONENTS if any(path.startswith(f"{key}.") for path in key_problems)}
+    problems = []
+    for key in LIGHT_COMPONENTS:
+        if key not in wrong and wrong.isdisjoint(REFERENCES.get(key, ())) and (found := _component_errors(cfg, key)):
+            wrong.add(key)
+            problems += found
+    return problems
 
 
 def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
@@ -264,16 +278,31 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
             f"selection: {selection.__name__} weighs responses by their stratum of rewards, and {advantage.__name__} "
             "needs weights by positive and negative; use advantage=weighted_leave_one_out or selection=balanced"
         )
-    if _select(cfg, "reward.reward.binary") is not False:
+    cause, way_out = _partial_credit(cfg)
+    if not cause:
         return
     for key in ("advantage", "advantage.pass_rate", "advantage.baseline"):
         part = _class(cfg, key)
         if issubclass(part, (*two_classes, PathCountingRate)):
             yield (
-                f"reward.reward.binary = false gives partial credit, and {key} = {part.__name__} is for rewards of 0 "
-                "and 1: it would be lost; use advantage=weighted_leave_one_out or reward.reward.binary=true"
+                f"{cause}, and {key} = {part.__name__} is for rewards of 0 and 1: all between would be lost; "
+                f"use advantage=weighted_leave_one_out{way_out}"
             )
             return
+
+
+def _partial_credit(cfg: DictConfig) -> tuple[str, str]:
+    """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    from ada_lightning.rewards.weighted import WeightedReward
+
+    by_name = _select(cfg, "reward.reward.rewards")
+    names = list(by_name) if isinstance(by_name, DictConfig) else []
+    for reward in ("reward.reward", *(f"reward.reward.rewards.{name}" for name in names), "reward.reward.default"):
+        if _select(cfg, f"{reward}.binary") is False:
+            return f"{reward}.binary = false gives partial credit", f" or {reward}.binary=true"
+        if issubclass(_class(cfg, reward), WeightedReward):
+            return f"{reward} is a weighted sum", ""
+    return "", ""
 
 
 def _resume_errors(cfg: DictConfig) -> Iterator[str]:

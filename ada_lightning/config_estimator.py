@@ -25,7 +25,7 @@ def estimator_errors(cfg: DictConfig) -> Iterator[str]:
     from ada_lightning.statement.rules import rule_without_history
 
     yield from budget_errors(cfg)
-    advantage, sampler, selection = (_part(cfg, key) for key in ("advantage", "sampler", "selection"))
+    advantage, sampler, selection = (part_of(cfg, key) for key in ("advantage", "sampler", "selection"))
     if isinstance(advantage, ExactAdvantage | StratifiedAdvantage):
         yield from class_errors(selection)
     if isinstance(sampler, Sampler):
@@ -82,7 +82,7 @@ def budget_errors(cfg: DictConfig) -> Iterator[str]:
         )
 
 
-def _part(cfg: DictConfig, key: str) -> Any:
+def part_of(cfg: DictConfig, key: str) -> Any:
     """Make a part of the run; None where that fails or nothing is chosen."""
     try:
         node = OmegaConf.select(cfg, key)

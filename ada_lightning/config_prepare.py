@@ -22,6 +22,7 @@ UNUSED = (
     "data.share_prompts",
     "data.skip_groups_without_signal",
     "data.num_steps",
+    "data.curriculum",
     "data.seed",
     "rollout.schedule",
 )
@@ -42,9 +43,10 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
         *overrides_without_effect(overrides, UNUSED, "prepare.py"),
         *part_problems(cfg, COMPONENTS),
         *_size_errors(cfg),
+        *_band_errors(cfg),
     ]
-    if problems := list(dict.fromkeys(problems)) or list(_band_errors(cfg)):
-        raise ConfigError(problems)
+    if problems:
+        raise ConfigError(dict.fromkeys(problems))
 
 
 def _size_errors(cfg: DictConfig) -> Iterator[str]:
@@ -55,7 +57,9 @@ def _size_errors(cfg: DictConfig) -> Iterator[str]:
 
 
 def _band_errors(cfg: DictConfig) -> Iterator[str]:
-    """Whether anything can be selected; asked where the band and the number of samples are in order themselves."""
+    """Whether anything can be selected, where the band and the number of samples are in order themselves."""
+    if any(_size_errors(cfg)):
+        return
     try:
         band = instantiate(cfg.band)
     except (InstantiationException, OmegaConfBaseException):

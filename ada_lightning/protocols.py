@@ -11,6 +11,7 @@ from ada_lightning.types import (
     Generation,
     KeptResponse,
     Prompt,
+    PromptHistory,
     ResponsePool,
     SamplingSettings,
     Verdict,
@@ -25,7 +26,12 @@ if TYPE_CHECKING:  # torch stays out of reward workers
 
 @runtime_checkable
 class PromptSource(Protocol):
-    """Where prompts come from, with disjoint train and held-out lists fixed by a seed."""
+    """Where prompts come from, with disjoint train and held-out lists fixed by a seed.
+
+    A source may have more: ``check()`` raises ValueError for what can be found wrong without a model; ``reports`` and
+    ``notes`` say what became of its rows (:mod:`ada_lightning.data.report`); ``epoch(prompts)`` repeats usable training
+    prompts as often as an epoch is to show them.
+    """
 
     def train_prompts(self) -> Sequence[Prompt]:
         """Prompts to learn from, in a stable order."""
@@ -66,7 +72,18 @@ class Objective(Protocol):
 
 @runtime_checkable
 class Reward(Protocol):
-    """A picklable grader that runs in worker processes and never imports torch."""
+    """A picklable grader that runs in worker processes and never imports torch.
+
+    It may also define
+
+    - ``check() -> None``: raise ValueError for what can be found wrong without a response; called before any model
+      loads and in every worker,
+    - ``check_prompt(prompt) -> None``: raise ValueError for a prompt it can never grade, such as one whose reference
+      answer it cannot parse; called in a worker for every prompt before any model loads,
+    - ``cacheable = False``: where equal responses to a prompt need not get equal rewards,
+    - ``cache_key(completion) -> str | None``: the part of a response that alone decides its reward, where that is less
+      than text and finish reason; called in the trainer's process, so it must be quick whatever the text.
+    """
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response. Raise rather than guess: the pool turns failures into a :class:`Grade`.
@@ -114,6 +131,62 @@ class PassRateEstimator(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
+        ...
+
+
+@runtime_checkable
+class RememberingEstimator(PassRateEstimator, Protocol):
+    """An estimator that keeps counts by prompt, so that it can be asked about any prompt without a forward pass."""
+
+    def recall(self, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
+        """Return what is remembered of each prompt; nothing is learned from being asked."""
+        ...
+
+
+@runtime_checkable
+class Curriculum(Protocol):
+    """Which prompts a step trains on."""
+
+    needs_history: bool
+    """Whether it asks what is remembered of prompts; such a curriculum needs a :class:`RememberingEstimator`."""
+
+    def choose(
+        self,
+        prompts: Sequence[Prompt],
+        num_prompts: int,
+        *,
+        step: int,
+        seed: int,
+        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+    ) -> list[Prompt]:
+        """Return the prompts of a rollout step, in no order that tells anything about them.
+
+        Must be a function of its arguments and of what ``recall`` answers, so that a resumed run chooses the same.
+
+        Args:
+            prompts: all training prompts, in their stable order.
+            num_prompts: prompts of a step (P). Where there are fewer than that, some come more than once.
+            step: rollout step, from 0.
+            seed: of every choice.
+            recall: what is remembered of prompts, one history each.
+        """
+        ...
+
+    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+        """What to log of the prompts it has chosen, by name."""
+        ...
+
+    def bend(self) -> str:
+        """Return one line on what it does to the run's objective; empty where every prompt counts the same."""
+        ...
+
+
+@runtime_checkable
+class Usefulness(Protocol):
+    """What a visit to a prompt of a known pass rate is worth."""
+
+    def __call__(self, pass_rates: Sequence[float]) -> list[float]:
+        """Return one value per pass rate in [0, 1]; only their order matters."""
         ...
 
 

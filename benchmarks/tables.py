@@ -1,7 +1,8 @@
-"""Put the benchmarks' figures into ``docs/performance.md``: ``python -m benchmarks.tables``.
+"""Put the benchmarks' figures into the pages of ``docs/``: ``python -m benchmarks.tables``.
 
-Every table of that page stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
-files in ``docs/performance/``, so that no figure is copied by hand. A test holds that page and files agree.
+Every table of those pages stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
+files in ``docs/performance/`` and ``docs/rewards/`` and from ``docs/curriculum.json``, so that no figure is copied by
+hand. A test holds that pages and files agree.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from benchmarks.report import FOLDER
+from benchmarks.report import FOLDER, REWARDS
 
-PAGE = FOLDER.parent / "performance.md"
+PAGES = tuple(FOLDER.parent / name for name in ("performance.md", "curriculum.md", "rewards.md"))
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
-    """Rewrite the page's tables."""
-    PAGE.write_text(filled(PAGE.read_text()))
+    """Rewrite the pages' tables."""
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))
 
 
 def filled(page: str) -> str:
@@ -28,8 +31,8 @@ def filled(page: str) -> str:
     return _TABLE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page)
 
 
-def _load(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+def _load(name: str, folder: Path = FOLDER) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return content
 
 
@@ -204,6 +207,72 @@ def _engine() -> str:
     )
 
 
+def _attack() -> str:
+    rows = []
+    for row in _load("reward_attack", REWARDS)["rows"]:
+        failures = ", ".join(f"{count} {reason}" for reason, count in row["failures"].items()) or "none"
+        rows.append(
+            (
+                row["reward"],
+                row["family"],
+                row["responses"],
+                f"{row['wrong_verdicts']} of {row['known_verdicts']}" if row["known_verdicts"] else "",
+                failures,
+                *(f"{row[name]:.1f} ms" if row[name] is not None else "" for name in ("median_ms", "p99_ms", "max_ms")),
+            )
+        )
+    head = ["reward", "family", "responses", "wrong verdicts", "failed grades", "median", "99%", "longest"]
+    return _markdown(head, rows)
+
+
+def _attack_summary() -> str:
+    found = _load("reward_attack", REWARDS)["summary"]
+    rows = [
+        ("responses", found["responses"]),
+        ("that never came back", found["lost"]),
+        ("watched grades during which anything was run", f"{found['executed']} of {found['watched']}"),
+        ("files that injected code left", found["canaries"]),
+        ("wrong verdicts", f"{found['wrong_verdicts']} of {found['known_verdicts']}"),
+        ("longest time without a grade", f"{found['longest_silence_s']:.1f} s"),
+    ]
+    return _markdown(["all families", "number"], rows)
+
+
+def _attack_speed() -> str:
+    rows = [
+        (row["work"], row["reward"], row["responses"], f"{row['grades_per_s']:.0f}")
+        for row in _load("reward_attack", REWARDS)["speed"]
+    ]
+    return _markdown(["responses", "reward", "number", "grades per second, 2 workers"], rows)
+
+
+def _curriculum() -> str:
+    rows = [
+        (
+            row["mix"],
+            row["sampler"],
+            row["curriculum"],
+            f"{row['signal_ratio']:.0%}",
+            f"{row['responses_per_prompt']:.1f}",
+            f"{row['signal_per_1000_responses']:.0f}",
+            f"{row['visited_ratio']:.0%}",
+            row["most_visits"],
+        )
+        for row in json.loads((FOLDER.parent / "curriculum.json").read_text())["rows"]
+    ]
+    head = [
+        "pass rates",
+        "sampler",
+        "curriculum",
+        "prompts with signal",
+        "responses per prompt",
+        "signals per 1,000 responses",
+        "of all prompts visited",
+        "most visits to one",
+    ]
+    return _markdown(head, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "update": _update,
@@ -217,6 +286,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "cluster_validation": _cluster_validation,
     "growth": _growth,
     "engine": _engine,
+    "attack_summary": _attack_summary,
+    "attack": _attack,
+    "attack_speed": _attack_speed,
+    "curriculum": _curriculum,
 }
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.metrics.calibration import EstimatorCalibration
+from ada_lightning.metrics.curriculum import curriculum_figures
 from ada_lightning.metrics.rollout import RolloutMetrics
 from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import PassRateEstimator, Sampler, SelectionRule
+from ada_lightning.protocols import PassRateEstimator, RememberingEstimator, Sampler, SelectionRule
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
@@ -68,9 +69,10 @@ class AdaptiveSampling(Callback):
         """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``."""
         policy, data = _parts(trainer, pl_module)
         data.connect(
-            collect=lambda step, prompts: self._collect(trainer, policy, step, prompts),
+            collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),
             score_old=policy.score_old,
             keep_groups_without_signal=policy.loss.needs_groups_without_signal,
+            recall=self.estimator.recall if isinstance(self.estimator, RememberingEstimator) else None,
         )
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -127,8 +129,9 @@ class AdaptiveSampling(Callback):
         self.estimator.load_state_dict(state_dict["estimator"])
 
     def _collect(
-        self, trainer: Trainer, policy: PolicyModule, step: int, prompts: Sequence[Prompt]
+        self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
     ) -> tuple[Sequence[ResponseGroup], int]:
+        chosen = self._chosen_figures(data, prompts)
         result = self.service.rollout(
             prompts,
             weights=policy.named_weights,
@@ -144,10 +147,16 @@ class AdaptiveSampling(Callback):
         pools = [group.pool for group in result.groups]
         self.estimator.update(pools)
         self.sampler.observe(pools)
-        self._pending_metrics = self._figures(result)
+        self._pending_metrics = self._figures(result) | chosen
         for listener in listeners(trainer):
             listener.on_rollout_end(trainer, policy, result)
         return result.groups, result.policy_version
+
+    def _chosen_figures(self, data: RolloutDataModule, prompts: Sequence[Prompt]) -> dict[str, float]:
+        """What was believed of the step's prompts before it."""
+        if not isinstance(self.estimator, RememberingEstimator):
+            return {}
+        return curriculum_figures(data.curriculum, self.estimator.recall(prompts))
 
     def _figures(self, result: RolloutResult) -> dict[str, float]:
         self._metrics.reset()

@@ -40,5 +40,6 @@ class ObjectiveStatement(Callback):
             max_grad_norm=pl_module.max_grad_norm,
             truncated=self.truncated,
             grader_failure=self.grader_failure,
+            curriculum=data.curriculum,
         )
         print("\n".join(lines), flush=True)

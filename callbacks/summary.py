@@ -6,6 +6,7 @@ import re
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,9 @@ class Summary(RolloutListener):
     def __init__(self, *, run_dir: str | Path) -> None:
         self.run_dir = RunDir(run_dir)
         self._counts = {"steps": 0, "prompts": 0, "prompts_with_signal": 0, "responses": 0, "generated_tokens": 0}
+        self._failures: Counter[str] = Counter()
         self._unfinished: dict[str, int] = {}
+        self._unfinished_failures: dict[str, int] = {}
         self._earlier_seconds: dict[str, float] = {}
         self._earlier_wall_s = 0.0
         self._started_at = time.monotonic()
@@ -58,6 +61,7 @@ class Summary(RolloutListener):
             "generated_tokens": result.stats.generated_tokens + result.stats.wasted_tokens,
             "steps": 1,
         }
+        self._unfinished_failures = result.stats.failures
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -65,7 +69,8 @@ class Summary(RolloutListener):
         """Count a rollout with its first update: one that is interrupted before it is drawn again."""
         for name, count in self._unfinished.items():
             self._counts[name] += count
-        self._unfinished = {}
+        self._failures.update(self._unfinished_failures)
+        self._unfinished, self._unfinished_failures = {}, {}
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Keep the held-out figures."""
@@ -88,11 +93,17 @@ class Summary(RolloutListener):
 
     def state_dict(self) -> dict[str, Any]:
         """Counts up to now."""
-        return {"counts": dict(self._counts), "seconds": self._seconds(), "wall_s": self._wall_s()}
+        return {
+            "counts": dict(self._counts),
+            "failures": dict(self._failures),
+            "seconds": self._seconds(),
+            "wall_s": self._wall_s(),
+        }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue the counts of :meth:`state_dict`."""
         self._counts |= state_dict["counts"]
+        self._failures = Counter(state_dict.get("failures", {}))  # older checkpoints have none
         self._earlier_seconds = dict(state_dict["seconds"])
         self._earlier_wall_s = float(state_dict["wall_s"])
 
@@ -119,6 +130,9 @@ class Summary(RolloutListener):
             "heldout": self._heldout(),
             "responses": counts["responses"],
             "generated_tokens": counts["generated_tokens"],
+            "grader_failure_ratio": {
+                reason: round(count / counts["responses"], 6) for reason, count in self._failures.most_common()
+            },
             "signal_ratio_mean": counts["prompts_with_signal"] / counts["prompts"] if counts["prompts"] else None,
             "seconds": {phase: round(seconds, 3) for phase, seconds in self._seconds().items()},
             "wall_s": round(self._wall_s(), 3),

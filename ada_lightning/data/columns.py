@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -35,7 +35,7 @@ def lookup(columns: Mapping[str, Any], name: str) -> Any:
         elif isinstance(value, Mapping) and part in value:
             value = value[part]
         else:
-            raise KeyError(_what_is_there(value, ".".join(parts[:depth])))
+            raise KeyError(f"no column {name!r}; {_what_is_there(value, '.'.join(parts[:depth]))}")
     return value
 
 
@@ -60,11 +60,11 @@ def as_json_like(value: Any) -> Any:
         >>> as_json_like({"day": datetime.date(2025, 1, 31), "score": decimal.Decimal("0.50")})
         {'day': '2025-01-31', 'score': '0.50'}
     """
-    if value is None or isinstance(value, (str, bool)) or type(value) in (int, float):
+    if value is None or isinstance(value, (str, bool, int)) or type(value) is float:
         return value
     if isinstance(value, Mapping):
         return {str(key): as_json_like(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [as_json_like(item) for item in value]
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()

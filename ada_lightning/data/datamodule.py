@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,16 +9,21 @@ from typing import Any
 from lightning.pytorch import LightningDataModule
 
 from ada_lightning.batch import TrainingBatch
+from ada_lightning.curriculum.uniform import UniformCurriculum
 from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.packing import pack_groups
-from ada_lightning.protocols import PromptSource
-from ada_lightning.types import Prompt, ResponseGroup
+from ada_lightning.data.report import DataReport
+from ada_lightning.protocols import Curriculum, PromptSource
+from ada_lightning.types import Prompt, PromptHistory, ResponseGroup
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""
 ScoreOld = Callable[[TrainingBatch], TrainingBatch]
 """Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
+Recall = Callable[[Sequence[Prompt]], Sequence[PromptHistory]]
+"""What is remembered of prompts."""
 
 
 class RolloutDataModule(LightningDataModule):
@@ -36,6 +40,8 @@ class RolloutDataModule(LightningDataModule):
         share_prompts: compute a prompt once for all its responses, where the attention backend can.
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
+        curriculum: which prompts a step trains on; None is :class:`~ada_lightning.curriculum.UniformCurriculum`.
+        format: how chat turns become tokens; None chooses by the tokenizer.
         only: train on the prompts of this file alone (:class:`~ada_lightning.data.only.OnlyPrompts`): a folder of
             ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as they are.
 
@@ -56,6 +62,8 @@ class RolloutDataModule(LightningDataModule):
         max_tokens_per_microbatch: int = 1024,
         share_prompts: bool = True,
         skip_groups_without_signal: bool = True,
+        curriculum: Curriculum | None = None,
+        format: PromptFormat | None = None,
         only: str | None = None,
     ) -> None:
         super().__init__()
@@ -92,11 +100,18 @@ class RolloutDataModule(LightningDataModule):
         self.max_tokens_per_microbatch = max_tokens_per_microbatch
         self.share_prompts = share_prompts
         self.skip_groups_without_signal = skip_groups_without_signal
+        self.curriculum: Curriculum = curriculum or UniformCurriculum()
+        self.format = format
+        self.report = DataReport()
+        """What became of the prompts on their way here; complete once :meth:`encode_prompts` ran."""
         self.train_prompts: list[Prompt] = []
+        """Those of one epoch: a source that mixes may repeat some."""
         self.heldout_prompts: list[Prompt] = []
         self.num_updates_done = 0
         self._collect: Collect | None = None
         self._score_old: ScoreOld | None = None
+        self._recall: Recall | None = None
+        self._chosen: tuple[int, list[Prompt]] | None = None
         self._keep_groups_without_signal = False
 
     def check(self) -> None:
@@ -106,7 +121,7 @@ class RolloutDataModule(LightningDataModule):
             ValueError: it has none of them.
         """
         if self.only:
-            self._chosen_prompts()
+            self.only.check(self.source.train_prompts())
 
     def encode_prompts(self, tokenizer: Any) -> None:
         """Tokenise both splits; needed before training, evaluation or preview.
@@ -114,17 +129,71 @@ class RolloutDataModule(LightningDataModule):
         Raises:
             ValueError: no training prompt is left.
         """
-        encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens)
-        self.train_prompts, _ = encoder.encode(self._chosen_prompts())
-        self.heldout_prompts, _ = encoder.encode(self.source.heldout_prompts())
+        encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens, prompt_format=self.format)
+        self.report = DataReport(getattr(self.source, "reports", ()), notes=getattr(self.source, "notes", ()))
+        listed = self.source.train_prompts()
+        if self.only:
+            num_all, listed = len(listed), self.only.keep(listed)
+            self.report.notes.append(
+                f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
+            )
+        for split, prompts in (("train", listed), ("heldout", self.source.heldout_prompts())):
+            encoded, _ = encoder.encode(prompts)
+            kept = {prompt.prompt_id for prompt in encoded}
+            too_long = [prompt for prompt in prompts if prompt.prompt_id not in kept]
+            limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
+            self.report.drop(split, "too long", [(prompt, limit) for prompt in too_long])
+            self._set_prompts(split, encoded)
 
-    def _chosen_prompts(self) -> Sequence[Prompt]:
-        return self.only.keep(self.source.train_prompts()) if self.only else self.source.train_prompts()
+    def drop_prompts(self, reasons: Mapping[str, str], *, counted_as: str = "unusable answer") -> None:
+        """Leave prompts out of both splits and enter them in the report.
 
-    def connect(self, *, collect: Collect, score_old: ScoreOld, keep_groups_without_signal: bool) -> None:
-        """Wire in what only a running trainer can provide. Called from a callback's ``setup``."""
+        Args:
+            reasons: why, by prompt id; ids that this run does not have are passed over.
+            counted_as: name of their count in the report.
+
+        Raises:
+            ValueError: no training prompt would be left.
+        """
+        for split, prompts in (("train", self.train_prompts), ("heldout", self.heldout_prompts)):
+            distinct = list({prompt.prompt_id: prompt for prompt in prompts}.values())
+            dropped = {prompt.prompt_id: prompt for prompt in distinct if prompt.prompt_id in reasons}
+            if not dropped:
+                continue
+            if split == "train" and len(dropped) == len(distinct):
+                first = next(iter(dropped))
+                raise ValueError(
+                    f"none of the {len(distinct)} training prompts is usable ({counted_as}); the first, {first}: "
+                    f"{reasons[first]}"
+                )
+            self.report.drop(split, counted_as, [(prompt, reasons[key]) for key, prompt in dropped.items()])
+            self._set_prompts(split, [prompt for prompt in distinct if prompt.prompt_id not in dropped])
+
+    def _set_prompts(self, split: str, prompts: Sequence[Prompt]) -> None:
+        """Keep the usable prompts of a split: those to train on as often as the source shows them in an epoch."""
+        self.report.keep(split, prompts)
+        if split == "heldout":
+            self.heldout_prompts = list(prompts)
+        else:
+            repeat = getattr(self.source, "epoch", list)
+            self.train_prompts = repeat(prompts)
+            self.report.epoch(self.train_prompts)
+
+    def connect(
+        self,
+        *,
+        collect: Collect,
+        score_old: ScoreOld,
+        keep_groups_without_signal: bool,
+        recall: Recall | None = None,
+    ) -> None:
+        """Wire in what only a running trainer can provide. Called from a callback's ``setup``.
+
+        ``recall`` is None where the estimator keeps nothing by prompt.
+        """
         self._collect = collect
         self._score_old = score_old
+        self._recall = recall
         self._keep_groups_without_signal = keep_groups_without_signal
 
     def train_dataloader(self) -> RolloutStream:
@@ -136,21 +205,32 @@ class RolloutDataModule(LightningDataModule):
         return RolloutStream(self)
 
     def step_prompts(self, step: int) -> list[Prompt]:
-        """Return the prompts of a rollout step: a seeded shuffle of the training prompts per epoch, cut in order.
+        """Return the prompts of a rollout step, as the curriculum chooses them.
 
-        A function of the step alone, so a resumed run continues with the right prompts without any iterator state.
+        A function of the step and of what was remembered before it, so a resumed run continues with the right prompts
+        without any iterator state. A step has been chosen once it was asked for: what its own rollout teaches comes too
+        late for it, also after a resume between two of its minibatches.
+
+        Raises:
+            RuntimeError: the curriculum needs what is remembered of prompts, and nothing that remembers is connected.
         """
-        size, total = self.prompts_per_step, len(self.train_prompts)
-        prompts: list[Prompt] = []
-        position = step * size
-        while len(prompts) < size:
-            epoch, offset = divmod(position, total)
-            order = list(range(total))
-            random.Random(f"{self.seed}/{epoch}").shuffle(order)
-            taken = order[offset : offset + size - len(prompts)]
-            prompts += [self.train_prompts[index] for index in taken]
-            position += len(taken)
-        return prompts
+        if self._chosen is not None and self._chosen[0] == step:
+            return list(self._chosen[1])
+        if self.curriculum.needs_history and self._recall is None:
+            raise RuntimeError(
+                f"{type(self.curriculum).__name__} chooses by what is remembered of each prompt, and nothing that "
+                "remembers is connected: add callbacks.adaptive_sampling with estimator=beta_history or estimator=ema, "
+                "or use curriculum=uniform"
+            )
+        prompts = self.curriculum.choose(
+            self.train_prompts,
+            self.prompts_per_step,
+            step=step,
+            seed=self.seed,
+            recall=self._recall or _remember_nothing,
+        )
+        self._chosen = step, prompts
+        return list(prompts)
 
     def rollout_batches(self, step: int) -> list[TrainingBatch]:
         """Collect one rollout step now and cut it into optimiser steps.
@@ -175,8 +255,15 @@ class RolloutDataModule(LightningDataModule):
         return [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
 
     def state_dict(self) -> dict[str, Any]:
-        """Position in the data: optimiser steps finished. Everything else follows from it and the seed."""
-        return {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
+        """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
+
+        Except for a step that is under way: its rollout may have changed the history that its prompts were chosen by.
+        """
+        state: dict[str, Any] = {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
+        if self.curriculum.needs_history and self._chosen is not None:
+            step, prompts = self._chosen
+            state["chosen"] = {"step": step, "prompt_ids": [prompt.prompt_id for prompt in prompts]}
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`.
@@ -196,6 +283,25 @@ class RolloutDataModule(LightningDataModule):
                 f"this run is complete: {self.num_updates_done // self.num_minibatches} of num_steps = "
                 f"{self.num_steps} steps are done; raise num_steps to continue it"
             )
+        self._chosen = self._restored(state_dict.get("chosen"))
+
+    def _restored(self, chosen: Mapping[str, Any] | None) -> tuple[int, list[Prompt]] | None:
+        """Return the prompts of the step that is to be continued, if they had been chosen."""
+        step = self.num_updates_done // self.num_minibatches
+        if chosen is None or not self.curriculum.needs_history or chosen["step"] != step:
+            return None
+        by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
+        missing = [prompt_id for prompt_id in chosen["prompt_ids"] if prompt_id not in by_id]
+        if missing:
+            raise ValueError(
+                f"step {step} of this run has {len(missing)} prompts that are not among the training prompts "
+                f"({missing[0]}, for one); continue with the data of the run or start a new one"
+            )
+        return step, [by_id[prompt_id] for prompt_id in chosen["prompt_ids"]]
+
+
+def _remember_nothing(prompts: Sequence[Prompt]) -> list[PromptHistory]:
+    raise RuntimeError("a curriculum with needs_history = False has asked what is remembered of prompts")
 
 
 class RolloutStream:

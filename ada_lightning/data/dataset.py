@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ada_lightning.data.columns import has_column
+from ada_lightning.data.columns import has_column, lookup
 from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout
-from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRow
+from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
@@ -40,9 +40,10 @@ class DatasetSource:
     ``reference`` of a prompt and its id: see :class:`~ada_lightning.data.prompt_builder.PromptBuilder`.
 
     Args:
-        path: name on the hub, folder, file or glob, or a list of files; see :class:`~ada_lightning.data.reading.RowReader`.
-        num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, else of ``path``; 0 for
-            none, None for all.
+        path: name on the hub, folder, file or glob, or a list of files; see
+            :class:`~ada_lightning.data.reading.RowReader`.
+        num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, else of ``path``; 0
+            for none, None for all.
         seed: of the choice of held-out prompts.
         name: configuration of a data set of the hub or a folder; None for its only or default one.
         revision: branch, tag or commit on the hub; None for the newest.
@@ -200,8 +201,7 @@ class DatasetSource:
         for where, columns in reader.rows(self._columns_to_read()):
             report.num_read += 1
             if builder is None:
-                builder = PromptBuilder(self._layout(columns, where), **self._building)
-                self._check_columns(columns, builder.layout, where)
+                builder = PromptBuilder(self._checked_layout(reader, columns, where), **self._building)
                 report.layout = _in_words(builder.layout)
             prompt = self._prompt(builder, columns, where, report)
             if prompt is None:
@@ -223,7 +223,7 @@ class DatasetSource:
                     report.drop(f"not {row_filter.label}")
                     return None
             return builder.build(columns)
-        except UnusableRow as error:
+        except UnusableRowError as error:
             if not self.skip_invalid:
                 raise ValueError(f"{where}: {error}") from error
             report.drop(error.reason, f"{where}: {error}")
@@ -235,7 +235,7 @@ class DatasetSource:
 
     def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
         if report.num_read == 0:
-            raise ValueError(f"{report.origin} holds no prompts; it needs at least one row, as {self._kinds_of_rows}")
+            raise ValueError(f"{report.origin} holds no prompts; it needs {self._kinds_of_rows}")
         if report.num_kept == 0:
             raise ValueError(f"none of the {report.num_read} rows is usable:\n" + "\n".join(report.lines()))
         for name, kind in (builder.left_out if builder else {}).items():
@@ -249,7 +249,7 @@ class DatasetSource:
                 stacklevel=6,
             )
 
-    _kinds_of_rows = "an object or a row of a table"
+    _kinds_of_rows = "at least one row"
 
     def _columns_to_read(self) -> set[str] | None:
         names = [getattr(row_filter, "column", None) for row_filter in self.filters]
@@ -259,9 +259,20 @@ class DatasetSource:
         wanted = {name for name in (*names, *explicit, *self.keep_columns, *LAYOUT_COLUMNS) if name}
         return wanted | {name.partition(".")[0] for name in wanted}
 
+    def _checked_layout(self, reader: Any, columns: Mapping[str, Any], where: str) -> Layout:
+        try:
+            layout = self._layout(columns, where)
+            self._check_columns(columns, layout, where)
+        except ValueError:
+            if self._columns_to_read() is not None:  # say what there is, not what was read of it
+                where, columns = next(reader.rows())
+                self._check_columns(columns, self._layout(columns, where), where)
+            raise
+        return layout
+
     def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
         found = detect_layout(columns)
-        prompt = self.prompt_column or (found and found.prompt)
+        prompt = self.prompt_column or (found.prompt if found else None)
         if prompt is None:
             raise ValueError(
                 f"{where}: no column looks like a prompt; columns found: {', '.join(sorted(columns)) or 'none'}; set "
@@ -270,13 +281,10 @@ class DatasetSource:
         answer = self.answer_column or (found.answer if found else None)
         if answer == prompt:
             answer = None
-        is_explicit = self.prompt_column is not None and self.answer_column is not None
-        return Layout(
-            "as configured" if is_explicit or found is None else found.name,
-            prompt,
-            answer,
-            self.task_column or (found.task if found else None),
-        )
+        is_configured = found is None or (self.prompt_column is not None and self.answer_column is not None)
+        if found is None or is_configured:
+            return Layout("as configured", prompt, answer, self.task_column)
+        return Layout(found.name, prompt, answer, self.task_column or found.task)
 
     def _check_columns(self, columns: Mapping[str, Any], layout: Layout, where: str) -> None:
         """Find on the first row what is wrong with the settings rather than with a row."""
@@ -292,8 +300,9 @@ class DatasetSource:
                     f"{where}: no column {name!r} of data.source.keep_columns; columns found: "
                     f"{', '.join(sorted(columns))}"
                 )
-        value = columns.get(layout.prompt)
-        ends_with_answer = isinstance(value, list) and bool(value) and value[-1].get("role") == "assistant"
+        value = lookup(columns, layout.prompt)
+        last = value[-1] if isinstance(value, list) and value else None
+        ends_with_answer = isinstance(last, Mapping) and last.get("role") == "assistant"
         if layout.answer is None and self.needs_answer and not ends_with_answer:
             raise ValueError(
                 f"{where}: no column looks like an answer; columns found: {', '.join(sorted(columns))}; set "

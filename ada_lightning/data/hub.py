@@ -67,11 +67,12 @@ def _explained(what: str, path: str, error: Exception) -> str:
     is_local = Path(path).exists()
     if not is_local and isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
         return (
-            f"{message}. Without the hub: download the data set where there is a network (hf download {path} --repo-type "
-            "dataset --local-dir <folder>) and set data.source.path to that folder or to a file in it"
+            f"{message}. Without the hub: download the data set where there is a network (hf download {path} "
+            "--repo-type dataset --local-dir <folder>) and set data.source.path to that folder or to a file in it. If "
+            f"{path} is meant to be a folder: there is none at {Path(path).absolute()}"
         )
     if type(error).__name__ == "DatasetNotFoundError":
-        return f"{message}. If it is a file or folder: there is none at {Path(path).absolute()}"
+        return f"{message}. If it is meant to be a folder: there is none at {Path(path).absolute()}"
     if "split" in str(error):
         return f"{message}; set data.source.split (or heldout_split)"
     if "BuilderConfig" in str(error) or "Config name is missing" in str(error):

@@ -38,11 +38,15 @@ def _content(message: Mapping[str, Any]) -> str:
         raise ValueError("has a message that calls tools, which are not supported")
     content = message["content"]
     if isinstance(content, list):
-        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-        kinds = {part.get("type") for part in content if isinstance(part, Mapping)} - {"text", None}
-        if kinds or not all(isinstance(part, str) for part in parts):
-            raise ValueError(f"has content that is not text: {', '.join(sorted(map(str, kinds))) or 'unknown parts'}")
-        return "".join(parts)
+        return "".join(_text_of(part) for part in content)
     if not isinstance(content, str):
         raise ValueError(f"has a message whose content is not text but {type(content).__name__}")
     return content
+
+
+def _text_of(part: Any) -> str:
+    text = part.get("text") if isinstance(part, Mapping) and part.get("type", "text") == "text" else part
+    if not isinstance(text, str):
+        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        raise ValueError(f"has content that is not text: {kind}")
+    return text

@@ -26,19 +26,27 @@ class OnlyPrompts:
         self.path = Path(path)
         self.prompt_ids = frozenset(_read(self.path / _SELECTED if self.path.is_dir() else self.path))
 
-    def keep(self, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """Return the prompts that are in the file, in their order; warns of ids that none of them has.
+    def check(self, prompts: Sequence[Prompt]) -> None:
+        """Compare with the training prompts.
 
         Raises:
-            ValueError: none is in the file.
+            ValueError: none of them is in the file.
         """
-        kept = [prompt for prompt in prompts if prompt.prompt_id in self.prompt_ids]
-        if not kept:
+        if self.prompt_ids.isdisjoint(prompt.prompt_id for prompt in prompts):
             raise ValueError(
                 f"data.only = {self.path} has {len(self.prompt_ids)} prompts and none of the {len(prompts)} training "
                 "prompts is among them: it was made from other data; give it the data settings it was prepared with "
                 "(its config.yaml has them), or leave it out: data.only=null"
             )
+
+    def keep(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Return the prompts that are in the file, in their order; warns of ids that none of them has.
+
+        Raises:
+            ValueError: none of them is in the file.
+        """
+        self.check(prompts)
+        kept = [prompt for prompt in prompts if prompt.prompt_id in self.prompt_ids]
         num_missing = len(self.prompt_ids) - len({prompt.prompt_id for prompt in kept})
         if num_missing:
             warnings.warn(

@@ -17,7 +17,7 @@ ID_TAG = "jsonl"
 """First part of every hash: histories of runs on JSON lines are keyed by it, whatever file the prompts move to."""
 
 
-class UnusableRow(ValueError):
+class UnusableRowError(ValueError):
     """A row that is no prompt. ``reason`` is what it is counted as."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -28,11 +28,11 @@ class UnusableRow(ValueError):
 class PromptBuilder:
     """Puts the parts of a row where a :class:`~ada_lightning.types.Prompt` has them.
 
-    ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent where there is none, and all other columns
-    but the prompt for rewards that want more. The id is a hash of the prompt's text and the answer, of neither
-    template nor system prompt. Where the prompt is a list of messages, pattern and template are for its last user turn,
-    ``system_prompt`` replaces its system turn, and an assistant's turn at its end is taken off: it is the answer, where no
-    column is.
+    ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent where there is none, and all columns but
+    the prompt for rewards that want more. The id is a hash of the prompt's text and the answer, of neither template nor
+    system prompt. Where the prompt is a list of messages, pattern and template are for its last user turn,
+    ``system_prompt`` replaces its system turn, and an assistant's turn at its end is taken off: it is the answer, where
+    no column is.
 
     Args:
         layout: where the parts are.
@@ -72,17 +72,17 @@ class PromptBuilder:
         """Return the prompt of one row.
 
         Raises:
-            UnusableRow: a column is missing, the prompt is empty or no text, or the answer cannot be one.
+            UnusableRowError: a column is missing, the prompt is empty or no text, or the answer cannot be one.
             ValueError: a column that was asked for cannot travel to reward workers.
         """
         turns, last_turn = self._turns(columns)
         own_system = turns.pop(0)["content"] if turns[0]["role"] == "system" else None
         position = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
         if position is None:
-            raise UnusableRow("empty", "the prompt has no turn of the user")
+            raise UnusableRowError("empty", "the prompt has no turn of the user")
         text = _matched(self.prompt_pattern, turns[position]["content"], "prompt_pattern", "empty")
         if not text.strip():
-            raise UnusableRow("empty", "the prompt is empty")
+            raise UnusableRowError("empty", "the prompt is empty")
         answer = self._answer(columns, last_turn)
         turns[position]["content"] = text
         is_text_alone = len(turns) == 1 and (own_system is None or self.system_prompt is not None)
@@ -103,35 +103,44 @@ class PromptBuilder:
         try:
             turns = read_turns(value)
         except ValueError as error:
-            raise UnusableRow("empty", f"column {self.layout.prompt!r} {error}") from error
+            raise UnusableRowError("empty", f"column {self.layout.prompt!r} {error}") from error
         last_turn = turns.pop()["content"] if turns[-1]["role"] == "assistant" else None
         if not turns:
-            raise UnusableRow("empty", "the prompt has no turn of the user")
+            raise UnusableRowError("empty", "the prompt has no turn of the user")
         return turns, last_turn
 
     def _answer(self, columns: Mapping[str, Any], last_turn: str | None) -> Any:
         name, reason = self.layout.answer, "unusable answer"
-        if name is None:
-            value: Any = last_turn
-        elif self.needs_answer:
-            value = _found(columns, name, "answer_column", reason)
-        else:
-            value = lookup(columns, name) if has_column(columns, name) else None
-        if isinstance(value, list) and value and all(isinstance(item, Mapping) and "role" in item for item in value):
-            value = read_turns(value)[-1]["content"]  # a completion in messages
+        value = last_turn if name is None else self._answer_column(columns, name, reason)
         if isinstance(value, str):
             return _matched(self.answer_pattern, value, "answer_pattern", reason)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
-        if self.needs_answer and not is_number:
-            advice = f"; name an element with {name}.<key or index>" if isinstance(value, (list, Mapping)) else ""
-            found = "NaN" if isinstance(value, float) else type(value).__name__
-            raise UnusableRow(
-                reason, f"column {(name or self.layout.prompt)!r} must be text or integer or number; found {found}{advice}"
-            )
+        if is_number or not self.needs_answer:
+            return value
+        if name is None:
+            raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
+        advice = f"; name an element with {name}.<key or index>" if isinstance(value, (list, Mapping)) else ""
+        found = "NaN" if isinstance(value, float) else type(value).__name__
+        raise UnusableRowError(reason, f"column {name!r} must be text or integer or number; found {found}{advice}")
+
+    def _answer_column(self, columns: Mapping[str, Any], name: str, reason: str) -> Any:
+        if not self.needs_answer and not has_column(columns, name):
+            return None
+        value = _found(columns, name, "answer_column", reason)
         try:
+            if (
+                isinstance(value, list)
+                and value
+                and all(isinstance(item, Mapping) and "role" in item for item in value)
+            ):
+                return read_turns(value)[-1]["content"]  # a completion in messages
             return as_json_like(value)
         except TypeError as error:
-            raise UnusableRow(reason, f"column {name!r} holds {error}, which reward workers cannot be given") from error
+            raise UnusableRowError(
+                reason, f"column {name!r} holds {error}, which reward workers cannot be given"
+            ) from error
+        except ValueError as error:
+            raise UnusableRowError(reason, f"column {name!r} {error}") from error
 
     def _columns(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         kept = {}
@@ -159,7 +168,7 @@ def _found(columns: Mapping[str, Any], name: str, setting: str, reason: str) -> 
     try:
         return lookup(columns, name)
     except KeyError as error:
-        raise UnusableRow(reason, f"no column {name!r}; {error.args[0]}; set data.source.{setting}") from error
+        raise UnusableRowError(reason, f"{error.args[0]}; set data.source.{setting}") from error
 
 
 def _matched(pattern: re.Pattern[str] | None, text: str, setting: str, reason: str) -> str:
@@ -167,5 +176,5 @@ def _matched(pattern: re.Pattern[str] | None, text: str, setting: str, reason: s
         return text
     match = pattern.search(text)
     if match is None or match[1] is None:
-        raise UnusableRow(reason, f"data.source.{setting} = {pattern.pattern!r} finds nothing in {text[:80]!r}")
+        raise UnusableRowError(reason, f"data.source.{setting} = {pattern.pattern!r} finds nothing in {text[:80]!r}")
     return match[1]

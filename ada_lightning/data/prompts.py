@@ -37,3 +37,18 @@ def stable_hash(*parts: Any) -> str:
 def same_text(prompt: Prompt) -> tuple[tuple[str, str], ...]:
     """Return a key that two prompts share when the model is asked the same."""
     return tuple((message["role"], message["content"]) for message in prompt.messages)
+
+
+def largest_remainder(total: int, weights: Mapping[str, float]) -> dict[str, int]:
+    """Split a total in proportion to weights: whole parts first, the rest to the largest remainders.
+
+    Example:
+        >>> largest_remainder(10, {"a": 2, "b": 1})
+        {'a': 7, 'b': 3}
+    """
+    exact = {name: total * weight / sum(weights.values()) for name, weight in weights.items()}
+    counts = {name: int(share) for name, share in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
+    for name in by_remainder[: total - sum(counts.values())]:
+        counts[name] += 1
+    return counts

@@ -20,8 +20,8 @@ class RowReader:
 
     A path is local where something of that name exists, where it holds ``*``, ``?`` or ``[``, where it ends as a file
     of a known kind does, or where it cannot be a name on the hub; else it names a data set of the hub. Files are read
-    one by one in the order given (globs: sorted) and their rows can be named in messages; folders and the hub go through
-    ``datasets``.
+    one by one in the order given (globs: sorted) and their rows can be named in messages; folders and the hub go
+    through ``datasets``.
 
     Args:
         path: name on the hub, folder, file (``.jsonl``, ``.json``, ``.csv``, ``.tsv``, these also with ``.gz``;
@@ -34,9 +34,7 @@ class RowReader:
         ValueError: no path, or a setting that files do not have.
     """
 
-    def __init__(
-        self, path: str | Path | Sequence[str], *, name: str | None, revision: str | None, split: str
-    ) -> None:
+    def __init__(self, path: str | Path | Sequence[str], *, name: str | None, revision: str | None, split: str) -> None:
         paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
         if not paths or "" in paths:
             raise ValueError(f"data.source.path is empty; name a data set of the hub, a folder or files; got {path!r}")
@@ -77,7 +75,9 @@ class RowReader:
             elif suffix in _TEXT_READERS:
                 yield from _TEXT_READERS[suffix](path)
             else:
-                raise ValueError(f"{path}: files that end in {', '.join(_SUFFIXES)} can be read; name it after its kind")
+                raise ValueError(
+                    f"{path}: files that end in {', '.join(_SUFFIXES)} can be read; name it after its kind"
+                )
 
 
 def _names_files(path: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
-from ada_lightning.data.prompts import chat_messages, stable_hash
+from ada_lightning.data.prompts import chat_messages, largest_remainder, stable_hash
 from ada_lightning.rewards.reasoning_gym import check_verifier_is_safe
 from ada_lightning.types import Prompt
 
@@ -60,8 +60,8 @@ class ReasoningGymSource:
             if not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
                 raise ValueError(f"data.source.tasks.{name}.weight must be a positive number; got {weight!r}")
         self.configs: dict[str, dict[str, Any]] = configs
-        self.num_train_by_task = _shares(num_train, weights)
-        self.num_heldout_by_task = _shares(num_heldout, weights)
+        self.num_train_by_task = largest_remainder(num_train, weights)
+        self.num_heldout_by_task = largest_remainder(num_heldout, weights)
         starved = [name for name, count in self.num_train_by_task.items() if count == 0]
         if starved:
             raise ValueError(
@@ -182,21 +182,6 @@ def _check_task(task: str, config: Mapping[str, Any]) -> None:
 def _nearest(name: str, valid: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(name, list(valid), n=1, cutoff=0)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
-
-
-def _shares(total: int, weights: Mapping[str, float]) -> dict[str, int]:
-    """Split a total in proportion to weights, by largest remainder.
-
-    Example:
-        >>> _shares(10, {"a": 2, "b": 1})
-        {'a': 7, 'b': 3}
-    """
-    exact = {name: total * weight / sum(weights.values()) for name, weight in weights.items()}
-    counts = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(exact, key=lambda name: counts[name] - exact[name])
-    for name in by_remainder[: total - sum(counts.values())]:
-        counts[name] += 1
-    return counts
 
 
 def _as_plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,33 +72,37 @@ class DataReport:
 
     Args:
         reading: of the sources, those that read files.
+        notes: what else a source has to say.
     """
 
-    def __init__(self, reading: Sequence[ReadingReport] = ()) -> None:
+    def __init__(self, reading: Sequence[ReadingReport] = (), notes: Sequence[str] = ()) -> None:
         self.reading = list(reading)
+        self.notes = list(notes)
         self.dropped: dict[str, list[dict[str, str]]] = {"train": [], "heldout": []}
         self.kept: dict[str, dict[str, int]] = {"train": {}, "heldout": {}}
+        self.shown: dict[str, int] = {}
+        """Training prompts of an epoch by task."""
 
-    def drop(self, split: str, prompts: Sequence[Prompt], reason: str, details: Mapping[str, str]) -> None:
+    def drop(self, split: str, reason: str, prompts: Sequence[tuple[Prompt, str]]) -> None:
         """Enter dropped prompts.
 
         Args:
             split: ``train`` or ``heldout``.
-            prompts: those that are dropped.
             reason: what they are counted as, such as ``too long``.
-            details: by prompt id, what is to be said of one.
+            prompts: each with what is to be said of it.
         """
         self.dropped[split] += [
-            {"prompt_id": prompt.prompt_id, "task": prompt.task, "reason": reason, "detail": details[prompt.prompt_id]}
-            for prompt in prompts
+            {"prompt_id": prompt.prompt_id, "task": prompt.task, "reason": reason, "detail": detail}
+            for prompt, detail in prompts
         ]
 
     def keep(self, split: str, prompts: Sequence[Prompt]) -> None:
-        """Enter the prompts that are left, in place of what was entered before."""
-        counts: dict[str, int] = {}
-        for prompt in prompts:
-            counts[prompt.task] = counts.get(prompt.task, 0) + 1
-        self.kept[split] = counts
+        """Enter the distinct prompts that are left, in place of what was entered before."""
+        self.kept[split] = _by_task(prompts)
+
+    def epoch(self, prompts: Sequence[Prompt]) -> None:
+        """Enter the training prompts of an epoch, repeated ones as often as they are shown."""
+        self.shown = _by_task(prompts)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
@@ -111,18 +115,23 @@ class DataReport:
             }
             for split in self.kept
         }
-        return {"reading": [report.as_dict() for report in self.reading], **splits}
+        reading = [report.as_dict() for report in self.reading]
+        return {"reading": reading, "notes": self.notes, **splits, "epoch_by_task": dict(self.shown)}
 
     def text(self) -> str:
         """Return the report as it is printed."""
         lines = [line for report in self.reading for line in report.lines()]
+        lines += [f"data: {note}" for note in self.notes]
         for split, name in (("train", "to train on"), ("heldout", "held out")):
-            counts, kept = self.kept[split], sum(self.kept[split].values())
+            counts = self.kept[split]
+            by_task = f" ({', '.join(f'{task} {count}' for task, count in counts.items())})" if len(counts) > 1 else ""
             dropped = "".join(f"  {reason} {count}" for reason, count in self._counts(split).items())
-            shares = ", ".join(f"{task} {count} ({count / kept:.1%})" for task, count in counts.items())
-            by_task = f" ({shares})" if len(counts) > 1 else ""
-            lines.append(f"prompts {name}: {kept}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
+            lines.append(f"prompts {name}: {sum(counts.values())}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
             lines += [f"    {reason}, for example {detail}" for reason, detail in self._first_details(split).items()]
+        if self.shown != self.kept["train"]:
+            size = sum(self.shown.values())
+            shares = ", ".join(f"{task} {count} ({count / size:.1%})" for task, count in self.shown.items())
+            lines.append(f"an epoch shows {size} prompts: {shares}")
         return "\n".join(lines)
 
     def write(self, folder: Path) -> None:
@@ -142,3 +151,10 @@ class DataReport:
         for entry in self.dropped[split]:
             details.setdefault(entry["reason"], f"{entry['prompt_id']}: {entry['detail']}")
         return details
+
+
+def _by_task(prompts: Sequence[Prompt]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for prompt in prompts:
+        counts[prompt.task] = counts.get(prompt.task, 0) + 1
+    return counts

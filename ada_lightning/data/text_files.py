@@ -24,7 +24,7 @@ def read_jsonl(path: Path) -> Iterator[Row]:
         # Only \n ends a line: JSON text may hold characters such as U+2028 that splitlines() would split at.
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield _parsed(line, f"{path}, line {number}")
+                yield _parsed(line.rstrip("\n"), f"{path}, line {number}")
 
 
 def read_json(path: Path) -> Iterator[Row]:
@@ -46,8 +46,8 @@ def read_json(path: Path) -> Iterator[Row]:
         return
     if isinstance(value, dict) and any(isinstance(item, list) for item in value.values()):
         raise ValueError(
-            f"{path} holds one JSON object with the keys {', '.join(value)}; a list of objects is needed: save the list "
-            "inside as a file of its own"
+            f"{path} holds one JSON object with the keys {', '.join(value)}; a list of objects is needed: save the "
+            "list inside as a file of its own"
         )
     for index, item in enumerate(value if isinstance(value, list) else [value]):
         where = f"{path}, row {index}"
@@ -76,7 +76,9 @@ def read_csv(path: Path) -> Iterator[Row]:
                 if not fields:
                     continue
                 if len(fields) != len(names):
-                    raise ValueError(f"{where}: {len(fields)} fields for {len(names)} columns; quote fields with commas")
+                    raise ValueError(
+                        f"{where}: {len(fields)} fields for {len(names)} columns; quote fields with commas"
+                    )
                 yield where, {name: field or None for name, field in zip(names, fields, strict=True)}
         except csv.Error as error:
             raise ValueError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error

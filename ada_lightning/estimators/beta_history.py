@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
 from ada_lightning.estimators.pooled_prior import fit_pooled_prior
-from ada_lightning.types import Belief, Prompt, ResponsePool
+from ada_lightning.types import Belief, Prompt, PromptHistory, ResponsePool
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,11 +55,11 @@ class BetaHistory:
 
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
         """Return prior plus remembered counts of each prompt; ``represent`` is not called."""
-        beliefs = []
-        for prompt in prompts:
-            positives, negatives = self._counts.get(prompt.prompt_id, (0.0, 0.0))
-            beliefs.append(Belief(self._prior.alpha + positives, self._prior.beta + negatives))
-        return beliefs
+        return [self._belief(prompt) for prompt in prompts]
+
+    def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
+        """Return the same beliefs, and whether counts of the prompt's own are behind them."""
+        return [PromptHistory(self._belief(prompt), prompt.prompt_id in self._counts) for prompt in prompts]
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the step's counts and fit the prior again."""
@@ -91,3 +91,7 @@ class BetaHistory:
         self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
         self._recent = deque(((int(p), int(n)) for p, n in state["recent"]), maxlen=_NUM_RECENT)
         self._prior = fit_pooled_prior(self._recent)
+
+    def _belief(self, prompt: Prompt) -> Belief:
+        positives, negatives = self._counts.get(prompt.prompt_id, (0.0, 0.0))
+        return Belief(self._prior.alpha + positives, self._prior.beta + negatives)

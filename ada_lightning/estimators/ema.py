@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
-from ada_lightning.types import Belief, Prompt, ResponsePool
+from ada_lightning.types import Belief, Prompt, PromptHistory, ResponsePool
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,11 +71,11 @@ class EmaEstimator:
 
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
         """Return prior plus remembered counts of each prompt; ``represent`` is not called."""
-        beliefs = []
-        for prompt in prompts:
-            positives, responses = self._counts.get(prompt.prompt_id, (0.0, 0.0))
-            beliefs.append(Belief(self.prior.alpha + positives, self.prior.beta + responses - positives))
-        return beliefs
+        return [self._belief(prompt) for prompt in prompts]
+
+    def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
+        """Return the same beliefs, and whether counts of the prompt's own are behind them."""
+        return [PromptHistory(self._belief(prompt), prompt.prompt_id in self._counts) for prompt in prompts]
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Let the counts of these prompts fade and add those of the step."""
@@ -97,3 +97,7 @@ class EmaEstimator:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; it replaces what came from a history file."""
         self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
+
+    def _belief(self, prompt: Prompt) -> Belief:
+        positives, responses = self._counts.get(prompt.prompt_id, (0.0, 0.0))
+        return Belief(self.prior.alpha + positives, self.prior.beta + responses - positives)

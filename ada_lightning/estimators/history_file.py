@@ -1,4 +1,4 @@
-"""Pass rates known before a run, as a JSON file: ``{prompt_id: [positives, responses]}``."""
+"""Pass rates known before a run: ``{prompt_id: [positives, responses]}`` as JSON, or measured ones as Parquet."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from ada_lightning.types import Prompt
 HistoryCounts = Mapping[str, tuple[float, float]]
 """(positives, responses) by prompt id; not whole numbers where they have faded."""
 
+COLUMNS = ("prompt_id", "num_positive", "num_samples")
+"""What is read of a Parquet file of measured pass rates; its ``pass_rate`` is the ratio of the last two."""
+
 _SHOWN = 3
 """Wrong entries that a message spells out."""
 
@@ -22,7 +25,8 @@ class HistoryFile:
     """The counts of one file, read and checked at construction.
 
     Args:
-        path: of the file; None is a history without prompts, and :meth:`check_prompts` then has nothing to say.
+        path: of the file, Parquet if its name ends so and JSON otherwise; None is a history without prompts, and
+            :meth:`check_prompts` then has nothing to say.
 
     Raises:
         ValueError: the file cannot be read, or holds something else than counts by prompt id, or no prompt.
@@ -30,7 +34,7 @@ class HistoryFile:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = path
-        self.counts: HistoryCounts = {} if path is None else _read(Path(path))
+        self.counts: HistoryCounts = {} if path is None else _checked(Path(path))
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Compare the file with the training prompts, and print how many of them it knows.
@@ -59,27 +63,59 @@ def write_history(path: Path, counts: HistoryCounts) -> None:
     temporary.replace(path)
 
 
-def _read(path: Path) -> dict[str, tuple[float, float]]:
+def _checked(path: Path) -> dict[str, tuple[float, float]]:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows = _read_parquet(path) if path.suffix == ".parquet" else _read_json(path)
     except OSError as error:
         raise ValueError(
             f"estimator.history_file {path} cannot be read ({error.strerror or error}); give the path of a run's "
-            "history.json, or leave it out: estimator.history_file=null"
+            "history.json or of measured pass rates, or leave it out: estimator.history_file=null"
         ) from error
-    except ValueError as error:  # neither JSON nor UTF-8
-        raise ValueError(f"estimator.history_file {path} is not JSON ({error}); {_WAY_OUT}") from error
+    way_out = _WAY_OUT_PARQUET if path.suffix == ".parquet" else _WAY_OUT
     if not isinstance(rows, dict) or not rows:
         what = "no prompt" if rows == {} else type(rows).__name__
-        raise ValueError(f"estimator.history_file {path} holds {what} at the top; {_WAY_OUT}")
+        raise ValueError(f"estimator.history_file {path} holds {what} at the top; {way_out}")
     wrong = [f"{prompt_id}: {json.dumps(row)}" for prompt_id, row in rows.items() if not _is_counts(row)]
     if wrong:
         more = f" and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         shown = ", ".join(wrong[:_SHOWN])
-        raise ValueError(f"estimator.history_file {path} has entries that are no counts ({shown}{more}); {_WAY_OUT}")
+        raise ValueError(f"estimator.history_file {path} has entries that are no counts ({shown}{more}); {way_out}")
     return {prompt_id: (float(positives), float(responses)) for prompt_id, (positives, responses) in rows.items()}
 
 
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # neither JSON nor UTF-8
+        raise ValueError(f"estimator.history_file {path} is not JSON ({error}); {_WAY_OUT}") from error
+
+
+def _read_parquet(path: Path) -> dict[str, list[Any]]:
+    """Return rows as in the JSON file. A prompt that was measured twice counts with both measurements."""
+    from pyarrow import ArrowInvalid, parquet
+
+    with path.open("rb") as file:
+        try:
+            table = parquet.read_table(file)
+        except ArrowInvalid as error:
+            raise ValueError(f"estimator.history_file {path} is not Parquet ({error}); {_WAY_OUT_PARQUET}") from error
+    if missing := [name for name in COLUMNS if name not in table.column_names]:
+        raise ValueError(
+            f"estimator.history_file {path} has no column {', '.join(missing)} (its columns: "
+            f"{', '.join(table.column_names) or 'none'}); {_WAY_OUT_PARQUET}"
+        )
+    rows: dict[str, list[Any]] = {}
+    for prompt_id, *counts in zip(*(table[name].to_pylist() for name in COLUMNS), strict=True):
+        earlier = rows.get(str(prompt_id))
+        is_sum = earlier is not None and _is_counts(earlier) and _is_counts(counts)
+        rows[str(prompt_id)] = [a + b for a, b in zip(earlier or (), counts, strict=True)] if is_sum else counts
+    return rows
+
+
+_WAY_OUT_PARQUET = (
+    "it must have the columns prompt_id, num_positive and num_samples, one row per prompt, as prepare.py writes it; or "
+    "leave it out: estimator.history_file=null"
+)
 _WAY_OUT = (
     'it must be {"prompt id": [positives, responses], ...} with 0 <= positives <= responses, as a run writes to its '
     "history.json; or leave it out: estimator.history_file=null"

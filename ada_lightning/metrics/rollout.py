@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter, defaultdict
 from typing import Any
 
 import torch
@@ -33,7 +36,9 @@ _SUMS = (
     "empty",
     "failed",
     "skipped",
+    "cache_hits",
 )
+_USUAL_FAILURES = ("timeout", "crash", "memory")
 
 
 class RolloutMetrics(Metric):
@@ -42,6 +47,9 @@ class RolloutMetrics(Metric):
     ``rollout/reward_first_round`` is the curve to watch: the mean over first-round responses only, which no stopping
     rule has biased. ``rollout/reward_pool`` is the mean over all responses (the paper's batch-level reward), lower
     where hard prompts get more samples; ``rollout/reward_prompt`` the mean over prompts of their pools' means.
+
+    ``reward/<name>`` is the mean of a component over the pools' responses that have it. ``grader/<reason>`` counts
+    failed grades, ``grader/cache_hits`` grades that were known before.
     """
 
     full_state_update = False
@@ -68,11 +76,17 @@ class RolloutMetrics(Metric):
     empty: Tensor
     failed: Tensor
     skipped: Tensor
+    cache_hits: Tensor
+    by_name: list[Tensor] | Tensor
+    """Bytes of JSON lines, each ``[failures by reason, sums by component, counts by component]``: which names there are
+    turns out on the way and differs between ranks, and lines put end to end add up all the same."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         for name in _SUMS:
             self.add_state(name, default=torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("by_name", default=[], dist_reduce_fx="cat")
+        self._reasons = set(_USUAL_FAILURES)
 
     def update(self, result: RolloutResult) -> None:
         """Add one rollout step."""
@@ -103,6 +117,19 @@ class RolloutMetrics(Metric):
         self.empty += stats.num_empty
         self.failed += stats.num_failed
         self.skipped += stats.num_skipped_prompts
+        self.cache_hits += stats.num_cache_hits
+        self._add_by_name(result)
+
+    def _add_by_name(self, result: RolloutResult) -> None:
+        sums, counts = defaultdict[str, float](float), Counter[str]()
+        for group in result.groups:
+            for response in group.pool.responses:
+                for name, value in response.components.items():
+                    sums[name] += value
+                    counts[name] += 1
+        line = json.dumps([result.stats.failures, sums, counts]) + "\n"
+        assert isinstance(self.by_name, list)  # a tensor only while ranks are synchronised
+        self.by_name.append(torch.frombuffer(bytearray(line.encode()), dtype=torch.uint8).to(self.device))
 
     def compute(self) -> dict[str, Tensor]:
         """Return ratios in [0, 1], means and counts, keyed ``rollout/name``."""
@@ -128,4 +155,24 @@ class RolloutMetrics(Metric):
             "rollout/empty_ratio": self.empty / drawn,
             "rollout/grader_failures": self.failed,
             "rollout/skipped_prompts": self.skipped,
+            "grader/cache_hits": self.cache_hits,
+            **self._compute_by_name(),
         }
+
+    def _compute_by_name(self) -> dict[str, Tensor]:
+        """Failures by reason, 0 for those of earlier steps; means of components."""
+        parts = [self.by_name] if isinstance(self.by_name, Tensor) else self.by_name
+        failures, sums, counts = (defaultdict[str, float](float) for _ in range(3))
+        for line in b"".join(bytes(part.cpu().to(torch.uint8).tolist()) for part in parts).splitlines():
+            for total, added in zip((failures, sums, counts), json.loads(line), strict=True):
+                for name, value in added.items():
+                    total[name] += value
+        self._reasons |= failures.keys()
+        figures = {f"grader/{_metric_name(reason)}": failures[reason] for reason in sorted(self._reasons)}
+        figures |= {f"reward/{_metric_name(name)}": sums[name] / counts[name] for name in counts}
+        return {name: torch.tensor(value, dtype=torch.float64) for name, value in figures.items()}
+
+
+def _metric_name(name: str) -> str:
+    """Replace what MLflow refuses in the name of a metric, such as ``@``."""
+    return re.sub(r"[^\w\-. /]", "_", name)

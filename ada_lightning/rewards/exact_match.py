@@ -80,6 +80,17 @@ class ExactMatchReward:
     def __init__(self, extraction: Callable[[str], str | None]) -> None:
         self.extraction = extraction
 
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Look for the answer.
+
+        Raises:
+            ValueError: there is none, or nothing is left of it when it is normalised.
+        """
+        if "answer" not in prompt.reference:
+            raise ValueError(f"its reference has no answer; it has: {', '.join(sorted(prompt.reference)) or 'nothing'}")
+        if not normalise(str(prompt.reference["answer"])):
+            raise ValueError(f"its answer {prompt.reference['answer']!r} is empty when normalised")
+
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.
 

@@ -2,67 +2,93 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
+from ada_lightning.rewards.columns import sample_columns
+from ada_lightning.rewards.user_function import UserFunction
 from ada_lightning.types import Completion, Prompt, Verdict
+
+OWN_NAMES = ("prompt", "completion", "text", "finish_reason", "reference", "columns")
 
 
 class FunctionReward:
-    """Calls a function that takes ``(prompt: Prompt, text: str)`` and returns a finite number.
+    """Calls a function, plain or ``async``, that returns a finite number or a ``Verdict``.
 
-    It runs in reward workers, so its module is imported there: it must be importable from the folder of ``train.py`` or
-    from an installed package. Raise where a response cannot be graded; return 0 where it is wrong. A module that
-    imports torch costs every worker its memory and seconds of start.
+    The function is given, by the names of its parameters, whatever it declares of
+
+    - ``prompt``: the :class:`~ada_lightning.types.Prompt`,
+    - ``completion``: the :class:`~ada_lightning.types.Completion`,
+    - ``text``: the response's text, untrusted,
+    - ``finish_reason``: ``"stop"``, or ``"length"`` where the length limit cut it,
+    - ``reference``: all that the source keeps for grading, a mapping,
+    - ``columns``: the sample's columns, a mapping,
+    - each key of ``arguments``,
+    - each of the sample's columns under its own name, and ``answer``.
+
+    Of equal names the one further up counts. With ``**kwargs`` it gets all of them. It runs in reward workers (see
+    :class:`~ada_lightning.rewards.user_function.UserFunction`). Raise where a response cannot be graded; return 0 where
+    it is wrong. An ``async`` function that asks a server has one request under way in each worker: ``num_workers`` of
+    them at once.
 
     Args:
         path: ``package.module.function``.
+        arguments: constants for parameters of these names, such as the address of a server.
+        cacheable: whether equal responses to a prompt get equal rewards, so that a grade can be remembered. False asks
+            the function every time.
 
     Raises:
-        ValueError: ``path`` has no module or is not made of names.
+        ValueError: ``path`` names no function, or ``arguments`` has a name that means something else.
 
     Example:
-        >>> from ada_lightning.types import Completion, Prompt
-        >>> FunctionReward("operator.eq")(Prompt("id", ()), Completion("text"))
-        False
+        >>> reward = FunctionReward("textwrap.dedent")  # declares text; a real one returns a number
+        >>> reward(Prompt("id", ()), Completion("  12"))
+        '12'
     """
 
-    def __init__(self, path: str) -> None:
-        names = path.split(".")
-        if len(names) < 2 or not all(name.isidentifier() for name in names):
-            raise ValueError(f"reward.path must name a function as 'package.module.function'; got {path!r}")
-        self.path = path
-        self._function: Callable[[Prompt, str], float | Verdict] | None = None
-
-    def __getstate__(self) -> dict[str, str | None]:
-        """Travel as a path: the function is imported where it runs."""
-        return {"path": self.path, "_function": None}
+    def __init__(self, path: str, *, arguments: Mapping[str, Any] | None = None, cacheable: bool = False) -> None:
+        self.function = UserFunction(path)
+        self.arguments = dict(arguments or {})
+        self.cacheable = cacheable
+        taken = sorted(set(OWN_NAMES) & set(self.arguments))
+        if taken:
+            raise ValueError(
+                f"reward.arguments.{taken[0]}: the function gets the response's own {taken[0]!r} under this name; "
+                "rename the parameter"
+            )
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response."""
-        if self._function is None:
-            self._function = self._import()
-        return self._function(prompt, completion.text)
+        result: float | Verdict = self.function.call(self._available(prompt, completion))
+        return result
 
     def check(self) -> None:
         """Import the function.
 
         Raises:
-            ValueError: the module cannot be imported, or holds no such function.
+            ValueError: it cannot be imported, or not be called by the names of its parameters.
         """
-        self._function = self._import()
+        self.function.check()
+        if unknown := sorted(set(self.arguments) - self.function.accepted(self.arguments)):
+            raise ValueError(f"reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name")
 
-    def _import(self) -> Callable[[Prompt, str], float | Verdict]:
-        module_name, _, function_name = self.path.rpartition(".")
-        try:
-            module = importlib.import_module(module_name)
-        except Exception as error:  # the user's module may fail in any way; the cause is chained
-            raise ValueError(
-                f"cannot import {module_name!r} of reward.path = {self.path!r}: {type(error).__name__}: {error}. "
-                "Put the module beside train.py or install its package."
-            ) from error
-        function = getattr(module, function_name, None)
-        if not callable(function):
-            found = ", ".join(sorted(name for name, value in vars(module).items() if callable(value))[:10]) or "none"
-            raise ValueError(f"module {module_name!r} has no function {function_name!r}; callables there: {found}")
-        return function
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Compare what the function requires with this sample's columns.
+
+        Raises:
+            ValueError: something is missing.
+        """
+        self.function.check_names(self._available(prompt, Completion("")), "what this sample has")
+
+    def _available(self, prompt: Prompt, completion: Completion) -> dict[str, Any]:
+        columns = sample_columns(prompt)
+        return {
+            **columns,
+            **self.arguments,
+            "prompt": prompt,
+            "completion": completion,
+            "text": completion.text,
+            "finish_reason": completion.finish_reason,
+            "reference": prompt.reference,
+            "columns": columns,
+        }

@@ -86,29 +86,34 @@ class MathReward:
             return Verdict(1.0, _spelling(gold))
         return Verdict(0.0, _spelling(answer))
 
+    def cache_key(self, completion: Completion) -> str | None:
+        """Name what is judged: the answer, however it was found."""
+        return self.extraction(completion.text)
+
     def check_prompt(self, prompt: Prompt) -> None:
         """Find a gold answer that no response could equal but by its spelling.
 
         Raises:
             ValueError: it is missing or empty, or is neither words nor mathematics that can be read.
         """
-        if "answer" not in prompt.reference or not _gold_text(prompt):
-            raise ValueError(
-                f"prompt {prompt.prompt_id!r} has no answer to grade against; give every prompt a non-empty `answer`"
-            )
+        if "answer" not in prompt.reference:
+            raise ValueError(f"its reference has no answer; it has: {', '.join(sorted(prompt.reference)) or 'nothing'}")
         gold = _gold_text(prompt)
+        if not gold:
+            raise ValueError("its answer is empty")
+        shown = repr(gold[:_MAX_SHOWN_CHARS])
         if self._is_too_large(gold):
             raise ValueError(
-                f"prompt {prompt.prompt_id!r}: the answer has {len(gold)} characters or brackets {depth(gold)} deep, more "
-                f"than max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; drop the prompt, or grade it otherwise"
+                f"its answer {shown} has {len(gold)} characters and brackets {depth(gold)} deep, more than "
+                f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; grade it by a function of your own"
             )
         for value in _values(_readings(gold)[0]):
             try:
                 _check_value(value)
             except UnreadableError as error:
                 raise ValueError(
-                    f"prompt {prompt.prompt_id!r}: cannot read the answer {gold[:_MAX_SHOWN_CHARS]!r} ({error}); rewrite "
-                    "it, drop the prompt, or grade it with ExactMatchReward or a function of your own"
+                    f"its answer {shown} is neither words nor mathematics that MathReward reads ({error}); rewrite it, "
+                    "or grade it by ExactMatchReward or a function of your own"
                 ) from error
 
     def _is_too_large(self, answer: str) -> bool:

@@ -84,8 +84,11 @@ class NumericReward:
             return Verdict(0.0)
         # str(): a tolerance of 0.1 means one tenth, not the nearest binary number
         relative, absolute = Fraction(str(self.relative_tolerance)), Fraction(str(self.absolute_tolerance))
-        spelling = str(answer) if max(len(str(answer)), 0) <= _MAX_CHARS else None
-        return Verdict(float(abs(answer - gold) <= max(absolute, relative * abs(gold))), spelling)
+        return Verdict(float(abs(answer - gold) <= max(absolute, relative * abs(gold))), str(answer))
+
+    def cache_key(self, completion: Completion) -> str | None:
+        """Name what is judged: the text of the number."""
+        return self.extraction(completion.text)
 
     def check_prompt(self, prompt: Prompt) -> None:
         """Find a gold answer that is no number.
@@ -94,14 +97,14 @@ class NumericReward:
             ValueError: it is missing or no number.
         """
         if "answer" not in prompt.reference:
-            raise ValueError(f"prompt {prompt.prompt_id!r} has no answer; give every prompt a number as its `answer`")
+            raise ValueError(f"its reference has no answer; it has: {', '.join(sorted(prompt.reference)) or 'nothing'}")
         self._gold(prompt)
 
     def _gold(self, prompt: Prompt) -> Fraction:
         gold = parse_quantity(str(prompt.reference["answer"]))
         if gold is None:
             raise ValueError(
-                f"prompt {prompt.prompt_id!r}: the answer {str(prompt.reference['answer'])[:200]!r} is no number; "
-                "correct it, drop the prompt, or grade with ada_lightning.rewards.math.MathReward"
+                f"its answer {str(prompt.reference['answer'])[:200]!r} is no number; correct it, or grade it by "
+                "ada_lightning.rewards.math.MathReward"
             )
         return gold

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import pickle
+import signal
+import sys
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from pebble import ProcessExpired, ProcessPool
 
 from ada_lightning.rewards import worker
+from ada_lightning.rewards.isolation import Isolation
+from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
 from ada_lightning.types import Completion, Grade, Prompt
 
 if TYPE_CHECKING:
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _START_LIMIT_S = 120.0
+_PROMPTS_PER_CHECK = 64
 _HEALTH_INTERVAL_S = 0.2
 """How often a waiting caller looks whether the processes' manager still lives."""
 
@@ -33,7 +40,8 @@ class _Pending:
     """A response on its way through the pool."""
 
     payload: bytes
-    future: Future[worker.Outcome]
+    cache_key: CacheKey | None
+    future: Future[worker.Outcome] = field(default_factory=Future)
     was_resubmitted: bool = False
 
 
@@ -45,29 +53,53 @@ class RewardPool:
 
     - ``timeout``: the time limit passed (also for a worker that left with exit code 0 in the middle of a grade),
     - ``crash``: its worker died, or the pool broke twice while it was pending,
+    - ``memory``: it needed more memory than a worker may have,
     - ``invalid_reward``: the reward returned something other than a finite number,
     - ``reward_not_loaded``: a replacement worker could not load the reward,
     - otherwise the class name of the exception that the reward raised.
 
     Workers start by fork from a small server process that has imported the reward's module and nothing of the
-    trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C and end with their parent. A replacement
-    starts within milliseconds, plus the import of the program's main file, which therefore must import little and guard
-    its work by ``if __name__ == "__main__"``. Used from one thread.
+    trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C and end with their parent. What a worker
+    starts (a compiler, a REPL) may live on between responses and is killed with the worker, see
+    :mod:`~ada_lightning.rewards.isolation`. A replacement starts within milliseconds, plus the import of the program's
+    main file, which therefore must import little and guard its work by ``if __name__ == "__main__"``. Used from one
+    thread.
 
     Args:
         reward: picklable grader, sent to every worker once.
-        num_workers: processes.
+        num_workers: processes; also how many requests are under way at once where the reward asks a server.
         time_limit_s: seconds for one response, counted from when a worker takes it. Detected within 0.2 s.
+        memory_limit_gb: memory of one worker in gigabytes (10^9 bytes): its heap and private mappings. A process that
+            the reward starts may have as much of its own. None sets no limit. Linux only.
+        cache_size: grades that are remembered, for responses that were graded before
+            (:class:`~ada_lightning.rewards.verdict_cache.VerdictCache`); 0 grades every response.
+        output_file: where what the reward prints goes, appended; its folder is made at start. None drops it, as each
+            response may print.
 
     Raises:
-        ValueError: a number is not positive, or the reward cannot be pickled.
+        ValueError: a number is not positive, the reward cannot be pickled, or this system cannot limit memory.
     """
 
-    def __init__(self, reward: Reward, *, num_workers: int = 1, time_limit_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        reward: Reward,
+        *,
+        num_workers: int = 1,
+        time_limit_s: float = 10.0,
+        memory_limit_gb: float | None = None,
+        cache_size: int = 10_000,
+        output_file: str | Path | None = None,
+    ) -> None:
         if num_workers < 1:
             raise ValueError(f"reward.num_workers must be at least 1; got {num_workers}")
         if not 0 < time_limit_s < float("inf"):
             raise ValueError(f"reward.time_limit_s must be a positive number of seconds; got {time_limit_s}")
+        if memory_limit_gb is not None and not 0 < memory_limit_gb < float("inf"):
+            raise ValueError(
+                f"reward.memory_limit_gb must be a positive number of gigabytes, or null; got {memory_limit_gb}"
+            )
+        if memory_limit_gb is not None and sys.platform != "linux":
+            raise ValueError(f"reward.memory_limit_gb works on Linux only; use null on {sys.platform}")
         try:
             self._pickled_reward = pickle.dumps(reward)
         except Exception as error:  # pickling runs the reward's own code
@@ -78,16 +110,19 @@ class RewardPool:
         self.reward = reward
         self.num_workers = num_workers
         self.time_limit_s = time_limit_s
+        self.memory_limit_gb = memory_limit_gb
+        self.output_file = None if output_file is None else Path(output_file)
+        self._cache = VerdictCache(reward, size=cache_size)
         self._processes: ProcessPool | None = None
         self._pending: dict[Hashable, _Pending] = {}
         self._done: SimpleQueue[tuple[Hashable, Future[worker.Outcome]]] = SimpleQueue()
-        self._lost: list[tuple[Hashable, Grade]] = []
+        self._known: dict[Hashable, Grade] = {}  # without a process: from the cache, or lost with a broken pool
         self._logged_failures: set[str] = set()
 
     @property
     def num_pending(self) -> int:
         """Tickets submitted and not yet returned."""
-        return len(self._pending) + len(self._lost)
+        return len(self._pending) + len(self._known)
 
     def check(self) -> None:
         """Find configuration errors without starting a process.
@@ -107,6 +142,8 @@ class RewardPool:
         """
         if self._processes is not None:
             return
+        if self.output_file is not None:
+            self.output_file.parent.mkdir(parents=True, exist_ok=True)
         self._processes = self._new_processes()
         warm_ups = [
             self._processes.schedule(worker.load_error, timeout=_START_LIMIT_S) for _ in range(self.num_workers)
@@ -139,13 +176,70 @@ class RewardPool:
             ValueError: the ticket is pending already.
             RuntimeError: the workers cannot start.
         """
-        if ticket in self._pending:
+        if ticket in self._pending or ticket in self._known:
             raise ValueError(f"ticket {ticket!r} is pending already; give every response a ticket of its own")
+        cache_key = self._cache.key(prompt, completion)
+        if (grade := self._cache.get(cache_key)) is not None:
+            self._known[ticket] = grade
+            return
         self.start()
         payload = pickle.dumps((prompt, completion), protocol=pickle.HIGHEST_PROTOCOL)
         if self._processes is None or not self._processes.active:
             self._rebuild()
-        self._schedule(ticket, payload)
+        self._schedule(ticket, _Pending(payload, cache_key))
+
+    def check_references(self, prompts: Sequence[Prompt]) -> dict[int, str]:
+        """Ask the reward which prompts it can never grade; starts the workers where the reward has an opinion.
+
+        Args:
+            prompts: of the run.
+
+        Returns:
+            Why, by position; empty where the reward has no ``check_prompt``.
+
+        Raises:
+            RuntimeError: the workers cannot start, or broke for another reason than a prompt.
+        """
+        if not prompts or not callable(getattr(self.reward, "check_prompt", None)):
+            return {}
+        self.start()
+        blocks = [
+            range(i, min(i + _PROMPTS_PER_CHECK, len(prompts))) for i in range(0, len(prompts), _PROMPTS_PER_CHECK)
+        ]
+        errors = self._check_blocks(prompts, blocks)
+        failed = [range(i, i + 1) for block, texts in errors.items() if isinstance(texts, str) for i in block]
+        singly = self._check_blocks(prompts, failed)  # find the one that broke its block
+        found: dict[int, str] = {}
+        for block, texts in (errors | singly).items():
+            if not isinstance(texts, str):
+                found |= {index: text for index, text in zip(block, texts, strict=True) if text}
+            elif len(block) == 1:
+                found[block[0]] = texts
+        return dict(sorted(found.items()))
+
+    def _check_blocks(self, prompts: Sequence[Prompt], blocks: Sequence[range]) -> dict[range, Sequence[str] | str]:
+        """Return each block's errors by prompt, or as one text why there are none."""
+        if self._processes is None or not self._processes.active:
+            self._rebuild()
+        assert self._processes is not None
+        futures = {
+            block: self._processes.schedule(
+                worker.check_prompts,
+                args=(pickle.dumps([prompts[index] for index in block], protocol=pickle.HIGHEST_PROTOCOL),),
+                timeout=self.time_limit_s,
+            )
+            for block in blocks
+        }
+        outcomes: dict[range, Sequence[str] | str] = {}
+        for block, future in futures.items():
+            error = future.exception()
+            if isinstance(error, TimeoutError | ProcessExpired | MemoryError):
+                outcomes[block] = _reason(error)
+            elif error is not None:
+                raise RuntimeError(f"reward workers cannot check the prompts: {error}") from error
+            else:
+                outcomes[block] = future.result()
+        return outcomes
 
     def poll(self) -> list[tuple[Hashable, Grade]]:
         """Return what finished since the last call; never blocks."""
@@ -158,8 +252,8 @@ class RewardPool:
             except Empty:
                 break
             finished += self._settle(ticket, future)
-        finished += self._lost
-        self._lost.clear()
+        finished += self._known.items()
+        self._known.clear()
         return finished
 
     def wait(self, timeout_s: float) -> list[tuple[Hashable, Grade]]:
@@ -187,7 +281,7 @@ class RewardPool:
         """Forget every ticket that has not been returned, for a caller that repeats a step from its start."""
         abandoned = [pending.future for pending in self._pending.values()]
         self._pending.clear()
-        self._lost.clear()
+        self._known.clear()
         for future in abandoned:
             future.cancel()
 
@@ -195,7 +289,7 @@ class RewardPool:
         """End the workers, whatever they are doing. Pending tickets are forgotten. Safe to call twice."""
         processes, self._processes = self._processes, None
         self._pending.clear()
-        self._lost.clear()
+        self._known.clear()
         self._done = SimpleQueue()
         if processes is not None:
             processes.stop()
@@ -208,15 +302,19 @@ class RewardPool:
         return ProcessPool(
             max_workers=self.num_workers,
             initializer=worker.load_reward,
-            initargs=(self._pickled_reward,),
+            initargs=(self._pickled_reward, self._isolation()),
             context=context,
         )
 
-    def _schedule(self, ticket: Hashable, payload: bytes, was_resubmitted: bool = False) -> None:
+    def _isolation(self) -> Isolation:
+        limit = None if self.memory_limit_gb is None else int(self.memory_limit_gb * 1e9)
+        return Isolation(os.getpid(), limit, None if self.output_file is None else str(self.output_file.absolute()))
+
+    def _schedule(self, ticket: Hashable, pending: _Pending) -> None:
         assert self._processes is not None
-        future = self._processes.schedule(worker.grade, args=(payload,), timeout=self.time_limit_s)
-        self._pending[ticket] = _Pending(payload, future, was_resubmitted)
-        future.add_done_callback(partial(_announce, self._done, ticket))
+        pending.future = self._processes.schedule(worker.grade, args=(pending.payload,), timeout=self.time_limit_s)
+        self._pending[ticket] = pending
+        pending.future.add_done_callback(partial(_announce, self._done, ticket))
 
     def _settle(self, ticket: Hashable, future: Future[worker.Outcome]) -> list[tuple[Hashable, Grade]]:
         """Turn a finished future into a grade; nothing where the ticket was discarded or is tried again."""
@@ -228,10 +326,12 @@ class RewardPool:
             self._rebuild()
             return []
         del self._pending[ticket]
-        outcome = future.result() if error is None else worker.Outcome(None, _reason(error), str(error))
+        outcome = future.result() if error is None else worker.Outcome(None, _reason(error), _detail(error))
         if outcome.failure:
             self._log_once(outcome.failure, outcome.detail)
-        return [(ticket, _grade(outcome))]
+        grade = _grade(outcome)
+        self._cache.put(pending.cache_key, grade)
+        return [(ticket, grade)]
 
     def _rebuild(self) -> None:
         """Replace a broken pool. What was pending gets one more chance, then counts as crashed."""
@@ -246,11 +346,12 @@ class RewardPool:
         self._processes = self._new_processes()
         for ticket, pending in unfinished.items():
             if pending.future.done() and pending.future.exception() is None:
-                self._lost.append((ticket, _grade(pending.future.result())))
+                self._known[ticket] = _grade(pending.future.result())
             elif pending.was_resubmitted:
-                self._lost.append((ticket, Grade(None, "crash")))
+                self._known[ticket] = Grade(None, "crash")
             else:
-                self._schedule(ticket, pending.payload, was_resubmitted=True)
+                pending.was_resubmitted = True
+                self._schedule(ticket, pending)
 
     def _log_once(self, failure: str, detail: str) -> None:
         if failure not in self._logged_failures:
@@ -272,4 +373,17 @@ def _reason(error: BaseException) -> str:
         return "timeout"
     if isinstance(error, ProcessExpired):
         return "crash"
+    if isinstance(error, MemoryError):
+        return "memory"
     return type(error).__name__
+
+
+def _detail(error: BaseException) -> str:
+    if not isinstance(error, ProcessExpired):
+        return str(error)
+    code = error.exitcode
+    return (
+        f"its worker was ended by a signal: {signal.strsignal(-code)}"
+        if code < 0
+        else f"its worker left with code {code}"
+    )

@@ -63,6 +63,19 @@ class ReasoningGymReward:
         """Leave the verifiers behind: each process builds its own."""
         return {**self.__dict__, "_datasets": {}}
 
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Look for the task's verifier and entry.
+
+        Raises:
+            ValueError: the prompt does not come from reasoning-gym, or its verifier would run the text as code.
+        """
+        if missing := sorted({"task", "config", "entry"} - set(prompt.reference)):
+            raise ValueError(
+                f"it does not come from reasoning-gym (its reference has no {', '.join(missing)}); use "
+                "reward=exact_match or another reward for data of your own"
+            )
+        check_verifier_is_safe(prompt.reference["task"])
+
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import os
 import pickle
+import signal
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ada_lightning.rewards.isolation import Isolation, isolate
 from ada_lightning.types import Verdict
 
 
@@ -23,19 +27,26 @@ class Outcome(NamedTuple):
     components: Mapping[str, float] = {}  # of a NamedTuple, so shared by all: never written to
 
 
+_LEAST_ROOM_BYTES = 16_000_000
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
 
 
-def load_reward(pickled_reward: bytes) -> None:
-    """Unpickle the reward and let it check itself. Runs once per process and never raises: see :func:`load_error`."""
+def load_reward(pickled_reward: bytes, isolation: Isolation) -> None:
+    """Isolate the process, unpickle the reward and let it check itself.
+
+    Runs once per process and never raises: see :func:`load_error`.
+    """
     try:
+        isolate(isolation)
         reward = pickle.loads(pickled_reward)
         check = getattr(reward, "check", None)
         if check is not None:
             check()
+        bytearray(_LEAST_ROOM_BYTES)  # a process that is above its limit already would fail at every response
         _loaded["reward"] = reward
     except BaseException as error:  # a user's module can raise anything on import; the parent reports it
-        _loaded["error"] = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
+        text = "no room for a response; raise reward.memory_limit_gb" if isinstance(error, MemoryError) else error
+        _loaded["error"] = f"{type(error).__name__}: {text}\n{traceback.format_exc()}"
 
 
 def load_error() -> str:
@@ -43,18 +54,56 @@ def load_error() -> str:
     return str(_loaded.get("error", ""))
 
 
+def check_prompts(pickled_prompts: bytes) -> Sequence[str]:
+    """Ask the reward about each of some pickled prompts: why it cannot grade with it, empty where it can."""
+    if "error" in _loaded:
+        raise RuntimeError(_loaded["error"])
+    pid = os.getpid()
+    errors = [_prompt_error(prompt) for prompt in pickle.loads(pickled_prompts)]
+    _leave_if_forked(pid)
+    return errors
+
+
+def _prompt_error(prompt: Any) -> str:
+    try:
+        _loaded["reward"].check_prompt(prompt)
+    except ValueError as error:
+        return str(error) or "ValueError"
+    except BaseException as error:  # a parser that meets a reference it was not written for
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def grade(pickled_response: bytes) -> Outcome:
     """Grade one pickled ``(prompt, completion)``.
 
     Whatever the reward does short of killing the process becomes an outcome.
     """
+    pid = os.getpid()
+    outcome = _grade(pickled_response)
+    _leave_if_forked(pid)
+    signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the reward forgot would strike between two responses
+    return outcome
+
+
+def _leave_if_forked(worker_pid: int) -> None:
+    """End a fork that the reward made and let return: it must not go on as a second worker."""
+    if os.getpid() != worker_pid:
+        os._exit(0)
+
+
+def _grade(pickled_response: bytes) -> Outcome:
     if "error" in _loaded:
         return Outcome(None, "reward_not_loaded", _loaded["error"])
     try:
         prompt, completion = pickle.loads(pickled_response)
         return to_outcome(_loaded["reward"](prompt, completion))
+    except MemoryError:
+        failed = Outcome(None, "memory", "the response needs more than reward.memory_limit_gb")
     except BaseException as error:  # untrusted model text can make a grader raise anything, SystemExit included
         return Outcome(None, type(error).__name__, traceback.format_exc(limit=-3))
+    gc.collect()  # the frames that held the memory are gone, cycles among their objects are not
+    return failed
 
 
 def to_outcome(value: Any, max_repr_chars: int = 200) -> Outcome:
@@ -69,16 +118,19 @@ def to_outcome(value: Any, max_repr_chars: int = 200) -> Outcome:
         (1.0, '12', 'nan is no finite number')
     """
     verdict = value if isinstance(value, Verdict) else Verdict(value)
-    numbers = {"": verdict.reward, **verdict.components}
-    for name, number in numbers.items():
-        finite = _finite(number)
-        if finite is None:
-            what = f"component {name!r}: " if name else ""
-            return Outcome(None, "invalid_reward", f"{what}{repr(number)[:max_repr_chars]} is no finite number")
-        numbers[name] = finite
+    reward = _finite(verdict.reward)
+    if reward is None:
+        return Outcome(None, "invalid_reward", f"{repr(verdict.reward)[:max_repr_chars]} is no finite number")
     if not isinstance(verdict.answer, str | None):
         return Outcome(None, "invalid_reward", f"the answer {repr(verdict.answer)[:max_repr_chars]} is no text")
-    return Outcome(numbers.pop(""), answer=verdict.answer, components=numbers)
+    components = {}
+    for name, part in verdict.components.items():
+        number = _finite(part)
+        if number is None:
+            wrong = f"component {name!r} = {repr(part)[:max_repr_chars]} is no finite number"
+            return Outcome(None, "invalid_reward", wrong)
+        components[str(name)] = number
+    return Outcome(reward, answer=verdict.answer, components=components)
 
 
 def _finite(value: Any) -> float | None:

@@ -167,6 +167,7 @@ class Collection:
             num_skipped_prompts=num_skipped,
             generated_tokens=tally.generated_tokens,
             wasted_tokens=tally.wasted_tokens,
+            num_cache_hits=tally.num_cache_hits,
             failures=dict(tally.failures),
             seconds=seconds,
         )
@@ -317,6 +318,7 @@ class Collection:
         tally.num_truncated += generation.is_truncated
         tally.num_empty += not text.strip()
         tally.generated_tokens += len(generation.response_ids)
+        tally.num_cache_hits += grade.is_cached
         if grade.reward is None:
             tally.num_failed += 1
             tally.failures[grade.failure] += 1

@@ -24,6 +24,8 @@ class RolloutStats:
     """Response tokens of committed responses."""
     wasted_tokens: int = 0
     """Response tokens of responses that were generated and not committed."""
+    num_cache_hits: int = 0
+    """Committed responses with the grade of an equal one before."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed grades by reason."""
     seconds: float = 0.0

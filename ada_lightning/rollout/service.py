@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -175,7 +175,7 @@ class RolloutService:
         settings: SamplingSettings | None = None,
         report: Callable[[DrawCounts], None] = lambda counts: None,
         interrupt_check: Callable[[], None] = lambda: None,
-    ) -> Iterator[DrawnPrompt]:
+    ) -> Generator[DrawnPrompt, None, None]:
         """Draw and grade responses of the weights that the engine was opened with; nothing is synced.
 
         Every response has a seed of its position, prompt and sample index, so it does not matter which prompts are

@@ -16,4 +16,5 @@ class Tally:
     num_empty: int = 0
     generated_tokens: int = 0
     wasted_tokens: int = 0
+    num_cache_hits: int = 0
     failures: Counter[str] = field(default_factory=Counter)

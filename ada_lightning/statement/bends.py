@@ -13,6 +13,7 @@ from ada_lightning.losses import (
     TokenMeanReduction,
 )
 from ada_lightning.losses.clipped import LossReduction
+from ada_lightning.protocols import Curriculum
 
 _REDUCTIONS: dict[type[LossReduction], str] = {
     TokenMeanReduction: "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts",
@@ -53,6 +54,12 @@ def reuse_lines(num_minibatches: int, loss: ClippedPolicyLoss) -> Iterator[str]:
             f"data.num_minibatches = {num_minibatches}: only the first update of a step is on-policy; the others weigh "
             f"tokens by ratios, clipped at 1 - {loss.clip_low:g} and 1 + {loss.clip_high:g}"
         )
+
+
+def prompt_lines(curriculum: Curriculum | None) -> Iterator[str]:
+    """Prompts that come more often than others."""
+    if curriculum is not None and (line := curriculum.bend()):
+        yield line
 
 
 def evidence_lines(truncated: str, grader_failure: str) -> Iterator[str]:

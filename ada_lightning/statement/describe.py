@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ada_lightning.advantages.exact import ExactAdvantage
 from ada_lightning.losses.clipped import ClippedPolicyLoss
-from ada_lightning.protocols import Advantage, Sampler, SelectionRule
+from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
 from ada_lightning.statement.inexact import inexact_lines
@@ -20,6 +20,7 @@ def describe_update(
     max_grad_norm: float,
     truncated: str,
     grader_failure: str,
+    curriculum: Curriculum | None = None,
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
@@ -35,6 +36,7 @@ def describe_update(
         max_grad_norm: to which gradients are clipped.
         truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
         grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
+        curriculum: which prompts a step trains on; None where all of them alike.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
@@ -62,6 +64,7 @@ def describe_update(
     else:
         followed = inexact_lines(advantage, sampler, selection)
     bent = [
+        *bends.prompt_lines(curriculum),
         *bends.reduction_lines(loss.reduction),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),

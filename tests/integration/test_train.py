@@ -95,10 +95,11 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
         ("ada_seq_balance", ["data.num_minibatches=1"]),
         ("ada_seq_balance", ["data.num_minibatches=2", "sampler=balance_posterior", "sampler.budget_per_step=40"]),
         ("ada_est_value", ["estimator.warmup_steps=1"]),
+        ("ada_seq_balance", ["curriculum=posterior", "data.num_minibatches=2"]),
     ],
 )
 def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, choices):
-    """Data position, optimiser, seeds, history, price of a signal, value network."""
+    """Data position, optimiser, seeds, history, price of a signal, value network, curriculum."""
     options = [*choices, "callbacks.checkpoint.every_n_steps=1"]
     whole = train(*options, "num_steps=3", experiment=experiment, name="whole")
     train(*options, "num_steps=2", experiment=experiment, name="parts")

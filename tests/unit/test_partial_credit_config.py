@@ -10,6 +10,7 @@ from hydra.utils import instantiate
 
 from ada_lightning.config import ConfigError, check_config
 from ada_lightning.selection import QuantileSelection, RewardStrataSelection
+from ada_lightning.types import Completion
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 SPREAD = "+experiment=ada_spread_partial_credit"
@@ -58,9 +59,9 @@ def test_the_experiment_gives_a_reward_between_0_and_1():
     reward = instantiate(cfg.reward.reward)
     for prompt in instantiate(cfg.data.source).train_prompts():
         answer = prompt.reference["answer"]
-        assert reward(prompt, f"{answer}\n") == pytest.approx(1.0)
-        assert reward(prompt, "") == 0.0
-        assert reward(prompt, answer[0] + "#" * (len(answer) - 1)) == pytest.approx(1 / len(answer))
+        assert reward(prompt, Completion(f"{answer}\n")).reward == pytest.approx(1.0)
+        assert reward(prompt, Completion("")).reward == 0.0
+        assert reward(prompt, Completion(answer[0] + "#" * (len(answer) - 1))).reward == pytest.approx(1 / len(answer))
 
 
 @pytest.mark.parametrize("selection", ["stratified", "quantile"])

@@ -13,7 +13,9 @@ from ada_lightning.rewards.latex.text import split
 from ada_lightning.rewards.latex.tree import Tree, UnreadableError, read
 
 _EQUALS = frozenset("=")
-_NAME = re.compile(r"(?:[A-Za-z]|\\[a-zA-Z]+)(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]+\}))?(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?'?")
+_NAME = re.compile(
+    r"(?:[A-Za-z]|\\[a-zA-Z]+)(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]+\}))?(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?'?"
+)
 _NAMES = re.compile(r"\(?[A-Za-z](?:,\s*[A-Za-z])+\)?")
 _MAX_PAIRS = 200
 """Comparisons of parts, so that two lists of equal length cannot ask for thousands."""
@@ -134,5 +136,7 @@ def _is_choice(text: str) -> bool:
 
 def _chosen(text: str) -> str:
     """The letter of ``(B)``, ``B.``, ``b`` or ``(B) 12``; empty where there is none."""
-    found = re.fullmatch(r"\(?([A-Ja-j])(?:[).:]\s*.*)?", words(text, fold=False) if len(text) < 40 else text, re.DOTALL)
+    found = re.fullmatch(
+        r"\(?([A-Ja-j])(?:[).:]\s*.*)?", words(text, fold=False) if len(text) < 40 else text, re.DOTALL
+    )
     return found[1].upper() if found else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from ada_lightning.rewards.latex.tree import MAX_NODES, Tree, count
@@ -16,6 +17,10 @@ _SMALL_BITS = 64
 _MAX_ROOT_BITS = 512
 _UNKNOWN_BITS = 4  # of a variable, at the points where expressions are compared, or an irrational constant
 _TOO_MANY = math.inf
+_MAX_FLOAT_EXPONENT = 32.0
+_MAX_PRECISION = 4096.0  # bits before the point: sin(10^1000) needs them all
+_NEED_ALL_DIGITS = frozenset(("sin", "cos", "tan", "cot", "sec", "csc", "floor", "ceiling"))
+_E: Tree = ("constant", "e")
 
 
 def is_affordable(tree: Tree) -> bool:
@@ -32,7 +37,7 @@ def is_affordable(tree: Tree) -> bool:
 
 
 def bits(tree: Tree) -> float:
-    """Upper bound of log2 of a tree's absolute value, and of its denominator; infinite where it is beyond all limits."""
+    """Upper bound of log2 of a tree's absolute value and of its denominator; infinite where beyond all limits."""
     kind = tree[0]
     if kind == "number":
         return max(tree[1].numerator.bit_length(), tree[1].denominator.bit_length(), 1)
@@ -46,7 +51,9 @@ def bits(tree: Tree) -> float:
     if kind == "power":
         return _power_bits(tree, *parts)
     if kind in ("exp", "sinh", "cosh"):
-        return 2 * _largest(tree[1], parts[0]) + parts[0]
+        return _power_bits(("power", _E, tree[1]), _UNKNOWN_BITS, parts[0])
+    if kind in _NEED_ALL_DIGITS and magnitude(tree[1]) > _MAX_PRECISION:
+        return _TOO_MANY
     if kind == "factorial":
         return _factorial_bits(tree[1], parts[0])
     if kind == "binomial":
@@ -55,7 +62,7 @@ def bits(tree: Tree) -> float:
 
 
 def rational(tree: Tree) -> Fraction | None:  # noqa: C901 - one branch for each operator
-    r"""Evaluate an affordable tree exactly, where it has no variable, no root and no function that leaves the rationals.
+    r"""Evaluate an affordable tree exactly, where it has no variable, no root and no transcendental function.
 
     Example:
         >>> from ada_lightning.rewards.latex.tree import read
@@ -87,7 +94,7 @@ def rational(tree: Tree) -> Fraction | None:  # noqa: C901 - one branch for each
         return Fraction(math.factorial(int(first)))
     if kind == "binomial" and all(part.denominator == 1 and part >= 0 for part in parts):
         return Fraction(math.comb(int(first), int(second)))
-    simple = {"abs": abs, "floor": math.floor, "ceiling": math.ceil}
+    simple: dict[str, Callable[[Fraction], Fraction | int]] = {"abs": abs, "floor": math.floor, "ceiling": math.ceil}
     return Fraction(simple[kind](first)) if kind in simple else None
 
 
@@ -104,8 +111,10 @@ def has_decimal(tree: Tree) -> bool:
 
 
 def _power_bits(tree: Tree, base_bits: float, exponent_bits: float) -> float:
+    if has_symbol(tree[2]):  # computed in floating point, at a few points
+        return base_bits + exponent_bits if magnitude(tree[2]) < _MAX_FLOAT_EXPONENT else _TOO_MANY
     exponent = _largest(tree[2], exponent_bits)
-    if has_symbol(tree[1]) and exponent > MAX_DEGREE and not has_symbol(tree[2]):
+    if has_symbol(tree[1]) and exponent > MAX_DEGREE:
         return _TOO_MANY
     power = rational(tree[2]) if exponent_bits <= _SMALL_BITS else None
     is_root = power is None or power.denominator != 1

@@ -39,16 +39,25 @@ _NAMES = {
     "buck": "dollar",
     "¢": "cent",
 }
+# fmt: off
 _WORD_UNITS = frozenset(
-    "cm mm km kg mg lb ft yd mph ml deg usd meter metre centimeter millimeter kilometer kilogram gram pound second minute "
-    "hour day week month year foot feet inch inches yard mile liter litre milliliter degree dollar cent euro unit "
-    "people person student point coin apple way time square".split()
+    (
+        "cm", "mm", "km", "kg", "mg", "lb", "ft", "yd", "mph", "ml", "deg", "usd", "meter", "metre",
+        "centimeter", "millimeter", "kilometer", "kilogram", "gram", "pound", "second", "minute", "hour", "day",
+        "week", "month", "year", "foot", "feet", "inch", "inches", "yard", "mile", "liter", "litre",
+        "milliliter", "degree", "dollar", "cent", "euro", "unit", "people", "person", "student", "point",
+        "coin", "apple", "way", "time", "square",
+    )
 )
+# fmt: on
 """Units read where they stand bare after a number; short ones such as m could be variables and need ``\\text``."""
 _TEXT_UNIT = re.compile(
-    r"^(?P<value>.*[0-9}\])])\s*\\text\s*\{(?P<unit>[^{}]*)\}(?P<power>\s*\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?$", re.DOTALL
+    r"^(?P<value>.*[0-9}\])])\s*\\text\s*\{(?P<unit>[^{}]*)\}(?P<power>\s*\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?$",
+    re.DOTALL,
 )
-_BARE_UNIT = re.compile(r"^(?P<value>[-+0-9.,/ ]*[0-9])\s*(?P<unit>[A-Za-z]+)(?P<power>\s*\^\s*(?:[0-9]|\{\s*[0-9]\s*\}))?$")
+_BARE_UNIT = re.compile(
+    r"^(?P<value>[-+0-9.,/ ]*[0-9])\s*(?P<unit>[A-Za-z]+)(?P<power>\s*\^\s*(?:[0-9]|\{\s*[0-9]\s*\}))?$"
+)
 _BASE = re.compile(r"^(?P<value>[0-9]+)_(?:\{\s*(?P<long>[0-9]{1,2})\s*\}|(?P<short>[0-9]))$")
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)\s*(?:"

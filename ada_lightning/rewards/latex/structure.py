@@ -135,7 +135,7 @@ def _flat(answers: Iterable[Answer]) -> tuple[Answer, ...]:
 
 
 def _is_words(text: str) -> bool:
-    """Words: of three letters or more (``xy`` is a product), inside of ``\\text``, or a choice such as (B)."""
+    r"""Words: of three letters or more (``xy`` is a product), inside of ``\text``, or a choice such as (B)."""
     if _WORDS.fullmatch(text) is None:
         return False
     plain = words(text)

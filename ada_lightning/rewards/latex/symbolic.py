@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.rewards.latex.cost import has_decimal, has_symbol, is_affordable, rational
-from ada_lightning.rewards.latex.tree import Tree, count
+from ada_lightning.rewards.latex.tree import Tree
 
 if TYPE_CHECKING:
     from sympy import Basic
 
 _DIGITS = 40
-_MAX_RELATION_NODES = 60  # math-verify solves equations, which has no bound worth the name
+_SLACK = 1e-32  # relative: eight digits for what is lost in rounding
 _POINTS = (((7, 5), (11, 7)), ((19, 8), (5, 3)), ((3, 11), (13, 4)))
 """Where expressions with variables are compared before anything is simplified: start and ratio of the values, as
 numerators and denominators."""
@@ -43,11 +43,10 @@ def are_equal(gold: Tree, answer: Tree, tolerance: float) -> bool:
     left, right = rational(gold), rational(answer)
     if left is not None and right is not None:
         return close(left, right, tolerance if is_rounded else 0.0)
-    if "relation" in (gold[0], answer[0]) or "and" in (gold[0], answer[0]):
-        is_small = max(count(gold), count(answer)) <= _MAX_RELATION_NODES
-        return is_small and gold[0] == answer[0] and _verified(gold, answer)
+    if {"relation", "and"} & {gold[0], answer[0]}:
+        return _same_relations(_relations(gold), _relations(answer))
     if has_symbol(gold) or has_symbol(answer):
-        return _agree_at_points(gold, answer) and _verified(gold, answer)
+        return _same_expression(to_sympy(gold), to_sympy(answer))
     return _same_constant(gold, answer, tolerance if is_rounded else 0.0)
 
 
@@ -75,8 +74,6 @@ def to_sympy(tree: Tree) -> Basic:
         return sympy.Symbol(tree[1], real=True)
     if kind == "constant":
         return {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "infty": sympy.oo}[tree[1]]
-    if kind == "relation":
-        return _relations()[tree[1]](to_sympy(tree[2]), to_sympy(tree[3]), evaluate=False)
     parts = [to_sympy(part) for part in tree[1:]]
     return _operators()[kind](*parts)
 
@@ -84,7 +81,6 @@ def to_sympy(tree: Tree) -> Basic:
 @cache
 def _operators() -> dict[str, Callable[..., Any]]:
     import sympy
-    from latex2sympy2_extended.logic import And
 
     table: dict[str, Callable[..., Any]] = {
         "add": sympy.Add,
@@ -99,7 +95,6 @@ def _operators() -> dict[str, Callable[..., Any]]:
         "ln": sympy.log,
         "log": lambda argument, base=10: sympy.log(argument) / sympy.log(base),
         "exp": sympy.exp,
-        "and": And,
     }
     for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"):
         table[name] = getattr(sympy, name)
@@ -108,26 +103,53 @@ def _operators() -> dict[str, Callable[..., Any]]:
     return table
 
 
-@cache
-def _relations() -> dict[str, Callable[..., Any]]:
-    import sympy
-
-    return {
-        "=": sympy.Eq,
-        "<": sympy.StrictLessThan,
-        ">": sympy.StrictGreaterThan,
-        "<=": sympy.LessThan,
-        ">=": sympy.GreaterThan,
-        "!=": sympy.Ne,
-    }
+def _relations(tree: Tree) -> list[Tree]:
+    """The relations of a chain such as ``1 < x < 3``, all of them written with the smaller side left."""
+    turned = {">": "<", ">=": "<="}
+    return [
+        ("relation", turned[part[1]], part[3], part[2]) if part[1] in turned else part
+        for part in (tree[1:] if tree[0] == "and" else [tree])
+        if part[0] == "relation"
+    ]
 
 
-def _verified(gold: Tree, answer: Tree) -> bool:
+def _same_relations(gold: list[Tree], answer: list[Tree]) -> bool:
+    remaining = list(answer)
+    for expected in gold:
+        match = next((given for given in remaining if expected == given or _same_relation(expected, given)), None)
+        if match is None:
+            return False
+        remaining.remove(match)
+    return bool(gold) and not remaining
+
+
+def _same_relation(gold: Tree, answer: Tree) -> bool:
+    """Whether the differences of both sides are the same but for a factor; a positive one in inequalities.
+
+    math-verify solves both instead, which has no bound worth the name.
+    """
+    if gold[1] != answer[1] or not (has_symbol(gold) and has_symbol(answer)):
+        return False
+    expected, given = (to_sympy(tree[2]) - to_sympy(tree[3]) for tree in (gold, answer))
+    point = next(_points(expected, given))
+    first, second = expected.xreplace(point), given.xreplace(point)
+    if first.is_zero is not False or second.is_zero is not False:
+        return False
+    if gold[1] in ("<", "<=") and first.is_positive != second.is_positive:
+        return False
+    return _same_expression(expected * second, given * first)
+
+
+def _same_expression(gold: Basic, answer: Basic) -> bool:
+    """Refute by a few points, which costs milliseconds; only what they cannot tell apart goes to math-verify."""
+    if gold == answer:
+        return True
+    if not _agree_at_points(gold, answer):
+        return False
     from math_verify import verify
 
     logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no time limit: the pool has one
-    expected, given = to_sympy(gold), to_sympy(answer)
-    return bool(verify(expected, given, timeout_seconds=None))
+    return bool(verify(gold, answer, timeout_seconds=None))
 
 
 def _same_constant(gold: Tree, answer: Tree, tolerance: float) -> bool:
@@ -140,30 +162,38 @@ def _same_constant(gold: Tree, answer: Tree, tolerance: float) -> bool:
     import mpmath
 
     with mpmath.workdps(_DIGITS):
-        bound = max(tolerance * min(mpmath.mpf(1), abs(first)), mpmath.mpf(10) ** (5 - _DIGITS) * abs(first))
+        bound = max(tolerance * min(mpmath.mpf(1), abs(first)), _SLACK * abs(first))
         return bool(abs(first - second) <= bound)
 
 
-def _agree_at_points(gold: Tree, answer: Tree) -> bool:
-    """False where the difference of two expressions is clearly not zero at one of the points."""
+def _agree_at_points(gold: Basic, answer: Basic) -> bool:
+    """False where two expressions clearly differ at one of the points, or have no value at any."""
     import mpmath
+
+    num_compared = 0
+    for point in _points(gold, answer):
+        first, second = _value(gold.xreplace(point)), _value(answer.xreplace(point))
+        if first is None or second is None:
+            continue
+        num_compared += 1
+        with mpmath.workdps(_DIGITS):
+            if abs(first - second) > _SLACK * max(abs(first), abs(second)):
+                return False
+    return num_compared > 0
+
+
+def _points(*expressions: Basic) -> Iterator[dict[Basic, Basic]]:
+    """Values of all variables, positive and below 8."""
     from sympy import Rational
 
-    left, right = to_sympy(gold), to_sympy(answer)
-    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
+    symbols = sorted(set().union(*(expression.free_symbols for expression in expressions)), key=str)
     for start, ratio in _POINTS:
         value, factor = Rational(*start), Rational(*ratio)
         values = {}
         for symbol in symbols:
             values[symbol] = value
             value = value * factor if value < 5 else value / 7
-        first, second = _value(left.xreplace(values)), _value(right.xreplace(values))
-        if first is None or second is None:
-            continue
-        with mpmath.workdps(_DIGITS):
-            if abs(first - second) > 1e-12 * max(abs(first), abs(second)):
-                return False
-    return True
+        yield values
 
 
 def _value(expression: Basic) -> Any | None:

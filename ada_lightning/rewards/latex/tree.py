@@ -1,10 +1,11 @@
 r"""A small grammar of LaTeX expressions: text in, a tree of tuples out. Nothing is evaluated, nothing but this is read.
 
 Why not the parser that math-verify brings along (latex2sympy2_extended 1.11): its number tokens go through
-``sympy.Number(str)`` to ``sympify``, ``parse_expr`` and Python's ``eval``; it computes matrices, binomials and intervals
-while it reads; it drops subscripts, so ``101_2`` equals ``101_3``. And math-verify's plain expressions
-(``ExprExtractionConfig``) go to ``parse_expr`` directly. Here a name is a Greek letter, a Latin letter or a short word of
-letters and digits, so even a library that prints and re-reads an expression meets nothing that can be called.
+``sympy.Number(str)`` to ``sympify``, ``parse_expr`` and Python's ``eval``; its time grows exponentially with nested
+parentheses (eight of them: seconds); it computes matrices, binomials and intervals while it reads; it drops subscripts,
+so ``101_2`` equals ``101_3``. And math-verify's plain expressions (``ExprExtractionConfig``) go to ``parse_expr``
+directly. Here a name is a Greek letter, a Latin letter or a short word of letters and digits, so even a library that
+prints and re-reads an expression meets nothing that can be called.
 """
 
 from __future__ import annotations
@@ -25,11 +26,22 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?|\.[0-9]+)|(?P<word>\\text\s*\{\s*[A-Za-z][A-Za-z0-9 ]{0,30}\})"
     r"|(?P<command>\\(?:[a-zA-Z]+|[{}]))|(?P<letter>[a-zA-Z])|(?P<sign>[-+/^_()\[\]{}|!=<>:]))"
 )
+# fmt: off
 _GREEK = frozenset(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi rho varrho sigma tau "
-    "upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell".split()
+    (
+        "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota",
+        "kappa", "lambda", "mu", "nu", "xi", "rho", "varrho", "sigma", "tau", "upsilon", "phi", "varphi", "chi",
+        "psi", "omega", "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi",
+        "Omega", "ell",
+    )
 )
-FUNCTIONS = frozenset("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp".split())
+FUNCTIONS = frozenset(
+    (
+        "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "ln",
+        "log", "exp",
+    )
+)
+# fmt: on
 _RELATIONS = {"=": "=", "<": "<", ">": ">", r"\le": "<=", r"\ge": ">=", r"\ne": "!="}
 _TIMES = frozenset({r"\cdot", r"\times"})
 _DIVIDE = frozenset({"/", r"\div", ":"})
@@ -138,10 +150,12 @@ class _Reader:
         is_negative = False
         while self.peek() in ("+", "-"):
             is_negative ^= self.take() == "-"
+        starts = [self.peek()]
         factors = [self.postfixed()]
         while self.starts_factor():
+            starts.append(self.peek())
             factors.append(self.postfixed())
-        result = _adjacent(factors)
+        result = _adjacent(factors, starts)
         return _negative(result) if is_negative else result
 
     def starts_factor(self) -> bool:
@@ -150,8 +164,11 @@ class _Reader:
             return not self.open_bars
         if not token or token in _RELATIONS or token in _TIMES or token in _DIVIDE:
             return False
-        return token in _CLOSE or token[0] == "\\" and token not in _CLOSE.values() or token[0].isalnum() or (
-            token[0] == "."
+        return (
+            token in _CLOSE
+            or (token[0] == "\\" and token not in _CLOSE.values())
+            or token[0].isalnum()
+            or token[0] == "."
         )
 
     def postfixed(self) -> Tree:
@@ -258,11 +275,13 @@ class _Reader:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise UnreadableError(f"nested deeper than {MAX_DEPTH}")
+        starts = [self.peek()]
         factors = [self.postfixed()]
         while self.starts_factor() and self.peek()[1:] not in FUNCTIONS and self.peek() not in ("(", "["):
+            starts.append(self.peek())
             factors.append(self.postfixed())
         self.depth -= 1
-        return _adjacent(factors)
+        return _adjacent(factors, starts)
 
     def named(self, name: str) -> Tree:
         if self.peek() == "_":
@@ -295,8 +314,13 @@ def _joined(operator: str, left: Tree, right: Tree) -> Tree:
     return (*left, right) if left[0] == operator else (operator, left, right)
 
 
-def _adjacent(factors: list[Tree]) -> Tree:
-    r"""What stands side by side is multiplied, except the mixed number ``2\frac{1}{2}``."""
+def _adjacent(factors: list[Tree], starts: list[str]) -> Tree:
+    r"""What stands side by side is multiplied, except the mixed number ``2\frac{1}{2}``.
+
+    Args:
+        factors: trees, at least one.
+        starts: first token of each.
+    """
     if len(factors) == 1:
         return factors[0]
     whole, part = factors[0], factors[1]
@@ -304,13 +328,15 @@ def _adjacent(factors: list[Tree]) -> Tree:
         len(factors) == 2
         and whole[0] == "number"
         and not whole[2]
+        and starts[0][0].isdigit()
+        and starts[1] == r"\frac"
         and part[0] == "divide"
         and part[1][0] == part[2][0] == "number"
         and 0 < part[1][1] < part[2][1]
     ):
         return "add", whole, part
-    if any(left[0] == "number" and right[0] == "number" for left, right in zip(factors, factors[1:], strict=False)):
-        raise UnreadableError("two numbers side by side")
+    if any(start[0].isdigit() or start[0] == "." for start in starts[1:]):  # x2 or 2 4: who knows
+        raise UnreadableError("a number after another factor")
     return ("multiply", *factors)
 
 

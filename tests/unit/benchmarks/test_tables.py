@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.tables import PAGE, TABLES, filled
+import pytest
+
+from benchmarks.tables import PAGES, TABLES, filled
 
 
-def test_the_page_shows_what_the_files_say():
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
+def test_a_page_shows_what_the_files_say(file):
     """After a benchmark: ``python -m benchmarks.tables``."""
-    page = PAGE.read_text()
+    page = file.read_text()
     assert filled(page) == page
 
 
-def test_every_table_on_the_page_is_known_and_stands_there_once():
-    names = re.findall(r"<!-- table: (\w+) -->", PAGE.read_text())
+def test_every_table_on_the_pages_is_known_and_stands_there_once():
+    names = [name for file in PAGES for name in re.findall(r"<!-- table: (\w+) -->", file.read_text())]
     assert len(names) == len(set(names))
     assert set(names) <= set(TABLES)
 

@@ -24,9 +24,14 @@ def make_group(prompt_id: str, rewards: list[float], num_kept: int) -> ResponseG
     return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses[:num_kept]))
 
 
+STATS = RolloutStats(
+    num_drawn=4, num_failed=1, generated_tokens=8, wasted_tokens=2, failures={"timeout": 1}
+)  # fmt: skip
+
+
 def make_rollout(step: int, groups: tuple[ResponseGroup, ...] = ()) -> RolloutResult:
     groups = groups or (make_group("p", [1.0, 0.0], 2), make_group("q", [0.0, 0.0], 2))
-    return RolloutResult(step, step, groups, RolloutStats(num_drawn=4, generated_tokens=8, wasted_tokens=2))
+    return RolloutResult(step, step, groups, STATS)
 
 
 @dataclass

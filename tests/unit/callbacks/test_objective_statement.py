@@ -7,6 +7,7 @@ import torch
 
 from ada_lightning.advantages import ExactAdvantage
 from ada_lightning.attention import SdpaAttention
+from ada_lightning.curriculum import DifficultyBand
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.objectives import LogObjective
@@ -27,8 +28,9 @@ def policy(tmp_path):
 
 def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
     data = RolloutDataModule(
-        source=None, prompts_per_step=8, max_prompt_tokens=8, num_steps=1, seed=0, num_minibatches=3
-    )
+        source=None, prompts_per_step=8, max_prompt_tokens=8, num_steps=1, seed=0, num_minibatches=3,
+        curriculum=DifficultyBand(),
+    )  # fmt: skip
     callback = ObjectiveStatement(
         sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=16, group_size=4),
         selection=BalancedSelection(group_size=4), truncated="mask", grader_failure="exclude",
@@ -37,6 +39,7 @@ def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("log p as far as 16 responses can see: f'(p) = (1 - (1-p)^15) / p")
     for words in (
+        "curriculum: prompts with a believed pass rate in [0.1, 0.9], and prompts never seen, come first",
         "data.num_minibatches = 3",
         "loss.importance_cap = 2",
         "rollout.truncated=mask",

@@ -23,6 +23,7 @@ def test_final_figures_of_a_run(fit, tmp_path):
     }
     assert (figures["steps"], figures["policy_version"]) == (3, 3)
     assert (figures["responses"], figures["generated_tokens"]) == (12, 30)
+    assert figures["grader_failure_ratio"] == {"timeout": 0.25}
     assert figures["signal_ratio_mean"] == 0.5
     assert figures["seconds"].keys() == {"rollout", "update"}
     assert 0.05 < figures["peak_memory_gb"] < 100
@@ -71,6 +72,7 @@ def test_resumed_run_compares_with_the_original_start_and_counts_all_steps(fit, 
     assert figures["heldout"]["eval/avg_at_4"]["before"] == 0.05
     assert figures["heldout"]["eval/avg_at_4"]["after"] == 0.7
     assert (figures["steps"], figures["responses"]) == (4, 16)
+    assert figures["grader_failure_ratio"] == {"timeout": 0.25}  # of both parts of the run
     assert 100 <= figures["seconds"]["update"] < 120
     assert figures["seconds"].keys() == {"start", "update", "rollout"}
     assert 120 < figures["wall_s"] < 140

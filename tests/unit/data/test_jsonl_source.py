@@ -97,7 +97,10 @@ def test_prompt_ids_are_stable(file, tmp_path):
             "line 1: no column 'prompt'; columns found: question, solution; set data",
         ),
         ([{"prompt": "a", "solution": "b"}], "no column 'answer'.*set data.source.answer_column"),
-        ([{"prompt": ["a"], "answer": "b"}], "column 'prompt' must be text; found list"),
+        (
+            [{"prompt": ["a"], "answer": "b"}],
+            "column 'prompt' must be text or a list of messages .*; found list of str",
+        ),
         ([{"prompt": "a", "answer": None}], "column 'answer' must be text or integer or number; found NoneType"),
         ([{"prompt": "a", "answer": True}], "found bool"),
         ([{"prompt": " ", "answer": "b"}], "line 1: the prompt is empty"),

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from ada_lightning.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator
 from ada_lightning.estimators.history_file import write_history
-from ada_lightning.protocols import PassRateEstimator
+from ada_lightning.protocols import PassRateEstimator, RememberingEstimator
 from tests.builders import make_pool, make_prompt
 
 
@@ -14,6 +16,12 @@ from tests.builders import make_pool, make_prompt
 def history(tmp_path):
     path = tmp_path / "history.json"
     path.write_text(json.dumps({"p1": [3, 8], "p2": [0.5, 4.5]}))
+    return str(path)
+
+
+def write_parquet(folder, **columns):
+    path = folder / "pass_rates.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
     return str(path)
 
 
@@ -49,6 +57,59 @@ def test_a_resumed_run_goes_on_with_its_own_counts_and_not_with_the_file(history
     second = EmaEstimator(history_file=history)
     second.load_state_dict(first.state_dict())
     assert second.history_counts() == {"p9": (4, 4)}
+
+
+def test_what_is_remembered_is_what_is_predicted_and_whether_it_was_seen(history):
+    for estimator in (EmaEstimator(history_file=history), BetaHistory(history_file=history)):
+        assert isinstance(estimator, RememberingEstimator)
+        estimator.update([make_pool([1.0] * 4, key=7)])
+        asked = [make_prompt(key) for key in (1, 3, 7)]
+        recalled = estimator.recall(asked)
+        assert [memory.belief for memory in recalled] == estimator.predict(asked, lambda prompts: None)
+        assert [memory.is_seen for memory in recalled] == [True, False, True]
+    assert not isinstance(ValueNetworkEstimator(), RememberingEstimator)
+
+
+@pytest.mark.parametrize("kind", [EmaEstimator, BetaHistory])
+def test_measured_pass_rates_are_read_from_parquet(kind, tmp_path):
+    """The columns that prepare.py writes; p2 was measured twice."""
+    path = write_parquet(
+        tmp_path, prompt_id=["p1", "p2", "p2"], num_positive=[3, 0, 1], num_samples=[8, 4, 4],
+        pass_rate=[0.375, 0.0, 0.25], text=["a", "b", "b"],
+    )  # fmt: skip
+    estimator = kind(history_file=path)
+    assert estimator.history_counts() == {"p1": (3, 8), "p2": (1, 8)}
+    assert [memory.is_seen for memory in estimator.recall([make_prompt(key) for key in (1, 2, 3)])] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"prompt_id": ["p1"], "pass_rate": [0.5]},
+            r"has no column num_positive, num_samples \(its columns: prompt_id,",
+        ),
+        (
+            {"prompt_id": ["p1"], "num_positive": [3], "num_samples": [2]},
+            r"no counts \(p1: \[3, 2\]\); it must have the columns",
+        ),
+        ({"prompt_id": ["p1"], "num_positive": [None], "num_samples": [2]}, r"no counts \(p1: \[null, 2\]\)"),
+        ({"prompt_id": ["p1", "p1"], "num_positive": [1, 1], "num_samples": [2, 0]}, r"no counts \(p1: \[1, 0\]\)"),
+        ({"prompt_id": [], "num_positive": [], "num_samples": []}, r"holds no prompt at the top"),
+    ],
+)
+def test_a_parquet_file_of_something_else_is_refused(columns, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        BetaHistory(history_file=write_parquet(tmp_path, **columns))
+
+
+def test_a_file_that_is_only_called_parquet_is_refused(tmp_path):
+    path = tmp_path / "wrong.parquet"
+    path.write_text("{}")
+    with pytest.raises(ValueError, match=r"wrong\.parquet is not Parquet \(.*\); it must have the columns prompt_id"):
+        EmaEstimator(history_file=str(path))
+    with pytest.raises(ValueError, match=r"none\.parquet cannot be read \(No such file"):
+        EmaEstimator(history_file=str(tmp_path / "none.parquet"))
 
 
 @pytest.mark.parametrize("kind", [EmaEstimator, BetaHistory])

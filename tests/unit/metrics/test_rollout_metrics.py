@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 from ada_lightning.metrics.avg_at_k import AvgAtK
 from ada_lightning.metrics.rollout import RolloutMetrics
@@ -46,6 +49,77 @@ def test_any_split_gives_the_figures_of_the_whole():
     parts.update(result(groups[:1], num_drawn=2))
     parts.update(result(groups[1:], num_drawn=4))
     assert whole.compute() == parts.compute()
+
+
+def with_components(*components):
+    group = make_group([0.0] * len(components))
+    group.pool.responses[:] = [
+        replace(response, components=parts) for response, parts in zip(group.pool.responses, components, strict=True)
+    ]
+    return group
+
+
+def by_name(metrics):
+    return {
+        name: float(value) for name, value in metrics.compute().items() if name.split("/")[0] in ("reward", "grader")
+    }
+
+
+NONE = {"grader/cache_hits": 0, "grader/timeout": 0, "grader/crash": 0, "grader/memory": 0}
+
+
+def test_components_are_means_over_the_responses_that_have_them():
+    metrics = RolloutMetrics()
+    metrics.update(
+        result([with_components({"form": 1.0, "acc@1": 0.5}, {"form": 0.0}), with_components({"form": -4.0})])
+    )
+    assert by_name(metrics) == NONE | {"reward/form": -1.0, "reward/acc_1": 0.5}
+
+
+def test_failures_are_counted_by_reason_and_stay_in_sight_at_0():
+    metrics = RolloutMetrics()
+    metrics.update(result([], num_failed=3, num_cache_hits=5, failures={"timeout": 2, "LookupError": 1}))
+    expected = {"grader/cache_hits": 5, "grader/timeout": 2, "grader/LookupError": 1}
+    assert by_name(metrics) == NONE | expected
+    metrics.reset()
+    metrics.update(result([]))
+    assert by_name(metrics) == NONE | {"grader/LookupError": 0}
+    assert "reward/form" not in metrics.compute()
+
+
+def test_ranks_with_names_of_their_own_add_up():
+    parts = [
+        (result([with_components({"a": 1.0, "b": 0.25})], num_drawn=2, failures={"timeout": 1}),),
+        (
+            result([with_components({"a": 0.0}, {"c": 3.0})], failures={"KeyError": 2}),
+            result([], failures={"timeout": 4}),
+        ),
+    ]
+    states, names = [], iter(RolloutMetrics()._reductions)
+    first = RolloutMetrics(
+        dist_sync_fn=lambda tensor, group: gathered(states, next(names), tensor), distributed_available_fn=all_yes
+    )
+    whole, ranks = RolloutMetrics(), [first, RolloutMetrics()]
+    for rank, results in zip(ranks, parts, strict=True):
+        for part in results:
+            rank.update(part)
+            whole.update(part)
+        states.append(
+            {name: torch.cat(value) if isinstance(value, list) else value for name, value in rank.metric_state.items()}
+        )
+    assert by_name(first) == by_name(whole)
+    assert by_name(whole)["reward/a"] == 0.5
+    assert by_name(whole)["grader/timeout"] == 5
+
+
+def all_yes():
+    return True
+
+
+def gathered(states, name, tensor):
+    """What every rank holds under a name; ``tensor`` is the first rank's."""
+    assert torch.equal(states[0][name], tensor)
+    return [state[name] for state in states]
 
 
 def test_avg_at_k_weighs_prompts_equally_and_ignores_ungraded_ones():

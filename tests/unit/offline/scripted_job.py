@@ -15,12 +15,12 @@ SETTINGS = JobSettings({"model": {"path": "m", "weights": "w"}, "num_samples": N
 
 
 def make_prompts(num):
-    """Prompts whose first token is their index; every third is one prompt that the list holds again and again."""
+    """Prompts whose first token is their index; every third is prompt 11, which the list holds again and again."""
     return [
         Prompt(
             prompt_id="again" if index % 3 == 2 else f"p{index}",
             messages=({"role": "user", "content": f"question {index}"},),
-            prompt_ids=(index, 0),
+            prompt_ids=(11 if index % 3 == 2 else index, 0),
             task="scripted",
         )
         for index in range(num)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 
-from ada_lightning.types import Completion, Prompt
+from ada_lightning.types import Completion, Prompt, Verdict
 
 
 class Obedient:
     """Does what the response says, or returns it as a number."""
+
+    cacheable = False
 
     def __call__(self, prompt: Prompt, completion: Completion) -> object:
         text = completion.text
@@ -22,8 +26,8 @@ class Obedient:
 
 
 def _flood(num_chars: str) -> float:
-    print("x" * int(num_chars))
-    print("x" * int(num_chars), file=sys.stderr)
+    print("x" * int(num_chars), flush=True)
+    print("x" * int(num_chars), file=sys.stderr, flush=True)
     return 1.0
 
 
@@ -42,6 +46,55 @@ def _raise_unsendable(_: str) -> float:
     raise UnsendableError(1, "no")
 
 
+def _spawn(command: str) -> float:
+    """Start a process that would live for long, tell its number, and do something with oneself."""
+    child = subprocess.Popen(["sleep", "1000"])
+    path, _, end = command.partition(":")
+    with open(path, "w") as file:
+        file.write(f"{child.pid} {os.getpid()}")
+    return _ACTIONS[end.partition(":")[0]](end.partition(":")[2])
+
+
+def _fork(path: str) -> float:
+    """Come back twice, and see who else is there."""
+    if os.fork() == 0:
+        with open(path, "a") as file:
+            file.write("child\n")
+        return 0.0
+    time.sleep(0.2)
+    return 1.0
+
+
+def _wait_for_children(_: str) -> float:
+    subprocess.Popen(["true"])
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return 1.0
+
+
+def _allocate(megabytes: str) -> float:
+    block = bytearray(int(float(megabytes) * 1e6))
+    return float(len(block) > 0)
+
+
+def _hoard(_: str) -> float:
+    hoard = []
+    while True:
+        hoard.append(bytearray(40_000_000))
+
+
+def _forget_alarm(_: str) -> float:
+    signal.alarm(1)
+    return 1.0
+
+
+def _spin(_: str) -> float:
+    while True:
+        pass
+
+
 def _nested(_: str) -> list:
     return [1.0]
 
@@ -53,6 +106,15 @@ _ACTIONS = {
     "exit": lambda code: os._exit(int(code)),
     "kill": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "leave": lambda _: sys.exit("bye"),
+    "fork": _fork,
+    "spawn": _spawn,
+    "wait_for_children": _wait_for_children,
+    "allocate": _allocate,
+    "hoard": _hoard,
+    "alarm": _forget_alarm,
+    "spin": _spin,
+    "segfault": lambda _: ctypes.string_at(0),
+    "session": lambda _: float(os.getsid(0) == os.getpid()),
     "nan": lambda _: float("nan"),
     "inf": lambda _: float("-inf"),
     "none": lambda _: None,
@@ -76,6 +138,35 @@ class Unloadable:
         raise FileNotFoundError("no such answer key")
 
 
-def is_twelve(prompt: Prompt, text: str) -> float:
-    """Grade for FunctionReward."""
-    return float(text == "12")
+class Counting:
+    """The number of responses that this process has graded, and an opinion on prompts."""
+
+    def __init__(self) -> None:
+        self.num_graded = 0
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> float:
+        self.num_graded += 1
+        if completion.text == "fail":
+            raise LookupError(self.num_graded)
+        return float(self.num_graded)
+
+    def check_prompt(self, prompt: Prompt) -> None:
+        command = prompt.reference.get("check", "")
+        if command == "unusable":
+            raise ValueError("no number")
+        if command:
+            _ACTIONS[command.partition(":")[0]](command.partition(":")[2])
+
+
+class ByFirstLetter(Counting):
+    """Only the first letter counts; a response without one has no key."""
+
+    def cache_key(self, completion: Completion) -> str:
+        return completion.text[0]
+
+
+class Detailed:
+    """All that a verdict can say."""
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
+        return Verdict(0.5, completion.finish_reason, {"a": 1, "b": float(completion.text)})

@@ -24,10 +24,9 @@ def test_the_reward_agrees_with_a_person(pair):
     assert grade(pair) is pair["equal"]
 
 
-@pytest.mark.parametrize("pair", KNOWN, ids=lambda pair: pair["why"])
-def test_known_disagreements_are_still_there(pair):
+def test_known_disagreements_are_still_there():
     """One that is gone loses its ``known``."""
-    assert grade(pair) is not pair["equal"]
+    assert [pair for pair in KNOWN if grade(pair) is pair["equal"]] == []
 
 
 def test_there_are_enough_pairs_of_both_kinds():

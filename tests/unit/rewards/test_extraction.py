@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from ada_lightning.rewards.extraction import FirstLine, LastBoxed, LastNumber, TaggedAnswer, WholeResponse
+from ada_lightning.rewards.extraction import FirstLine, FirstOf, LastBoxed, LastNumber, TaggedAnswer, WholeResponse
 
 
 @pytest.mark.parametrize(
@@ -139,3 +139,17 @@ def test_many_unclosed_boxes_take_one_pass():
 def test_extractions_travel_to_workers(extraction):
     text = r"<a>12</a> \boxed{12}"
     assert pickle.loads(pickle.dumps(extraction))(text) == extraction(text)
+
+
+def test_the_first_extraction_that_finds_anything_counts():
+    find = FirstOf([LastBoxed(), TaggedAnswer(), LastNumber()])
+    assert find(r"<answer>2</answer> \boxed{1} 3") == "1"
+    assert find("<answer>2</answer> 3") == "2"
+    assert find("so 3") == "3"
+    assert find("none") is None
+    assert pickle.loads(pickle.dumps(find))("so 3") == "3"
+
+
+def test_a_chain_of_no_extractions_is_refused():
+    with pytest.raises(ValueError, match="at least one way to find an answer; got none"):
+        FirstOf([])

@@ -88,7 +88,7 @@ def test_an_exception_that_cannot_travel_is_reported_by_its_class_too(pool):
 
 
 def test_a_hanging_response_times_out_and_the_others_are_graded(pool):
-    assert grade_all(pool, ["1", "hang:1000", "0", "1"]) == [
+    assert grade_all(pool, ["1", "spin", "0", "1"]) == [
         Grade(1.0),
         Grade(None, "timeout"),
         Grade(0.0),
@@ -96,7 +96,7 @@ def test_a_hanging_response_times_out_and_the_others_are_graded(pool):
     ]
 
 
-@pytest.mark.parametrize("death", ["exit:3", "kill"])
+@pytest.mark.parametrize("death", ["exit:3", "kill", "segfault"])
 def test_a_dying_worker_costs_one_response_only(pool, death):
     assert grade_all(pool, ["1", death, "0", "1"]) == [Grade(1.0), Grade(None, "crash"), Grade(0.0), Grade(1.0)]
 
@@ -288,7 +288,7 @@ def test_checking_runs_the_reward_s_own_check():
 
 def test_a_reward_that_cannot_travel_is_refused_at_construction():
     with pytest.raises(ValueError, match="cannot be sent to worker processes"):
-        RewardPool(lambda prompt, text: 1.0)
+        RewardPool(lambda prompt, completion: 1.0)
 
 
 @pytest.mark.parametrize(
@@ -297,6 +297,8 @@ def test_a_reward_that_cannot_travel_is_refused_at_construction():
         ({"num_workers": 0}, "num_workers must be at least 1; got 0"),
         ({"time_limit_s": 0}, "time_limit_s must be a positive number of seconds; got 0"),
         ({"time_limit_s": float("inf")}, "got inf"),
+        ({"memory_limit_gb": 0}, "memory_limit_gb must be a positive number of gigabytes, or null; got 0"),
+        ({"cache_size": -1}, r"cache_size must be at least 0 \(0 keeps nothing\); got -1"),
     ],
 )
 def test_impossible_settings_are_refused(arguments, message):

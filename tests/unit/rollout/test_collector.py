@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from ada_lightning.rollout.collector import EngineError, RolloutCollector
 from ada_lightning.rollout.scripted import ScriptedEngine
 from ada_lightning.sampling import BalanceSampler, UniformSampler
 from ada_lightning.selection import AllSelection, BalancedSelection
-from ada_lightning.types import Generation, Grade, SamplingSettings
+from ada_lightning.types import Completion, Generation, Grade, SamplingSettings
 from tests.builders import InstantGrader, decode, make_prompt
 
 SETTINGS = SamplingSettings(max_new_tokens=4)
@@ -220,3 +221,37 @@ def test_an_interrupt_aborts_what_is_in_flight():
 def test_unknown_choices_are_rejected(option, value):
     with pytest.raises(ValueError, match=f"rollout.{option} must be"):
         RolloutCollector(decode=decode, seed=0, **{option: value})
+
+
+class NotingGrader(InstantGrader):
+    """Remembers what it was given, and tells answer and components."""
+
+    def __init__(self):
+        super().__init__(lambda text: Grade(float(text == "1"), answer=text, components={"half": 0.5}, is_cached=True))
+        self.completions = []
+
+    def submit(self, ticket, prompt, completion):
+        self.completions.append(completion)
+        super().submit(ticket, prompt, completion)
+
+
+class CutEngine(ScriptedEngine):
+    """Cuts every positive."""
+
+    def poll(self):
+        return [replace(generation, is_truncated=generation.response_ids == (1,)) for generation in super().poll()]
+
+
+def test_a_grader_hears_how_a_response_ended_and_what_it_tells_stays_with_the_response():
+    grader = NotingGrader()
+    (group,), stats = collect(
+        [make_prompt(1)],
+        CutEngine(pass_rates={1: 0.5}),
+        grader=grader,
+        sampler=UniformSampler(group_size=8),
+        selection=AllSelection(),
+    )
+    assert set(grader.completions) == {Completion("1", "length"), Completion("0", "stop")}
+    assert {(response.answer, response.reward) for response in group.pool.responses} == {("1", 1.0), ("0", 0.0)}
+    assert all(response.components == {"half": 0.5} for response in group.pool.responses)
+    assert stats.num_cache_hits == stats.num_drawn == 8

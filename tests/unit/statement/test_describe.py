@@ -12,6 +12,7 @@ from ada_lightning.advantages import (
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
+from ada_lightning.curriculum import DifficultyBand, UniformCurriculum
 from ada_lightning.losses import (
     ClippedPolicyLoss,
     ConstantReduction,
@@ -299,6 +300,18 @@ class TestBends:
     def test_each_setting_has_its_line(self, settings, words):
         assert len(self.bends(**settings)) == 2
         assert sum(line.startswith(f"  {words}") for line in self.bends(**settings)) == 1
+
+    def test_a_curriculum_is_named_with_what_it_does_to_the_weights(self):
+        lines = self.bends(curriculum=DifficultyBand(low=0.2, high=0.7, candidate_ratio=3, revisit_ratio=0.25))
+        assert lines[0] == (
+            "  curriculum: prompts with a believed pass rate in [0.2, 0.7], and prompts never seen, come first; a "
+            "prompt counts by how often it is chosen, between 0.25 and 3.25 times as often as in uniform order, and "
+            "nothing undoes that: the objective is the mean of f(p) under these weights"
+        )
+        assert lines[1:] == self.bends()
+
+    def test_uniform_order_bends_nothing(self):
+        assert self.bends(curriculum=UniformCurriculum()) == self.bends()
 
     @pytest.mark.parametrize("name", ["kl_coef", "entropy_coef"])
     def test_added_terms_are_named(self, name):

@@ -1,0 +1,138 @@
+"""How chat turns become the tokens that the model continues."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ada_lightning.data.columns import as_json_like
+
+TokenIds = tuple[int, ...]
+
+
+class PromptFormat(Protocol):
+    """Turns messages into token ids. Holds no tokenizer, so that a configuration can be checked without one."""
+
+    def prepare(self, tokenizer: Any) -> None:
+        """Check once that this tokenizer can do it. ValueError where it cannot."""
+        ...
+
+    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
+        """Return what the model is asked to continue."""
+        ...
+
+
+class ChatFormat:
+    """The tokenizer's chat template, with the header that opens the assistant's turn.
+
+    Args:
+        template_file: a Jinja template in place of the tokenizer's own; None keeps that. The tokenizer takes it over,
+            so that checkpoints of the run are served with it.
+        arguments: what the template is given besides the messages, such as ``{"enable_thinking": False}``.
+
+    Raises:
+        ValueError: the file cannot be read, or an argument that is not the user's to set.
+    """
+
+    def __init__(self, *, template_file: str | Path | None = None, arguments: Mapping[str, Any] | None = None) -> None:
+        self.arguments: dict[str, Any] = as_json_like(arguments or {})
+        for name in ("messages", "add_generation_prompt"):
+            if name in self.arguments:
+                raise ValueError(f"data.format.arguments.{name} is not yours to set: every prompt has its own")
+        self.template_file = template_file
+        self._template: str | None = None
+        if template_file is not None:
+            try:
+                self._template = Path(template_file).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ValueError(f"cannot read data.format.template_file = {template_file}: {error}") from error
+
+    def prepare(self, tokenizer: Any) -> None:
+        """Install the template file and look for the arguments in the template.
+
+        Raises:
+            ValueError: there is no template, or it does not read one of the arguments, which would do nothing.
+        """
+        if self._template is not None:
+            tokenizer.chat_template = self._template
+        template = _template_text(tokenizer)
+        if not template:
+            raise ValueError(
+                "this tokenizer has no chat template; set data.format.template_file, or use data/format=plain as for a "
+                "base model"
+            )
+        for name in self.arguments:
+            if not re.search(rf"\b{re.escape(name)}\b", template):
+                raise ValueError(
+                    f"data.format.arguments.{name}: the chat template does not read {name!r}, so it would do nothing; "
+                    "leave it out"
+                )
+
+    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
+        """Return the rendered turns, and the header of the assistant's."""
+        encoding = tokenizer.apply_chat_template(
+            [dict(message) for message in messages], add_generation_prompt=True, tokenize=True, **self.arguments
+        )
+        # transformers 5 returns a BatchEncoding, transformers 4 a list
+        return _single_bos(tokenizer, encoding["input_ids"] if isinstance(encoding, Mapping) else encoding)
+
+
+class PlainFormat:
+    """The contents of the turns, joined, without roles, with the tokenizer's own special tokens: for base models.
+
+    Args:
+        separator: between two turns.
+    """
+
+    def __init__(self, *, separator: str = "\n\n") -> None:
+        self.separator = separator
+
+    def prepare(self, tokenizer: Any) -> None:
+        """Every tokenizer can do it."""
+
+    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
+        """Return the tokens of the joined contents."""
+        encoding = tokenizer(self.separator.join(message["content"] for message in messages))
+        return _single_bos(tokenizer, encoding["input_ids"])
+
+
+class AutomaticFormat:
+    """:class:`ChatFormat` where the tokenizer has a chat template; :class:`PlainFormat` where it has none.
+
+    The latter is warned about: a chat model whose tokenizer lost its template looks the same as a base model.
+    """
+
+    def __init__(self) -> None:
+        self._format: PromptFormat = PlainFormat()
+
+    def prepare(self, tokenizer: Any) -> None:
+        """Choose."""
+        self._format = ChatFormat() if getattr(tokenizer, "chat_template", None) else PlainFormat()
+        if isinstance(self._format, PlainFormat):
+            warnings.warn(
+                "this tokenizer has no chat template: the contents of each prompt's turns are joined by an empty line, "
+                "without roles, as for a base model; data/format=plain says that this is meant",
+                stacklevel=3,
+            )
+
+    def token_ids(self, tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> TokenIds:
+        """Return what the chosen format returns."""
+        return self._format.token_ids(tokenizer, messages)
+
+
+def _template_text(tokenizer: Any) -> str:
+    if not getattr(tokenizer, "chat_template", None):
+        return ""
+    if isinstance(tokenizer.chat_template, str):
+        return tokenizer.chat_template
+    return str(tokenizer.get_chat_template())  # several templates by name: the one used without tools
+
+
+def _single_bos(tokenizer: Any, token_ids: Sequence[int]) -> TokenIds:
+    """Drop a second beginning-of-sequence token, which a text that has one already would get from the tokenizer."""
+    bos = getattr(tokenizer, "bos_token_id", None)
+    doubled = bos is not None and list(token_ids[:2]) == [bos, bos]
+    return tuple(token_ids[1:] if doubled else token_ids)

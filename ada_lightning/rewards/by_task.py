@@ -1,0 +1,83 @@
+"""One reward for each task of a mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ada_lightning.protocols import Reward
+from ada_lightning.types import Completion, Prompt, Verdict
+
+
+class TaskReward:
+    """Grades a response with the reward of its prompt's ``task``.
+
+    The task is the source's name in a mixture (:class:`~ada_lightning.data.mixture.MixtureSource`), and what the data
+    set says (``data.source.task_column``, verl's ``data_source``) or ``data.source.task`` elsewhere.
+
+    Args:
+        rewards: reward by task.
+        default: of tasks that have none; None refuses them at start.
+
+    Raises:
+        ValueError: no rewards.
+
+    Example:
+        >>> from ada_lightning.rewards.exact_match import ExactMatchReward
+        >>> from ada_lightning.rewards.extraction import LastNumber
+        >>> TaskReward({"math": ExactMatchReward(LastNumber())}).check_prompt(Prompt("id", (), task="code"))
+        Traceback (most recent call last):
+        ...
+        ValueError: no reward for the task 'code'; reward.reward.rewards has: math
+    """
+
+    def __init__(self, rewards: Mapping[str, Reward], *, default: Reward | None = None) -> None:
+        if not rewards:
+            raise ValueError("reward.reward.rewards is empty; name a reward for each task of the prompts")
+        self.rewards: dict[str, Reward] = {str(task): reward for task, reward in rewards.items()}
+        self.default = default
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether all rewards are."""
+        rewards = [*self.rewards.values(), *([self.default] if self.default is not None else [])]
+        return all(getattr(reward, "cacheable", True) for reward in rewards)
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
+        """Grade one response.
+
+        Raises:
+            ValueError: the prompt's task has no reward.
+        """
+        return self._of(prompt)(prompt, completion)
+
+    def check(self) -> None:
+        """Let every reward check itself.
+
+        Raises:
+            ValueError: what a reward finds, with its task.
+        """
+        named = {f"reward.reward.rewards.{task}": reward for task, reward in self.rewards.items()}
+        for name, reward in ({**named, "reward.reward.default": self.default}).items():
+            if callable(check := getattr(reward, "check", None)):
+                try:
+                    check()
+                except ValueError as error:
+                    raise ValueError(f"{name}: {error}") from error
+
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Let the reward of the prompt's task check it.
+
+        Raises:
+            ValueError: the task has no reward, or its reward cannot grade this prompt.
+        """
+        reward = self._of(prompt)
+        if callable(check := getattr(reward, "check_prompt", None)):
+            check(prompt)
+
+    def _of(self, prompt: Prompt) -> Reward:
+        reward = self.rewards.get(prompt.task, self.default)
+        if reward is None:
+            raise ValueError(
+                f"no reward for the task {prompt.task!r}; reward.reward.rewards has: {', '.join(self.rewards)}"
+            )
+        return reward

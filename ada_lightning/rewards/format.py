@@ -1,0 +1,38 @@
+"""Rewards the form of a response, whatever it says."""
+
+from __future__ import annotations
+
+import re
+
+from ada_lightning.types import Completion, Prompt
+
+
+class FormatReward:
+    r"""1.0 where the whole response matches a regular expression, else 0.0; surrounding white space does not count.
+
+    ``.`` matches line ends too. A pattern that looks for something anywhere begins and ends with ``.*``. One that
+    backtracks without end on some text runs into the pool's time limit, and that response has a failed grade.
+
+    Args:
+        pattern: in the syntax of Python's ``re``.
+
+    Raises:
+        ValueError: ``pattern`` is no regular expression.
+
+    Example:
+        >>> reward = FormatReward(r"<think>.+</think>\s*<answer>[^<]+</answer>")
+        >>> prompt = Prompt("id", ())
+        >>> reward(prompt, Completion("<think>5 + 7</think>\n<answer>12</answer>")), reward(prompt, Completion("12"))
+        (1.0, 0.0)
+    """
+
+    def __init__(self, pattern: str) -> None:
+        try:
+            self._regex = re.compile(pattern, re.DOTALL)
+        except re.error as error:
+            raise ValueError(f"reward.pattern = {pattern!r} is no regular expression: {error}") from error
+        self.pattern = pattern
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> float:
+        """Grade one response."""
+        return float(self._regex.fullmatch(completion.text.strip()) is not None)

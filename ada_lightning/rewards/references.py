@@ -1,0 +1,58 @@
+"""Finds prompts that can never be graded, before a model loads."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+
+from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.types import Prompt
+
+_MAX_LISTED = 5
+
+
+def ungradable_prompts(grader: RewardPool, prompts: Sequence[Prompt], split: str) -> dict[str, str]:
+    """Find the prompts whose reference the reward cannot use, and warn with a list of the first of them.
+
+    Graded all the same, each of their responses would fail, or count as wrong whatever it says.
+
+    Args:
+        grader: whose reward decides; its workers are running afterwards where it has an opinion.
+        prompts: of the run; one that comes several times is looked at once.
+        split: what they are for, for the messages.
+
+    Returns:
+        Why, by prompt id.
+
+    Raises:
+        ValueError: there are prompts and none can be graded.
+    """
+    distinct = list({prompt.prompt_id: prompt for prompt in prompts}.values())
+    errors = grader.check_references(distinct)
+    if not errors:
+        return {}
+    listed = [
+        f"  {distinct[index].prompt_id} ({_shortened(distinct[index])}): {error}"
+        for index, error in list(errors.items())[:_MAX_LISTED]
+    ]
+    if len(errors) > _MAX_LISTED:
+        listed.append(f"  and {len(errors) - _MAX_LISTED} more")
+    name = type(grader.reward).__name__
+    if len(errors) == len(distinct):
+        grader.close()
+        [(reason, count)] = Counter(errors.values()).most_common(1)
+        first = reason if count == len(errors) else "\n".join([f"most often {reason}", *listed])
+        raise ValueError(f"{name} can grade none of the {len(distinct)} {split} prompts: {first}")
+    warnings.warn(
+        "\n".join(
+            [f"{name} cannot grade {len(errors)} of {len(distinct)} {split} prompts, which are left out:", *listed]
+        ),
+        stacklevel=2,
+    )
+    return {distinct[index].prompt_id: error for index, error in errors.items()}
+
+
+def _shortened(prompt: Prompt, max_chars: int = 60) -> str:
+    text = prompt.messages[-1]["content"] if prompt.messages else ""
+    return repr(text if len(text) <= max_chars else f"{text[:max_chars]}...")

@@ -1,0 +1,131 @@
+"""A function of the user's own, named by its path, called by the names of its parameters."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+_KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class UserFunction:
+    """Imports a function where it runs, and gives it what it asks for by name. It may be ``async``.
+
+    Its module must be importable from the folder of ``train.py`` or from an installed package. One that imports torch
+    costs every worker its memory and seconds of start.
+
+    Args:
+        path: ``package.module.function``.
+
+    Raises:
+        ValueError: ``path`` has no module or is not made of names.
+    """
+
+    def __init__(self, path: str) -> None:
+        names = path.split(".")
+        if len(names) < 2 or not all(name.isidentifier() for name in names):
+            raise ValueError(f"reward.path must name a function as 'package.module.function'; got {path!r}")
+        self.path = path
+        self._function: Callable[..., Any] | None = None
+        self._parameters: Mapping[str, inspect.Parameter] = {}
+        self._runner: asyncio.Runner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel as a path: the function is imported where it runs."""
+        return {"path": self.path, "_function": None, "_parameters": {}, "_runner": None}
+
+    def check(self) -> None:
+        """Import the function and look at its parameters.
+
+        Raises:
+            ValueError: the module cannot be imported, holds no such function, or the function cannot be called by the
+                names of its parameters.
+        """
+        self._function = self._import()
+        try:
+            self._parameters = inspect.signature(self._function).parameters
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{self.path} does not tell the names of its parameters; wrap it in a function") from error
+        unnamed = [p.name for p in self._parameters.values() if p.kind not in _KEYWORD_KINDS and not _takes_any(p)]
+        if unnamed:
+            raise ValueError(
+                f"{self.path} is called by the names of its parameters, and {', '.join(unnamed)} can only be given by "
+                "position; leave out '/' and '*args', or wrap it in a function"
+            )
+
+    def required(self) -> frozenset[str]:
+        """Names of the parameters that have no default."""
+        return frozenset(
+            p.name for p in self._checked().values() if p.default is inspect.Parameter.empty and not _takes_any(p)
+        )
+
+    def accepted(self, names: Collection[str]) -> frozenset[str]:
+        """Those of some names that the function can be given."""
+        parameters = self._checked()
+        takes_any = any(_takes_any(parameter) for parameter in parameters.values())
+        return frozenset(name for name in names if takes_any or name in parameters)
+
+    def check_names(self, available: Collection[str], where: str) -> None:
+        """Compare what the function requires with what there is.
+
+        Args:
+            available: names.
+            where: what they are, for the message.
+
+        Raises:
+            ValueError: a parameter without a default is not among them.
+        """
+        missing = sorted(self.required() - set(available))
+        if missing:
+            raise ValueError(
+                f"{self.path} needs {', '.join(map(repr, missing))}; {where}: {', '.join(sorted(available))}. Rename "
+                "the parameter, give it a default, set it in reward.reward.arguments, or add the column to the data"
+            )
+
+    def call(self, available: Mapping[str, Any]) -> Any:
+        """Call with those of the available values that the function declares, all of them where it has ``**kwargs``.
+
+        An ``async`` function runs on an event loop of this process that lives as long as the process, so that clients
+        and connections of a server can be kept between calls.
+        """
+        parameters = self._checked()
+        if not any(_takes_any(parameter) for parameter in parameters.values()):
+            available = {name: value for name, value in available.items() if name in parameters}
+        assert self._function is not None
+        result = self._function(**available)
+        if not inspect.isawaitable(result):
+            return result
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(_wait_for(result))
+
+    def _checked(self) -> Mapping[str, inspect.Parameter]:
+        if self._function is None:
+            self.check()
+        return self._parameters
+
+    def _import(self) -> Callable[..., Any]:
+        module_name, _, function_name = self.path.rpartition(".")
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:  # the user's module may fail in any way; the cause is chained
+            raise ValueError(
+                f"cannot import {module_name!r} of reward.path = {self.path!r}: {type(error).__name__}: {error}. "
+                "Put the module beside train.py or install its package."
+            ) from error
+        function = getattr(module, function_name, None)
+        if not callable(function):
+            found = ", ".join(sorted(name for name, value in vars(module).items() if callable(value))[:10]) or "none"
+            raise ValueError(f"module {module_name!r} has no function {function_name!r}; callables there: {found}")
+        return function
+
+
+def _takes_any(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is inspect.Parameter.VAR_KEYWORD
+
+
+async def _wait_for(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

@@ -1,0 +1,1 @@
+"""What :mod:`benchmarks.reward_attack` attacks rewards with."""

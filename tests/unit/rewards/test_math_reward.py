@@ -1,0 +1,197 @@
+import json
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastNumber, WholeResponse
+from ada_lightning.rewards.latex import symbolic
+from ada_lightning.rewards.math import MathReward
+from ada_lightning.types import Completion, Prompt, Verdict
+
+PAIRS = [json.loads(line) for line in (Path(__file__).parent / "answer_pairs.jsonl").read_text().splitlines()]
+
+
+def verdict(gold, text, **arguments):
+    return MathReward(**arguments)(Prompt("id", (), {"answer": gold}), Completion(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        (r"first \boxed{41}, then \boxed{42}", 1.0),
+        (r"first \boxed{42}, then \boxed{41}", 0.0),
+        (r"\boxed{\boxed{42}}", 1.0),
+        (r"\boxed{42} and \boxed{4", 1.0),
+        (r"it is 42", 0.0),
+        (r"\boxed{}", 0.0),
+        ("", 0.0),
+    ],
+)
+def test_the_last_closed_box_counts(text, reward):
+    assert verdict("42", text).reward == reward
+
+
+def test_another_extraction_may_find_the_answer():
+    chain = FirstOf([LastBoxed(), LastNumber()])
+    assert verdict("42", "it is 42", extraction=chain).reward == 1.0
+    assert verdict("42", r"\boxed{41}, not 42", extraction=chain).reward == 0.0
+
+
+def test_right_answers_are_spelt_like_the_gold_so_that_they_count_as_one():
+    texts = [r"\boxed{1/2}", r"\boxed{0.5}", r"\boxed{x=\dfrac12}", r"\boxed{50\%}", r"\boxed{0.5 \text{ cm}}"]
+    assert {verdict(r"\frac{1}{2}", text).answer for text in texts} == {"1/2"}
+    assert {verdict("x^2-1", text).answer for text in (r"\boxed{x^2-1}", r"\boxed{(x-1)(x+1)}")} == {"x^2-1"}
+
+
+def test_wrong_answers_that_are_equal_numbers_are_spelt_alike_and_others_are_not():
+    assert verdict("1", r"\boxed{0.5}").answer == verdict("1", r"\boxed{\frac{2}{4}}").answer == "1/2"
+    assert verdict(r"5\text{ cm}", r"\boxed{5\text{ m}}").answer != verdict(r"5\text{ cm}", r"\boxed{5}").answer
+    assert verdict("1", r"\boxed{50\%}").answer != verdict("1", r"\boxed{50}").answer
+
+
+def test_no_answer_has_no_spelling_and_a_long_one_a_short_spelling():
+    assert verdict("1", "none") == Verdict(0.0)
+    for content in ("7" * 900, "x+" * 400 + "1", "words " * 150, "7" * 90_000):
+        assert len(verdict("1", rf"\boxed{{{content}}}").answer) <= 1000
+
+
+def test_the_gold_may_stand_in_a_box_or_be_a_number():
+    assert verdict(r"\boxed{42}", r"\boxed{42.0}").reward == 1.0
+    assert verdict(42, r"\boxed{42}").reward == 1.0
+    assert verdict(0.5, r"\boxed{1/2}").reward == 1.0
+
+
+@pytest.mark.parametrize(("tolerance", "reward"), [(1e-6, 0.0), (1e-2, 1.0), (0.0, 0.0)])
+def test_the_tolerance_of_decimals_can_be_set(tolerance, reward):
+    assert verdict("1/3", r"\boxed{0.333}", decimal_tolerance=tolerance).reward == reward
+    assert verdict(r"\sqrt{2}", r"\boxed{1.414}", decimal_tolerance=tolerance).reward == reward
+
+
+def test_integers_and_ratios_compare_exactly_whatever_the_tolerance():
+    assert verdict("1000", r"\boxed{1001}", decimal_tolerance=0.1).reward == 0.0
+    assert verdict("1/3", r"\boxed{333/1000}", decimal_tolerance=0.1).reward == 0.0
+
+
+def test_an_answer_beyond_the_limit_is_right_only_where_it_is_written_like_the_gold():
+    long = "1+" * 20 + "22"
+    assert verdict(long, rf"\boxed{{{long}}}", max_answer_chars=10).reward == 1.0
+    assert verdict("42", rf"\boxed{{{long}}}", max_answer_chars=100).reward == 1.0
+    assert verdict("42", rf"\boxed{{{long}}}", max_answer_chars=10).reward == 0.0
+
+
+def test_what_is_too_costly_to_evaluate_equals_itself_and_nothing_else():
+    tower = "9^{9^{9^{9}}}"
+    assert verdict(tower, rf"\boxed{{{tower}}}").reward == 1.0
+    assert verdict(tower, r"\boxed{9 ^ {9^{ 9^9 }}}").reward == 1.0
+    assert verdict(tower, r"\boxed{9^{9^{9^{8}}}}").reward == 0.0
+    assert verdict("9", rf"\boxed{{{tower}}}").reward == 0.0
+
+
+def test_an_answer_that_makes_the_algebra_raise_is_wrong(monkeypatch):
+    def fail(tree):
+        raise RecursionError
+
+    monkeypatch.setattr(symbolic, "to_sympy", fail)
+    assert verdict("x+1", r"\boxed{1+x+0}").reward == 0.0
+
+
+def test_running_out_of_memory_is_a_failed_grade(monkeypatch):
+    def fail(tree):
+        raise MemoryError
+
+    monkeypatch.setattr(symbolic, "to_sympy", fail)
+    with pytest.raises(MemoryError):
+        verdict("x+1", r"\boxed{1+x+0}")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ({}, "has no answer; it has: nothing"),
+        ({"solution": "4"}, "has no answer; it has: solution"),
+        ({"answer": " "}, "answer is empty"),
+        ({"answer": r"\frac{1}{"}, r"neither words nor mathematics"),
+        ({"answer": r"\int_0^1 x dx"}, r"int is not known"),
+        ({"answer": "3 +"}, "neither words"),
+        ({"answer": "1" * 1001}, "has 1001 characters"),
+        ({"answer": "(" * 30 + "1" + ")" * 30}, "30 deep"),
+        ({"answer": r"(1, \oops)"}, "oops is not known"),
+    ],
+)
+def test_a_gold_answer_that_cannot_be_graded_against_is_refused(reference, message):
+    with pytest.raises(ValueError, match=message):
+        MathReward().check_prompt(Prompt("id", (), reference))
+
+
+@pytest.mark.parametrize("gold", [42, 0.5, "9^{9^{9^{9}}}", r"\text{no solution}", "x=3", r"\{\}", "1,234", "B"])
+def test_other_gold_answers_pass(gold):
+    MathReward().check_prompt(Prompt("id", (), {"answer": gold}))
+
+
+def test_a_prompt_without_an_answer_cannot_be_graded():
+    with pytest.raises(KeyError, match="answer"):
+        MathReward()(Prompt("id", ()), Completion(r"\boxed{1}"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"decimal_tolerance": -1e-9}, r"decimal_tolerance must be in \[0, 0.1\]; got -1e-09"),
+        ({"decimal_tolerance": 0.2}, "got 0.2"),
+        ({"decimal_tolerance": float("nan")}, "got nan"),
+        ({"max_answer_chars": 0}, "max_answer_chars must be 1 to 10,000; got 0"),
+        ({"max_answer_chars": 100_000}, "got 100000"),
+    ],
+)
+def test_impossible_settings_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MathReward(**arguments)
+
+
+def test_grades_are_remembered_by_the_answer():
+    reward = MathReward()
+    assert reward.cache_key(Completion(r"so \boxed{4}")) == reward.cache_key(Completion(r"hence \boxed{4}"))
+    assert reward.cache_key(Completion(r"so \boxed{4}")) != reward.cache_key(Completion(r"so \boxed{5}"))
+
+
+def test_the_reward_travels_to_workers_without_what_it_has_read():
+    reward = MathReward()
+    reward(Prompt("id", (), {"answer": "x+1"}), Completion(r"\boxed{1+x}"))
+    assert len(pickle.dumps(reward)) < 500
+
+
+def test_no_text_reaches_an_evaluator(monkeypatch):
+    """Neither sympify of text nor anything below it, for any of the pairs."""
+    import sympy.core.sympify
+    import sympy.parsing.sympy_parser as parser
+
+    seen = []
+    parse, evaluate = parser.parse_expr, parser.eval_expr
+    monkeypatch.setattr(parser, "parse_expr", lambda text, *a, **k: seen.append(text) or parse(text, *a, **k))
+    monkeypatch.setattr(parser, "eval_expr", lambda code, *a, **k: seen.append(code) or evaluate(code, *a, **k))
+    sympy.Number("7")
+    assert seen, "sympy no longer reads numbers by evaluating text; this test sees nothing"
+    seen.clear()
+    for pair in PAIRS:
+        verdict(pair["gold"], pair["answer"], extraction=WholeResponse())
+    assert not seen
+
+
+def test_algebra_is_loaded_only_for_answers_that_need_it_and_torch_never():
+    script = textwrap.dedent(r"""
+        import sys
+        from ada_lightning.rewards.math import MathReward
+        from ada_lightning.types import Completion, Prompt
+        def loaded(gold, text):
+            print(MathReward()(Prompt("id", (), {"answer": gold}), Completion(text)).reward, "sympy" in sys.modules)
+        loaded("42", r"\boxed{42.0}")
+        loaded(r"(\frac{1}{2}, 3)", r"\boxed{(0.5,3)}")
+        loaded("x+1", r"\boxed{1+x}")
+        print([name for name in ("torch", "lightning", "vllm", "transformers") if name in sys.modules])
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.split("\n")[:4] == ["1.0 False", "1.0 False", "1.0 True", "[]"], done.stderr

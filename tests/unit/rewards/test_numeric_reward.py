@@ -1,0 +1,93 @@
+from fractions import Fraction
+
+import pytest
+
+from ada_lightning.rewards.extraction import LastBoxed, WholeResponse
+from ada_lightning.rewards.numeric import NumericReward, parse_quantity
+from ada_lightning.types import Completion, Prompt, Verdict
+
+
+def grade(gold, text, **tolerances):
+    return NumericReward(WholeResponse(), **tolerances)(Prompt("id", (), {"answer": gold}), Completion(text)).reward
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12", 12),
+        ("-1,234.50", Fraction(-2469, 2)),
+        ("3/4", Fraction(3, 4)),
+        (r"\frac{3}{4}", Fraction(3, 4)),
+        (r"-2\frac{1}{2}", Fraction(-5, 2)),
+        ("2 1/2", Fraction(5, 2)),
+        (r"3 \times 10^{-2}", Fraction(3, 100)),
+        ("6e3", 6000),
+        ("12.5%", Fraction(1, 8)),
+        (r"$5\text{ kg}$", 5),
+        ("\\$7.50", Fraction(15, 2)),
+        ("x = 2^5", 32),
+        ("4!", 24),
+        (r"\sqrt{2}", None),
+        ("x", None),
+        ("about 5", None),
+        ("1/0", None),
+        ("9^{9^9}", None),
+        ("9" * 501, None),
+        ("(" * 30 + "1" + ")" * 30, None),
+        ("__import__('os')", None),
+        ("\u0664\u0662", None),
+        ("", None),
+    ],
+)
+def test_numbers_are_read_exactly_or_not_at_all(text, number):
+    assert parse_quantity(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"), [("101", 1.0), ("99", 1.0), ("101.0000001", 0.0), ("98.9999999", 0.0), ("-100", 0.0)]
+)
+def test_the_relative_tolerance_is_a_part_of_the_gold_s_size_with_exact_ends(text, reward):
+    assert grade("100", text, relative_tolerance=0.01) == reward
+
+
+@pytest.mark.parametrize(("text", "reward"), [("0.1", 1.0), ("-0.1", 1.0), ("0.10000001", 0.0)])
+def test_the_absolute_tolerance_helps_where_the_gold_is_zero(text, reward):
+    assert grade("0", text, absolute_tolerance=0.1) == reward
+    assert grade("0", text, relative_tolerance=0.5) == 0.0
+
+
+def test_the_larger_tolerance_counts():
+    assert grade("100", "105", relative_tolerance=0.01, absolute_tolerance=5) == 1.0
+    assert grade("1000", "1010", relative_tolerance=0.01, absolute_tolerance=5) == 1.0
+
+
+def test_without_tolerance_numbers_are_equal_or_not():
+    assert grade("0.1", "1/10") == 1.0
+    assert grade("0.1", "0.1000000000000000055511151231257827") == 0.0
+
+
+def test_per_cent_are_hundredths():
+    assert grade("50%", "0.5") == grade("0.5", "50%") == 1.0
+    assert grade("50%", "50") == 0.0
+
+
+def test_the_verdict_tells_the_number():
+    reward = NumericReward(LastBoxed())
+    prompt = Prompt("id", (), {"answer": 1})
+    assert reward(prompt, Completion(r"\boxed{2/4}")) == Verdict(0.0, "1/2")
+    assert reward(prompt, Completion("none")) == Verdict(0.0)
+    assert reward(prompt, Completion(r"\boxed{2^{5000}}")).answer == str(2**5000)
+
+
+def test_gold_answers_that_are_no_numbers_are_refused():
+    reward = NumericReward(WholeResponse())
+    reward.check_prompt(Prompt("id", (), {"answer": "1,000 km"}))
+    for reference, message in (({}, "has no answer"), ({"answer": "many"}, "'many' is no number")):
+        with pytest.raises(ValueError, match=message):
+            reward.check_prompt(Prompt("id", (), reference))
+
+
+@pytest.mark.parametrize(("name", "value"), [("relative_tolerance", -0.1), ("absolute_tolerance", float("inf"))])
+def test_impossible_tolerances_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be 0 or a positive number; got {value}"):
+        NumericReward(WholeResponse(), **{name: value})
