@@ -95,12 +95,28 @@ class Evaluation:
         self.sets: dict[str, EvaluationSet] = {name: instantiate(node) for name, node in cfg.eval.sets.items()}
         read = {name: _prompts(name, of_set) for name, of_set in self.sets.items()}
         self.model = read_model(instantiate(cfg.model).prepare())
-        encoder = PromptEncoder(self.model.tokenizer, max_prompt_tokens=cfg.max_prompt_tokens)
-        self.prompts = {name: encoder.encode(prompts)[0] for name, prompts in read.items()}
+        encoder = PromptEncoder(
+            self.model.tokenizer,
+            max_prompt_tokens=cfg.max_prompt_tokens,
+            prompt_format=instantiate(cfg.data.get("format")),
+        )
+        self.prompts = {name: encoder.encode(self._gradable(name, prompts))[0] for name, prompts in read.items()}
+        self.left_out = {name: len(read[name]) - len(prompts) for name, prompts in self.prompts.items()}
         self.service = instantiate(cfg.rollout)
         self.sampling = instantiate(cfg.sampling)
         self._check_room()
         self._is_open = False
+
+    def _gradable(self, name: str, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Leave out, with a warning, what the set's reward could never grade."""
+        from ada_lightning.rewards.references import ungradable_prompts
+
+        grader = self.sets[name].reward
+        try:
+            reasons = ungradable_prompts(grader, prompts, f"eval.sets.{name}")
+        finally:
+            grader.close()
+        return [prompt for prompt in prompts if prompt.prompt_id not in reasons]
 
     def run(self) -> dict[str, Any]:
         """Draw what is missing, and write the results."""
@@ -126,6 +142,7 @@ class Evaluation:
             "name": self.folder.name,
             "model": str(self.cfg.checkpoint or self.model.path),
             "model_path": str(self.model.path),
+            "left_out": self.left_out,
             "sampling": OmegaConf.to_container(self.cfg.sampling, resolve=True),
         }
         text, results = write_results(self.folder, plan, about, seed=self.cfg.bootstrap_seed)

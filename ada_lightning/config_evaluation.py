@@ -65,7 +65,7 @@ def _sets_refer_to(part: str, cfg: DictConfig) -> bool:
 
 def _effect_errors(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Settings that are shared with training and that nothing here reads."""
-    unused = [*UNUSED, "rollout.truncated", "rollout.grader_failure", "rollout.failure_alarm_ratio"]
+    unused = [*UNUSED, "data.only", "rollout.truncated", "rollout.grader_failure", "rollout.failure_alarm_ratio"]
     unused += [key for key in ("data.source", "reward") if not _sets_refer_to(key.partition(".")[0], cfg)]
     typed = [override for override in overrides if not override.endswith(f"={OF_RUN}")]
     return overrides_without_effect(typed, unused, "evaluate.py with these sets")

@@ -25,7 +25,7 @@ def write_results(
     Args:
         folder: of the evaluation.
         plan: what the responses are read with.
-        about: ``name``, ``model``, ``sampling``: goes to the results as it is.
+        about: ``name``, ``model``, ``sampling``, ``left_out`` (prompts by set): goes to the results as it is.
         seed: of the bootstrap.
 
     Returns:

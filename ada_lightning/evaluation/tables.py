@@ -22,7 +22,7 @@ def results_text(results: Json) -> str:
         "",
         f"Model: `{results['model']}`. {num_samples} responses per prompt, at most {sampling['max_new_tokens']} "
         f"tokens, temperature {sampling['temperature']}, top-p {sampling['top_p']}, top-k {sampling['top_k']}. "
-        f"In brackets: 95 % BCa bootstrap intervals over prompts. {_failures(results)}",
+        f"In brackets: 95 % BCa bootstrap intervals over prompts. {_failures(results)}{_left_out(results)}",
         "",
     ]
     main = [f"{name}_at_{num_samples}" for name in ("avg", "pass", "maj")]
@@ -132,6 +132,11 @@ def _failures(results: Json) -> str:
         return "Every response was graded."
     counted = "count as wrong" if results["plan"]["grader_failure"] == "as_zero" else "are left out"
     return f"Responses whose grader failed {counted}: {', '.join(f'{n} of {name}' for name, n in failed.items())}."
+
+
+def _left_out(results: Json) -> str:
+    spelt = ", ".join(f"{number} of {name}" for name, number in results["left_out"].items() if number)
+    return f" Prompts left out, too long or without an answer that can be graded: {spelt}." if spelt else ""
 
 
 def _unmatched(unmatched: Json) -> list[str]:

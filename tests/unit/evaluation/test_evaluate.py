@@ -303,3 +303,15 @@ def test_the_paper_composes_as_shipped():
     assert cfg.eval.num_samples == 32
     assert (cfg.sampling.max_new_tokens, cfg.sampling.temperature) == (4096, 1.0)
     assert [cfg.eval.sets[name].weight for name in PAPER_SETS] == [500, 272, 675, 230]
+
+
+def test_prompts_that_cannot_be_graded_are_left_out_and_told(evaluate, tmp_path):
+    files = files_of(tmp_path)
+    with (tmp_path / "minerva.jsonl").open("a") as file:
+        file.write(json.dumps({"problem": "what is unreadable?", "answer": "\\frac{1}{"}) + "\n")
+    with pytest.warns(UserWarning, match=r"MathReward cannot grade 1 of 6 eval.sets.minerva prompts"):
+        results = evaluate(*PAPER, *files)
+    assert results["left_out"] == {"math500": 0, "minerva": 1, "olympiadbench": 0, "aime_like": 0}
+    assert results["sets"]["minerva"]["num_prompts"] == 5
+    text = (tmp_path / "evaluations/it/results.md").read_text()
+    assert "Prompts left out, too long or without an answer that can be graded: 1 of minerva." in text
