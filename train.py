@@ -55,8 +55,8 @@ class Run:
     def __init__(self, cfg: DictConfig, run_dir: RunDir) -> None:
         """Raise ValueError where something turns out wrong that only data or weights could show."""
         from lightning.pytorch import seed_everything
-        from transformers import AutoTokenizer
 
+        from ada_lightning.assembly import read_data, read_model
         from ada_lightning.malloc import keep_freed_memory
         from ada_lightning.rollout.quiet import quiet_libraries
 
@@ -68,11 +68,9 @@ class Run:
         self.checkpoint = run_dir.last_checkpoint() if cfg.ckpt is not None else None
         initial_path = instantiate(cfg.model).prepare()
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
-        tokenizer = AutoTokenizer.from_pretrained(model_path)
-        self.datamodule = instantiate(cfg.data, curriculum=instantiate(cfg.curriculum))
-        self.datamodule.encode_prompts(tokenizer)
+        model = read_model(model_path)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
-        self._drop_ungradable_prompts()
+        self.datamodule = read_data(cfg, model.tokenizer, self.grader, curriculum=instantiate(cfg.curriculum))
         self.estimator = instantiate(cfg.estimator)
         self.estimator.check_prompts(self.datamodule.train_prompts)
         self.policy = instantiate(
@@ -84,7 +82,7 @@ class Run:
             attention=instantiate(cfg.attention),
             optimizer=instantiate(cfg.optimizer),
         )
-        self.callbacks = self._callbacks(tokenizer, _eos_token_ids(model_path, tokenizer))
+        self.callbacks = self._callbacks(model.tokenizer, model.eos_token_ids)
         self.loggers = [] if cfg.preview else list(instantiate(cfg.logger).values())
 
     def fit(self) -> float | None:
@@ -116,14 +114,6 @@ class Run:
             self.grader.close()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
 
-    def _drop_ungradable_prompts(self) -> None:
-        from ada_lightning.rewards.references import ungradable_prompts
-
-        data = self.datamodule
-        train = ungradable_prompts(self.grader, data.train_prompts, "training")
-        heldout = ungradable_prompts(self.grader, data.heldout_prompts, "held-out")
-        data.drop_prompts(train | heldout)
-
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         sampler, selection = instantiate(self.cfg.sampler), instantiate(self.cfg.selection)
         completed = {
@@ -154,16 +144,6 @@ def _name_sweep_run(cfg: DictConfig) -> None:
     cfg.run_name = f"{Path(job.sweep.dir).name}/{job.job.num}"
     if "mlflow" in cfg.logger:
         cfg.logger.mlflow.parent = Path(job.sweep.dir).name
-
-
-def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
-    """Tokens that end a response: those of the generation config, or else of the model's, and the tokenizer's."""
-    from transformers import AutoConfig, GenerationConfig
-
-    kind = GenerationConfig if (model_path / "generation_config.json").exists() else AutoConfig
-    eos = kind.from_pretrained(model_path).eos_token_id
-    ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
-    return sorted(token for token in ids if token is not None)
 
 
 if __name__ == "__main__":

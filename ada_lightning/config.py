@@ -116,6 +116,27 @@ def _light_errors(cfg: DictConfig, key_problems: Collection[str]) -> list[str]:
     return problems
 
 
+def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
+    """Find what can be wrong with the parts that every program has: keys, missing values, constructors, lengths.
+
+    Args:
+        cfg: the composed configuration.
+        components: nodes whose constructor checks its arguments and does nothing else; ``rollout.engine`` is always
+            looked at.
+
+    Returns:
+        One message per problem.
+    """
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    key_problems = unknown_keys(plain, plain) | _missing_values(cfg)
+    problems = list(key_problems.values()) + _interpolation_errors(cfg)
+    problems += _overruled_errors(cfg, "rollout.engine", COMPLETED["rollout.engine"])
+    for key in components:
+        if not any(path.startswith(f"{key}.") for path in key_problems):
+            problems += _component_errors(cfg, key)
+    return list(dict.fromkeys([*problems, *_length_errors(cfg)]))
+
+
 def _missing_values(cfg: DictConfig) -> dict[str, str]:
     return {
         key: f"{key} has no value and needs one; give it on the command line: {key}=<value>"

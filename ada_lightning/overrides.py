@@ -42,14 +42,39 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
     if flags := _unknown_flags(argv):
         return [_flag_error(flag) for flag in flags]
     arguments = get_args_parser().parse_args(list(argv))
-    search = [f"hydra.searchpath=[file://{Path(arguments.config_dir).resolve()}]"] if arguments.config_dir else []
     overrides, errors = _parse(arguments.overrides)
     try:
         with _loader(config_dir) as loader:
-            errors += _override_errors(loader, arguments.config_name or config_name, search, overrides)
+            if arguments.config_dir:
+                _add_source(loader, Path(arguments.config_dir))
+            errors += _override_errors(loader, arguments.config_name or config_name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
     return errors
+
+
+def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:
+    """Say which ``key=value`` arguments set something that a program does not read.
+
+    Args:
+        overrides: as on the command line.
+        unused: dotted keys of a shared configuration group; each stands for what is below it too.
+        program: for the message.
+
+    Returns:
+        One message per argument.
+
+    Example:
+        >>> overrides_without_effect(["data.num_minibatches=2", "seed=1"], ["data.num_minibatches"], "prepare.py")
+        ['data.num_minibatches=2: prepare.py trains nothing, so data.num_minibatches has no effect; leave it out']
+    """
+    parsed, _ = _parse(overrides)
+    return [
+        f"{override.input_line}: {program} trains nothing, so {key} has no effect; leave it out"
+        for override in parsed
+        for key in unused
+        if f"{override.key_or_group.replace('/', '.')}.".startswith(f"{key}.")
+    ]
 
 
 def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:
@@ -58,10 +83,8 @@ def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:
         return frozenset(_compose_plain(config_name, []).keys() - {"hydra"})
 
 
-def _override_errors(
-    loader: ConfigLoader, config_name: str, search: list[str], overrides: Sequence[Override]
-) -> list[str]:
-    base = _compose_plain(config_name, search)
+def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence[Override]) -> list[str]:
+    base = _compose_plain(config_name, [])
     groups = [override for override in overrides if _is_choice(loader, override)]
     keys = [override for override in overrides if override not in groups]
     chosen = base["hydra"]["runtime"]["choices"]
@@ -69,7 +92,7 @@ def _override_errors(
         return errors  # what a key may be depends on the options
     found: dict[str, None] = {}  # a set that keeps the order
     for choices in _variants(groups):
-        config = _compose_plain(config_name, [*search, *choices])
+        config = _compose_plain(config_name, choices)
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
         found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
     return list(found)
@@ -107,6 +130,12 @@ def _composition_error(text: str) -> str:
 def _loader(config_dir: str | Path) -> Iterator[ConfigLoader]:
     with initialize_config_dir(str(Path(config_dir).resolve()), job_name="train", version_base=VERSION_BASE):
         yield GlobalHydra.instance().config_loader()
+
+
+def _add_source(loader: Any, folder: Path) -> None:
+    """Find options in a further folder too. A search path given to ``compose`` would not be there for listing them."""
+    loader.config_search_path.prepend("command line", f"file://{folder.resolve()}", "schema")  # which has to stay last
+    loader.repository.initialize_sources(loader.config_search_path)
 
 
 def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]:

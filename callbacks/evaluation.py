@@ -9,7 +9,7 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.metrics.avg_at_k import AvgAtK
+from ada_lightning.metrics.heldout import heldout_metrics
 from ada_lightning.policy import PolicyModule
 from ada_lightning.rollout.result import EvaluationResult
 from ada_lightning.rollout.service import RolloutService
@@ -20,7 +20,7 @@ from callbacks.rollout_listener import RolloutListener, listeners
 
 
 class Evaluation(RolloutListener):
-    """avg@k on held-out prompts.
+    """avg@k, pass@k, maj@k, length and truncation on held-out prompts, over all of them and per task.
 
     Every evaluation of a run draws with the same seeds, so that two policies are compared on the same random numbers.
 
@@ -113,15 +113,8 @@ class Evaluation(RolloutListener):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
-        average = AvgAtK()
-        average.update(result.groups)
-        self.last_average = float(average.compute())
-        drawn = max(result.stats.num_drawn, 1)
-        metrics = {
-            f"eval/avg_at_{self.num_samples}": self.last_average,
-            "eval/response_tokens": result.stats.generated_tokens / drawn,
-            "eval/truncated_ratio": result.stats.num_truncated / drawn,
-        }
+        metrics = heldout_metrics(result.groups, num_samples=self.num_samples)
+        self.last_average = metrics[f"eval/avg_at_{self.num_samples}"]
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version)
         evaluation = EvaluationResult(

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+from ada_lightning.duration import duration
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ class Progress(RolloutListener):
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Show a held-out evaluation; it stays on the screen above the bar."""
-        figures = "  ".join(f"{key.removeprefix('eval/')} {value:.3f}" for key, value in result.metrics.items())
+        overall = {key.removeprefix("eval/"): value for key, value in result.metrics.items() if key.count("/") == 1}
+        figures = "  ".join(f"{name} {value:.3f}" for name, value in overall.items())  # tasks would fill the screen
         self._print(f"held-out after {result.step} steps  {figures}")
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -133,20 +135,6 @@ class Progress(RolloutListener):
         if self._bar:
             self._bar.stop()
             self._bar = None
-
-
-def duration(seconds: float) -> str:
-    """Spell seconds for a person.
-
-    Example:
-        >>> [duration(s) for s in (7.2, 250, 7300)]
-        ['7s', '4m10s', '2h01m']
-    """
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minute:02d}m"
-    return f"{minute}m{second:02d}s" if minute else f"{second}s"
 
 
 def _count(event: PhaseEvent) -> str:

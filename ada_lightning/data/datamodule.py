@@ -12,6 +12,7 @@ from ada_lightning.batch import TrainingBatch
 from ada_lightning.curriculum.uniform import UniformCurriculum
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import PromptFormat
+from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.data.report import DataReport
 from ada_lightning.protocols import Curriculum, PromptSource
@@ -41,9 +42,12 @@ class RolloutDataModule(LightningDataModule):
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
         curriculum: which prompts a step trains on; None is :class:`~ada_lightning.curriculum.UniformCurriculum`.
         format: how chat turns become tokens; None chooses by the tokenizer.
+        only: train on the prompts of this file alone (:class:`~ada_lightning.data.only.OnlyPrompts`): a folder of
+            ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as they are.
 
     Raises:
-        ValueError: a size below 1, more minibatches than prompts in a step, or a switch that is not true or false.
+        ValueError: a size below 1, more minibatches than prompts in a step, a switch that is not true or false, or
+            a file of prompts that cannot be used; all in one message.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class RolloutDataModule(LightningDataModule):
         skip_groups_without_signal: bool = True,
         curriculum: Curriculum | None = None,
         format: PromptFormat | None = None,
+        only: str | None = None,
     ) -> None:
         super().__init__()
         errors = [
@@ -80,6 +85,10 @@ class RolloutDataModule(LightningDataModule):
             )
         if not isinstance(skip_groups_without_signal, bool):  # a word would count as true
             errors.append(f"data.skip_groups_without_signal must be true or false; got {skip_groups_without_signal!r}")
+        try:
+            self.only = None if only is None else OnlyPrompts(only)
+        except ValueError as error:
+            errors.append(str(error))
         if errors:
             raise ValueError("; ".join(errors))
         self.source = source
@@ -105,11 +114,30 @@ class RolloutDataModule(LightningDataModule):
         self._chosen: tuple[int, list[Prompt]] | None = None
         self._keep_groups_without_signal = False
 
+    def check(self) -> None:
+        """Compare ``only`` with the training prompts. No model is needed for it.
+
+        Raises:
+            ValueError: it has none of them.
+        """
+        if self.only:
+            self.only.check(self.source.train_prompts())
+
     def encode_prompts(self, tokenizer: Any) -> None:
-        """Tokenise both splits; needed before training, evaluation or preview."""
+        """Tokenise both splits; needed before training, evaluation or preview.
+
+        Raises:
+            ValueError: no training prompt is left.
+        """
         encoder = PromptEncoder(tokenizer, max_prompt_tokens=self.max_prompt_tokens, prompt_format=self.format)
         self.report = DataReport(getattr(self.source, "reports", ()), notes=getattr(self.source, "notes", ()))
-        for split, prompts in (("train", self.source.train_prompts()), ("heldout", self.source.heldout_prompts())):
+        listed = self.source.train_prompts()
+        if self.only:
+            num_all, listed = len(listed), self.only.keep(listed)
+            self.report.notes.append(
+                f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
+            )
+        for split, prompts in (("train", listed), ("heldout", self.source.heldout_prompts())):
             encoded, _ = encoder.encode(prompts)
             kept = {prompt.prompt_id for prompt in encoded}
             too_long = [prompt for prompt in prompts if prompt.prompt_id not in kept]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
+from ada_lightning.rollout.draw_stream import DrawStream
+from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Continuous, Schedule
+from ada_lightning.rollout.seeds import request_seed
 from ada_lightning.types import Belief, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RolloutService:
-    """What callbacks use to sample from the current policy.
+    """What callbacks use to sample from the current policy (:meth:`rollout`), and others from fixed weights.
 
     Args:
         engine: completed with ``model_path``, ``log_file``, ``max_model_tokens`` and ``eos_token_ids``, as
@@ -61,6 +64,12 @@ class RolloutService:
             raise ValueError(f"rollout.max_engine_restarts must not be negative; got {max_engine_restarts}")
         self.sampling = sampling
         self.max_model_tokens = max_model_tokens
+        self.seed = seed
+        self.seed_requests = seed_requests
+        self.positive_threshold = positive_threshold
+        self.truncated = truncated
+        self.grader_failure = grader_failure
+        self.failure_alarm_ratio = failure_alarm_ratio
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
         shared: dict[str, Any] = {
@@ -154,10 +163,71 @@ class RolloutService:
             except EngineError as error:
                 if attempt == self._max_engine_restarts:
                     raise
-                self.num_restarts += 1
-                warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=2)
-                self._discard_engine()
+                self._note_broken(error)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def draw(
+        self,
+        prompts: Sequence[tuple[int, Prompt]],
+        *,
+        num_samples: int,
+        stage: str,
+        settings: SamplingSettings | None = None,
+        report: Callable[[DrawCounts], None] = lambda counts: None,
+        interrupt_check: Callable[[], None] = lambda: None,
+    ) -> Generator[DrawnPrompt, None, None]:
+        """Draw and grade responses of the weights that the engine was opened with; nothing is synced.
+
+        Every response has a seed of its position, prompt and sample index, so it does not matter which prompts are
+        drawn together, nor in how many parts. The seeds are those of step 0 of ``stage``. A broken engine is replaced,
+        and what it owed is drawn again.
+
+        Args:
+            prompts: (position in the whole list, encoded prompt), positions distinct.
+            num_samples: responses per prompt.
+            stage: part of every seed.
+            settings: how tokens are drawn; those of training if not given.
+            report: told of the counts after every engine step.
+            interrupt_check: called between engine steps; may raise.
+
+        Yields:
+            Each prompt once all of its responses are graded, in the order of becoming so.
+
+        Raises:
+            EngineError: the engine broke more often in a row than ``max_engine_restarts``.
+            RuntimeError: the service is not open, or its engine holds weights of a training run.
+            ValueError: a prompt leaves no room for a response.
+        """
+        if self._loaded_version is not None:
+            raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
+        sampling = settings or self.sampling
+        self._check_room(prompts, sampling)
+        stream = DrawStream(
+            prompts,
+            num_samples=num_samples,
+            sampling=sampling,
+            seed_of=lambda position, prompt_id, index: self._fixed_seed(stage, position, prompt_id, index),
+            decode=self._decode,
+            grader=self._grader,
+            report=report,
+            interrupt_check=interrupt_check,
+        )
+        num_in_a_row = 0
+        while True:
+            try:
+                for drawn in stream.run(self._opened_engine()):
+                    num_in_a_row = 0
+                    yield drawn
+                return
+            except EngineError as error:
+                num_in_a_row += 1
+                if num_in_a_row > self._max_engine_restarts:
+                    raise
+                self._note_broken(error)
+
+    def grade_with(self, grader: Grader) -> None:
+        """Grade what is drawn from now on with another reward; the engine stays as it is."""
+        self._grader = grader
 
     def close(self) -> None:
         """Stop the engine. Safe to call twice."""
@@ -167,6 +237,15 @@ class RolloutService:
     def _synced_engine(
         self, weights: Callable[[], Iterable[tuple[str, Tensor]]], policy_version: int, clock: PhaseClock
     ) -> RolloutEngine:
+        engine = self._opened_engine()
+        if self._loaded_version != policy_version:
+            with clock.phase("sync"):
+                load_weights(engine, weights(), policy_version)
+            self._loaded_version = policy_version
+        return engine
+
+    def _opened_engine(self) -> RolloutEngine:
+        """Return the engine, a new one where the last was discarded."""
         if self._open_engine is None:
             raise RuntimeError("the rollout service is not open")
         if self._engine is None:
@@ -174,11 +253,28 @@ class RolloutService:
                 self._engine = self._open_engine()
             except Exception as error:
                 raise EngineError(f"restart failed: {type(error).__name__}: {error}") from error
-        if self._loaded_version != policy_version:
-            with clock.phase("sync"):
-                load_weights(self._engine, weights(), policy_version)
-            self._loaded_version = policy_version
         return self._engine
+
+    def _note_broken(self, error: EngineError) -> None:
+        self.num_restarts += 1
+        warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=3)
+        self._discard_engine()
+
+    def _fixed_seed(self, stage: str, position: int, prompt_id: str, sample_index: int) -> int | None:
+        if not self.seed_requests:
+            return None
+        return request_seed(
+            run_seed=self.seed, stage=stage, step=0, slot=position, prompt_id=prompt_id, sample_index=sample_index
+        )
+
+    def _check_room(self, prompts: Sequence[tuple[int, Prompt]], sampling: SamplingSettings) -> None:
+        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
+        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
+            raise ValueError(
+                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
+                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
+                "or lower data.max_prompt_tokens"
+            )
 
     def _discard_engine(self) -> None:
         engine, self._engine, self._loaded_version = self._engine, None, None

@@ -1,0 +1,53 @@
+"""Ctrl-C and SIGTERM as a wish that is granted where nothing is half done."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Any
+
+
+class StopSignals:
+    """The first signal is noted and acted on where :meth:`check` is called; a second one stops at once.
+
+    Args:
+        cost_of_force: what a second signal costs, for the notice that the first one prints.
+    """
+
+    def __init__(self, cost_of_force: str) -> None:
+        self.received: signal.Signals | None = None
+        self.is_forced = False
+        self._cost_of_force = cost_of_force
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def install(self) -> None:
+        """Take over both signals. Only the main thread may."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous[number] = signal.signal(number, self._on_signal)
+
+    def restore(self) -> None:
+        """Give the signals back."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
+
+    def check(self) -> None:
+        """Stop here if a signal arrived.
+
+        Raises:
+            KeyboardInterrupt: one did.
+        """
+        if self.received is not None and not self.is_forced:
+            raise KeyboardInterrupt(self.received.name)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None:
+            self.is_forced = True
+            raise KeyboardInterrupt(signal.Signals(number).name)
+        self.received = signal.Signals(number)
+        print(
+            f"\n{self.received.name}: stopping at the next safe point; once more stops at once, {self._cost_of_force}",
+            file=sys.stderr,
+            flush=True,
+        )

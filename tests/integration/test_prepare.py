@@ -1,0 +1,89 @@
+"""prepare.py with the real engine, real reward workers and the tiny model; then training on what it selected."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from ada_lightning.offline import ResponseStore
+from tests.integration.conftest import ROOT
+
+pytestmark = pytest.mark.vllm
+
+SMALL = [
+    "model=tiny",
+    "reward=function",
+    "reward.reward.path=tests.integration.graders.has_few_letters",
+    "rollout.engine.dtype=float32",
+    "rollout.engine.kv_cache_gib=0.05",
+    "rollout.engine.max_num_seqs=16",
+    "rollout.sampling.max_new_tokens=16",
+    "data.source.num_train=24",
+    "data.source.num_heldout=8",
+]
+
+
+def command(folder, *overrides):
+    own = [f"run_name={folder.name}", f"run_dir={folder}", "num_samples=8", "prompts_per_file=2"]
+    return [sys.executable, "prepare.py", *SMALL, *own, *overrides]
+
+
+def prepare(folder, *overrides):
+    return subprocess.run(command(folder, *overrides), cwd=ROOT, capture_output=True, text=True, timeout=600)
+
+
+def interrupted(folder, number):
+    """Start, and send a signal once something is stored."""
+    process = subprocess.Popen(command(folder), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 300
+        while not ResponseStore(folder).parts and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.002)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, stderr
+
+
+def test_an_interrupted_preparation_ends_with_the_same_responses_and_training_takes_it_up(train, tmp_path):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    done = prepare(whole, "band.min_positive=1")
+    assert done.returncode == 0, done.stderr
+    assert f"data.only={whole}" in done.stdout
+    returncode, stderr = interrupted(stopped, signal.SIGTERM)
+    assert returncode == 1, stderr
+    assert "SIGTERM: " in stderr
+    assert "the same command again continues there" in stderr
+    num_stored = len(ResponseStore(stopped).finished())
+    assert 0 < num_stored < 24
+    assert interrupted(stopped, signal.SIGKILL)[0] == -signal.SIGKILL
+    done = prepare(stopped, "band.min_positive=1")
+    assert done.returncode == 0, done.stderr
+    table = ResponseStore(whole).table()
+    assert table.num_rows == 24 * 8
+    assert ResponseStore(stopped).table() == table
+    assert pq.read_table(stopped / "prompts.parquet") == pq.read_table(whole / "prompts.parquet")
+    rates = set(pq.read_table(whole / "prompts.parquet")["pass_rate"].to_pylist())
+    assert len(rates) > 1
+
+    again = prepare(whole, "band.min_positive=2")
+    assert "nothing is drawn" in again.stdout
+    selected = set(pq.read_table(whole / "selected.parquet")["prompt_id"].to_pylist())
+    assert selected
+    folder = train(
+        f"data.only={whole}",
+        f"estimator.history_file={whole / 'history.json'}",
+        "data.source.num_train=24",
+        "callbacks.rollout_table.every_n_steps=1",
+    )
+    rows = [json.loads(line) for file in (folder / "rollouts").iterdir() for line in file.read_text().splitlines()]
+    assert {row["prompt_id"] for row in rows} <= selected
+    assert len(rows) > 0
