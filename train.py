@@ -14,6 +14,8 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.choices import register_choices
+
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 # number of threads once, at import; where it is not set, vLLM cuts the whole process, training included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 CONFIG_DIR = Path(__file__).parent / "conf"
+register_choices(CONFIG_DIR)
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")

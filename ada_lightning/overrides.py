@@ -39,6 +39,8 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
         One message per argument that names an option or a key that does not exist, each with the way out. Empty where
         Hydra can compose every job.
     """
+    if flags := _unknown_flags(argv):
+        return [_flag_error(flag) for flag in flags]
     arguments = get_args_parser().parse_args(list(argv))
     search = [f"hydra.searchpath=[file://{Path(arguments.config_dir).resolve()}]"] if arguments.config_dir else []
     overrides, errors = _parse(arguments.overrides)
@@ -95,6 +97,27 @@ def _override_errors(
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
         found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
     return list(found)
+
+
+def _unknown_flags(argv: Sequence[str]) -> list[str]:
+    """Find options that Hydra has not. An abbreviation is none: ``--experiment`` would be ``--experimental-rerun``."""
+    known = _flags()
+    parser = get_args_parser()
+    parser.allow_abbrev = False
+    long = [word for word in argv if word.startswith("--") and word.partition("=")[0] not in known]
+    rest = parser.parse_known_args([word for word in argv if word not in long])[1]
+    return long + [word for word in rest if word.startswith("-")]
+
+
+def _flags() -> list[str]:
+    return [option for action in get_args_parser()._actions for option in action.option_strings]
+
+
+def _flag_error(flag: str) -> str:
+    name, _, value = flag.lstrip("-").partition("=")
+    near = get_close_matches(flag.partition("=")[0], _flags(), n=1, cutoff=0.8)
+    way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {name}={value or '<value>'}"
+    return f"unknown option {flag}; {way_out} (--help says what there is)"
 
 
 def _composition_error(text: str) -> str:

@@ -80,7 +80,7 @@ def plot_curves(rows: Rows, target: Path, *, title: str) -> None:
     (reward, signal), (responses, seconds) = figure.subplots(2, 2)
     _draw_lines(reward, rows, ["rollout/reward_first_round"], marker="")
     _draw_lines(reward, rows, _columns(rows, r"eval/avg_at_\d+"), marker="o")
-    _draw_lines(signal, rows, ["rollout/signal_ratio"], marker="")
+    _draw_lines(signal, rows, ["rollout/signal_ratio", "rollout/signal_ratio_first_round"], marker="")
     _draw_lines(responses, rows, ["rollout/num_sampled"], marker="")
     _draw_seconds(seconds, rows)
     for axes, name in (

@@ -13,7 +13,10 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
+from ada_lightning.metrics_file import read_cells, read_metrics
 from ada_lightning.run_dir import RunDir
+
+__all__ = ["MetricsCsv", "read_metrics"]
 
 
 class MetricsCsv(Logger):
@@ -75,7 +78,7 @@ class MetricsCsv(Logger):
         Called by the first :meth:`log_metrics` with the step it logs. Call it yourself after loading a checkpoint to
         drop by the checkpoint's own step, which also clears an old row of the step that is logged first.
         """
-        columns, rows = _read(self.path)
+        columns, rows = read_cells(self.path)
         self._rewrite(columns or ["step"], [row for row in rows if int(row["step"]) <= step])
         self._is_open = True
 
@@ -96,7 +99,7 @@ class MetricsCsv(Logger):
         self._row = row
 
     def _merge_into_table(self, cells: dict[str, str]) -> None:
-        _, rows = _read(self.path)
+        _, rows = read_cells(self.path)
         by_step = {int(row["step"]): row for row in rows}
         step = int(cells["step"])
         by_step[step] = by_step.get(step, {}) | cells
@@ -115,23 +118,6 @@ class MetricsCsv(Logger):
 
     def _line_of(self, row: Mapping[str, str]) -> bytes:
         return _line([row.get(column, "") for column in self._columns])
-
-
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Read a metrics file, one mapping per step without the metrics that the step lacks.
-
-    A last line cut off by a kill is left out. A file that does not exist has no steps.
-    """
-    return [{key: float(cell) for key, cell in row.items() if cell != ""} for row in _read(path)[1]]
-
-
-def _read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    if not path.exists():
-        return [], []
-    text = path.read_bytes().decode("utf-8", errors="replace")
-    complete = text[: text.rfind("\n") + 1]  # a line that a kill cut off has no line end
-    header, *lines = list(csv.reader(io.StringIO(complete))) or [[]]
-    return header, [dict(zip(header, line, strict=True)) for line in lines]
 
 
 def _line(cells: Sequence[str]) -> bytes:

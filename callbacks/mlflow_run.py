@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +15,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+Point = tuple[str, float, int, int]
+"""Metric name, value, step, milliseconds since 1970."""
+KEY_TAG = "ada_lightning.key"
+"""Marks a run with a key from its folder: a run whose making was not confirmed is found again instead of made twice."""
 SWEEP_TAG = "ada_lightning.sweep"
 """Marks the run that holds the runs of a sweep; its value is the sweep's name."""
 MAX_TABLES = 50
 """Tables the UI lists for a run. MLflow keeps the list in one tag of at most 8,000 characters."""
 SQLITE_ATTEMPTS = 3
 """Two processes that create the same SQLite file at once fail in one of them; it works the second time."""
-# mlflow's own defaults wait minutes for a server that is down, and report usage to a remote host.
+SWEEP_TABLE = "runs.json"
+"""Table of its runs in the artifacts of a sweep's run."""
+MAX_SWEEP_RUNS = 1000
+_REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "MALFORMED_REQUEST", "RESOURCE_ALREADY_EXISTS"}
+_REFUSED_UPLOADS = {400, 413, 422}
+# mlflow's own defaults wait minutes for a server that is down, and report usage to a remote host. Whoever writes here
+# repeats what failed, and knows better than mlflow's own repetition which requests may be made twice.
 _ENVIRONMENT = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
@@ -36,24 +47,48 @@ class MlflowRun:
         tracking_uri: store or server.
         experiment_name: made where it does not exist.
         run_name: name of the run in the UI.
-        run_id: run to continue; empty makes a new one.
+        run_id: run to continue; empty for the run with ``key``, or else a new one.
         parent: name of the sweep this run belongs to; empty for a run of its own.
+        key: identifies a run whose id is not known yet.
+        source: program that trains, as the UI shows it.
+        start_ms: milliseconds since 1970 at which a new run began; 0 for now.
     """
 
-    def __init__(self, *, tracking_uri: str, experiment_name: str, run_name: str, run_id: str, parent: str) -> None:
+    def __init__(
+        self,
+        *,
+        tracking_uri: str,
+        experiment_name: str,
+        run_name: str,
+        run_id: str,
+        parent: str,
+        key: str,
+        source: str,
+        start_ms: int,
+    ) -> None:
         for variable, value in _ENVIRONMENT.items():
             os.environ.setdefault(variable, value)
         logging.getLogger("alembic").setLevel(logging.WARNING)
         self._experiment_name = experiment_name
         self._client = _client(tracking_uri)
-        if run_id:
-            self.run_id = run_id
-            self._client.update_run(run_id, status="RUNNING")
-        else:
-            self.run_id = self._create(experiment_id=self._experiment_id(tracking_uri), name=run_name, parent=parent)
+        self.run_id = run_id
+        if not run_id:
+            experiment_id = self._experiment_id(tracking_uri)
+            self.run_id = self._find(experiment_id, KEY_TAG, key) or self._create(
+                experiment_id=experiment_id, name=run_name, parent=parent, key=key, source=source, start_ms=start_ms
+            )
 
-    def log_metrics(self, points: Sequence[tuple[str, float, int, int]]) -> None:
-        """Write ``(name, value, step, milliseconds since 1970)`` points, as few requests as MLflow allows."""
+    def resume(self) -> None:
+        """Mark the run as running."""
+        self._client.update_run(self.run_id, status="RUNNING")
+
+    def status(self) -> str:
+        """``RUNNING``, ``FINISHED``, ``FAILED`` or ``KILLED``."""
+        status: str = self._client.get_run(self.run_id).info.status
+        return status
+
+    def log_metrics(self, points: Sequence[Point]) -> None:
+        """Write points, in as few requests as MLflow allows. A point that the store has is stored once."""
         from mlflow.entities import Metric
         from mlflow.utils.validation import MAX_METRICS_PER_BATCH
 
@@ -80,26 +115,44 @@ class MlflowRun:
             self._client.log_batch(self.run_id, tags=tags_chunk)
         return [param.key for param in changed]
 
-    def log_file(self, path: Path) -> None:
-        """Upload a file to the top of the run's artifacts, replacing an earlier version."""
-        self._client.log_artifact(self.run_id, str(path))
+    def log_file(self, path: Path, folder: str = "") -> None:
+        """Upload a file into a folder of the run's artifacts, replacing an earlier version."""
+        self._client.log_artifact(self.run_id, str(path), folder or None)
 
     def log_table(self, artifact: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Upload rows of equal columns as a JSON artifact that the UI shows as a table.
 
         ``MlflowClient.log_table`` would list and download artifacts each time, and fail at 8,000 characters of names.
         """
+        self._log_table(self.run_id, artifact, rows)
+
+    def update_sweep_table(self) -> None:
+        """Give the sweep that this run belongs to a table of its runs: what differs in their settings, and results."""
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+        run = self._client.get_run(self.run_id)
+        if not (parent := run.data.tags.get(MLFLOW_PARENT_RUN_ID)):
+            return
+        runs = self._client.search_runs(
+            [run.info.experiment_id],
+            filter_string=f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{parent}'",
+            order_by=["attributes.start_time ASC"],
+            max_results=MAX_SWEEP_RUNS,
+        )
+        self._log_table(parent, SWEEP_TABLE, _sweep_rows(runs))
+
+    def finish(self, status: str, end_ms: int | None) -> None:
+        """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, at a time or now."""
+        self._client.set_terminated(self.run_id, status, end_ms)
+
+    def _log_table(self, run_id: str, artifact: str, rows: Sequence[Mapping[str, Any]]) -> None:
         from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
         table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
-        self._client.log_dict(self.run_id, table, artifact)
-        tables = json.loads(self._client.get_run(self.run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
+        self._client.log_dict(run_id, table, artifact)
+        tables = json.loads(self._client.get_run(run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
         tables = [entry for entry in tables if entry["path"] != artifact] + [{"path": artifact, "type": "table"}]
-        self._client.set_tag(self.run_id, MLFLOW_LOGGED_ARTIFACTS, json.dumps(tables[-MAX_TABLES:]))
-
-    def finish(self, status: str) -> None:
-        """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
-        self._client.set_terminated(self.run_id, status)
+        self._client.set_tag(run_id, MLFLOW_LOGGED_ARTIFACTS, json.dumps(tables[-MAX_TABLES:]))
 
     def _experiment_id(self, tracking_uri: str) -> str:
         if experiment := self._client.get_experiment_by_name(self._experiment_name):
@@ -112,30 +165,40 @@ class MlflowRun:
             artifacts = (folder / re.sub(r"[^\w.-]", "_", self._experiment_name)).as_uri()
         return self._client.create_experiment(self._experiment_name, artifact_location=artifacts)
 
-    def _create(self, *, experiment_id: str, name: str, parent: str) -> str:
+    def _create(self, *, experiment_id: str, name: str, parent: str, key: str, source: str, start_ms: int) -> str:
         from mlflow.tracking.context.registry import resolve_tags
-        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_SOURCE_NAME
 
-        tags = {MLFLOW_PARENT_RUN_ID: self._sweep_run_id(experiment_id, parent)} if parent else {}
-        run = self._client.create_run(experiment_id, run_name=name, tags=resolve_tags(tags))
+        # Delivered by another program, the state of the working tree is not that of the run any more.
+        tags = resolve_tags() if os.path.abspath(sys.argv[0]) == os.path.abspath(source) else {}
+        tags |= {KEY_TAG: key, MLFLOW_SOURCE_NAME: source}
+        if parent:
+            tags[MLFLOW_PARENT_RUN_ID] = self._sweep_run_id(experiment_id, parent)
+        run = self._client.create_run(experiment_id, start_time=start_ms or None, run_name=name, tags=tags)
         return run.info.run_id
 
     def _sweep_run_id(self, experiment_id: str, name: str) -> str:
         sweep = re.sub("['\"]", "_", name)  # a filter string cannot hold both kinds of quotes
-        if found := self._find_sweep(experiment_id, sweep):
+        if found := self._find(experiment_id, SWEEP_TAG, sweep):
             return found
         run = self._client.create_run(experiment_id, run_name=name, tags={SWEEP_TAG: sweep})
         self._client.set_terminated(run.info.run_id, "FINISHED")  # it only holds others
-        return self._find_sweep(experiment_id, sweep)  # where two jobs made one each, both take the older
+        return self._find(experiment_id, SWEEP_TAG, sweep)  # where two jobs made one each, both take the older
 
-    def _find_sweep(self, experiment_id: str, sweep: str) -> str:
+    def _find(self, experiment_id: str, tag: str, value: str) -> str:
         runs = self._client.search_runs(
             [experiment_id],
-            filter_string=f"tags.`{SWEEP_TAG}` = '{sweep}'",
+            filter_string=f"tags.`{tag}` = '{value}'",
             order_by=["attributes.start_time ASC", "attributes.run_id ASC"],
             max_results=1,
         )
         return runs[0].info.run_id if runs else ""
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether MLflow understood a request and will never take it, instead of being unable to take it now."""
+    status = getattr(getattr(error, "response", None), "status_code", 0)  # of an upload
+    return getattr(error, "error_code", "") in _REFUSALS or status in _REFUSED_UPLOADS
 
 
 def metric_name(name: str) -> str:
@@ -163,6 +226,25 @@ def _client(tracking_uri: str) -> MlflowClient:
             if not attempts_left:
                 raise
             time.sleep(1)
+
+
+def _sweep_rows(runs: Sequence[Any]) -> list[dict[str, Any]]:
+    """One row a run: name, status, parameters in which the runs differ, latest held-out and headline metrics."""
+    names = sorted({name for run in runs for name in run.data.params} - {"run_name", "run_dir", "ckpt"})
+    differing = [
+        name
+        for name in names
+        if len({run.data.params.get(name) for run in runs}) > 1 and not name.endswith((".run_dir", ".run_name"))
+    ]
+    metrics = sorted(
+        {name for run in runs for name in run.data.metrics if name.startswith(("eval/", "rollout/reward"))}
+    )
+    return [
+        {"run": run.info.run_name, "status": run.info.status}
+        | {name.replace(".", "/"): run.data.params.get(name) for name in differing}  # the UI leaves x.y empty
+        | {name: run.data.metrics.get(name) for name in (*metrics, "rollout/signal_ratio")}
+        for run in runs
+    ]
 
 
 def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -58,10 +58,10 @@ class RolloutTable(RolloutListener):
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         temporary = self.folder / f".step_{step:06d}.tmp"
         temporary.write_text(lines, encoding="utf-8")
-        temporary.replace(self.folder / f"step_{step:06d}.jsonl")
+        target = temporary.replace(self.folder / f"step_{step:06d}.jsonl")
         for logger in trainer.loggers:
             if isinstance(logger, MLflowTracking):
-                logger.log_table(f"rollouts/step_{step:06d}.json", rows)
+                logger.log_table(f"rollouts/step_{step:06d}.json", target)
 
 
 def _rows(step: int, group: ResponseGroup, pl_module: Any) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@ import json
 import logging
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -105,10 +104,33 @@ def test_runs_of_a_sweep_share_one_parent(make):
     assert len(runs) == 3
 
 
-def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri):
+def test_sweep_has_a_table_of_what_differs_between_its_runs_and_what_came_out(make):
+    loggers = [make(f"job{i}", parent="sweep") for i in range(2)]
+    for i, logger in enumerate(loggers):
+        logger.log_hyperparams({"sampler": {"k_pos": 2 + i, "n_max": 32}, "run_name": f"job{i}"})
+        logger.log_metrics({"eval/avg_at_4": 0.1, "train/loss": 9.0}, step=0)
+        logger.log_metrics({"eval/avg_at_4": 0.5 + i / 4}, step=3)
+        logger.finalize("success" if i else "failed")
+    client = MlflowClient(loggers[0].tracking_uri)
+    parent = client.get_run(stored(loggers[0]).data.tags["mlflow.parentRunId"])
+    table = json.loads(Path(client.download_artifacts(parent.info.run_id, "runs.json")).read_text())
+    assert table == {
+        "columns": ["run", "status", "sampler/k_pos", "eval/avg_at_4", "rollout/signal_ratio"],
+        "data": [["job0", "FAILED", "2", 0.5, None], ["job1", "FINISHED", "3", 0.75, None]],
+    }
+
+
+@pytest.fixture
+def rows(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"prompt": "1+1", "reward": 1.0}\n{"prompt": "2+2", "reward": 0.0}\n')
+    return file
+
+
+def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri, rows):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)  # load_table looks nowhere else
     logger = make()
-    logger.log_table("rollouts/step_000000.json", [{"prompt": "1+1", "reward": 1.0}, {"prompt": "2+2", "reward": 0.0}])
+    logger.log_table("rollouts/step_000000.json", rows)
     logger.finalize("success")
     assert artifacts(logger, "rollouts") == ["rollouts/step_000000.json"]
     table = MlflowClient(logger.tracking_uri).load_table(
@@ -117,11 +139,11 @@ def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri):
     assert table.to_dict("list") == {"prompt": ["1+1", "2+2"], "reward": [1.0, 0.0]}
 
 
-def test_list_of_tables_stays_within_the_length_of_a_tag(make, monkeypatch):
+def test_list_of_tables_stays_within_the_length_of_a_tag(make, monkeypatch, rows):
     monkeypatch.setattr(callbacks.mlflow_run, "MAX_TABLES", 3)
     logger = make()
     for step in range(5):
-        logger.log_table(f"step_{step}.json", [{"a": 1}])
+        logger.log_table(f"step_{step}.json", rows)
     logger.finalize("success")
     listed = json.loads(stored(logger).data.tags["mlflow.loggedArtifacts"])
     assert [entry["path"] for entry in listed] == ["step_2.json", "step_3.json", "step_4.json"]
@@ -158,15 +180,15 @@ def test_finished_training_has_every_metric(fit, make):
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:////dev/null/mlflow.db", "nonsense://x"])
 def test_training_goes_on_where_mlflow_does_not(fit, make, tmp_path, caplog, monkeypatch, uri):
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setattr(callbacks.mlflow_run.time, "sleep", lambda seconds: None)
     logger = make(tracking_uri=uri)
     with caplog.at_level(logging.WARNING, "callbacks.mlflow_logger"):
         fit([], loggers=[MetricsCsv(run_dir=tmp_path), logger])
     assert len(read_metrics(tmp_path / "metrics.csv")) == 4
     warnings = [record for record in caplog.records if record.name == "callbacks.mlflow_logger"]
-    assert len(warnings) == 1
+    assert len(warnings) == 2
     assert "metrics.csv" in warnings[0].getMessage()
+    assert f"python -m callbacks.mlflow_deliver {tmp_path}" in warnings[1].getMessage()
     assert logger.version == ""
 
 
@@ -180,27 +202,40 @@ def test_server_that_hangs_does_not_keep_the_program(make, monkeypatch, caplog):
     logger.log_metrics({"a": 1.0}, step=0)
     thread = logger._thread
     logger.finalize("success")
-    assert "did not take everything" in caplog.text
+    assert "has not taken everything (waiting: 3 records of figures" in caplog.text
     release.set()
     thread.join()  # or it would meet the next test's patches
 
 
-def test_slow_failures_are_not_repeated_at_once(make, monkeypatch):
-    attempts = []
+def test_pauses_between_attempts_grow(make, monkeypatch):
+    pauses = []
+
+    class Ending:
+        def __init__(self):
+            self.has_ended = False
+
+        def is_set(self):
+            return self.has_ended
+
+        def clear(self):
+            pass
+
+        def set(self):
+            pass
+
+        def wait(self, seconds):
+            pauses.append(seconds)
+            self.has_ended = len(pauses) == 8
 
     def fail(self, **arguments):
-        attempts.append(1)
-        raise TimeoutError("no answer")
+        raise ConnectionError("nobody listens")
 
     monkeypatch.setattr(callbacks.mlflow_run.MlflowRun, "__init__", fail)
-    monkeypatch.setattr(callbacks.mlflow_logger, "SLOW_FAILURE_S", -1.0)
     logger = make()
-    for step in range(3):
-        logger.log_metrics({"a": 1.0}, step=step)
-        while not logger._queue.empty():
-            time.sleep(0.01)
-    logger.finalize("success")
-    assert len(attempts) == 2  # the first points, and the end of the run, which nobody else would report
+    logger._is_ending = Ending()
+    logger.log_metrics({"a": 1.0}, step=0)
+    logger._thread.join()
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
 def test_database_lies_where_the_program_was_started(tmp_path, monkeypatch):
@@ -218,3 +253,30 @@ def test_nothing_is_made_before_something_is_logged(make, tmp_path):
 def test_importing_the_logger_does_not_import_mlflow():
     code = "import sys, callbacks.mlflow_logger; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0
+
+
+def test_queue_without_room_is_refused():
+    with pytest.raises(ValueError, match="max_outbox_mb must be positive; got 0; to train without MLflow: logger=csv"):
+        MLflowTracking(run_dir="x", run_name="x", experiment_name="x", max_outbox_mb=0)
+
+
+def test_a_full_queue_is_said_once_and_does_not_stop_training(make, monkeypatch, caplog):
+    def fail(self, **arguments):
+        raise ConnectionError("nobody listens")
+
+    monkeypatch.setattr(callbacks.mlflow_run.MlflowRun, "__init__", fail)
+    logger = make(max_outbox_mb=0.001)
+    for step in range(50):
+        logger.log_metrics({"a": 1.0}, step=step)
+    logger.finalize("success")
+    assert logger._sender.figures.path.stat().st_size <= 1000
+    assert caplog.text.count("more than max_outbox_mb waits") == 1
+
+
+def test_run_folder_that_cannot_be_written_does_not_stop_training(make, tmp_path, caplog):
+    (tmp_path / "run").write_text("a file where the folder should be")
+    logger = make()
+    logger.log_metrics({"a": 1.0}, step=0)
+    logger.log_hyperparams({"a": 1})
+    logger.finalize("success")
+    assert "FileExistsError" in caplog.text or "NotADirectoryError" in caplog.text

@@ -1,0 +1,70 @@
+"""What a Hydra program of ours can be told, for its ``--help``: read from conf/, so that it is never out of date."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+WIDTH = 118
+INDENT = 14
+
+
+def register_choices(config_dir: Path) -> None:
+    """Make ``${choices:<config>,<group>...}`` known, which ``conf/hydra/help`` uses.
+
+    The groups of the named primary config are listed, those of its defaults list and any further ones that are named,
+    each with what the defaults list says about it, its files, and a star behind the one chosen by default.
+    """
+
+    def choices(config: str, *groups: str) -> str:
+        return describe_choices(config_dir, config, groups)
+
+    def experiments(group: str) -> str:
+        return _entry("", ", ".join(_names(config_dir / group)))
+
+    OmegaConf.register_new_resolver("choices", choices, replace=True)
+    OmegaConf.register_new_resolver("names", experiments, replace=True)
+
+
+def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()) -> str:
+    """Describe the groups of a primary config, one paragraph each.
+
+    Raises:
+        ValueError: there is no such config or group.
+    """
+    file = config_dir / f"{config}.yaml"
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist")
+    if missing := [group for group in groups if not (config_dir / group).is_dir()]:
+        raise ValueError(f"{config_dir} has no group {', '.join(missing)}")
+    defaults = {match["group"]: match for match in _defaults(file.read_text(encoding="utf-8"))}
+    lines = []
+    for group in [*defaults, *groups]:
+        chosen = defaults[group]["choice"] if group in defaults else ""
+        meaning = (defaults[group]["meaning"] or "") if group in defaults else ""
+        names = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir / group))
+        lines.append(_entry(group, f"{meaning}: {names}" if meaning else names))
+        folders = sorted({path.parent for path in (config_dir / group).rglob("*/*.yaml")})
+        lines += [_entry(str(folder.relative_to(config_dir)), ", ".join(_names(folder))) for folder in folders]
+    return "\n".join(lines)
+
+
+def _defaults(text: str) -> Iterator[re.Match[str]]:
+    """Lines of a defaults list that choose from a group of ours."""
+    return re.finditer(r"^  - (?P<group>[\w/]+): (?P<choice>\w+) *(?:# *(?P<meaning>.*))?$", text, re.MULTILINE)
+
+
+def _names(folder: Path) -> list[str]:
+    """Names of the files of a group; a folder in it is one entry."""
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    below = [(path, len(list(path.rglob("*.yaml")))) for path in sorted(folder.iterdir()) if path.is_dir()]
+    return names + [f"{path.name}/... ({count})" for path, count in below if count and folder.name == "experiment"]
+
+
+def _entry(name: str, text: str) -> str:
+    head = f"  {name:{INDENT - 3}} " if len(name) < INDENT - 2 else f"  {name}  "
+    return textwrap.fill(text, WIDTH, initial_indent=head, subsequent_indent=" " * INDENT, break_on_hyphens=False)

@@ -1,0 +1,203 @@
+"""What every prompt of every step cost and gave, in one file that plots and reports are made from."""
+
+from __future__ import annotations
+
+import csv
+import io
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightning.pytorch import LightningModule, Trainer
+
+from ada_lightning.run_dir import RunDir
+from ada_lightning.stopping.paths import MAX_RESPONSES, reach, unbiased_table
+from ada_lightning.stopping.rule import StoppingRule
+from callbacks.mlflow_logger import MLflowTracking
+from callbacks.rollout_listener import RolloutListener
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from ada_lightning.rollout.result import RolloutResult
+    from ada_lightning.types import ResponseGroup, ResponsePool
+
+FILE_NAME = "prompts.csv"
+"""Name in the run folder."""
+COLUMNS = {
+    "step": "int64",
+    "policy_version": "int64",
+    "slot": "int64",
+    "prompt_id": "string",
+    "task": "string",
+    "expected_pass_rate": "float64",
+    "pass_rate": "float64",
+    "num_first_round": "int64",
+    "num_first_round_positive": "int64",
+    "num_drawn": "int64",
+    "num_sampled": "int64",
+    "num_positive": "int64",
+    "num_truncated": "int64",
+    "num_failed": "int64",
+    "num_rounds": "int64",
+    "num_kept": "int64",
+    "has_signal": "int64",
+    "is_resolved": "int64",
+    "reward_mean": "float64",
+    "tokens": "int64",
+}
+"""Columns of ``prompts.csv`` and their pandas types, in their order. :func:`read_prompts` says what they mean."""
+
+
+class PromptLog(RolloutListener):
+    """Appends one row for each prompt of a step to ``prompts.csv`` in the run folder; :func:`read_prompts` reads it.
+
+    About 100 bytes a row, written with one system call a step. A kill cuts the last line at worst, and a resumed run
+    first drops the rows of the steps that it is about to repeat.
+
+    Args:
+        run_dir: folder of the run.
+    """
+
+    def __init__(self, *, run_dir: str | Path) -> None:
+        self.path = RunDir(run_dir).path / FILE_NAME
+        self._is_open = False
+
+    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
+        """Append the rows of this step."""
+        if not trainer.is_global_zero:
+            return
+        if not self._is_open:
+            _open(self.path, before_step=result.step)
+            self._is_open = True
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        for group in result.groups:
+            writer.writerow(_row(result, group))
+        with self.path.open("ab", buffering=0) as file:
+            file.write(text.getvalue().encode())
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Send the file to MLflow."""
+        self._send(trainer)
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Send what there is of an interrupted run."""
+        self._send(trainer)
+
+    def _send(self, trainer: Trainer) -> None:
+        if not trainer.is_global_zero or not self.path.exists():
+            return
+        for logger in trainer.loggers:
+            if isinstance(logger, MLflowTracking):
+                logger.log_file(self.path)
+
+
+def read_prompts(run_dir: str | Path) -> pd.DataFrame:
+    """Read ``prompts.csv``: one row per prompt and step, in the order of steps and slots.
+
+    ==========================  ========================================================================================
+    column                      meaning
+    ==========================  ========================================================================================
+    step                        rollout step, from 0
+    policy_version              updates behind the weights that sampled: the ``step`` of ``metrics.csv``
+    slot                        position in the step; a prompt drawn twice in a step has two
+    prompt_id, task             as in :class:`~ada_lightning.types.Prompt`
+    expected_pass_rate          believed before the first response, from the prompt's history
+    pass_rate                   unbiased by stopping: path counting where a rule of counts ended the pool, else the
+                                share of positives in the first round; NaN where nothing counted
+    num_first_round             responses of the first round that count as evidence
+    num_first_round_positive    positives among them
+    num_drawn                   responses drawn, those excluded from the counts included
+    num_sampled                 responses that count as evidence
+    num_positive                positives among them
+    num_truncated               cut by the length limit, excluded ones included
+    num_failed                  excluded because the grader failed
+    num_rounds                  rounds begun
+    num_kept                    responses that may train
+    has_signal                  1 where some kept response can have an advantage other than zero
+    is_resolved                 1 where sampling found what it looks for
+    reward_mean                 over ``num_sampled``; biased by stopping; NaN where nothing counted
+    tokens                      response tokens of the responses that count; excluded ones are not in it
+    ==========================  ========================================================================================
+
+    Args:
+        run_dir: folder of the run.
+
+    Returns:
+        A frame with the columns and types of :data:`COLUMNS`; no rows where there is no file.
+    """
+    import pandas as pd
+
+    path = Path(run_dir) / FILE_NAME
+    content = path.read_bytes() if path.exists() else b""
+    complete = content[: content.rfind(b"\n") + 1] or _line(list(COLUMNS))  # a kill cuts the last line at worst
+    # An id or a task that reads "NA" is a text, not a missing value.
+    frame = pd.read_csv(
+        io.BytesIO(complete), dtype=COLUMNS, keep_default_na=False, na_values={"pass_rate": [""], "reward_mean": [""]}
+    )
+    return frame[list(COLUMNS)]
+
+
+def _open(path: Path, *, before_step: int) -> None:
+    """Drop the rows of ``before_step`` and later, which a lost attempt wrote; rows are in the order of steps."""
+    header = _line(list(COLUMNS))
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    if not lines or lines[0] != header:
+        kept = header
+    else:
+        rows = [line for line in lines[1:] if line.endswith(b"\n") and int(line.split(b",", 1)[0]) < before_step]
+        kept = header + b"".join(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_bytes(kept)
+    temporary.replace(path)
+
+
+def _row(result: RolloutResult, group: ResponseGroup) -> list[Any]:
+    pool = group.pool
+    first_round = [response.is_positive for response in pool.responses if response.round_index == 0]
+    num_truncated = sum(response.is_truncated for response in pool.responses) + pool.num_truncated_excluded
+    pass_rate = unbiased_pass_rate(pool)
+    return [
+        result.step,
+        result.policy_version,
+        pool.slot,
+        pool.prompt.prompt_id,
+        " ".join(pool.prompt.task.split()),  # a line a row
+        f"{pool.belief.mean:.4g}",
+        "" if pass_rate is None else f"{pass_rate:.4g}",
+        len(first_round),
+        sum(first_round),
+        pool.num_drawn,
+        pool.num_sampled,
+        pool.num_positive,
+        num_truncated,
+        pool.num_failed,
+        1 + max((response.round_index for response in pool.responses), default=-1),
+        len(group.kept),
+        int(group.has_signal),
+        int(pool.is_resolved),
+        f"{sum(response.reward for response in pool.responses) / pool.num_sampled:.6g}" if pool.responses else "",
+        sum(len(response.response_ids) for response in pool.responses),
+    ]
+
+
+def unbiased_pass_rate(pool: ResponsePool) -> float | None:
+    """Estimate a pool's pass rate free of the bias of stopping, as :func:`read_prompts` says; None without evidence."""
+    rule, end = pool.rule, (pool.num_positive, pool.num_negative)
+    if rule is not None and 0 < pool.num_sampled <= rule.n_max <= MAX_RESPONSES and reach(rule)[end] > 0:
+        return float(_pass_rate_table(rule)[end])
+    first_round = [response.is_positive for response in pool.responses if response.round_index == 0]
+    return sum(first_round) / len(first_round) if first_round else None
+
+
+@lru_cache(maxsize=1024)
+def _pass_rate_table(rule: StoppingRule) -> NDArray[np.float64]:
+    return unbiased_table(rule, {(1, 0): 1.0})
+
+
+def _line(cells: list[str]) -> bytes:
+    return (",".join(cells) + "\n").encode()

@@ -1,0 +1,36 @@
+"""How long responses are: the quantiles that a mean hides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from lightning.pytorch import LightningModule, Trainer
+
+from callbacks.rollout_listener import RolloutListener
+
+if TYPE_CHECKING:
+    from ada_lightning.rollout.result import RolloutResult
+
+QUANTILES = (10, 50, 90)
+"""Percent of responses that are shorter."""
+
+
+class ResponseLengths(RolloutListener):
+    """Logs ``rollout/response_tokens_p10``, ``_p50`` and ``_p90``: tokens of the step's responses that count.
+
+    A run that learns to ramble, or to stop early, shows in the outer quantiles first.
+    """
+
+    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
+        """Log the quantiles of this step."""
+        lengths = [len(response.response_ids) for group in result.groups for response in group.pool.responses]
+        if not lengths:
+            return
+        values = np.percentile(lengths, QUANTILES)
+        metrics = {
+            f"rollout/response_tokens_p{percent}": float(value)
+            for percent, value in zip(QUANTILES, values, strict=True)
+        }
+        for logger in trainer.loggers:
+            logger.log_metrics(metrics, step=result.policy_version)

@@ -1,0 +1,291 @@
+"""Delivery to servers that are down, come back, hang, forget what they did, or cannot keep files."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+import requests
+from mlflow import MlflowClient
+
+import callbacks.mlflow_logger
+from callbacks.metrics_csv import MetricsCsv
+from callbacks.mlflow_deliver import main
+from callbacks.mlflow_logger import MLflowTracking
+from callbacks.mlflow_run import MlflowRun
+from tests.unit.callbacks.small_run import Data
+
+
+@pytest.fixture(scope="module")
+def port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("server")
+
+
+@contextmanager
+def running_server(port, store):
+    """A real ``mlflow server`` on SQLite, until the block ends."""
+    command = [
+        sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+        "--backend-store-uri", f"sqlite:///{store}/mlflow.db", "--artifacts-destination", str(store / "artifacts"),
+    ]  # fmt: skip
+    with (store / "server.log").open("ab") as out:
+        server = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+    try:
+        while True:
+            assert server.poll() is None, (store / "server.log").read_text()
+            try:
+                if requests.get(f"http://127.0.0.1:{port}/health", timeout=5).ok:
+                    break
+            except requests.RequestException:
+                time.sleep(0.2)
+        yield
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)  # it has workers
+        server.wait()
+
+
+def make(path, uri, **arguments):
+    return MLflowTracking(run_dir=path, run_name=path.name, experiment_name="deliver", tracking_uri=uri, **arguments)
+
+
+def history(uri, run_id, name):
+    return [(point.step, point.value) for point in MlflowClient(uri).get_metric_history(run_id, name)]
+
+
+def run_id(path):
+    return (path / "mlflow_run_id").read_text().strip()
+
+
+def test_a_run_without_its_server_is_delivered_when_the_server_is_there(tmp_path, port, store, capsys, fit):
+    uri = f"http://127.0.0.1:{port}"
+    path = tmp_path / "down"
+    path.mkdir()
+    (path / "config.yaml").write_text("a: 1\n")
+    (path / "rows.jsonl").write_text('{"prompt": "1+1", "reward": 1.0}\n')
+    logger = make(path, uri)
+    logger.log_hyperparams({"a": {"b": 1}})
+    logger.log_table("rollouts/step_000000.json", path / "rows.jsonl")
+    fit([], loggers=[MetricsCsv(run_dir=path), logger])
+    assert logger.version == ""
+    assert main([str(path)]) == 1
+    assert "failed" in capsys.readouterr().out
+    ended_ms = time.time() * 1000
+    with running_server(port, store):
+        assert main([str(path)]) == 0
+        run = MlflowClient(uri).get_run(run_id(path))
+        assert run.info.status == "FINISHED"
+        assert run.info.start_time < run.info.end_time < ended_ms  # the run's own times, not those of the delivery
+        assert run.data.params == {"a.b": "1"}
+        assert history(uri, run_id(path), "rollout/signal_ratio") == [(0, 0.5), (1, 0.5), (2, 0.5)]
+        assert history(uri, run_id(path), "eval/avg_at_4") == [(0, 0.05), (3, 0.56)]
+        artifacts = [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))]
+        assert artifacts == ["config.yaml", "rollouts"]
+        capsys.readouterr()
+        assert main([str(path)]) == 0
+        assert "delivered 0 records of figures and 0 of files" in capsys.readouterr().out
+
+
+def test_a_server_that_comes_back_during_the_run_gets_everything_in_order(tmp_path, port, store, monkeypatch):
+    monkeypatch.setattr(callbacks.mlflow_logger, "MAX_RETRY_S", 0.2)
+    uri = f"http://127.0.0.1:{port}"
+    path = tmp_path / "later"
+    logger = make(path, uri)
+    for step in range(5):
+        logger.log_metrics({"a": float(step)}, step=step)
+    while "server" not in logger._warned:
+        time.sleep(0.05)
+    with running_server(port, store):
+        while not logger._sender.is_done():
+            time.sleep(0.05)
+        logger.log_metrics({"a": 5.0}, step=5)
+        logger.finalize("success")
+        assert history(uri, logger.version, "a") == [(step, float(step)) for step in range(6)]
+        assert logger._sender.figures.path.stat().st_size == 0
+
+
+@pytest.fixture
+def uri(mlflow_uri):
+    return mlflow_uri
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Make methods of MlflowRun fail, before or after they did their work; empty it to end that."""
+    failures = {}
+
+    def break_method(name):
+        original = getattr(MlflowRun, name)
+
+        def method(self, *arguments, **keywords):
+            if failures.get(name) == "before":
+                raise ConnectionError(f"{name} did not get there")
+            result = original(self, *arguments, **keywords)
+            if failures.get(name) == "after":
+                raise TimeoutError(f"the answer of {name} was lost")
+            return result
+
+        monkeypatch.setattr(MlflowRun, name, method)
+
+    for name in ("log_metrics", "_create"):
+        break_method(name)
+    return failures
+
+
+def test_answers_that_were_lost_make_nothing_twice(tmp_path, uri, broken):
+    path = tmp_path / "lost"
+    broken.update(_create="after", log_metrics="after")
+    logger = make(path, uri)
+    logger.log_metrics({"a": 1.0, "b": float("nan")}, step=0)
+    logger.finalize("success")
+    broken.pop("_create")
+    assert main([str(path)]) == 1
+    broken.clear()
+    assert main([str(path)]) == 0
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("deliver").experiment_id
+    assert len(client.search_runs([experiment], filter_string="attributes.run_name = 'lost'")) == 1
+    assert history(uri, run_id(path), "a") == [(0, 1.0)]
+    assert len(history(uri, run_id(path), "b")) == 1
+
+
+def test_resume_delivers_what_its_first_session_could_not_without_the_steps_it_repeats(tmp_path, uri, broken):
+    path = tmp_path / "resumed"
+    broken.update(log_metrics="before")
+    first = make(path, uri)
+    for step in range(8):
+        first.log_metrics({"a": 1.0}, step=step)
+    first.finalize("failed")
+    broken.clear()
+    second = make(path, uri)
+    second.log_hyperparams({"x": 1})
+    for step in range(3, 6):  # the checkpoint was that of step 3
+        second.log_metrics({"a": 2.0}, step=step)
+    second.finalize("success")
+    assert history(uri, second.version, "a") == [(0, 1.0), (1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0), (5, 2.0)]
+    assert MlflowClient(uri).get_run(second.version).info.status == "FINISHED"
+
+
+def test_artifact_folder_that_cannot_be_written_holds_up_files_only(tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    (tmp_path / "mlruns").write_text("where the artifacts should go")  # root may write into any folder
+    path = tmp_path / "full"
+    path.mkdir()
+    (path / "curves.png").write_bytes(b"1")
+    logger = make(path, uri)
+    for step in range(3):
+        logger.log_file(path / "curves.png")
+        logger.log_metrics({"a": 1.0}, step=step)
+    (path / "curves.png").write_bytes(b"2")
+    logger.finalize("success")
+    assert len(history(uri, logger.version, "a")) == 3
+    assert MlflowClient(uri).get_run(logger.version).info.status == "FINISHED"
+    assert main([str(path)]) == 1
+    (tmp_path / "mlruns").unlink()
+    assert main([str(path)]) == 0
+    assert Path(MlflowClient(uri).download_artifacts(logger.version, "curves.png")).read_bytes() == b"2"
+
+
+def test_what_mlflow_refuses_for_good_holds_up_nothing(tmp_path, uri, caplog):
+    path = tmp_path / "refused"
+    logger = make(path, uri)
+    logger.log_metrics({"../../a": 1.0}, step=0)  # a name that MLflow takes for a way out of its folder
+    logger.log_metrics({"b": 1.0}, step=1)
+    logger.finalize("success")
+    assert history(uri, logger.version, "b") == [(1, 1.0)]
+    assert "MLflow refused metrics of step 0 for good" in caplog.text
+    assert logger._sender.is_done()
+
+
+def test_killed_run_is_delivered_and_marked(tmp_path, uri, capsys):
+    path = tmp_path / "killed"
+    code = (
+        "import os, signal, sys\n"
+        "from callbacks.mlflow_logger import MLflowTracking\n"
+        "logger = MLflowTracking(run_dir=sys.argv[1], run_name='killed', experiment_name='deliver',"
+        " tracking_uri=sys.argv[2])\n"
+        "for step in range(100): logger.log_metrics({'a': 1.0}, step=step)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code, str(path), uri], cwd=root, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert main([str(path)]) == 0
+    assert "the run had been killed" in capsys.readouterr().out
+    assert len(history(uri, run_id(path), "a")) == 100
+    assert MlflowClient(uri).get_run(run_id(path)).info.status == "KILLED"
+
+
+def test_run_that_goes_on_is_left_to_itself(tmp_path, uri, capsys):
+    path = tmp_path / "going"
+    logger = make(path, uri)
+    logger.log_metrics({"a": 1.0}, step=0)
+    while logger._sender._lock_file is None:
+        time.sleep(0.01)
+    assert main([str(path)]) == 1
+    assert "delivers by itself" in capsys.readouterr().out
+    logger.finalize("success")
+    assert main([str(path)]) == 0
+
+
+def test_store_that_moved_is_named_on_the_command_line(tmp_path, uri):
+    path = tmp_path / "moved"
+    logger = make(path, "sqlite:////dev/null/mlflow.db")
+    logger.log_metrics({"a": 1.0}, step=0)
+    logger.finalize("success")
+    assert main([str(path), "--tracking-uri", uri]) == 0
+    assert history(uri, run_id(path), "a") == [(0, 1.0)]
+
+
+def test_folder_that_never_told_mlflow_anything(tmp_path, capsys):
+    assert main([str(tmp_path)]) == 0
+    assert main([str(tmp_path / "missing")]) == 1
+    assert capsys.readouterr().out.count("nothing to deliver") == 2
+
+
+class Hanging(BaseHTTPRequestHandler):
+    """Takes requests and answers none until it is told to fail."""
+
+    release = Event()
+    seen = Event()
+
+    def do_GET(self):
+        self.seen.set()
+        self.release.wait()
+        self.send_error(503)
+
+    do_POST = do_GET
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_server_that_hangs_costs_training_nothing(tmp_path, fit, monkeypatch):
+    monkeypatch.setattr(callbacks.mlflow_logger, "MAX_FINISH_WAIT_S", 0.1)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, daemon=True).start()
+    logger = make(tmp_path, f"http://127.0.0.1:{server.server_port}")
+    logger.log_hyperparams({"a": 1})
+    Hanging.seen.wait()
+    thread = logger._thread
+    fit([], loggers=[logger], data=Data(num_steps=20))  # ends although no request is ever answered
+    Hanging.release.set()
+    thread.join()
+    server.shutdown()
+    steps = [json.loads(line).get("step") for line in logger._sender.figures.path.read_text().splitlines()]
+    assert {step for step in steps if step is not None} == set(range(21))

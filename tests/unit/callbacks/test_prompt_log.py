@@ -1,0 +1,95 @@
+from dataclasses import replace
+
+import pytest
+
+from ada_lightning.stopping.rule import QuotaRule
+from ada_lightning.types import Belief, Prompt, ResponseGroup, ResponsePool
+from callbacks.prompt_log import COLUMNS, PromptLog, read_prompts, unbiased_pass_rate
+from tests.builders import make_pool
+from tests.unit.callbacks.small_run import Policy, make_group, make_rollout
+
+
+class Trainer:
+    is_global_zero = True
+    loggers = ()
+
+
+def log_steps(log, *steps):
+    for step in steps:
+        log.on_rollout_end(Trainer(), Policy(), make_rollout(step))
+
+
+def test_row_says_what_a_prompt_cost_and_gave(tmp_path):
+    group = make_group("p", [1.0, 0.0, 0.0], 2)
+    group.pool.belief = Belief(1.0, 3.0)
+    group.pool.num_drawn, group.pool.num_failed, group.pool.num_truncated_excluded = 6, 1, 2
+    responses = group.pool.responses
+    responses[2] = replace(responses[2], round_index=1)
+    PromptLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(3, (group,)))
+    frame = read_prompts(tmp_path)
+    assert list(frame.columns) == list(COLUMNS)
+    assert frame.to_dict("records") == [
+        {
+            "step": 3, "policy_version": 3, "slot": 0, "prompt_id": "p", "task": "", "expected_pass_rate": 0.25,
+            "pass_rate": 0.5, "num_first_round": 2, "num_first_round_positive": 1, "num_drawn": 6, "num_sampled": 3,
+            "num_positive": 1, "num_truncated": 3, "num_failed": 1, "num_rounds": 2, "num_kept": 2, "has_signal": 1,
+            "is_resolved": 1, "reward_mean": pytest.approx(1 / 3, abs=1e-6), "tokens": 6,
+        }
+    ]  # fmt: skip
+
+
+def test_texts_that_look_like_missing_values_or_hold_commas_survive(tmp_path):
+    pool = ResponsePool(Prompt("NA", (), task='a,\n"b"'), slot=0)
+    for step in range(2):  # each reads what the one before left
+        PromptLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(step, (ResponseGroup(pool, ()),)))
+    assert len(read_prompts(tmp_path)) == 2
+    row = read_prompts(tmp_path).iloc[0]
+    assert (row.prompt_id, row.task, row.num_rounds) == ("NA", 'a, "b"', 0)
+    assert row.isna().sum() == 2  # pass rate and mean reward: nothing counted
+
+
+def test_resume_replaces_the_steps_of_the_lost_attempt(tmp_path):
+    log_steps(PromptLog(run_dir=tmp_path), 0, 1, 2, 3)
+    log_steps(PromptLog(run_dir=tmp_path), 2)
+    assert read_prompts(tmp_path).step.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_line_cut_by_a_kill_is_left_out_and_then_replaced(tmp_path):
+    log_steps(PromptLog(run_dir=tmp_path), 0, 1)
+    file = tmp_path / "prompts.csv"
+    file.write_bytes(file.read_bytes()[:-20])
+    assert read_prompts(tmp_path).step.tolist() == [0, 0, 1]
+    log_steps(PromptLog(run_dir=tmp_path), 1)
+    assert read_prompts(tmp_path).step.tolist() == [0, 0, 1, 1]
+
+
+def test_run_without_the_file_has_no_rows(tmp_path):
+    frame = read_prompts(tmp_path)
+    assert frame.empty
+    assert list(frame.columns) == list(COLUMNS)
+
+
+def test_pass_rate_is_not_that_of_the_pool_where_stopping_biased_it():
+    # One at a time until a positive: the unbiased estimate is (k - 1) / (n - 1) in general, here 1 only for a positive
+    # at once. The pool's mean of 1/3 is what a mean over prompts must not use.
+    pool = make_pool([0, 0, 1])
+    pool.rule = QuotaRule(k_pos=1, k_neg=0, samples_per_round=1, n_max=8)
+    assert unbiased_pass_rate(pool) == 0.0
+    pool = make_pool([0, 1, 0, 1])
+    pool.rule = QuotaRule(k_pos=2, k_neg=0, samples_per_round=1, n_max=8)
+    assert unbiased_pass_rate(pool) == pytest.approx(1 / 3)
+
+
+def test_counts_that_the_rule_cannot_reach_leave_the_first_round():
+    pool = make_pool([1, 0, 1])  # the first positive should have ended it
+    pool.rule = QuotaRule(k_pos=1, k_neg=0, samples_per_round=1, n_max=8)
+    pool.responses[2] = replace(pool.responses[2], round_index=1)
+    assert unbiased_pass_rate(pool) == 0.5
+
+
+def test_only_the_first_process_writes(tmp_path):
+    class Second(Trainer):
+        is_global_zero = False
+
+    PromptLog(run_dir=tmp_path).on_rollout_end(Second(), Policy(), make_rollout(0))
+    assert not (tmp_path / "prompts.csv").exists()

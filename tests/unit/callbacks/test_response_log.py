@@ -1,0 +1,143 @@
+import json
+
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+
+from ada_lightning.rollout.result import EvaluationResult
+from ada_lightning.types import Prompt, Response, ResponseGroup, ResponsePool
+from callbacks.mlflow_logger import MLflowTracking
+from callbacks.response_lengths import ResponseLengths
+from callbacks.response_log import COLUMNS, ResponseLog, read_responses
+from tests.unit.callbacks.small_run import Policy, make_group, make_rollout
+
+
+class Trainer:
+    is_global_zero = True
+    loggers = ()
+
+
+def evaluation(step, groups):
+    return EvaluationResult(step, step, groups, {}, is_final=False)
+
+
+def log_steps(log, *steps):
+    for step in steps:
+        log.on_rollout_end(Trainer(), Policy(), make_rollout(step))
+
+
+def test_every_response_has_a_row_with_all_that_is_known(tmp_path):
+    pool = ResponsePool(Prompt("p", ({"role": "user", "content": "1+1?"},), task="sums"), slot=5)
+    pool.add(
+        Response(
+            prompt_id="p", sample_index=0, round_index=0, response_ids=(1, 2, 3), sampling_logprobs=(0, 0, 0),
+            text="2 — ü", is_truncated=True, reward=0.25, is_positive=False, policy_version=3, answer="2",
+            components={"format": 0.5},
+        )
+    )  # fmt: skip
+    group = ResponseGroup(pool, ())
+    ResponseLog(run_dir=tmp_path, every_n_steps=3).on_rollout_end(Trainer(), Policy(), make_rollout(3, (group,)))
+    frame = read_responses(tmp_path, "train")
+    assert list(frame.columns) == list(COLUMNS)
+    row = frame.iloc[0].to_dict()
+    assert pd.isna(row.pop("advantage"))
+    assert pd.isna(row.pop("selection_weight"))
+    assert json.loads(row.pop("components")) == {"format": 0.5}
+    assert row == {
+        "stage": "train", "step": 3, "policy_version": 3, "slot": 5, "task": "sums", "prompt_id": "p",
+        "prompt": "user: 1+1?", "sample_index": 0, "round": 0, "reward": 0.25, "is_positive": False, "is_kept": False,
+        "answer": "2", "finish_reason": "length", "num_tokens": 3, "text": "2 — ü",
+    }  # fmt: skip
+
+
+def test_kept_responses_have_advantage_and_weight(tmp_path):
+    groups = (make_group("p", [1.0, 0.0, 0.0], 2),)
+    ResponseLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(0, groups))
+    frame = read_responses(tmp_path, "train")
+    assert frame.is_kept.tolist() == [True, True, False]
+    assert frame.advantage.fillna(9).tolist() == [0.5, -0.5, 9]
+    assert frame.selection_weight.fillna(9).tolist() == [1, 1, 9]
+    assert frame.answer.isna().all()
+
+
+def test_whole_folder_is_one_table(tmp_path):
+    """Columns that hold only missing values in one file have the same type there as elsewhere."""
+    log = ResponseLog(run_dir=tmp_path, every_n_steps=2)
+    log.on_evaluation_end(Trainer(), Policy(), evaluation(0, (make_group("h", [1.0], 1),)))
+    log_steps(log, 0, 1, 2)
+    frame = pd.read_parquet(tmp_path / "responses")
+    assert sorted(frame.groupby(["stage", "step"]).size().items()) == [
+        (("eval", 0), 1), (("train", 0), 4), (("train", 2), 4),
+    ]  # fmt: skip
+
+
+def test_sizes_bound_the_prompts_and_inf_keeps_all(tmp_path):
+    groups = tuple(make_group(name, [1.0, 0.0], 2) for name in "abcde")
+    for name, sizes in (("few", {"max_prompts": 2, "max_heldout_prompts": 1}), ("all", {"max_prompts": float("inf")})):
+        log = ResponseLog(run_dir=tmp_path / name, **sizes)
+        log.on_rollout_end(Trainer(), Policy(), make_rollout(0, groups))
+        log.on_evaluation_end(Trainer(), Policy(), evaluation(0, groups))
+    assert read_responses(tmp_path / "few", "train").prompt_id.unique().tolist() == ["a", "b"]
+    assert read_responses(tmp_path / "few", "eval").prompt_id.unique().tolist() == ["a"]
+    assert read_responses(tmp_path / "all", "train").prompt_id.nunique() == 5
+
+
+def test_resume_forgets_the_steps_of_the_lost_attempt(tmp_path):
+    groups = (make_group("h", [1.0], 1),)
+    first = ResponseLog(run_dir=tmp_path, every_n_steps=2)
+    for step in range(7):
+        first.on_evaluation_end(Trainer(), Policy(), evaluation(step, groups))
+        log_steps(first, step)
+    log_steps(ResponseLog(run_dir=tmp_path, every_n_steps=2), 3)  # 3 itself is not kept
+    assert read_responses(tmp_path, "train").step.unique().tolist() == [0, 2]
+    assert read_responses(tmp_path, "eval").step.unique().tolist() == [0, 1, 2, 3]
+
+
+def test_nothing_kept_is_an_empty_table(tmp_path):
+    assert read_responses(tmp_path, "train").empty
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ({"every_n_steps": 0}, "every_n_steps must be a whole number of at least 1; got 0.*~callbacks.response_log"),
+        ({"every_n_steps": float("inf")}, "every_n_steps must be a whole number of at least 1; got inf"),
+        ({"max_prompts": 1.5}, "max_prompts must be a whole number of at least 1 or .inf; got 1.5"),
+        ({"max_heldout_prompts": 0}, "max_heldout_prompts must be"),
+        ({"max_prompts": float("nan")}, "max_prompts must be"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(size, message):
+    with pytest.raises(ValueError, match=message):
+        ResponseLog(run_dir="x", **size)
+
+
+def test_files_and_length_quantiles_reach_mlflow(fit, tmp_path, mlflow_uri):
+    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="responses", tracking_uri=mlflow_uri)
+    fit([ResponseLog(run_dir=tmp_path, every_n_steps=2), ResponseLengths()], loggers=[logger])
+    client = MlflowClient(mlflow_uri)
+    files = client.list_artifacts(logger.version, "responses/train")
+    assert [file.path.rsplit("/")[-1] for file in files] == ["step_000000.parquet", "step_000002.parquet"]
+    points = client.get_metric_history(logger.version, "rollout/response_tokens_p90")
+    assert [(point.step, point.value) for point in points] == [(0, 2.0), (1, 2.0), (2, 2.0)]
+
+
+def test_length_quantiles_are_those_of_the_responses():
+    logged = []
+
+    class Logger:
+        def log_metrics(self, metrics, step):
+            logged.append((step, metrics))
+
+    class Logging(Trainer):
+        loggers = (Logger(),)
+
+    pool = ResponsePool(Prompt("p", ()), slot=0)
+    for index in range(11):
+        pool.responses.append(
+            Response("p", index, 0, (1,) * (10 * index), (0.0,) * (10 * index), "", False, 0.0, False, 0)
+        )
+    ResponseLengths().on_rollout_end(Logging(), Policy(), make_rollout(4, (ResponseGroup(pool, ()),)))
+    assert logged == [
+        (4, {"rollout/response_tokens_p10": 10, "rollout/response_tokens_p50": 50, "rollout/response_tokens_p90": 90})
+    ]

@@ -1,0 +1,102 @@
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from mlflow import MlflowClient
+
+from ada_lightning.run_dir import RunDir
+from callbacks.mlflow_logger import MLflowTracking
+from callbacks.prompt_log import PromptLog, read_prompts
+from callbacks.sampling_figure import (
+    MAX_COLUMNS,
+    draw_budget,
+    draw_difficulty,
+    draw_lengths,
+    draw_samples,
+    plot_sampling,
+)
+from callbacks.sampling_plots import SamplingPlots, draw
+
+PNG = b"\x89PNG"
+
+
+def prompts(rows):
+    """Rows of (step, bin, num_drawn, tokens), as the figure hands them on."""
+    return pd.DataFrame(rows, columns=["step", "bin", "num_drawn", "tokens"])
+
+
+@pytest.fixture
+def axes():
+    return Figure().subplots()
+
+
+def test_difficulty_is_the_share_of_each_step_s_prompts(axes):
+    draw_difficulty(axes.figure, axes, prompts([(0, 0, 1, 1), (0, 6, 1, 1), (1, 6, 1, 1), (1, 6, 1, 1)]), 1)
+    image = axes.images[0].get_array()
+    assert image[:, 0].tolist() == [0.5, 0, 0, 0, 0, 0, 0.5]
+    assert image[:, 1].tolist() == [0, 0, 0, 0, 0, 0, 1.0]
+    assert list(axes.images[0].get_extent()) == [-0.5, 1.5, -0.5, 6.5]
+
+
+def test_budget_is_the_share_of_tokens(axes):
+    draw_budget(axes, prompts([(0, 0, 1, 30), (0, 3, 1, 10), (1, 3, 1, 5)]), 1)
+    tops = [patch.get_data().values for patch in axes.patches]
+    assert np.allclose(tops[0], [0.75, 0])
+    assert np.allclose(tops[-1], [1, 1])
+
+
+def test_samples_are_those_of_the_newest_quarter(axes):
+    draw_samples(axes, prompts([(step, 2, 4 if step < 75 else 12, 1) for step in range(100)]))
+    medians = [
+        line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1 and len(line.get_ydata()) > 1
+    ]
+    assert 12 in medians
+    assert 4 not in medians
+    assert "10-30 %\n(25)" in [label.get_text() for label in axes.get_xticklabels()]
+
+
+def test_lengths_show_what_there_is(axes):
+    draw_lengths(axes, [{"step": 0.0, "rollout/response_tokens": 9.0}, {"step": 1.0}])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["mean"]
+
+
+@pytest.mark.parametrize("rates", [[np.nan], [0.0], [1.0], [0.0, 0.5, 1.0, np.nan]])
+def test_any_pass_rates_can_be_plotted(tmp_path, rates):
+    frame = pd.DataFrame({"step": 3, "pass_rate": rates, "num_drawn": 8, "tokens": 0})
+    plot_sampling(frame, [], tmp_path / "sampling.png", title="x")
+    assert (tmp_path / "sampling.png").read_bytes().startswith(PNG)
+
+
+def test_long_runs_have_columns_of_several_steps(tmp_path, monkeypatch):
+    widths = []
+    monkeypatch.setattr(
+        "callbacks.sampling_figure.draw_budget", lambda axes, joined, width: widths.append((width, joined))
+    )
+    frame = pd.DataFrame({"step": range(1000), "pass_rate": 0.5, "num_drawn": 8, "tokens": 1})
+    plot_sampling(frame, [], tmp_path / "sampling.png", title="x")
+    width, joined = widths[0]
+    assert width == 9
+    assert joined.step.nunique() <= MAX_COLUMNS
+    assert joined.step.max() == 999  # the last column is of step 999 alone
+
+
+def test_plots_are_drawn_during_and_after_training_and_reach_mlflow(fit, tmp_path, mlflow_uri, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "callbacks.sampling_plots.draw",
+        lambda run_dir: (drawn.append(len(read_prompts(run_dir.path))), draw(run_dir))[1],
+    )
+    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="sampling", tracking_uri=mlflow_uri)
+    fit([PromptLog(run_dir=tmp_path), SamplingPlots(run_dir=tmp_path, every_n_steps=2)], loggers=[logger])
+    assert drawn == [6, 6]  # two prompts a step: after the third, and at the end
+    files = [file.path for file in MlflowClient(mlflow_uri).list_artifacts(logger.version)]
+    assert files == ["prompts.csv", "sampling.png"]
+
+
+def test_no_prompts_no_plot(tmp_path):
+    assert draw(RunDir(tmp_path)) is None
+
+
+def test_every_below_one_is_refused():
+    with pytest.raises(ValueError, match=r"every_n_steps must be at least 1; got 0; .*~callbacks.sampling_plots"):
+        SamplingPlots(run_dir="x", every_n_steps=0)
