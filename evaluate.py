@@ -14,6 +14,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.choices import register_choices
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 # As in train.py: reward workers import this file again, and torch and vLLM read the number of threads once.
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 CONFIG_DIR = Path(__file__).parent / "conf"
+register_choices(CONFIG_DIR)
 NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")
 """Settings of an evaluation that one comparing two finished ones does not read."""
 EXIT_STOPPED = 130

@@ -13,10 +13,13 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig
 
+from ada_lightning.choices import register_choices
+
 # Only light imports stand above: reward workers and wrong command lines must not wait for torch. And torch reads the
 # number of threads once, at import; where it is not set, vLLM cuts the whole process to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 CONFIG_DIR = Path(__file__).parent / "conf"
+register_choices(CONFIG_DIR)
 OWN_KEYS = ("run_name", "run_dir", "num_samples", "prompts_per_file", "band", "data.only", "num_steps")
 
 

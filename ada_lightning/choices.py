@@ -17,7 +17,8 @@ def register_choices(config_dir: Path) -> None:
     """Make ``${choices:<config>,<group>...}`` known, which ``conf/hydra/help`` uses.
 
     The groups of the named primary config are listed, those of its defaults list and any further ones that are named,
-    each with what the defaults list says about it, its files, and a star behind the one chosen by default.
+    each with what the defaults list says about it, its files, and a star behind the one chosen by default. A group
+    with ``~`` before it is left out, wherever it stands: what a program does not read is nothing to choose.
     """
 
     def choices(config: str, *groups: str) -> str:
@@ -39,17 +40,22 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
     file = config_dir / f"{config}.yaml"
     if not file.is_file():
         raise ValueError(f"{file} does not exist")
-    if missing := [group for group in groups if not (config_dir / group).is_dir()]:
+    named = [group.removeprefix("~") for group in groups]
+    left_out = {group.removeprefix("~") for group in groups if group.startswith("~")}
+    if missing := [group for group in named if not (config_dir / group).is_dir()]:
         raise ValueError(f"{config_dir} has no group {', '.join(missing)}")
     defaults = {match["group"]: match for match in _defaults(file.read_text(encoding="utf-8"))}
     lines = []
-    for group in [*defaults, *groups]:
+    for group in [*defaults, *named]:
+        if group in left_out:
+            continue
         chosen = defaults[group]["choice"] if group in defaults else ""
         meaning = (defaults[group]["meaning"] or "") if group in defaults else ""
         names = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir / group))
         lines.append(_entry(group, f"{meaning}: {names}" if meaning else names))
         folders = sorted({path.parent for path in (config_dir / group).rglob("*/*.yaml")})
-        lines += [_entry(str(folder.relative_to(config_dir)), ", ".join(_names(folder))) for folder in folders]
+        below = [(folder.relative_to(config_dir).as_posix(), folder) for folder in folders]
+        lines += [_entry(name, ", ".join(_names(folder))) for name, folder in below if name not in left_out]
     return "\n".join(lines)
 
 

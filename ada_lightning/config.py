@@ -8,11 +8,22 @@ from typing import Any
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
 from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
-from ada_lightning.config_keys import locate, unknown_keys
+from ada_lightning.config_keys import unknown_keys
+from ada_lightning.config_problems import (
+    ENGINE_ARGUMENTS,
+    ConfigError,
+    class_at,
+    component_errors,
+    component_message,
+    interpolation_errors,
+    missing_values,
+    number_at,
+    overruled_errors,
+    value_at,
+)
 from ada_lightning.overrides import override_errors, top_level_keys
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
@@ -39,7 +50,7 @@ REFERENCES: dict[str, tuple[str, ...]] = {"curriculum": ("objective", "sampler")
 COMPLETED: dict[str, tuple[str, ...]] = {
     "data": ("curriculum",),
     "policy": ("model_path", "reference_path", "advantage", "loss", "attention", "optimizer"),
-    "rollout.engine": ("model_path", "log_file", "max_model_tokens", "eos_token_ids"),
+    "rollout.engine": ENGINE_ARGUMENTS,
     "callbacks.adaptive_sampling": (
         "service",
         "grader",
@@ -59,16 +70,6 @@ PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
 """Those that keep float32 master weights and need no loss scaling."""
 
 
-class ConfigError(ValueError):
-    """The configuration cannot work. Its text is a numbered list of every problem found."""
-
-    def __init__(self, problems: Collection[str]) -> None:
-        noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        lines = [f"  {number}. {problem}" for number, problem in enumerate(problems, start=1)]
-        super().__init__("\n".join([f"the configuration has {noun}:", *lines]))
-        self.problems = list(problems)
-
-
 def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> None:
     """Find everything that can be found wrong without loading a model.
 
@@ -81,13 +82,13 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         ConfigError: one or more problems.
     """
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain if known_keys is None else known_keys) | _missing_values(cfg)
-    problems = list(key_problems.values()) + _interpolation_errors(cfg)
+    key_problems = unknown_keys(plain, plain if known_keys is None else known_keys) | missing_values(cfg)
+    problems = list(key_problems.values()) + interpolation_errors(cfg)
     problems += _light_errors(cfg, key_problems)
     for key, completed in COMPLETED.items():
-        problems += _overruled_errors(cfg, key, completed)
+        problems += overruled_errors(cfg, key, completed)
         if key != "rollout.engine" and not any(path.startswith(f"{key}.") for path in key_problems):
-            problems += _component_errors(cfg, key, completed)
+            problems += component_errors(cfg, key, completed)
     problems += [
         *_length_errors(cfg),
         *_size_errors(cfg),
@@ -110,7 +111,7 @@ def _light_errors(cfg: DictConfig, key_problems: Collection[str]) -> list[str]:
     wrong = {key for key in LIGHT_COMPONENTS if any(path.startswith(f"{key}.") for path in key_problems)}
     problems = []
     for key in LIGHT_COMPONENTS:
-        if key not in wrong and wrong.isdisjoint(REFERENCES.get(key, ())) and (found := _component_errors(cfg, key)):
+        if key not in wrong and wrong.isdisjoint(REFERENCES.get(key, ())) and (found := component_errors(cfg, key)):
             wrong.add(key)
             problems += found
     return problems
@@ -128,57 +129,18 @@ def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
         One message per problem.
     """
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain) | _missing_values(cfg)
-    problems = list(key_problems.values()) + _interpolation_errors(cfg)
-    problems += _overruled_errors(cfg, "rollout.engine", COMPLETED["rollout.engine"])
+    key_problems = unknown_keys(plain, plain) | missing_values(cfg)
+    problems = list(key_problems.values()) + interpolation_errors(cfg)
+    problems += overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS)
     for key in components:
         if not any(path.startswith(f"{key}.") for path in key_problems):
-            problems += _component_errors(cfg, key)
+            problems += component_errors(cfg, key)
     return list(dict.fromkeys([*problems, *_length_errors(cfg)]))
-
-
-def _missing_values(cfg: DictConfig) -> dict[str, str]:
-    return {
-        key: f"{key} has no value and needs one; give it on the command line: {key}=<value>"
-        for key in sorted(OmegaConf.missing_keys(cfg))
-    }
-
-
-def _interpolation_errors(cfg: DictConfig) -> list[str]:
-    try:
-        OmegaConf.to_container(cfg, resolve=True)
-    except InterpolationToMissingValueError:
-        return []  # the missing value itself is reported
-    except OmegaConfBaseException as error:
-        return [f"{error.full_key}: {str(error).splitlines()[0]}"]
-    return []
-
-
-def _overruled_errors(cfg: DictConfig, key: str, completed: Collection[str]) -> list[str]:
-    node = _select(cfg, key)
-    names = sorted(set(node) & set(completed)) if isinstance(node, DictConfig) else []
-    return [f"{key}.{name} is filled in by the program and cannot be set; leave it out" for name in names]
-
-
-def _component_errors(cfg: DictConfig, key: str, completed: Collection[str] = ()) -> list[str]:
-    """Try a constructor, with empty stand-ins for what the program fills in later."""
-    node = _select(cfg, key)
-    if not isinstance(node, DictConfig) or "_target_" not in node:
-        return []
-    try:
-        component = instantiate(node, _partial_=False, **dict.fromkeys(completed, ()))
-        if callable(check := getattr(component, "check", None)):
-            check()
-    except InstantiationException as error:
-        return [_component_message(key, error.__cause__ or error)]
-    except (ValueError, OSError, ImportError) as error:
-        return [_component_message(key, error)]
-    return []
 
 
 def _optimizer_errors(cfg: DictConfig) -> list[str]:
     """Try the optimiser on one parameter: it checks its settings when it is completed with some."""
-    node = _select(cfg, "optimizer")
+    node = value_at(cfg, "optimizer")
     if not isinstance(node, DictConfig) or "_target_" not in node:
         return []
     from torch import nn
@@ -186,23 +148,19 @@ def _optimizer_errors(cfg: DictConfig) -> list[str]:
     try:
         instantiate(node)([nn.Linear(1, 1).weight])
     except InstantiationException as error:
-        return [_component_message("optimizer", error.__cause__ or error)]
+        return [component_message("optimizer", error.__cause__ or error)]
     except (ValueError, TypeError, RuntimeError) as error:
-        return [_component_message("optimizer", error)]
+        return [component_message("optimizer", error)]
     return []
-
-
-def _component_message(key: str, error: BaseException) -> str:
-    return f"{key}: {error}" if isinstance(error, ValueError) else f"{key}: {type(error).__name__}: {error}"
 
 
 def _length_errors(cfg: DictConfig) -> Iterator[str]:
     limit_key = "rollout.max_model_tokens"
-    limit, prompt = _number(cfg, limit_key), _number(cfg, "data.max_prompt_tokens")
+    limit, prompt = number_at(cfg, limit_key), number_at(cfg, "data.max_prompt_tokens")
     if limit is None or prompt is None:
         return
     for key in ("rollout.sampling.max_new_tokens", "callbacks.evaluation.sampling.max_new_tokens"):
-        response = _number(cfg, key)
+        response = number_at(cfg, key)
         if response is not None and limit < prompt + response:
             yield (
                 f"{limit_key} = {limit} is less than data.max_prompt_tokens + {key} = {prompt} + {response}: "
@@ -211,46 +169,46 @@ def _length_errors(cfg: DictConfig) -> Iterator[str]:
 
 
 def _size_errors(cfg: DictConfig) -> Iterator[str]:
-    prompts, minibatches = _number(cfg, "data.prompts_per_step"), _number(cfg, "data.num_minibatches")
+    prompts, minibatches = number_at(cfg, "data.prompts_per_step"), number_at(cfg, "data.num_minibatches")
     if prompts is not None and minibatches is not None and prompts < minibatches:
         yield (
             f"data.prompts_per_step = {prompts} is less than data.num_minibatches = {minibatches}: a minibatch holds "
             f"whole prompts; use data.num_minibatches={prompts} or fewer"
         )
     for key in ("trainer.devices", "trainer.num_nodes"):
-        value = _select(cfg, key)
+        value = value_at(cfg, key)
         if value not in (None, 1, "1"):
             yield f"{key} = {value}: training runs in one process so far; use {key}=1"
 
 
 def _training_errors(cfg: DictConfig) -> Iterator[str]:
-    precision = _select(cfg, "trainer.precision")
+    precision = value_at(cfg, "trainer.precision")
     if precision is not None and precision not in PRECISIONS:
         yield (
             f"trainer.precision = {precision}: small updates need float32 master weights and gradients that are not "
             "scaled; use 32-true or bf16-mixed"
         )
     for key, neutral in (("rollout.sampling.top_p", 1.0), ("rollout.sampling.top_k", -1)):
-        value = _number(cfg, key)
+        value = number_at(cfg, key)
         if value is not None and value != neutral:
             yield (
                 f"{key} = {value}: the engine would sample from another distribution than the one that is trained; "
                 f"use {key}={neutral} (callbacks.evaluation.sampling may cut as it likes)"
             )
-    trained, sampled = _number(cfg, "policy.temperature"), _number(cfg, "rollout.sampling.temperature")
+    trained, sampled = number_at(cfg, "policy.temperature"), number_at(cfg, "rollout.sampling.temperature")
     if trained != sampled:
         yield f"policy.temperature = {trained} is not rollout.sampling.temperature = {sampled}; set only the latter"
-    kept, drawn = _number(cfg, "selection.group_size"), _number(cfg, "sampler.n_max")
+    kept, drawn = number_at(cfg, "selection.group_size"), number_at(cfg, "sampler.n_max")
     if kept is not None and drawn is not None and kept > drawn:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
 
 
 def _attention_errors(cfg: DictConfig) -> Iterator[str]:
-    attention = _class(cfg, "attention")
-    accelerator = _select(cfg, "trainer.accelerator")
+    attention = class_at(cfg, "attention")
+    accelerator = value_at(cfg, "trainer.accelerator")
     if getattr(attention, "needs_gpu", False) and accelerator == "cpu":
         yield f"attention: {attention.__name__} trains on a GPU only, and trainer.accelerator = cpu; use attention=sdpa"
-    if not getattr(attention, "shares_prompts", True) and _select(cfg, "data.share_prompts"):
+    if not getattr(attention, "shares_prompts", True) and value_at(cfg, "data.share_prompts"):
         yield (
             f"attention: {attention.__name__} cannot share a prompt among responses; use data.share_prompts=false, or "
             "attention=sdpa or attention=flex"
@@ -258,7 +216,7 @@ def _attention_errors(cfg: DictConfig) -> Iterator[str]:
 
 
 def _objective_errors(cfg: DictConfig) -> Iterator[str]:
-    if "objective" in cfg and "objective" not in (_select(cfg, "advantage") or ()):
+    if "objective" in cfg and "objective" not in (value_at(cfg, "advantage") or ()):
         yield (
             "objective is set, but the chosen advantage has none: it follows its own rule whatever the objective; "
             "use advantage=exact or advantage=stratified, or leave the objective out"
@@ -271,7 +229,7 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
     from ada_lightning.pass_rates import PathCountingRate
     from ada_lightning.selection import RewardStrataSelection
 
-    selection, advantage = _class(cfg, "selection"), _class(cfg, "advantage")
+    selection, advantage = class_at(cfg, "selection"), class_at(cfg, "advantage")
     two_classes = (ExactAdvantage, StratifiedAdvantage)
     if issubclass(selection, RewardStrataSelection) and issubclass(advantage, two_classes):
         yield (
@@ -282,7 +240,7 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
     if not cause:
         return
     for key in ("advantage", "advantage.pass_rate", "advantage.baseline"):
-        part = _class(cfg, key)
+        part = class_at(cfg, key)
         if issubclass(part, (*two_classes, PathCountingRate)):
             yield (
                 f"{cause}, and {key} = {part.__name__} is for rewards of 0 and 1: all between would be lost; "
@@ -295,41 +253,19 @@ def _partial_credit(cfg: DictConfig) -> tuple[str, str]:
     """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
     from ada_lightning.rewards.weighted import WeightedReward
 
-    by_name = _select(cfg, "reward.reward.rewards")
+    by_name = value_at(cfg, "reward.reward.rewards")
     names = list(by_name) if isinstance(by_name, DictConfig) else []
     for reward in ("reward.reward", *(f"reward.reward.rewards.{name}" for name in names), "reward.reward.default"):
-        if _select(cfg, f"{reward}.binary") is False:
+        if value_at(cfg, f"{reward}.binary") is False:
             return f"{reward}.binary = false gives partial credit", f" or {reward}.binary=true"
-        if issubclass(_class(cfg, reward), WeightedReward):
+        if issubclass(class_at(cfg, reward), WeightedReward):
             return f"{reward} is a weighted sum", ""
     return "", ""
 
 
 def _resume_errors(cfg: DictConfig) -> Iterator[str]:
-    checkpoint = _select(cfg, "ckpt")
+    checkpoint = value_at(cfg, "ckpt")
     if checkpoint not in (None, "last"):
         yield f"ckpt = {checkpoint}: only ckpt=last is known; it continues the run named by run_name=..."
-    elif checkpoint is not None and _select(cfg, "preview"):
+    elif checkpoint is not None and value_at(cfg, "preview"):
         yield "preview=true shows what a fresh run would cost; leave ckpt=last out"
-
-
-def _class(cfg: DictConfig, key: str) -> type:
-    """Class of a component; ``object`` where there is none or it cannot be loaded, which is reported by itself."""
-    target = _select(cfg, f"{key}._target_")
-    try:
-        found = locate(target) if isinstance(target, str) else object
-    except (ImportError, AttributeError):
-        return object
-    return found if isinstance(found, type) else object
-
-
-def _number(cfg: DictConfig, key: str) -> int | float | None:
-    value = _select(cfg, key)
-    return value if isinstance(value, int | float) else None
-
-
-def _select(cfg: DictConfig, key: str) -> Any:
-    try:
-        return OmegaConf.select(cfg, key)
-    except OmegaConfBaseException:  # an interpolation that cannot be resolved is reported by itself
-        return None

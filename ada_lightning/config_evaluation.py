@@ -8,21 +8,19 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.config import (
-    ConfigError,
-    _component_errors,
-    _missing_values,
-    _number,
-    _overruled_errors,
-    _select,
-)
 from ada_lightning.config_keys import unknown_keys
 from ada_lightning.config_prepare import UNUSED
+from ada_lightning.config_problems import (
+    ENGINE_ARGUMENTS,
+    ConfigError,
+    component_errors,
+    missing_values,
+    number_at,
+    overruled_errors,
+    value_at,
+)
 from ada_lightning.evaluation.arguments import OF_RUN
 from ada_lightning.overrides import overrides_without_effect
-
-ENGINE_ARGUMENTS = ("model_path", "log_file", "max_model_tokens", "eos_token_ids")
-"""Filled in by the program."""
 
 
 def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
@@ -36,14 +34,14 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
         ConfigError: one or more problems.
     """
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain) | _missing_values(cfg)
+    key_problems = unknown_keys(plain, plain) | missing_values(cfg)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
     for key in ("model", "sampling", "rollout", *(f"eval.sets.{name}" for name in _set_names(cfg))):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
-            problems += _component_errors(cfg, key)
+            problems += component_errors(cfg, key)
     problems += [
         *_effect_errors(cfg, overrides),
-        *_overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS),
+        *overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS),
         *_set_errors(cfg),
         *_value_errors(cfg),
         *_length_errors(cfg),
@@ -72,7 +70,7 @@ def _effect_errors(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
 
 
 def _set_names(cfg: DictConfig) -> list[str]:
-    sets = _select(cfg, "eval.sets")
+    sets = value_at(cfg, "eval.sets")
     return [str(name) for name in sets] if isinstance(sets, DictConfig) else []
 
 
@@ -83,7 +81,7 @@ def _set_errors(cfg: DictConfig) -> Iterator[str]:
     for name in names:
         if not re.fullmatch(r"[\w.-]+", name):
             yield f"eval.sets.{name}: a set's name becomes a folder; use letters, digits, _, - and ."
-        elif not isinstance(_select(cfg, f"eval.sets.{name}"), DictConfig) or "_target_" not in cfg.eval.sets[name]:
+        elif not isinstance(value_at(cfg, f"eval.sets.{name}"), DictConfig) or "_target_" not in cfg.eval.sets[name]:
             yield (
                 f"eval.sets.{name} has no _target_; use ada_lightning.evaluation.sets.DatasetSet (with path, reward) "
                 "or EvaluationSet (with source, reward)"
@@ -92,17 +90,17 @@ def _set_errors(cfg: DictConfig) -> Iterator[str]:
 
 def _value_errors(cfg: DictConfig) -> Iterator[str]:
     for key in ("eval.num_samples", "prompts_per_file", "max_prompt_tokens"):
-        value = _select(cfg, key)
+        value = value_at(cfg, key)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             yield f"{key} must be an integer of at least 1; got {value}"
-    if (failure := _select(cfg, "grader_failure")) not in ("as_zero", "exclude"):
+    if (failure := value_at(cfg, "grader_failure")) not in ("as_zero", "exclude"):
         yield f"grader_failure must be as_zero or exclude; got {failure}"
-    if _number(cfg, "positive_threshold") is None:
-        yield f"positive_threshold must be a number; got {_select(cfg, 'positive_threshold')}"
+    if number_at(cfg, "positive_threshold") is None:
+        yield f"positive_threshold must be a number; got {value_at(cfg, 'positive_threshold')}"
 
 
 def _length_errors(cfg: DictConfig) -> Iterator[str]:
-    limit, response = _number(cfg, "rollout.max_model_tokens"), _number(cfg, "sampling.max_new_tokens")
+    limit, response = number_at(cfg, "rollout.max_model_tokens"), number_at(cfg, "sampling.max_new_tokens")
     if limit is not None and response is not None and limit <= response:
         yield (
             f"rollout.max_model_tokens = {limit} leaves no room for a prompt beside sampling.max_new_tokens = "

@@ -9,7 +9,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ada_lightning.config import ConfigError, part_problems
+from ada_lightning.config import part_problems
+from ada_lightning.config_problems import ConfigError
 from ada_lightning.offline.band import PassRateBand
 from ada_lightning.overrides import overrides_without_effect
 

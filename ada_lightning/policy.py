@@ -23,7 +23,7 @@ from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
 from ada_lightning.losses import ClippedPolicyLoss, TokenTerms
 from ada_lightning.losses.clipped import POOL_WEIGHTED
-from ada_lightning.malloc import FreedMemory
+from ada_lightning.malloc import give_back_freed_memory
 from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.models.compiled import compile_layers
@@ -95,7 +95,6 @@ class PolicyModule(LightningModule):
         self.gradient_checkpointing = gradient_checkpointing
         self.compile_layers = compile
         self.clock = PhaseClock()
-        self._freed_memory = FreedMemory()
         self._effective_weight = EffectiveWeight()
         self.policy_version = 0
         """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
@@ -297,7 +296,7 @@ class PolicyModule(LightningModule):
             scheduler.step()
         optimizer.zero_grad()
         if self.device.type == "cpu":
-            self._freed_memory.end_step()
+            give_back_freed_memory()
         self.policy_version += 1
 
     def _note_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:

@@ -29,6 +29,11 @@ class RunDir:
         return self.path / "metrics.csv"
 
     @property
+    def prompts_csv(self) -> Path:
+        """One row for each prompt of each step: what it cost and gave."""
+        return self.path / "prompts.csv"
+
+    @property
     def checkpoints(self) -> Path:
         """Holds ``step_<n>`` for each checkpoint, and ``last``."""
         return self.path / "checkpoints"

@@ -48,6 +48,8 @@ class Outbox:
         line = (json.dumps(record, default=str) + "\n").encode()
         with self._locked() as file:
             size = os.fstat(file).st_size
+            if not size and not self._is_open:  # a kill while the file was emptied leaves a position in what comes now
+                self._write_position(0)
             if size + len(line) > self.max_bytes:
                 return False
             if not self._is_open and size and os.pread(file, 1, size - 1) != b"\n":

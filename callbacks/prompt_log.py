@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ada_lightning.rollout.result import RolloutResult
     from ada_lightning.types import ResponseGroup, ResponsePool
 
-FILE_NAME = "prompts.csv"
-"""Name in the run folder."""
 COLUMNS = {
     "step": "int64",
     "policy_version": "int64",
@@ -62,7 +60,7 @@ class PromptLog(RolloutListener):
     """
 
     def __init__(self, *, run_dir: str | Path) -> None:
-        self.path = RunDir(run_dir).path / FILE_NAME
+        self.path = RunDir(run_dir).prompts_csv
         self._is_open = False
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
@@ -131,7 +129,7 @@ def read_prompts(run_dir: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    path = Path(run_dir) / FILE_NAME
+    path = RunDir(run_dir).prompts_csv
     content = path.read_bytes() if path.exists() else b""
     complete = content[: content.rfind(b"\n") + 1] or _line(list(COLUMNS))  # a kill cuts the last line at worst
     # An id or a task that reads "NA" is a text, not a missing value.

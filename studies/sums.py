@@ -1,7 +1,7 @@
 """Problems for the walk through docs/walkthrough.md: ``python -m studies.sums``.
 
-Writes ``walk/sums.jsonl`` and ``walk/sums_test.jsonl``, one JSON object with ``prompt`` and ``answer`` a line: additions
-and subtractions of two numbers of one or two digits, from reasoning-gym, each asked once. Stands for data of your own.
+Writes ``walk/sums.jsonl`` and ``walk/sums_test.jsonl``, one JSON object with ``prompt`` and ``answer`` a line:
+additions and subtractions of two numbers of one or two digits, from reasoning-gym, each asked once.
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ class RankedCurriculum(ABC):
     made of the same few favourites as the one before. A second walk fills ``revisit_ratio`` of all places: it comes by
     every prompt at least once in ``2 N / (revisit_ratio P)`` steps (N training prompts, P per step), so nothing is
     abandoned on the strength of an old belief while the policy learns, and what was never seen gets known. No prompt
-    comes twice in a step while there are enough of them.
+    comes twice in a step while there are enough of them, nor the copies that a mixture makes of it while there are
+    other candidates.
 
     All of it is a function of step, seed and what is remembered, and holds no state of its own.
 
@@ -81,14 +82,18 @@ class RankedCurriculum(ABC):
         chosen = list(range(len(prompts))) * num_whole
         if num_left:
             revisited = self._revisited(len(prompts), num_left, step, seed)
-            candidates = [
-                position
-                for position in self._candidates(len(prompts), num_left, step, seed)
-                if position not in revisited
-            ]
+            candidates, repeats = [], []
+            taken = {prompts[position].prompt_id for position in revisited}
+            for position in self._candidates(len(prompts), num_left, step, seed):
+                if prompts[position].prompt_id not in taken:
+                    candidates.append(position)
+                elif position not in revisited:  # a mixture lists a prompt several times
+                    repeats.append(position)
+                taken.add(prompts[position].prompt_id)
             histories = recall([prompts[position] for position in candidates])
             ranked = self.rank(histories, random.Random(f"{seed}/rank/{step}"))
-            chosen += [*revisited, *(candidates[index] for index in ranked[: num_left - len(revisited)])]
+            best = [*(candidates[index] for index in ranked), *repeats]
+            chosen += [*revisited, *best[: num_left - len(revisited)]]
         random.Random(f"{seed}/mix/{step}").shuffle(chosen)
         return [prompts[position] for position in chosen]
 

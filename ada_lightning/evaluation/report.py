@@ -99,7 +99,10 @@ def find_evaluation(name: str, beside: Path) -> Path:
         raise ValueError(f"compare={name} is no evaluation's folder and no checkpoint: {error}") from error
     found = beside.parent / f"{label}-{beside.name.rpartition('-')[2]}"
     if not (found / "results.json").exists():
-        raise ValueError(f"compare={name} has no finished evaluation at {found}; make one: checkpoint={name}")
+        finished = sorted(str(file.parent) for file in beside.parent.glob("*/results.json"))
+        raise ValueError(
+            f"compare={name} has no finished evaluation at {found}; finished ones: {', '.join(finished) or 'none'}"
+        )
     return found
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from ada_lightning.report.drawing import Drawing, blank, finished, style, tidy
 from ada_lightning.report.method import Method
+from ada_lightning.run_dir import RunDir
 
-PROMPTS_CSV = "prompts.csv"
-"""What the prompt log writes: a row for each prompt of each step."""
 EDGES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
 BINS = ("never", "<0.1", "<0.3", "<0.5", "<0.7", "<0.9", "<0.98", "always")
 """Classes of pass rates, as in a run's ``sampling.png``."""
@@ -43,7 +42,7 @@ def read_visits(folder: Path) -> list[Visit]:
     Raises:
         ValueError: the file lacks a column or a value is no number.
     """
-    path = folder / PROMPTS_CSV
+    path = RunDir(folder).prompts_csv
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8", errors="replace")

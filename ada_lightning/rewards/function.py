@@ -53,8 +53,8 @@ class FunctionReward:
         taken = sorted(set(OWN_NAMES) & set(self.arguments))
         if taken:
             raise ValueError(
-                f"reward.arguments.{taken[0]}: the function gets the response's own {taken[0]!r} under this name; "
-                "rename the parameter"
+                f"reward.reward.arguments.{taken[0]}: the function gets the response's own {taken[0]!r} under this "
+                "name; rename the parameter"
             )
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
@@ -70,7 +70,9 @@ class FunctionReward:
         """
         self.function.check()
         if unknown := sorted(set(self.arguments) - self.function.accepted(self.arguments)):
-            raise ValueError(f"reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name")
+            raise ValueError(
+                f"reward.reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name"
+            )
 
     def check_prompt(self, prompt: Prompt) -> None:
         """Compare what the function requires with this sample's columns.

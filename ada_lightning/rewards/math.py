@@ -32,7 +32,8 @@ class MathReward:
       math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
     - **Several values**: without brackets or in braces they are unordered, ``\pm`` stands for two. Points and intervals
       are ordered, their brackets must agree; a point may lack them. Matrices compare cell by cell.
-    - **Equations**: ``x = 5`` = 5 on either side; where both name something the names must agree.
+    - **Equations**: ``x = 5`` = 5 and ``(x,y) = (1,2)`` = (1,2) on either side; where both name something the names
+      must agree. ``x > 3`` is the interval beyond 3, ``x < 1`` or ``x > 3`` the union.
     - **Words**: without case; a gold of one capital letter A-J is a choice: ``(B)``, ``b``, ``B. 12``.
     - **Commas**: 1,000 is a thousand outside of brackets, or a list where the gold is one.
 

@@ -50,7 +50,7 @@ class TrlFunctionReward:
         self.arguments = dict(arguments or {})
         self.cacheable = cacheable
         if taken := sorted({"prompts", "completions"} & set(self.arguments)):
-            raise ValueError(f"reward.arguments.{taken[0]}: the function gets the sample's own {taken[0]!r}")
+            raise ValueError(f"reward.reward.arguments.{taken[0]}: the function gets the sample's own {taken[0]!r}")
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float:
         """Grade one response.
@@ -77,7 +77,9 @@ class TrlFunctionReward:
         """
         self.function.check()
         if unknown := sorted(set(self.arguments) - self.function.accepted(self.arguments)):
-            raise ValueError(f"reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name")
+            raise ValueError(
+                f"reward.reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name"
+            )
         if wanted := sorted(self.function.required() & set(NOT_GIVEN) - set(self.arguments)):
             raise ValueError(
                 f"{self.function.path} requires {', '.join(wanted)}, which TRL's trainer has and a reward process has "

@@ -27,7 +27,7 @@ class UserFunction:
     def __init__(self, path: str) -> None:
         names = path.split(".")
         if len(names) < 2 or not all(name.isidentifier() for name in names):
-            raise ValueError(f"reward.path must name a function as 'package.module.function'; got {path!r}")
+            raise ValueError(f"reward.reward.path must name a function as 'package.module.function'; got {path!r}")
         self.path = path
         self._function: Callable[..., Any] | None = None
         self._parameters: Mapping[str, inspect.Parameter] = {}
@@ -113,8 +113,8 @@ class UserFunction:
             module = importlib.import_module(module_name)
         except Exception as error:  # the user's module may fail in any way; the cause is chained
             raise ValueError(
-                f"cannot import {module_name!r} of reward.path = {self.path!r}: {type(error).__name__}: {error}. "
-                "Put the module beside train.py or install its package."
+                f"cannot import {module_name!r} of reward.reward.path = {self.path!r}: {type(error).__name__}: "
+                f"{error}. Put the module beside train.py or install its package."
             ) from error
         function = getattr(module, function_name, None)
         if not callable(function):

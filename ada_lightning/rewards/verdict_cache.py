@@ -11,14 +11,15 @@ from ada_lightning.protocols import Reward
 from ada_lightning.types import Completion, Grade, Prompt
 
 CacheKey = tuple[str, bytes]
-"""Prompt's id, digest of what the reward judges."""
+"""Prompt's task and id, digest of what the reward judges."""
 
 
 class VerdictCache:
     """Least recently used grades, by prompt and by what the reward judges of the response.
 
     That is text and finish reason, or less where the reward defines ``cache_key(completion)``: a reward that first
-    extracts an answer, and then does something dear with it, gives the answer. Prompts of one id have one reference.
+    extracts an answer, and then does something dear with it, gives the answer. Prompts of one task and id
+    have one reference; those of two tasks may have two rewards (:class:`~ada_lightning.rewards.by_task.TaskReward`).
 
     Args:
         reward: whose grades these are. One with a false ``cacheable`` is never remembered.
@@ -55,7 +56,9 @@ class VerdictCache:
                 return None
         # lone surrogates can be in what a tokenizer decodes
         data = "" if judged is None else f"={judged}"
-        return prompt.prompt_id, hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return f"{prompt.task}/{prompt.prompt_id}", hashlib.blake2b(
+            data.encode("utf-8", "surrogatepass"), digest_size=16
+        ).digest()
 
     def get(self, key: CacheKey | None) -> Grade | None:
         """Return an earlier grade, marked as such."""

@@ -38,7 +38,7 @@ class VerlFunctionReward:
         self.arguments = dict(arguments or {})
         self.cacheable = cacheable
         if taken := sorted(set(OWN_NAMES) & set(self.arguments)):
-            raise ValueError(f"reward.arguments.{taken[0]}: the function gets the sample's own {taken[0]!r}")
+            raise ValueError(f"reward.reward.arguments.{taken[0]}: the function gets the sample's own {taken[0]!r}")
 
     def __call__(self, prompt: Prompt, completion: Completion) -> Any:
         """Grade one response.
@@ -65,7 +65,9 @@ class VerlFunctionReward:
         """
         self.function.check()
         if unknown := sorted(set(self.arguments) - self.function.accepted(self.arguments)):
-            raise ValueError(f"reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name")
+            raise ValueError(
+                f"reward.reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name"
+            )
         self.function.check_names({*OWN_NAMES, *self.arguments}, "what verl's functions are given")
 
     def check_prompt(self, prompt: Prompt) -> None:

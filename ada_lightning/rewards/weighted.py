@@ -37,20 +37,26 @@ class WeightedReward:
 
     def __init__(self, rewards: Mapping[str, Mapping[str, Any]]) -> None:
         if not rewards:
-            raise ValueError("reward.rewards is empty; it needs a component: {name: {reward: ..., weight: ...}}")
+            raise ValueError("reward.reward.rewards is empty; it needs a component: {name: {reward: ..., weight: ...}}")
         self._parts: dict[str, tuple[Reward, float]] = {}
         for name, part in rewards.items():
             if not re.fullmatch(r"[A-Za-z0-9_.-]+", str(name)):
-                raise ValueError(f"reward.rewards.{name}: use letters, digits, '_', '-' and '.', as in a metric's name")
+                raise ValueError(
+                    f"reward.reward.rewards.{name}: use letters, digits, '_', '-' and '.', as in a metric's name"
+                )
             keys = set(part) if isinstance(part, Mapping) else set()
             if keys != {"reward", "weight"}:
                 found = ", ".join(sorted(map(str, keys))) or repr(part)
-                raise ValueError(f"reward.rewards.{name} must hold reward and weight, and nothing else; found {found}")
+                raise ValueError(
+                    f"reward.reward.rewards.{name} must hold reward and weight, and nothing else; found {found}"
+                )
             reward, weight = part["reward"], part["weight"]
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
-                raise ValueError(f"reward.rewards.{name}.weight must be a finite number; got {weight!r}")
+                raise ValueError(f"reward.reward.rewards.{name}.weight must be a finite number; got {weight!r}")
             if not callable(reward):
-                raise ValueError(f"reward.rewards.{name}.reward is no reward; it needs a _target_; got {reward!r}")
+                raise ValueError(
+                    f"reward.reward.rewards.{name}.reward is no reward; it needs a _target_; got {reward!r}"
+                )
             self._parts[str(name)] = (reward, float(weight))
 
     @property

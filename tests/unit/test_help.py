@@ -1,8 +1,10 @@
 """What --help says is true, and an option that does not exist gets an answer."""
 
 import re
+import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,43 +14,85 @@ from omegaconf import OmegaConf
 
 from ada_lightning.choices import describe_choices, register_choices
 from ada_lightning.config import override_errors
+from ada_lightning.config_prepare import UNUSED
+from ada_lightning.overrides import overrides_without_effect
 
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
 
-@pytest.fixture(scope="module")
-def text():
+PROGRAMS = {"train": ["+experiment=ada_seq_balance"], "prepare": ["run_name=name"], "evaluate": ["run_name=name"]}
+"""With what composes the configuration whose keys the text names."""
+GROUPS = {
+    "train": ("model", "sampler", "selection", "advantage", "objective", "loss/reduction", "rollout", "experiment"),
+    "prepare": ("model", "data", "reward", "rollout", "band"),
+    "evaluate": ("model", "data", "reward", "rollout", "eval"),
+}
+
+
+@cache
+def help_of(program):
     result = subprocess.run(
-        [sys.executable, "train.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, f"{program}.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     return result.stdout
 
 
-def test_help_is_a_screenful(text):
-    lines = text.splitlines()
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_is_a_screenful(program):
+    lines = help_of(program).splitlines()
     assert len(lines) <= 70
     assert max(map(len, lines)) <= 120
-    assert "$" not in text
+    assert "$" not in help_of(program)
+    assert any(line.startswith(f"python {program}.py") for line in lines)
 
 
-def test_every_choice_is_named(text):
-    for group in ("model", "sampler", "selection", "advantage", "objective", "loss/reduction", "rollout", "experiment"):
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_choice_is_named(program):
+    for group in GROUPS[program]:
         for file in (CONF / group).glob("*.yaml"):
-            assert re.search(rf"\b{file.stem}\b", text), f"{group}={file.stem} is not in --help"
-    assert "balance*, balance_posterior" in text
+            assert re.search(rf"\b{file.stem}\b", help_of(program)), f"{group}={file.stem} is not in --help"
 
 
-def test_every_key_it_names_exists():
-    footer = yaml.safe_load((CONF / "hydra" / "help" / "train.yaml").read_text())["footer"]
+@pytest.mark.parametrize(
+    ("program", "choices"),
+    [("train", "balance*, balance_posterior"), ("prepare", "all*, easy, hard"), ("evaluate", "files, heldout*, paper")],
+)
+def test_the_default_choice_has_a_star(program, choices):
+    assert choices in help_of(program)
+
+
+@pytest.mark.parametrize("program", ["prepare", "evaluate"])
+def test_what_a_program_refuses_is_no_choice(program):
+    groups = re.findall(r"^  ([a-z_/]+)  ?", help_of(program).partition("Keys people change")[0], re.MULTILINE)
+    assert {"model", "data/source/tasks"} <= set(groups)
+    assert overrides_without_effect([f"{group}=any" for group in groups], UNUSED, program) == []
+    assert "rollout/schedule" not in help_of(program)
+    assert "rollout/schedule" in help_of("train")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_key_it_names_exists(program):
+    footer = yaml.safe_load((CONF / "hydra" / "help" / f"{program}.yaml").read_text())["footer"]
     keys = re.findall(r"^  ([\w.]+)  ", footer, re.MULTILINE)
     assert len(keys) == 10
     register_choices(CONF)
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        config = compose("train", overrides=["+experiment=ada_seq_balance"])
+        config = compose(program, overrides=PROGRAMS[program])
     assert [
         key for key in keys if OmegaConf.is_missing(config, key) or OmegaConf.select(config, key, default="?") == "?"
     ] == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_command_it_shows_is_one(program):
+    """The keys and options of the examples, each with a name put in where a person would."""
+    lines = re.findall(rf"^python {program}\.py(.*)$", help_of(program), re.MULTILINE)
+    assert len(lines) >= 4
+    for line in lines:
+        command = re.sub(r"<[^>]*>", "name", line.partition("  ")[0])
+        arguments = shlex.split(command)
+        assert override_errors(arguments, CONF, program) == [], line
 
 
 def test_a_group_without_a_default_has_no_star(tmp_path):
@@ -63,6 +107,18 @@ def test_a_group_without_a_default_has_no_star(tmp_path):
     ]
     with pytest.raises(ValueError, match="no group another"):
         describe_choices(tmp_path, "main", ("another",))
+
+
+def test_a_group_can_be_left_out(tmp_path):
+    (tmp_path / "part" / "below").mkdir(parents=True)
+    for name in ("part/a", "part/below/c"):
+        (tmp_path / f"{name}.yaml").write_text("")
+    (tmp_path / "main.yaml").write_text("defaults:\n  - part: a\n")
+    assert describe_choices(tmp_path, "main").splitlines() == ["  part        a*", "  part/below  c"]
+    assert describe_choices(tmp_path, "main", ("~part/below",)) == "  part        a*"
+    assert describe_choices(tmp_path, "main", ("~part",)) == ""
+    with pytest.raises(ValueError, match="no group parts"):
+        describe_choices(tmp_path, "main", ("~parts",))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ada_lightning.rewards.latex.inequality import as_intervals
 from ada_lightning.rewards.latex.quantity import Quantity, read_number, read_quantity
 from ada_lightning.rewards.latex.structure import Answer, words
 from ada_lightning.rewards.latex.symbolic import are_equal, close
@@ -17,6 +18,7 @@ _NAME = re.compile(
     r"(?:[A-Za-z]|\\[a-zA-Z]+)(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]+\}))?(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?'?"
 )
 _NAMES = re.compile(r"\(?[A-Za-z](?:,\s*[A-Za-z])+\)?")
+_TEXT = re.compile(r"\\text\s*\{[^{}]*\}")
 _MAX_PAIRS = 200
 """Comparisons of parts, so that two lists of equal length cannot ask for thousands."""
 
@@ -39,12 +41,18 @@ class Comparison:
         of intervals are unordered. Brackets of intervals and points must agree.
         """
         self._pairs += 1
+        if gold.name and answer.name and gold.name != answer.name:
+            return False
         if gold.key() == answer.key():
             return True
         if self._pairs > _MAX_PAIRS:
             return False
+        if not gold.items and not answer.items:
+            return self._same_value(gold, answer)
         if not gold.items or not answer.items:
-            return not gold.items and not answer.items and self._same_value(gold, answer)
+            return self._one_has_parts(gold, answer)
+        if "union" in (gold.kind, answer.kind):
+            gold, answer = as_intervals(gold), as_intervals(answer)
         if len(gold.items) != len(answer.items):
             return False
         kinds = {gold.kind, answer.kind}
@@ -53,6 +61,16 @@ class Comparison:
         if len(kinds) == 1 or kinds == {"list", "()"}:
             return all(map(self.are_equal, gold.items, answer.items))
         return False
+
+    def _one_has_parts(self, gold: Answer, answer: Answer) -> bool:
+        """An inequality and an interval, or a value and the set of it."""
+        gold, answer = (as_intervals(side) for side in (gold, answer))
+        if gold.items and answer.items:
+            return self.are_equal(gold, answer)
+        gold, answer = (
+            side.items[0] if side.kind == "set" and len(side.items) == 1 else side for side in (gold, answer)
+        )
+        return not gold.items and not answer.items and self.are_equal(gold, answer)
 
     def _unordered(self, gold: Sequence[Answer], answer: Sequence[Answer]) -> bool:
         remaining = list(answer)
@@ -66,6 +84,9 @@ class Comparison:
     def _same_value(self, gold: Answer, answer: Answer) -> bool:
         if gold.kind == answer.kind == "words":
             return False  # their keys differ
+        is_text = _TEXT.fullmatch(gold.text) or _TEXT.fullmatch(answer.text)  # June 5
+        if is_text and words(gold.text) == words(answer.text):
+            return True
         if _is_choice(gold.text):
             return _chosen(answer.text) == gold.text
         expected, given = _sides(gold.text), _sides(answer.text)
@@ -75,7 +96,7 @@ class Comparison:
             expected = expected[-1:]
         elif len(expected) > 1 and len(given) > 1 and _is_name(expected[0]) and _is_name(given[0]):
             if re.sub(r"[\s{}]", "", expected[0]) != re.sub(r"[\s{}]", "", given[0]):
-                return False
+                return self._same_expression(gold.text, answer.text)  # y = x is x = y
             expected, given = expected[-1:], given[-1:]
         if len(expected) == len(given) == 1:
             return self._same_quantity(read_quantity(expected[0]), read_quantity(given[0]))
@@ -83,6 +104,8 @@ class Comparison:
 
     def _same_quantity(self, gold: Quantity, answer: Quantity) -> bool:
         if gold.unit and answer.unit and gold.unit != answer.unit:
+            return False
+        if (gold.unit and answer.is_percent) or (gold.is_percent and answer.unit):
             return False
         expected, given = read_number(gold.value), read_number(answer.value)
         if expected is None or given is None:

@@ -52,7 +52,7 @@ _WORD_UNITS = frozenset(
 # fmt: on
 """Units read where they stand bare after a number; short ones such as m could be variables and need ``\\text``."""
 _TEXT_UNIT = re.compile(
-    r"^(?P<value>.*[0-9}\])])\s*\\text\s*\{(?P<unit>[^{}]*)\}(?P<power>\s*\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?$",
+    r"^(?P<value>.*(?:[0-9}\])]|\\pi))\s*\\text\s*\{(?P<unit>[^{}]*)\}(?P<power>\s*\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?$",
     re.DOTALL,
 )
 _BARE_UNIT = re.compile(
@@ -65,6 +65,10 @@ _NUMBER = re.compile(
     r"|(?:(?P<whole>[0-9]+)\s*)??\\frac\s*\{\s*(?P<top>-?[0-9]+)\s*\}\s*\{\s*(?P<bottom>[0-9]+)\s*\}"
     r"|(?:(?P<plain_whole>[0-9]+)\s+)?(?P<plain_top>[0-9]+)\s*/\s*(?P<plain_bottom>[0-9]+)"
     r")"
+)
+
+_RECURRING = re.compile(
+    r"(?P<sign>[-+]?)\s*(?P<whole>[0-9]*)\.(?P<tenths>[0-9]*)\\overline\s*\{\s*(?P<period>[0-9]+)\s*\}"
 )
 
 
@@ -91,7 +95,11 @@ def read_quantity(text: str) -> Quantity:
     """
     if percent := re.fullmatch(r"(.*[0-9})\]])\s*(?:%|\\text\s*\{\s*(?:%|per ?cent)\s*\}|percent)", text, re.DOTALL):
         return Quantity(percent[1], is_percent=True)
-    if degrees := re.fullmatch(r"(.+?)\s*\^\\circ\s*(?:\\text\s*\{\s*)?([CF]?)\s*\}?", text, re.DOTALL):
+    if degrees := re.fullmatch(
+        r"((?!.*\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])).+?)\s*\^\\circ\s*(?:\\text\s*\{\s*)?([CF]?)\s*\}?",
+        text,
+        re.DOTALL,
+    ):
         return Quantity(degrees[1], "degree" + degrees[2])
     if money := re.fullmatch(r"(-?)\s*\$\s*(-?[0-9].*)", text, re.DOTALL):
         return Quantity(money[1] + money[2], "dollar")
@@ -115,7 +123,11 @@ def read_number(text: str) -> tuple[Fraction, bool] | None:
         >>> read_number(r"-2\frac{1}{2}"), read_number("1,000.5"), read_number("x")
         ((Fraction(-5, 2), False), (Fraction(2001, 2), True), None)
     """
-    found = _NUMBER.fullmatch(text.strip()) if len(text) <= MAX_DIGITS else None
+    if len(text) > MAX_DIGITS:
+        return None
+    if recurring := _RECURRING.fullmatch(text.strip()):
+        return _recurring(recurring), False
+    found = _NUMBER.fullmatch(text.strip())
     if found is None:
         return None
     is_rounded = False
@@ -129,6 +141,13 @@ def read_number(text: str) -> tuple[Fraction, bool] | None:
             return None
         value = whole + Fraction(top, bottom)
     return (-value if found["sign"] == "-" else value), is_rounded
+
+
+def _recurring(found: re.Match[str]) -> Fraction:
+    """``0.1`` and the period ``6`` make 1/6."""
+    tenths, period = found["tenths"], found["period"]
+    value = int((found["whole"] or "0") + tenths) + Fraction(int(period), 10 ** len(period) - 1)
+    return value / 10 ** len(tenths) * (-1 if found["sign"] == "-" else 1)
 
 
 def _plurals() -> frozenset[str]:

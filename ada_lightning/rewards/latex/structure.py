@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ada_lightning.rewards.latex.text import enclosed, split, tidy
 
+_ALL_REAL = r"\mathbb{R}"
 _COMMA = frozenset((",", ";"))
 _CUP = frozenset((r"\cup",))
 _MATRIX = re.compile(r"\\begin\{([pbB]?matrix)\}(.*)\\end\{\1\}", re.DOTALL)
@@ -15,6 +16,11 @@ _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _CONJUNCTION = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _WORDS = re.compile(r"(?:\\text\s*\{[^{}0-9]*\}|[A-Za-z\s.,'!?()-])+")
 _MEMBER = re.compile(r"^\(?[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?(?:,\s*[A-Za-z])*\)?\s*\\in(?![A-Za-z])\s*")
+_NAMED = re.compile(
+    r"^(?P<name>(?:[A-Za-z]|\\[a-zA-Z]+)(?:_\{?[A-Za-z0-9]+\}?)?|\(\s*[A-Za-z](?:,\s*[A-Za-z])+\s*\)"
+    r"|\\text\s*\{[A-Za-z ]+\})"
+    r"\s*=\s*(?=[(\[]|\\\{|\\begin\{[pbB]?matrix\})"
+)
 MAX_ITEMS = 64
 _MAX_LEVELS = 6
 
@@ -30,6 +36,8 @@ class Answer:
     """Tidy LaTeX of the whole."""
     items: tuple[Answer, ...] = ()
     """Parts in their order; rows of a matrix are of kind ``row``."""
+    name: str = ""
+    """What the brackets, set or matrix were said to be equal to, such as ``(x,y)``."""
 
     def key(self) -> str:
         """Text by which equally written answers are recognised."""
@@ -40,7 +48,7 @@ class Answer:
             if self.kind in ("list", "set", "union"):
                 keys.sort()
             return f"{'' if self.kind in ('list', 'set') else self.kind}[{'; '.join(keys)}]"
-        return re.sub(r"\s+", "", self.text)
+        return re.sub(r"\s+(?![0-9])|(?<![0-9])\s+", "", self.text)  # 3 3/4 is not 33/4
 
 
 def words(text: str, *, fold: bool = True) -> str:
@@ -78,6 +86,10 @@ def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
 def _read(text: str, level: int) -> Answer:
     if level > _MAX_LEVELS:
         return Answer("value", text)
+    if named := _NAMED.match(text):
+        value = _read(text[named.end() :], level + 1)
+        if value.items and value.kind != "list":  # of a list the name is that of the first part
+            return replace(value, name=re.sub(r"[\s{}]", "", named["name"]))
     if matrix := _MATRIX.fullmatch(text):
         rows = [row for row in matrix[2].split(r"\\") if row.strip()]
         return Answer("matrix", text, tuple(_row(row, level) for row in rows[:MAX_ITEMS]))
@@ -92,6 +104,8 @@ def _read(text: str, level: int) -> Answer:
 def _bracketed(text: str, level: int) -> Answer | None:
     if text.replace(" ", "") in (r"\emptyset", r"\{\}"):
         return Answer("set", r"\emptyset")
+    if text == _ALL_REAL:
+        return Answer("()", text, (Answer("value", r"-\infty"), Answer("value", r"\infty")))
     found = enclosed(text)
     if found is None:
         return None

@@ -46,8 +46,16 @@ _REPLACEMENTS = [
         (r"\\(?:[lr]?vert|mid)(?![a-zA-Z])", "|"),
         (r"\\[dtc]frac(?![a-zA-Z])", r"\\frac"),
         (r"\\[dt]binom(?![a-zA-Z])", r"\\binom"),
+        (r"\\mathrm\s*\{\s*([ei])\s*\}", r"\1"),
         (r"\\(?:textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mbox|rm|bf)\s*\{", r"\\text{"),
         (r"\\text\s*\{\s*(-?[0-9][0-9.,/]*)\s*\}", r"\1"),
+        (r"^\\text\s*\{\s*(-?[0-9][0-9.,/]*)\s+([A-Za-z][^{}]*)\}$", r"\1\\text{ \2}"),
+        (r"(?<=[0-9])\s*\^?\s*\{?\s*\\text\s*\{\s*(?:st|nd|rd|th)\s*\}(?:\s*\})?$", ""),
+        (r"^([0-9]+)\s*\^\s*\{\s*(?:st|nd|rd|th)\s*\}$", r"\1"),
+        (
+            r"^([A-Za-z]\s*=)?\s*[(\[]\s*\\begin\{array\}\s*\{[clr\s]*\}(.*)\\end\{array\}\s*[)\]]$",
+            r"\1\\begin{pmatrix}\2\\end{pmatrix}",
+        ),
         (r"\\leqs?lant(?![a-zA-Z])|\\leq(?![a-zA-Z])|<=", r"\\le "),
         (r"\\geqs?lant(?![a-zA-Z])|\\geq(?![a-zA-Z])|>=", r"\\ge "),
         (r"\\neq(?![a-zA-Z])|!=", r"\\ne "),
@@ -55,6 +63,7 @@ _REPLACEMENTS = [
         (r"\\gt(?![a-zA-Z])", ">"),
         (r"\\varnothing(?![a-zA-Z])", r"\\emptyset "),
         (r"\\degree(?![a-zA-Z])|\^\s*\{\s*\\circ\s*\}|\^\s*\\circ(?![a-zA-Z])", r"^\\circ "),
+        (r"\\mathbb\s*R(?![a-zA-Z])|\\R(?:eals)?(?![a-zA-Z])|\u211d", r"\\mathbb{R}"),
         (r"\{,\}", ","),
         (r"(?<!\\)\\!", ""),
         (r"(?<=[0-9])\\[,; ](?=[0-9]{3}(?![0-9]))", ""),
@@ -69,6 +78,7 @@ _REPLACEMENTS = [
         (r"\*\*", "^"),
         (r"\*", r"\\cdot "),
         (r"\s+", " "),
+        (r"(?<![0-9.,/] )(?<![0-9.,/])[0-9]{1,3}(?: [0-9]{3})+(?! ?[0-9/])", lambda found: found[0].replace(" ", "")),
     )
 ]
 _WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))

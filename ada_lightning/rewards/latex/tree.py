@@ -91,6 +91,7 @@ class _Reader:
         self.position = 0
         self.depth = 0
         self.open_bars = 0
+        self.open_functions = 0
 
     def whole(self) -> Tree:
         left = self.sum()
@@ -176,6 +177,10 @@ class _Reader:
         for _ in range(4):
             if self.peek() not in ("!", "^"):
                 return base
+            if self.open_functions and self.tokens[self.position : self.position + 2] == ["^", r"\circ"]:
+                self.position += 2
+                base = _joined("multiply", base, _DEGREE)
+                continue
             base = ("factorial", base) if self.take() == "!" else ("power", base, self.exponent())
         raise UnreadableError("more than three powers and factorials in a row")
 
@@ -240,6 +245,14 @@ class _Reader:
         raise UnreadableError(f"\\{name} is not known here")
 
     def group(self) -> Tree:
+        r"""What stands in braces, or one character or command without them, as in ``\frac1x``."""
+        token = self.peek()
+        if token != "{":
+            if token[:1].isdigit() and len(token) > 1:
+                self.tokens[self.position : self.position + 1] = [token[0], token[1:]]
+            elif not (token[:1].isalnum() or token[1:] == "pi" or token[1:] in _GREEK):
+                raise UnreadableError(f"expected {{, found {token or 'the end'}")
+            return self.atom()
         self.take("{")
         return self.bracketed("{")
 
@@ -263,7 +276,9 @@ class _Reader:
             elif self.peek() == "^":
                 self.take()
                 power = self.exponent()
+        self.open_functions += 1
         argument = self.argument()
+        self.open_functions -= 1
         if power == _MINUS_ONE and name in ("sin", "cos", "tan"):
             return "arc" + name, argument
         result: Tree = (name, argument) if base is None else (name, argument, base)
@@ -302,6 +317,8 @@ class _Reader:
 
 
 _MINUS_ONE: Tree = ("number", Fraction(-1), False)
+
+_DEGREE: Tree = ("divide", ("constant", "pi"), ("number", Fraction(180), False))
 
 
 def _negative(tree: Tree) -> Tree:

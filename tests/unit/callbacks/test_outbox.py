@@ -57,6 +57,18 @@ def test_kill_between_emptying_and_noting_it_loses_nothing(outbox):
     assert numbers(again(outbox)) == [9]
 
 
+def test_a_position_left_by_such_a_kill_does_not_swallow_what_comes_later(outbox):
+    """Nothing is read while the server is down, and so the file grows past the old position."""
+    for number in range(20):
+        outbox.append({"number": number})
+    outbox._write_position(outbox.path.stat().st_size // 2)
+    outbox.path.write_bytes(b"")
+    later = Outbox(outbox.path, max_bytes=1_000_000)
+    for number in range(20):
+        later.append({"number": number})
+    assert [record["number"] for record in later.read()[0]] == list(range(20))
+
+
 def test_line_cut_by_a_kill_spoils_neither_its_neighbours(outbox):
     outbox.append({"n": 0})
     with outbox.path.open("ab") as file:

@@ -47,6 +47,23 @@ def test_a_step_is_full_and_holds_no_prompt_twice_while_there_are_enough(
         assert min(counts.values()) == size // total
 
 
+@pytest.mark.parametrize("make", [band, posterior])
+def test_copies_of_a_prompt_do_not_fill_a_step(make):
+    """A mixture lists the prompts of a small source several times; the best of them would come as often in one step."""
+    listed = [*prompts(20), *prompts(2) * 10]
+    curriculum = make(candidate_ratio=5.0, revisit_ratio=0.0)
+    for step in range(10):
+        asked: list[str] = []
+
+        def recall(some, asked=asked):
+            asked += ids(some)
+            return recalled({"p0": 0.5, "p1": 0.5, "p9": 0.99})(some)
+
+        chosen = ids(curriculum.choose(listed, 4, step=step, seed=0, recall=recall))
+        assert len(set(chosen)) == 4
+        assert len(set(asked)) == len(asked)
+
+
 @settings(deadline=None)
 @given(**cases)
 def test_a_choice_follows_from_step_seed_and_history(

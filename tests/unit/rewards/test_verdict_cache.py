@@ -22,6 +22,13 @@ def test_equal_text_and_end_of_an_equal_prompt_have_one_grade():
         assert cached(cache, prompt, completion) is None
 
 
+def test_a_prompt_of_two_tasks_has_two_grades():
+    """An evaluation may ask one question under two names, and reward=by_task grades them differently."""
+    cache = VerdictCache(Counting(), size=10)
+    cache.put(cache.key(Prompt("p", (), task="exact"), Completion("12")), Grade(1.0))
+    assert cached(cache, Prompt("p", (), task="strict"), Completion("12")) is None
+
+
 def test_failed_grades_are_not_remembered():
     cache = VerdictCache(Counting(), size=10)
     cache.put(cache.key(P, Completion("12")), Grade(None, "timeout"))

@@ -1,0 +1,117 @@
+"""What can be found wrong with one node of a configuration; the checks of every program are made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
+
+from ada_lightning.config_keys import locate
+
+ENGINE_ARGUMENTS = ("model_path", "log_file", "max_model_tokens", "eos_token_ids")
+"""Arguments of ``rollout.engine`` that every program fills in."""
+
+
+class ConfigError(ValueError):
+    """The configuration cannot work. Its text is a numbered list of every problem found."""
+
+    def __init__(self, problems: Collection[str]) -> None:
+        noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = [f"  {number}. {problem}" for number, problem in enumerate(problems, start=1)]
+        super().__init__("\n".join([f"the configuration has {noun}:", *lines]))
+        self.problems = list(problems)
+
+
+def missing_values(cfg: DictConfig) -> dict[str, str]:
+    """Messages about values that nobody gave, by dotted key."""
+    return {
+        key: f"{key} has no value and needs one; give it on the command line: {key}=<value>"
+        for key in sorted(OmegaConf.missing_keys(cfg))
+    }
+
+
+def interpolation_errors(cfg: DictConfig) -> list[str]:
+    """Say which interpolation cannot be resolved, the first one that OmegaConf meets."""
+    try:
+        OmegaConf.to_container(cfg, resolve=True)
+    except InterpolationToMissingValueError:
+        return []  # the missing value itself is reported
+    except OmegaConfBaseException as error:
+        return [f"{error.full_key}: {str(error).splitlines()[0]}"]
+    return []
+
+
+def overruled_errors(cfg: DictConfig, key: str, completed: Collection[str]) -> list[str]:
+    """Say which arguments of a component are set although the program fills them in.
+
+    Args:
+        cfg: the composed configuration.
+        key: dotted key of the component.
+        completed: arguments that the program fills in.
+    """
+    node = value_at(cfg, key)
+    names = sorted(set(node) & set(completed)) if isinstance(node, DictConfig) else []
+    return [f"{key}.{name} is filled in by the program and cannot be set; leave it out" for name in names]
+
+
+def component_errors(cfg: DictConfig, key: str, completed: Collection[str] = ()) -> list[str]:
+    """Try a constructor, with empty stand-ins for what the program fills in later, and its ``check()`` if it has one.
+
+    Args:
+        cfg: the composed configuration.
+        key: dotted key of the component.
+        completed: arguments that the program fills in.
+
+    Returns:
+        One message, or none where the node is in order or no component.
+    """
+    node = value_at(cfg, key)
+    if not isinstance(node, DictConfig) or "_target_" not in node:
+        return []
+    try:
+        component = instantiate(node, _partial_=False, **dict.fromkeys(completed, ()))
+        if callable(check := getattr(component, "check", None)):
+            check()
+    except InstantiationException as error:
+        return [component_message(key, error.__cause__ or error)]
+    except (ValueError, OSError, ImportError) as error:
+        return [component_message(key, error)]
+    return []
+
+
+def component_message(key: str, error: BaseException) -> str:
+    """Spell what a constructor raised.
+
+    Example:
+        >>> component_message("data.source", ValueError("path is empty")), component_message("model", OSError("gone"))
+        ('data.source: path is empty', 'model: OSError: gone')
+    """
+    return f"{key}: {error}" if isinstance(error, ValueError) else f"{key}: {type(error).__name__}: {error}"
+
+
+def value_at(cfg: DictConfig, key: str) -> Any:
+    """Value at a dotted key; None where there is none."""
+    try:
+        return OmegaConf.select(cfg, key)
+    except OmegaConfBaseException:  # an interpolation that cannot be resolved is reported by itself
+        return None
+
+
+def number_at(cfg: DictConfig, key: str) -> int | float | None:
+    """Value at a dotted key; None where there is none or it is no number."""
+    value = value_at(cfg, key)
+    return value if isinstance(value, int | float) else None
+
+
+def class_at(cfg: DictConfig, key: str) -> type:
+    """Class of a component; ``object`` where there is none or it cannot be loaded, which is reported by itself."""
+    target = value_at(cfg, f"{key}._target_")
+    try:
+        found = locate(target) if isinstance(target, str) else object
+    except (ImportError, AttributeError):
+        return object
+    return found if isinstance(found, type) else object
