@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 CONFIG_DIR = Path(__file__).parent / "conf"
 register_choices(CONFIG_DIR)
+NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")
+"""Settings of an evaluation that one comparing two finished ones does not read."""
 EXIT_STOPPED = 130
 """What a shell sees of a program that Ctrl-C ended."""
 
@@ -35,12 +37,15 @@ def main(cfg: DictConfig) -> None:
     """Run one evaluation, or compare two."""
     from ada_lightning.doctor import explain_broken_install
     from ada_lightning.offline import SamplingStoppedError
+    from ada_lightning.rollout.guard import EngineError
 
     try:
         run(cfg, list(HydraConfig.get().overrides.task))
     except SamplingStoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(EXIT_STOPPED)
+    except EngineError as error:
+        sys.exit(f"error: {error.for_people(Path(cfg.run_dir))}")
     except ValueError as error:
         sys.exit(f"error: {error}")
     except ImportError as error:
@@ -69,6 +74,11 @@ def run(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] | None
         raise ValueError(f"compare takes one or two evaluations; got {len(others)}: {', '.join(others)}")
     found = [find_evaluation(other, Path(cfg.run_dir)) for other in others]
     if len(found) == 2:
+        if unread := [line for line in overrides if line.partition("=")[0].partition(".")[0] in NOT_COMPARED]:
+            raise ValueError(
+                f"compare={','.join(others)} compares two evaluations and evaluates nothing, so {unread[0]} has no "
+                "effect; leave it out, or give compare one evaluation to compare the new one with"
+            )
         print(write_comparison(found[0], found[1], seed=cfg.bootstrap_seed))
         return None
     check_evaluation(cfg, overrides)

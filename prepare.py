@@ -29,6 +29,7 @@ def main(cfg: DictConfig) -> None:
     from ada_lightning.config_prepare import check_prepare_config
     from ada_lightning.doctor import explain_broken_install
     from ada_lightning.offline.sampling_job import SamplingStoppedError
+    from ada_lightning.rollout.guard import EngineError
 
     overrides = list(HydraConfig.get().overrides.task)
     try:
@@ -38,6 +39,8 @@ def main(cfg: DictConfig) -> None:
         sys.exit(f"error: {error}")
     except SamplingStoppedError as stop:
         sys.exit(str(stop))
+    except EngineError as error:
+        sys.exit(f"error: {error.for_people(Path(cfg.run_dir))}")
     except ImportError as error:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
     if num_selected:

@@ -19,7 +19,7 @@ from ada_lightning.protocols import PassRateEstimator, RememberingEstimator, Sam
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.types import Prompt, ResponseGroup
+from ada_lightning.types import Prompt, ResponseGroup, ResponsePool
 from callbacks.rollout_listener import listeners
 
 
@@ -64,6 +64,7 @@ class AdaptiveSampling(Callback):
         self._metrics = RolloutMetrics()
         self._calibration = EstimatorCalibration()
         self._pending_metrics: dict[str, float] = {}
+        self._unlearned: list[ResponsePool] = []
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``."""
@@ -97,8 +98,11 @@ class AdaptiveSampling(Callback):
         """
         policy, data = _parts(trainer, pl_module)
         data.num_updates_done = policy.policy_version
+        is_last = batch.minibatch_index == data.num_minibatches - 1
+        if is_last:
+            self._learn()
         metrics, self._pending_metrics = self._pending_metrics, {}
-        if batch.minibatch_index == data.num_minibatches - 1:
+        if is_last:
             metrics |= {f"time/{phase}_s": seconds for phase, seconds in policy.clock.step_seconds().items()}
             policy.clock.end_step()
         metrics |= policy.update_metrics
@@ -120,7 +124,7 @@ class AdaptiveSampling(Callback):
         self.grader.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """What sampler and estimator remember."""
+        """What sampler and estimator remember of the steps that are done."""
         return {"sampler": self.sampler.state_dict(), "estimator": self.estimator.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -144,13 +148,21 @@ class AdaptiveSampling(Callback):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
-        pools = [group.pool for group in result.groups]
-        self.estimator.update(pools)
-        self.sampler.observe(pools)
+        self._unlearned = [group.pool for group in result.groups]
         self._pending_metrics = self._figures(result) | chosen
         for listener in listeners(trainer):
             listener.on_rollout_end(trainer, policy, result)
         return result.groups, result.policy_version
+
+    def _learn(self) -> None:
+        """Let estimator and sampler learn from a step, as its last update is done and not before.
+
+        A run that is stopped within a step draws that step anew when it goes on: with the same prompts and beliefs, and
+        so that its responses count once.
+        """
+        pools, self._unlearned = self._unlearned, []
+        self.estimator.update(pools)
+        self.sampler.observe(pools)
 
     def _chosen_figures(self, data: RolloutDataModule, prompts: Sequence[Prompt]) -> dict[str, float]:
         """What was believed of the step's prompts before it."""

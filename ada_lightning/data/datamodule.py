@@ -208,8 +208,8 @@ class RolloutDataModule(LightningDataModule):
         """Return the prompts of a rollout step, as the curriculum chooses them.
 
         A function of the step and of what was remembered before it, so a resumed run continues with the right prompts
-        without any iterator state. A step has been chosen once it was asked for: what its own rollout teaches comes too
-        late for it, also after a resume between two of its minibatches.
+        without any iterator state. A step has been chosen once it was asked for; what its own rollout teaches
+        is learned when the step is done, so a resume between two of its minibatches finds the same history.
 
         Raises:
             RuntimeError: the curriculum needs what is remembered of prompts, and nothing that remembers is connected.
@@ -257,7 +257,7 @@ class RolloutDataModule(LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
 
-        Except for a step that is under way: its rollout may have changed the history that its prompts were chosen by.
+        A step that is under way keeps its prompts, whatever a resume with other settings would choose.
         """
         state: dict[str, Any] = {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
         if self.curriculum.needs_history and self._chosen is not None:

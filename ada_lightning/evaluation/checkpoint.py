@@ -52,14 +52,15 @@ def resolve_checkpoint(name: str) -> Checkpoint:
     - a run's folder: its ``checkpoints/last/policy``, with the run's data, reward and rollout settings
     - a checkpoint's folder (``.../step_30``, ``.../last``) or the ``policy`` in it: the same for that one
     - any other folder with a ``config.json``: a model, of no run
-    - otherwise ``organisation/name``: a model of the hub
+    - otherwise ``organisation/name``, where there is no folder ``organisation``: a model of the hub
 
     Raises:
         ValueError: it is none of these.
     """
     folder = Path(name).expanduser()
     if not folder.exists():
-        if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith("."):
+        # Beside other folders it is a misspelt one: the hub would be asked for an organisation "runs".
+        if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not name.startswith(".") and not folder.parent.is_dir():
             return Checkpoint(name, _label(name))
         raise ValueError(
             f"checkpoint={name} does not exist; give a run's folder, one of its checkpoints, a model's folder, or a "

@@ -62,11 +62,13 @@ def write_comparison(first: Path, second: Path, *, seed: int) -> str:
     Raises:
         ValueError: one is not finished, or they have no prompt in common.
     """
-    plans = [read_plan(read_results(folder)) for folder in (first, second)]
+    results = [read_results(folder) for folder in (first, second)]
+    plans = [read_plan(of_one) for of_one in results]
     figures = [plan.read(folder) for plan, folder in zip(plans, (first, second), strict=True)]
     comparison = {
         "first": first.resolve().name,
         "second": second.resolve().name,
+        "unlike": _unlike(results[0], results[1]),
         **compare(figures[0], figures[1], weights=plans[1].weights, seed=seed),
     }
     text = comparison_text(comparison)
@@ -123,6 +125,21 @@ def flat_figures(results: Mapping[str, Any]) -> dict[str, float]:
             metrics[f"{part}/{name}"] = estimate["mean"]
             metrics |= {f"{part}/{name}_{end}": estimate[end] for end in ("low", "high")}
     return metrics
+
+
+def _unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Settings of the measurement that differ, [first, second]: what they change is no difference of the models.
+
+    The number of responses is no such setting: fewer make a figure noisier and not another one.
+    """
+    sides = [
+        {f"sampling.{key}": value for key, value in of_one["sampling"].items() if not key.startswith("_")}
+        | {key: of_one["plan"][key] for key in ("positive_threshold", "grader_failure")}
+        for of_one in (first, second)
+    ]
+    keys = dict.fromkeys([*sides[0], *sides[1]])
+    pairs = {key: [side.get(key) for side in sides] for key in keys}
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _write(file: Path, text: str) -> None:

@@ -22,7 +22,8 @@ def results_text(results: Json) -> str:
         "",
         f"Model: `{results['model']}`. {num_samples} responses per prompt, at most {sampling['max_new_tokens']} "
         f"tokens, temperature {sampling['temperature']}, top-p {sampling['top_p']}, top-k {sampling['top_k']}. "
-        f"In brackets: 95 % BCa bootstrap intervals over prompts. {_failures(results)}{_left_out(results)}",
+        "In brackets: 95 % BCa bootstrap intervals over prompts; one without width says only that all prompts agree, "
+        f"because resamples of equal values cannot differ. {_failures(results)}{_left_out(results)}",
         "",
     ]
     main = [f"{name}_at_{num_samples}" for name in ("avg", "pass", "maj")]
@@ -58,6 +59,7 @@ def comparison_text(comparison: Json) -> str:
         "Differences on the same prompts, second minus first; in brackets: 95 % BCa bootstrap intervals over prompts. "
         "p: two-sided sign-flip permutation test.",
         "",
+        *_unlike(comparison.get("unlike", {})),
     ]
     parts = dict(comparison["sets"])
     if len(parts) > 1:
@@ -149,3 +151,8 @@ def _unmatched(unmatched: Json) -> list[str]:
             spelt = ", ".join(f"{number} of {name}" for name, number in numbers.items())
             lines.append(f"Prompts in the {side} only, not compared: {spelt}.")
     return lines or ["Every prompt was matched."]
+
+
+def _unlike(settings: Json) -> list[str]:
+    spelt = ", ".join(f"{key} {first} and {second}" for key, (first, second) in settings.items())
+    return [f"**Not measured alike** (first and second): {spelt}.", ""] if spelt else []

@@ -15,7 +15,7 @@ from ada_lightning.types import Prompt, SamplingSettings
 
 
 class SamplingStoppedError(RuntimeError):
-    """A signal ended the job early. The text says how far it is and how it goes on."""
+    """A signal or a full disk ended the job early. The text says how far it is and how it goes on."""
 
 
 class SamplingJob:
@@ -84,7 +84,7 @@ class SamplingJob:
             interrupt_check: called between engine steps; a KeyboardInterrupt raised by it stops the job.
 
         Raises:
-            SamplingStoppedError: it was interrupted; every finished prompt is stored.
+            SamplingStoppedError: it was interrupted, and every finished prompt is stored; or the disk takes no more.
             EngineError: the engine broke for good; every finished prompt is stored.
         """
         if not self._pending:
@@ -92,10 +92,7 @@ class SamplingJob:
         try:
             self._draw(interrupt_check)
         except KeyboardInterrupt as error:
-            raise SamplingStoppedError(
-                f"{str(error) or 'interrupted'}: {len(self._prompts) - len(self._pending)} of {len(self._prompts)} "
-                f"prompts are stored in {self._store.folder}; the same command again continues there"
-            ) from error
+            raise SamplingStoppedError(f"{str(error) or 'interrupted'}: {self._state()}") from error
 
     def _draw(self, interrupt_check: Callable[[], None]) -> None:
         display = SamplingProgress(
@@ -122,10 +119,20 @@ class SamplingJob:
         finally:
             self._write(unwritten)
 
+    def _state(self) -> str:
+        return (
+            f"{len(self._prompts) - len(self._pending)} of {len(self._prompts)} prompts are stored in "
+            f"{self._store.folder}; the same command again continues there"
+        )
+
     def _write(self, unwritten: list[DrawnPrompt]) -> None:
         if not unwritten:
             return
-        self._store.append(unwritten)
+        try:
+            self._store.append(unwritten)
+        except OSError as error:
+            reason = f"{len(unwritten)} finished prompts could not be written ({error.strerror or error})"
+            raise SamplingStoppedError(f"{reason}: {self._state()}") from error
         written = {drawn.position for drawn in unwritten}
         self._pending = [place for place in self._pending if place[0] not in written]
         unwritten.clear()

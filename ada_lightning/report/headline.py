@@ -119,7 +119,7 @@ def _column(
     """Summarise one figure; with ``highest`` None it is not a contest."""
     figures = [spread(figure(run) for run in method.runs) for method in methods]
     complete = [
-        summary is not None and summary.num_seeds == len(method.runs)
+        summary is not None and summary.num_seeds == len(method.runs) == len(set(map(str, method.seeds)))
         for summary, method in zip(figures, methods, strict=True)
     ]
     none = [Mark.NONE] * len(methods)

@@ -12,11 +12,14 @@ from ada_lightning.report.run import Run
 
 COUNTED = {
     "rollout/grader_failures": "responses whose grader failed",
-    "rollout/engine_restarts": "engine restarts",
     "rollout/skipped_prompts": "prompts skipped",
+}
+"""Counts of a step that are 0 in a run without trouble."""
+COUNTED_SO_FAR = {
+    "rollout/engine_restarts": "engine restarts",
     "train/skipped_updates": "updates skipped",
 }
-"""Metrics that are 0 in a run without trouble."""
+"""Counts since the start of the run, or since a resume, that are 0 in a run without trouble."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,9 @@ def _run_notes(run: Run) -> Iterator[str]:
     elif run.status != "finished":
         error = str(run.summary.get("error", ""))
         yield f"{run.status} after {run.num_steps} steps{': ' if error else ''}{error}"
-    for key, meaning in COUNTED.items():
-        if count := run.total(key):
+    counts = {key: run.total(key) for key in COUNTED} | {key: run.increase(key) for key in COUNTED_SO_FAR}
+    for key, meaning in (COUNTED | COUNTED_SO_FAR).items():
+        if count := counts[key]:
             yield f"{meaning}: {count:.0f} ({key})"
     yield from _gap_notes(run)
     for key, count in _not_finite(run).items():

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,11 @@ class Run:
     def total(self, key: str) -> float:
         """Sum of a metric over the run, of its finite values."""
         return sum(value for row in self.rows if math.isfinite(value := row.get(key, 0.0)))
+
+    def increase(self, key: str) -> float:
+        """Return what a running count has counted over the run; a fall means that a resume began anew."""
+        values = [row[key] for row in self.rows if math.isfinite(row.get(key, math.nan))]
+        return sum(after - before if after >= before else after for before, after in pairwise([0.0, *values]))
 
     def mean(self, key: str) -> float | None:
         """Mean of a metric over the steps that have a finite value of it."""

@@ -64,17 +64,20 @@ class Policy(PolicyModule):
 
 
 class Steps(Callback):
-    """Keeps each step's prompts and figures; raises Ctrl-C after as many updates as asked."""
+    """Keeps each step's prompts and figures; raises Ctrl-C after as many updates as asked, or before one is done."""
 
-    def __init__(self, interrupt_after):
+    def __init__(self, interrupt_after, interrupt_in_update):
         self.chosen = {}
         self.figures = []
         self.interrupt_after = interrupt_after
+        self.interrupt_in_update = interrupt_in_update
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
         step = pl_module.policy_version // trainer.datamodule.num_minibatches
         chosen = ids(trainer.datamodule.step_prompts(step))
         assert self.chosen.setdefault(step, chosen) == chosen
+        if pl_module.policy_version == self.interrupt_in_update:
+            raise KeyboardInterrupt
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self.figures.append({name: float(value) for name, value in trainer.callback_metrics.items()})
@@ -82,7 +85,10 @@ class Steps(Callback):
             raise KeyboardInterrupt
 
 
-def fit(folder, curriculum, *, estimator=None, num_minibatches=1, every_n_steps=1, interrupt_after=-1, resume=False):
+def fit(
+    folder, curriculum, *, estimator=None, num_minibatches=1, every_n_steps=1, interrupt_after=-1,
+    interrupt_in_update=-1, resume=False,
+):  # fmt: skip
     data = RolloutDataModule(
         source=None, prompts_per_step=4, max_prompt_tokens=8, num_steps=8, seed=0, num_minibatches=num_minibatches,
         curriculum=curriculum,
@@ -97,7 +103,7 @@ def fit(folder, curriculum, *, estimator=None, num_minibatches=1, every_n_steps=
         engine=lambda **options: ScriptedEngine(pass_rates=PASS_RATES), max_model_tokens=64, seed=0,
         sampling=SamplingSettings(max_new_tokens=4),
     )  # fmt: skip
-    steps = Steps(interrupt_after)
+    steps = Steps(interrupt_after, interrupt_in_update)
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=every_n_steps)
     sampling = AdaptiveSampling(
         service=service, grader=Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER, eos_token_ids=[0],
@@ -111,7 +117,7 @@ def fit(folder, curriculum, *, estimator=None, num_minibatches=1, every_n_steps=
     try:
         trainer.fit(policy, datamodule=data, ckpt_path=folder / "checkpoints/last/trainer.ckpt" if resume else None)
     except (KeyboardInterrupt, SystemExit):
-        assert interrupt_after > 0
+        assert max(interrupt_after, interrupt_in_update) > 0
         checkpoint.save(trainer, policy)
     return steps
 
@@ -138,13 +144,29 @@ def test_a_killed_run_goes_on_with_the_prompts_of_one_that_never_stopped(name, t
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CURRICULA)
 def test_the_rest_of_a_step_is_drawn_from_its_own_prompts(name, tmp_path):
-    """Its rollout has been learned from already: chosen anew, the prompts of the second update would be others."""
+    """The second update is made of a rollout drawn anew, of the prompts that the first was made of."""
     options = {"num_minibatches": 2}
     whole = fit(tmp_path / "whole", CURRICULA[name](), **options).chosen
     fit(tmp_path / "parts", CURRICULA[name](), interrupt_after=9, **options)
     after = fit(tmp_path / "parts", CURRICULA[name](), resume=True, **options).chosen
     assert list(after) == [4, 5, 6, 7]
     assert after[4] == whole[4]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("num_minibatches", "interrupt_in"), [(1, "update"), (2, "update"), (2, "second update")])
+def test_a_step_that_was_stopped_half_way_counts_once(num_minibatches, interrupt_in, tmp_path):
+    """Its rollout is drawn anew, from what was believed before it: here, where a policy changes nothing, the same."""
+    options = {"num_minibatches": num_minibatches, "every_n_steps": 3}
+    whole, stopped, resumed = BetaHistory(), BetaHistory(), BetaHistory()
+    steps = fit(tmp_path / "whole", DifficultyBand(), estimator=whole, **options)
+    in_update = 4 * num_minibatches + (interrupt_in == "second update")
+    before = fit(tmp_path / "parts", DifficultyBand(), estimator=stopped, interrupt_in_update=in_update, **options)
+    after = fit(tmp_path / "parts", DifficultyBand(), estimator=resumed, resume=True, **options)
+    assert list(before.chosen) == [0, 1, 2, 3, 4]
+    assert list(after.chosen) == [4, 5, 6, 7]
+    assert before.chosen | after.chosen == steps.chosen
+    assert resumed.state_dict() == whole.state_dict()
 
 
 @pytest.mark.filterwarnings("ignore")

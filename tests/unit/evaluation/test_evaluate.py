@@ -11,6 +11,7 @@ from hydra import compose, initialize_config_dir
 
 from ada_lightning.config import ConfigError, override_errors
 from ada_lightning.evaluation.arguments import expand_arguments
+from ada_lightning.evaluation.checkpoint import resolve_checkpoint
 from ada_lightning.offline import SamplingStoppedError
 from evaluate import CONFIG_DIR, run
 from tests.unit.evaluation.answering_engine import AnsweringEngine
@@ -161,6 +162,26 @@ def test_two_models_are_compared_on_the_same_prompts(evaluate, tmp_path, capsys)
     evaluate(f"compare=[{folder.parent}/weak,{folder}]", scripted=False)
     assert text in capsys.readouterr().out
     assert AnsweringEngine.num_opened == 0
+
+
+def test_a_comparison_tells_what_was_not_measured_alike(evaluate, tmp_path):
+    evaluate("eval.num_samples=2", name="warm")
+    evaluate("eval.num_samples=4", "sampling.temperature=0.5", f"compare={tmp_path}/evaluations/warm", name="cool")
+    folder = tmp_path / "evaluations" / "cool"
+    comparison = json.loads((folder / "comparison-with-warm.json").read_text())
+    assert comparison["unlike"] == {"sampling.temperature": [1.0, 0.5]}
+    text = (folder / "comparison-with-warm.md").read_text()
+    assert "**Not measured alike** (first and second): sampling.temperature 1.0 and 0.5." in text
+    with pytest.raises(ValueError, match=r"evaluates nothing, so sampling.temperature=0.5 has no effect; leave it out"):
+        evaluate(f"compare=[{folder.parent}/warm,{folder}]", "sampling.temperature=0.5", scripted=False)
+
+
+def test_a_misspelt_run_is_no_model_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert resolve_checkpoint("runs/ada").model_path == "runs/ada"
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(ValueError, match=r"checkpoint=runs/ada does not exist; give a run's folder"):
+        resolve_checkpoint("runs/ada")
 
 
 def test_a_file_of_ones_own(evaluate, tmp_path):

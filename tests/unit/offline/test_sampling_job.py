@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -143,6 +144,22 @@ def test_an_engine_that_keeps_breaking_ends_the_job_and_loses_nothing_finished(t
         run_job(tmp_path, PROMPTS, engines=engines, max_engine_restarts=2)
     num_stored = len(ResponseStore(tmp_path).finished())
     assert 0 < num_stored < NUM_PROMPTS
+    assert run_job(tmp_path, PROMPTS).table() == whole
+
+
+def test_a_full_disk_says_so_and_the_job_continues(tmp_path, whole, monkeypatch):
+    append = ResponseStore.append
+
+    def append_once(store, drawn):
+        if store.parts:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return append(store, drawn)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ResponseStore, "append", append_once)
+        with pytest.raises(SamplingStoppedError, match=r"could not be written \(No space .*\): \d+ of \d+ prom"):
+            run_job(tmp_path, PROMPTS)
+    assert 0 < len(ResponseStore(tmp_path).finished()) < NUM_PROMPTS
     assert run_job(tmp_path, PROMPTS).table() == whole
 
 
