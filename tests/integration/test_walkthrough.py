@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
 
-from callbacks.prompt_log import read_prompts
 from tests.integration.conftest import ROOT
 
 pytestmark = pytest.mark.vllm
@@ -93,6 +92,13 @@ def texts(run):
     return [row["text"] for row in rows(run / "responses" / "train")]
 
 
+def prompt_log(run):
+    """Not by ``read_prompts``, which takes seconds to import Lightning."""
+    import pandas as pd
+
+    return pd.read_csv(run / "prompts.csv", dtype={"prompt_id": str})
+
+
 def test_preparation_measures_every_problem_and_selects_by_its_band(walk):
     measured = rows(walk.prepared / "prompts.parquet")
     assert len(measured) == len(PROBLEMS) - NUM_HELDOUT
@@ -116,7 +122,7 @@ def test_training_takes_up_the_selection_and_its_pass_rates(walk, name):
 
     selected = {row["prompt_id"] for row in rows(walk.prepared / "selected.parquet")}
     history = json.loads((walk.prepared / "history.json").read_text())
-    log = read_prompts(walk.folder / "runs" / name)
+    log = prompt_log(walk.folder / "runs" / name)
     assert set(log["prompt_id"]) <= selected
     assert log["step"].tolist() == [0] * 4 + [1] * 4
     first = log[log["step"] == 0]
@@ -133,7 +139,7 @@ def test_training_takes_up_the_selection_and_its_pass_rates(walk, name):
 
 
 def test_the_two_methods_draw_differently(walk):
-    drawn = {name: read_prompts(walk.folder / "runs" / name)["num_drawn"] for name in METHODS}
+    drawn = {name: prompt_log(walk.folder / "runs" / name)["num_drawn"] for name in METHODS}
     assert set(drawn["fixed"]) == {4}
     assert len(set(drawn["adaptive"])) > 1
     assert drawn["adaptive"].min() >= 4
