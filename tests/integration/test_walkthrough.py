@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
 
-from callbacks.prompt_log import read_prompts
 from tests.integration.conftest import ROOT
 
 pytestmark = pytest.mark.vllm
 
-PROBLEMS = [{"problem": f"What is {number} + {7 * number}?", "answer": str(8 * number)} for number in range(20)]
+PROBLEMS = [{"problem": f"What is {number} + {7 * number}?", "answer": str(8 * number)} for number in range(24)]
 NUM_HELDOUT = 6
 OWN = [  # the user's model, data and reward; the reward is one that random weights can satisfy
     "model=tiny",
@@ -32,9 +31,9 @@ OWN = [  # the user's model, data and reward; the reward is one that random weig
     "rollout.engine.dtype=float32",
     "rollout.engine.kv_cache_gib=0.05",
     "rollout.engine.max_num_seqs=32",
-    "rollout.sampling.max_new_tokens=16",
+    "rollout.sampling.max_new_tokens=8",
 ]
-BAND = ["num_samples=8", "band.min_positive=2", "band.max_positive=5"]
+BAND = ["num_samples=8", "band.min_positive=2", "band.max_positive=6"]
 TRAINING = [
     "num_steps=2",
     "optimizer.lr=1e-2",
@@ -93,6 +92,13 @@ def texts(run):
     return [row["text"] for row in rows(run / "responses" / "train")]
 
 
+def prompt_log(run):
+    """Not by ``read_prompts``, which takes seconds to import Lightning."""
+    import pandas as pd
+
+    return pd.read_csv(run / "prompts.csv", dtype={"prompt_id": str})
+
+
 def test_preparation_measures_every_problem_and_selects_by_its_band(walk):
     measured = rows(walk.prepared / "prompts.parquet")
     assert len(measured) == len(PROBLEMS) - NUM_HELDOUT
@@ -105,7 +111,7 @@ def test_preparation_measures_every_problem_and_selects_by_its_band(walk):
         prompt_id: sum(rewards) / 8 for prompt_id, rewards in graded.items()
     }
     selected = {row["prompt_id"] for row in rows(walk.prepared / "selected.parquet")}
-    assert selected == {row["prompt_id"] for row in measured if 2 <= row["num_positive"] <= 5}
+    assert selected == {row["prompt_id"] for row in measured if 2 <= row["num_positive"] <= 6}
     assert 0 < len(selected) < len(measured)
     assert f"selected: {len(selected)} prompts" in walk.said["prepare"]
 
@@ -116,7 +122,7 @@ def test_training_takes_up_the_selection_and_its_pass_rates(walk, name):
 
     selected = {row["prompt_id"] for row in rows(walk.prepared / "selected.parquet")}
     history = json.loads((walk.prepared / "history.json").read_text())
-    log = read_prompts(walk.folder / "runs" / name)
+    log = prompt_log(walk.folder / "runs" / name)
     assert set(log["prompt_id"]) <= selected
     assert log["step"].tolist() == [0] * 4 + [1] * 4
     first = log[log["step"] == 0]
@@ -133,7 +139,7 @@ def test_training_takes_up_the_selection_and_its_pass_rates(walk, name):
 
 
 def test_the_two_methods_draw_differently(walk):
-    drawn = {name: read_prompts(walk.folder / "runs" / name)["num_drawn"] for name in METHODS}
+    drawn = {name: prompt_log(walk.folder / "runs" / name)["num_drawn"] for name in METHODS}
     assert set(drawn["fixed"]) == {4}
     assert len(set(drawn["adaptive"])) > 1
     assert drawn["adaptive"].min() >= 4
@@ -180,7 +186,7 @@ def test_the_report_holds_both_methods_what_differs_and_what_they_answered(walk)
     assert [method["name"] for method in numbers["methods"]] == list(METHODS.values())
     for method, name in zip(numbers["methods"], METHODS, strict=True):
         summary = json.loads((walk.folder / "runs" / name / "summary.json").read_text())
-        assert method["runs"][0]["heldout_after"] == pytest.approx(summary["heldout"]["eval/avg_at_4"])
+        assert method["runs"][0]["heldout_after"] == pytest.approx(summary["heldout"]["eval/avg_at_4"]["after"])
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -204,6 +210,7 @@ def test_the_sampled_responses_are_in_the_mlflow_store(walk, name):
     table = json.loads(Path(client.download_artifacts(run.info.run_id, "rollouts/step_000000.json")).read_text())
     at = table["columns"].index("response")
     assert {line[at] for line in table["data"]} == set(texts(walk.folder / "runs" / name))
+    assert "samples.html" in {entry.path for entry in client.list_artifacts(run.info.run_id)}
     history = client.get_metric_history(run.info.run_id, "eval/avg_at_4")
     assert [metric.step for metric in history] == [0, 2]
 
