@@ -30,7 +30,7 @@ class FormatReward:
         try:
             self._regex = re.compile(pattern, re.DOTALL)
         except re.error as error:
-            raise ValueError(f"reward.pattern = {pattern!r} is no regular expression: {error}") from error
+            raise ValueError(f"FormatReward: pattern = {pattern!r} is no regular expression: {error}") from error
         self.pattern = pattern
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float:

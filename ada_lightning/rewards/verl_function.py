@@ -74,8 +74,11 @@ class VerlFunctionReward:
         """Look for the sample's ground truth.
 
         Raises:
-            ValueError: there is none, and the function requires it.
+            ValueError: there is none, and the function requires it; or ``extra_info`` holds no names and values.
         """
+        extra = sample_columns(prompt).get("extra_info")
+        if extra is not None and not isinstance(extra, Mapping):
+            raise ValueError(f"column extra_info must hold names and values; found {type(extra).__name__}")
         if "ground_truth" in self.function.required() and "ground_truth" not in self._available(prompt, Completion("")):
             raise ValueError(
                 "no ground truth: the sample has neither a column reward_model with ground_truth nor an answer; "

@@ -84,3 +84,8 @@ def test_verl_functions_that_want_something_else_are_refused_before_the_run():
         verl("verl_wrong").check()
     with pytest.raises(ValueError, match=r"no ground truth: .*; columns: level"):
         verl("verl_number").check_prompt(Prompt("id", (), {"columns": {"level": 1}}))
+
+
+def test_extra_info_that_holds_no_names_is_found_before_the_run():
+    with pytest.raises(ValueError, match="column extra_info must hold names and values; found str"):
+        verl("verl_number").check_prompt(Prompt("id", (), {"answer": 12, "columns": {"extra_info": "easy"}}))

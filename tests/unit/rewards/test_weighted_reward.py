@@ -91,7 +91,7 @@ def test_what_is_no_weighted_sum_is_refused(rewards, message):
 
 
 def test_a_pattern_that_is_none_is_refused():
-    with pytest.raises(ValueError, match=r"reward\.pattern = '\(' is no regular expression: missing \)"):
+    with pytest.raises(ValueError, match=r"FormatReward: pattern = '\(' is no regular expression: missing \)"):
         FormatReward("(")
 
 
