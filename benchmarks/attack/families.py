@@ -159,7 +159,7 @@ def _deep(rng: random.Random) -> str:
             ("(", ")", "41"),
             ("[", "]", "41"),
             (r"\{", r"\}", "41"),
-            (r"\frac{1}{", "}", "2"),
+            (r"\frac{1}{", "}", "7"),  # of no depth a gold answer
             (r"\sqrt{1+", "}", "2"),
             (r"\left(", r"\right)", "41"),
             (r"\text{", "}", "no"),
@@ -319,7 +319,8 @@ def equal_at_length(rng: random.Random) -> Case:
     """A right answer that takes algebra to see: worth 1."""
     gold = rng.choice(["x^2+1", "y=2x+3", "x>2", r"2\sqrt{3}", "42"])
     size = rng.randint(2, 12)
-    inner = rng.choice(["x", f"{size}x", f"x^{size}", r"\frac{x}{3}", "xy", "t"])
+    power = f"x^{{{min(size, 9)}}}"  # e to a higher one counts as too costly to evaluate: equal only if written alike
+    inner = rng.choice(["x", f"{size}x", power, r"\frac{x}{3}", "xy", "t"])
     one = rng.choice(
         [
             rf"(\sin^2({inner})+\cos^2({inner}))",
