@@ -7,22 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightning.pytorch import LightningModule, Trainer
-
-from ada_lightning.run_dir import RunDir
 from callbacks.metrics_csv import read_metrics
-from callbacks.mlflow_logger import MLflowTracking
-from callbacks.rollout_listener import RolloutListener
+from callbacks.run_plot import RunPlot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ada_lightning.rollout.result import RolloutResult
-
 Rows = Sequence[dict[str, float]]
 
 
-class Curves(RolloutListener):
+class Curves(RunPlot):
     """Draws ``curves.png`` into the run folder every few steps and at the end, and sends it to MLflow.
 
     Args:
@@ -34,33 +28,16 @@ class Curves(RolloutListener):
     """
 
     def __init__(self, *, run_dir: str | Path, every_n_steps: int = 10) -> None:
-        if every_n_steps < 1:
-            raise ValueError(f"every_n_steps must be at least 1; got {every_n_steps}")
-        self.run_dir = RunDir(run_dir)
-        self.every_n_steps = every_n_steps
+        super().__init__(run_dir=run_dir, every_n_steps=every_n_steps)
 
-    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
-        """Plot what the steps before this one logged."""
-        if result.step and result.step % self.every_n_steps == 0:
-            self._plot(trainer)
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Plot the whole run, after its last evaluation."""
-        self._plot(trainer)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Plot what there is of an interrupted run."""
-        self._plot(trainer)
-
-    def _plot(self, trainer: Trainer) -> None:
-        rows = read_metrics(self.run_dir.metrics_csv) if trainer.is_global_zero else []
+    def draw(self) -> Path | None:
+        """Draw ``curves.png``; None where no metrics are logged yet."""
+        rows = read_metrics(self.run_dir.metrics_csv)
         if not rows:
-            return
+            return None
         target = self.run_dir.path / "curves.png"
         plot_curves(rows, target, title=self.run_dir.path.name)
-        for logger in trainer.loggers:
-            if isinstance(logger, MLflowTracking):
-                logger.log_file(target)
+        return target
 
 
 def plot_curves(rows: Rows, target: Path, *, title: str) -> None:
