@@ -1,0 +1,1 @@
+"""Mathematical answers in LaTeX: read by a small grammar, bounded in cost, compared."""
