@@ -81,6 +81,7 @@ class Run:
             loss=instantiate(cfg.loss),
             attention=instantiate(cfg.attention),
             optimizer=instantiate(cfg.optimizer),
+            token_masks=list(instantiate(cfg.token_masks).values()),
         )
         self.callbacks = self._callbacks(model.tokenizer, model.eos_token_ids)
         self.loggers = [] if cfg.preview else list(instantiate(cfg.logger).values())

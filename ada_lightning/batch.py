@@ -60,6 +60,10 @@ class Microbatch:
     selection_weight_B: Tensor
     """Responses of its class in the pool per kept response of its class; see :class:`~ada_lightning.types.KeptResponse`
     for what a class is."""
+    inverse_probability_B: Tensor
+    """1 / (probability that selection kept it), 1 where nothing was left to chance. Multiplies the advantage."""
+    assigned_advantage_B: Tensor
+    """Assigned for the whole rollout at once by a :class:`~ada_lightning.protocols.RolloutAdvantage`, else 0."""
     prior_alpha_B: Tensor
     prior_beta_B: Tensor
     """Beta belief about the prompt's pass rate before the step. float32."""

@@ -36,6 +36,7 @@ LIGHT_COMPONENTS = (
     "selection",
     "advantage",
     "loss",
+    "token_masks",
     "attention",
     "reward.reward",
     "reward",
@@ -49,7 +50,7 @@ REFERENCES: dict[str, tuple[str, ...]] = {"curriculum": ("objective", "sampler")
 """Nodes that a node's own arguments may refer to: where one of those is wrong, only that is reported."""
 COMPLETED: dict[str, tuple[str, ...]] = {
     "data": ("curriculum",),
-    "policy": ("model_path", "reference_path", "advantage", "loss", "attention", "optimizer"),
+    "policy": ("model_path", "reference_path", "advantage", "loss", "attention", "optimizer", "token_masks"),
     "rollout.engine": ENGINE_ARGUMENTS,
     "callbacks.adaptive_sampling": (
         "service",

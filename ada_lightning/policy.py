@@ -21,8 +21,8 @@ from torch.optim.lr_scheduler import LambdaLR
 from ada_lightning.batch import Microbatch, TrainingBatch
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
-from ada_lightning.losses import ClippedPolicyLoss, TokenTerms
-from ada_lightning.losses.clipped import POOL_WEIGHTED
+from ada_lightning.losses import PolicyLoss, TokenMask, TokenTerms
+from ada_lightning.losses.terms import POOL_WEIGHTED
 from ada_lightning.malloc import give_back_freed_memory
 from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
@@ -47,6 +47,7 @@ class PolicyModule(LightningModule):
         logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
         gradient_checkpointing: recompute activations in the backward pass: less memory, about a fifth more time.
         compile: compile the model's layers at the first updates (``torch.compile``): then about a sixth less time.
+        token_masks: which tokens train; their masks multiply.
 
     Raises:
         ValueError: a setting is out of range; all in one message.
@@ -58,7 +59,7 @@ class PolicyModule(LightningModule):
         model_path: Path,
         reference_path: Path,
         advantage: Advantage,
-        loss: ClippedPolicyLoss,
+        loss: PolicyLoss,
         attention: AttentionBackend,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
         warmup_steps: int = 0,
@@ -67,6 +68,7 @@ class PolicyModule(LightningModule):
         logprob_chunk_size: int = 1024,
         gradient_checkpointing: bool = False,
         compile: bool = False,
+        token_masks: Sequence[TokenMask] = (),
     ) -> None:
         super().__init__()
         errors = []
@@ -94,6 +96,7 @@ class PolicyModule(LightningModule):
         self.logprob_chunk_size = logprob_chunk_size
         self.gradient_checkpointing = gradient_checkpointing
         self.compile_layers = compile
+        self.token_masks = tuple(token_masks)
         self.clock = PhaseClock()
         self._effective_weight = EffectiveWeight()
         self.policy_version = 0
@@ -191,9 +194,10 @@ class PolicyModule(LightningModule):
 
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
-        advantages_B = self.advantage(microbatch)
+        advantages_B = self.advantage(microbatch) * microbatch.inverse_probability_B
         self._effective_weight.update(microbatch, advantages_B)
-        logprobs_K, entropy_K = self.token_logprobs(self.model, microbatch)
+        hidden_TH = self.hidden_states(self.model, microbatch)
+        logprobs_K, entropy_K = self.logprobs_of(self.model, hidden_TH, microbatch)
         old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
         reference_logprobs_K = old_logprobs_K
         if self.loss.needs_reference:
@@ -206,26 +210,40 @@ class PolicyModule(LightningModule):
             reference_logprobs_K=reference_logprobs_K,
             entropy_K=entropy_K,
             response_K=microbatch.response_K,
+            mask_K=torch.ones_like(microbatch.sampling_logprobs_K),
+            hidden_TH=hidden_TH if self._needs_hidden else None,
         )
+        for mask in self.token_masks:
+            terms = replace(terms, mask_K=terms.mask_K * mask(terms, advantages_B, microbatch))
         loss, sums = self.loss(terms, advantages_B, microbatch, batch.counts)
+        if self.token_masks:
+            sums["token_mask"] = terms.mask_K.sum()
         sums["tokens"] = microbatch.num_tokens_B.sum()
         return loss, sums
 
     def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
-        hidden_1TH = model.base_model(
+        return self.logprobs_of(model, self.hidden_states(model, microbatch), microbatch)
+
+    def hidden_states(self, model: Any, microbatch: Microbatch) -> Tensor:
+        """Last hidden state of every packed token. Shape ``(T, H)``."""
+        hidden_1TH: Tensor = model.base_model(
             input_ids=microbatch.input_ids_T[None],
             position_ids=microbatch.position_ids_T[None],
             use_cache=False,
             **self.attention.arguments(microbatch),
         ).last_hidden_state
+        return hidden_1TH[0]
+
+    def logprobs_of(self, model: Any, hidden_TH: Tensor, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
         return chosen_logprobs(
-            hidden_1TH[0, microbatch.predictor_K],
+            hidden_TH[microbatch.predictor_K],
             microbatch.token_ids_K,
             model.get_output_embeddings(),
             temperature=self.temperature,
             chunk_size=self.logprob_chunk_size,
-            entropy_gradient=self.loss.entropy_coef > 0,
+            entropy_gradient=self.loss.needs_entropy_gradient,
         )
 
     @torch.no_grad()
@@ -273,6 +291,10 @@ class PolicyModule(LightningModule):
         """Restore :meth:`on_save_checkpoint`; the weights came with ``model_path``."""
         self.policy_version = int(checkpoint["policy"]["policy_version"])
         self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
+
+    @property
+    def _needs_hidden(self) -> bool:
+        return self.loss.needs_hidden or any(mask.needs_hidden for mask in self.token_masks)
 
     def _load(self, path: Path) -> Any:
         from transformers import AutoModelForCausalLM

@@ -12,6 +12,7 @@ from ada_lightning.types import (
     KeptResponse,
     Prompt,
     PromptHistory,
+    ResponseGroup,
     ResponsePool,
     SamplingSettings,
     Verdict,
@@ -243,6 +244,32 @@ class JudgingSampler(Sampler, Protocol):
 
 
 @runtime_checkable
+class StagedSampler(Sampler, Protocol):
+    """A sampler that divides the step anew between stages, once every prompt's responses of a stage are graded.
+
+    A stage ends where all prompts have finished what :meth:`Sampler.num_to_draw` asked for; then :meth:`begin_stage`
+    sees all pools, and every prompt is asked again. It waits for the slowest response of each stage, so a sampler that
+    can decide prompt by prompt should not be one.
+    """
+
+    def begin_stage(self, pools: Sequence[ResponsePool]) -> None:
+        """Divide what comes next; called between stages with all pools of the step, in the order of their slots.
+
+        Must be a function of the pools and of what was observed before the step.
+        """
+        ...
+
+
+@runtime_checkable
+class LabellingSampler(Sampler, Protocol):
+    """A sampler whose rewards are known only when a pool is complete, as those of a majority vote without labels."""
+
+    def labelled(self, pool: ResponsePool) -> Sequence[float]:
+        """Return the reward of each response of a complete pool, in launch order; they replace the graders' ones."""
+        ...
+
+
+@runtime_checkable
 class ForesightedSampler(Protocol):
     """A sampler that can tell how probably it will want more, and how much: what a schedule needs."""
 
@@ -268,6 +295,30 @@ class SelectionRule(Protocol):
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the kept responses; an empty tuple drops the prompt."""
+        ...
+
+
+@runtime_checkable
+class BatchSelection(Protocol):
+    """A selection that looks at all pools of a step before it keeps anything. It may learn."""
+
+    def select_all(self, pools: Sequence[ResponsePool]) -> Sequence[tuple[KeptResponse, ...]]:
+        """Return the kept responses of each pool, in the order of the pools; an empty tuple drops the prompt.
+
+        Must be a function of the pools and of what was observed before the step.
+        """
+        ...
+
+    def observe(self, metrics: Mapping[str, float]) -> None:
+        """Learn from the figures of a finished step (:attr:`PolicyModule.update_metrics` and those of its rollout)."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives a step, as primitives."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
         ...
 
 
@@ -345,4 +396,20 @@ class Advantage(Protocol):
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
         """Advantages of the microbatch's responses. Shape ``(B,)``, float32."""
+        ...
+
+
+@runtime_checkable
+class RolloutAdvantage(Protocol):
+    """An advantage that needs all groups of a rollout at once, such as a mean or a spread over the whole batch.
+
+    It is asked once per rollout; ``__call__`` then returns ``microbatch.assigned_advantage_B``.
+    """
+
+    def assign(self, groups: Sequence[ResponseGroup]) -> Sequence[Sequence[float]]:
+        """Return the advantage of every kept response, group by group, in the order of ``group.kept``."""
+        ...
+
+    def __call__(self, microbatch: Microbatch) -> Tensor:
+        """Return what :meth:`assign` said. Shape ``(B,)``, float32."""
         ...

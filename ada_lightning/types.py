@@ -249,6 +249,11 @@ class KeptResponse:
     selection_weight: float
     """Pool responses of its class per kept response of its class (``N_s / m_s``). Classes are positive and negative, or
     the strata of a selection by reward strata."""
+    inverse_probability: float = 1.0
+    """1 / (probability that a random selection kept it), where it was kept by chance; the policy multiplies its
+    advantage by it. 1 where nothing was left to chance."""
+    advantage: float = 0.0
+    """Assigned once for the whole rollout by a :class:`~ada_lightning.protocols.RolloutAdvantage`; unused otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

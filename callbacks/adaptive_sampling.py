@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ from ada_lightning.metrics.calibration import EstimatorCalibration
 from ada_lightning.metrics.curriculum import curriculum_figures
 from ada_lightning.metrics.rollout import RolloutMetrics
 from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import PassRateEstimator, RememberingEstimator, Sampler, SelectionRule
+from ada_lightning.protocols import (
+    BatchSelection,
+    PassRateEstimator,
+    RememberingEstimator,
+    RolloutAdvantage,
+    Sampler,
+    SelectionRule,
+)
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
@@ -46,7 +54,7 @@ class AdaptiveSampling(Callback):
         grader: RewardPool,
         estimator: PassRateEstimator,
         sampler: Sampler,
-        selection: SelectionRule,
+        selection: SelectionRule | BatchSelection,
         tokenizer: Any,
         eos_token_ids: Sequence[int],
         run_dir: str | Path,
@@ -99,13 +107,13 @@ class AdaptiveSampling(Callback):
         policy, data = _parts(trainer, pl_module)
         data.num_updates_done = policy.policy_version
         is_last = batch.minibatch_index == data.num_minibatches - 1
-        if is_last:
-            self._learn()
         metrics, self._pending_metrics = self._pending_metrics, {}
         if is_last:
             metrics |= {f"time/{phase}_s": seconds for phase, seconds in policy.clock.step_seconds().items()}
             policy.clock.end_step()
         metrics |= policy.update_metrics
+        if is_last:
+            self._learn(metrics)
         gap = metrics.get("sync/logprob_gap", 0.0)
         if gap > self.max_logprob_gap:
             warnings.warn(
@@ -125,12 +133,17 @@ class AdaptiveSampling(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What sampler and estimator remember of the steps that are done."""
-        return {"sampler": self.sampler.state_dict(), "estimator": self.estimator.state_dict()}
+        state = {"sampler": self.sampler.state_dict(), "estimator": self.estimator.state_dict()}
+        if isinstance(self.selection, BatchSelection):
+            state["selection"] = self.selection.state_dict()
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         self.sampler.load_state_dict(state_dict["sampler"])
         self.estimator.load_state_dict(state_dict["estimator"])
+        if isinstance(self.selection, BatchSelection):
+            self.selection.load_state_dict(state_dict.get("selection", {}))
 
     def _collect(
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
@@ -148,14 +161,16 @@ class AdaptiveSampling(Callback):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
+        if isinstance(policy.advantage, RolloutAdvantage):
+            result = replace(result, groups=_with_advantages(policy.advantage, result.groups))
         self._unlearned = [group.pool for group in result.groups]
         self._pending_metrics = self._figures(result) | chosen
         for listener in listeners(trainer):
             listener.on_rollout_end(trainer, policy, result)
         return result.groups, result.policy_version
 
-    def _learn(self) -> None:
-        """Let estimator and sampler learn from a step, as its last update is done and not before.
+    def _learn(self, metrics: Mapping[str, float]) -> None:
+        """Let estimator, sampler and selection learn from a step, as its last update is done and not before.
 
         A run that is stopped within a step draws that step anew when it goes on: with the same prompts and beliefs, and
         so that its responses count once.
@@ -163,6 +178,8 @@ class AdaptiveSampling(Callback):
         pools, self._unlearned = self._unlearned, []
         self.estimator.update(pools)
         self.sampler.observe(pools)
+        if isinstance(self.selection, BatchSelection):
+            self.selection.observe(metrics)
 
     def _chosen_figures(self, data: RolloutDataModule, prompts: Sequence[Prompt]) -> dict[str, float]:
         """What was believed of the step's prompts before it."""
@@ -178,6 +195,16 @@ class AdaptiveSampling(Callback):
         computed = self._metrics.compute() | self._calibration.compute()
         figures = {name: float(value) for name, value in computed.items()}
         return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
+
+
+def _with_advantages(advantage: RolloutAdvantage, groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
+    """Write the advantages of a whole rollout into its groups."""
+    return tuple(
+        replace(
+            group, kept=tuple(replace(kept, advantage=value) for kept, value in zip(group.kept, values, strict=True))
+        )
+        for group, values in zip(groups, advantage.assign(groups), strict=True)
+    )
 
 
 def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:

@@ -204,6 +204,8 @@ def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict
         "group_reward_sum_B": _column([sum(rewards) for rewards in group_rewards]),
         "group_squared_deviation_B": _column([_squared_deviation(rewards) for rewards in group_rewards]),
         "selection_weight_B": _column([kept.selection_weight for _, kept in responses]),
+        "inverse_probability_B": _column([kept.inverse_probability for _, kept in responses]),
+        "assigned_advantage_B": _column([kept.advantage for _, kept in responses]),
         "prior_alpha_B": _column([pool.belief.alpha for pool in pools]),
         "prior_beta_B": _column([pool.belief.beta for pool in pools]),
     }

@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
 from ada_lightning.batch import BatchCounts, Microbatch
 from ada_lightning.functional.policy_gradient import clipped_objective, kl_to_reference, truncated_importance
 from ada_lightning.functional.pool_weights import pool_weights
-
-POOL_WEIGHTED = frozenset({"kl", "entropy"})
-"""Logged sums whose tokens weigh as in the pool they were selected from; ``pool_weight`` sums those weights."""
-
-
-class LossReduction(Protocol):
-    """See :mod:`ada_lightning.losses.reductions`."""
-
-    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
-        """Weight of every token of each response. Shape ``(B,)``."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TokenTerms:
-    """Per response token of a microbatch, flattened. Shapes ``(K,)``."""
-
-    logprobs_K: Tensor
-    """Current policy, with gradient."""
-    old_logprobs_K: Tensor
-    """Before the first update with this rollout, no gradient."""
-    sampling_logprobs_K: Tensor
-    """The engine's."""
-    reference_logprobs_K: Tensor
-    """The frozen reference's; equal to the old ones where no reference is used."""
-    entropy_K: Tensor
-    response_K: Tensor
-    """Response of the microbatch each token belongs to. int64."""
+from ada_lightning.losses.terms import LossReduction, TokenTerms
 
 
 class ClippedPolicyLoss:
@@ -105,6 +75,13 @@ class ClippedPolicyLoss:
         """Whether responses with zero advantage contribute, through KL or entropy."""
         return self.kl_coef > 0 or self.entropy_coef > 0
 
+    needs_hidden = False
+
+    @property
+    def needs_entropy_gradient(self) -> bool:
+        """Whether the entropy bonus is on."""
+        return self.entropy_coef > 0
+
     def __call__(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -134,6 +111,7 @@ class ClippedPolicyLoss:
             weight_K = truncated_importance(terms.old_logprobs_K, terms.sampling_logprobs_K, cap=self.importance_cap)
             sums["importance_weight"] = weight_K.sum()
             objective_K = objective_K * weight_K
+        objective_K = objective_K * terms.mask_K
         if self.kl_coef > 0:
             kl_K = pool_weights_K * kl_to_reference(terms.logprobs_K, terms.reference_logprobs_K)
             sums["kl"] = kl_K.sum()
@@ -146,3 +124,24 @@ class ClippedPolicyLoss:
         token_weights_K = self.reduction.token_weights(microbatch, counts)[terms.response_K]
         loss = -(token_weights_K * objective_K).sum()
         return loss, {name: value.detach().to(torch.float32) for name, value in sums.items()}
+
+    def bends(self) -> list[str]:
+        """Importance weights, KL and entropy."""
+        if self.importance_cap > 0:
+            lines = [
+                f"loss.importance_cap = {self.importance_cap:g} corrects tokens for the engine's own probabilities, "
+                "and bends the update by about that gap (sync/logprob_gap)"
+            ]
+        else:
+            lines = [
+                "loss.importance_cap = 0: the engine's probabilities are not quite the trainer's (sync/logprob_gap), "
+                "and nothing corrects for it"
+            ]
+        for name, value in (("kl_coef", self.kl_coef), ("entropy_coef", self.entropy_coef)):
+            if value > 0:
+                lines.append(f"loss.{name} = {value:g} adds a term that is no part of f")
+        return lines
+
+    def reuse_bend(self) -> str:
+        """How responses of an earlier policy are weighed."""
+        return f"the others weigh tokens by ratios, clipped at 1 - {self.clip_low:g} and 1 + {self.clip_high:g}"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import ForesightedSampler, JudgingSampler, RolloutEngine, Sampler
+from ada_lightning.protocols import (
+    ForesightedSampler,
+    JudgingSampler,
+    LabellingSampler,
+    RolloutEngine,
+    Sampler,
+    StagedSampler,
+)
 from ada_lightning.rollout.budget import StepBudget
 from ada_lightning.rollout.draw_ahead import DrawAhead
 from ada_lightning.rollout.guard import guarded
@@ -103,6 +110,8 @@ class Collection:
         self._engine = engine
         self._grader = grader
         self._sampler = sampler
+        # A prompt's next round may start only when every prompt's last one is graded.
+        self._waits_for_all = isinstance(settings.schedule, Barrier) or isinstance(sampler, StagedSampler)
         self._max_new_tokens = sampling.max_new_tokens
         self._step = step
         self._policy_version = policy_version
@@ -197,7 +206,7 @@ class Collection:
                 self._commit_one(run, index, *run.graded.pop(index))
             if run.is_finished or run.is_waiting or run.pool.num_drawn < len(run.round_of):
                 return
-            if isinstance(self._settings.schedule, Barrier) and run.round_index >= 0:
+            if self._waits_for_all and run.round_index >= 0:
                 run.is_waiting = True
                 self._at_barrier.append(run)
                 return
@@ -206,6 +215,8 @@ class Collection:
     def _pass_barrier(self) -> None:
         """Let all prompts of a round go on, in their order, once the last of them is graded."""
         if self._at_barrier and self._launcher.is_idle and not self._grading:
+            if isinstance(self._sampler, StagedSampler):
+                self._sampler.begin_stage([run.pool for run in self._runs.values()])
             arrived, self._at_barrier = sorted(self._at_barrier, key=lambda run: run.pool.slot), []
             for run in arrived:
                 run.is_waiting = False
@@ -229,6 +240,8 @@ class Collection:
     def _finish(self, run: PromptRun) -> None:
         """Note by which rule of counts the pool ended: the sampler's, cut off where something else ended it sooner."""
         pool = run.pool
+        if isinstance(self._sampler, LabellingSampler):
+            self._label(pool, self._sampler.labelled(pool))
         rule = self._sampler.stopping_rule(pool)
         if rule is not None and not rule.stops(pool.num_positive, pool.num_negative):
             rule = CappedRule(rule, pool.num_sampled)
@@ -238,6 +251,15 @@ class Collection:
         self._budget.finish(pool.slot)
         run.is_finished = True
         self._drop_early_launches(run)
+
+    def _label(self, pool: ResponsePool, rewards: Sequence[float]) -> None:
+        """Replace the rewards of a complete pool."""
+        pool.responses = [
+            replace(response, reward=reward, is_positive=self._is_positive(reward))
+            for response, reward in zip(pool.responses, rewards, strict=True)
+        ]
+        pool.num_positive = sum(response.is_positive for response in pool.responses)
+        pool.first_round_rewards = [response.reward for response in pool.responses if response.round_index == 0]
 
     def _drop_early_launches(self, run: PromptRun) -> None:
         """Abort and forget what was drawn ahead and is not wanted. Drawn again with its own seed, it is the same."""
@@ -280,7 +302,7 @@ class Collection:
 
     def _need(self, run: PromptRun) -> float:
         """Return how much sooner than others this prompt should get slots; rounds keep the order of the prompts."""
-        if isinstance(self._settings.schedule, Barrier) or not isinstance(self._sampler, ForesightedSampler):
+        if self._waits_for_all or not isinstance(self._sampler, ForesightedSampler):
             return 0.0
         return self._sampler.expected_need(run.pool)
 

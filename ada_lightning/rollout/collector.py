@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
+from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
 from ada_lightning.rollout.collection import Collection, CollectionSettings, Grader
 from ada_lightning.rollout.guard import EngineError, guarded
 from ada_lightning.rollout.result import RolloutStats
@@ -82,7 +82,7 @@ class RolloutCollector:
         engine: RolloutEngine,
         grader: Grader,
         sampler: Sampler,
-        selection: SelectionRule,
+        selection: SelectionRule | BatchSelection,
         settings: SamplingSettings,
         stage: str,
         step: int,
@@ -129,7 +129,11 @@ class RolloutCollector:
         )
         started = time.monotonic()
         pools = collection.run(prompts, beliefs or [Belief()] * len(prompts))
-        groups = tuple(ResponseGroup(pool, selection.select(pool)) for pool in pools)
+        if isinstance(selection, BatchSelection):
+            kept = selection.select_all(pools)
+        else:
+            kept = [selection.select(pool) for pool in pools]
+        groups = tuple(ResponseGroup(pool, chosen) for pool, chosen in zip(pools, kept, strict=True))
         return groups, collection.stats(num_skipped=len(prompts) - len(pools), seconds=time.monotonic() - started)
 
 

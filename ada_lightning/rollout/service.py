@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import RolloutEngine, Sampler, SelectionRule
+from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
@@ -110,7 +110,7 @@ class RolloutService:
         weights: Callable[[], Iterable[tuple[str, Tensor]]],
         policy_version: int,
         sampler: Sampler,
-        selection: SelectionRule,
+        selection: SelectionRule | BatchSelection,
         stage: str,
         step: int,
         settings: SamplingSettings | None = None,

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 
 from ada_lightning.losses import (
-    ClippedPolicyLoss,
     ConstantReduction,
+    LossReduction,
+    PolicyLoss,
     PromptMeanReduction,
     ResponseMeanReduction,
     TokenMeanReduction,
 )
-from ada_lightning.losses.clipped import LossReduction
 from ada_lightning.protocols import Curriculum
 
 _REDUCTIONS: dict[type[LossReduction], str] = {
@@ -30,29 +30,17 @@ def reduction_lines(reduction: LossReduction) -> Iterator[str]:
     yield _REDUCTIONS.get(type(reduction), unknown)
 
 
-def loss_lines(loss: ClippedPolicyLoss) -> Iterator[str]:
-    """Importance weights, KL and entropy."""
-    if loss.importance_cap > 0:
-        yield (
-            f"loss.importance_cap = {loss.importance_cap:g} corrects tokens for the engine's own probabilities, and "
-            "bends the update by about that gap (sync/logprob_gap)"
-        )
-    else:
-        yield (
-            "loss.importance_cap = 0: the engine's probabilities are not quite the trainer's (sync/logprob_gap), and "
-            "nothing corrects for it"
-        )
-    for name, value in (("kl_coef", loss.kl_coef), ("entropy_coef", loss.entropy_coef)):
-        if value > 0:
-            yield f"loss.{name} = {value:g} adds a term that is no part of f"
+def loss_lines(loss: PolicyLoss) -> Iterator[str]:
+    """What the loss says of itself."""
+    yield from loss.bends()
 
 
-def reuse_lines(num_minibatches: int, loss: ClippedPolicyLoss) -> Iterator[str]:
+def reuse_lines(num_minibatches: int, loss: PolicyLoss) -> Iterator[str]:
     """Updates with responses of an earlier policy."""
     if num_minibatches > 1:
         yield (
-            f"data.num_minibatches = {num_minibatches}: only the first update of a step is on-policy; the others weigh "
-            f"tokens by ratios, clipped at 1 - {loss.clip_low:g} and 1 + {loss.clip_high:g}"
+            f"data.num_minibatches = {num_minibatches}: only the first update of a step is on-policy; "
+            f"{loss.reuse_bend()}"
         )
 
 

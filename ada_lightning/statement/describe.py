@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ada_lightning.advantages.exact import ExactAdvantage
-from ada_lightning.losses.clipped import ClippedPolicyLoss
+from ada_lightning.losses import PolicyLoss
 from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
@@ -15,7 +15,7 @@ def describe_update(
     advantage: Advantage,
     sampler: Sampler,
     selection: SelectionRule,
-    loss: ClippedPolicyLoss,
+    loss: PolicyLoss,
     num_minibatches: int,
     max_grad_norm: float,
     truncated: str,
@@ -43,7 +43,7 @@ def describe_update(
 
     Example:
         >>> from ada_lightning.advantages import LeaveOneOutAdvantage
-        >>> from ada_lightning.losses import ConstantReduction
+        >>> from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
         >>> from ada_lightning.sampling import UniformSampler
         >>> from ada_lightning.selection import AllSelection
         >>> lines = describe_update(

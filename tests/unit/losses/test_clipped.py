@@ -50,6 +50,7 @@ def terms(**changes):
         "reference_logprobs_K": torch.tensor([-0.5, -1.0, -2.0]),
         "entropy_K": torch.tensor([0.3, 0.2, 0.1]),
         "response_K": torch.tensor([0, 0, 1]),
+        "mask_K": torch.ones(3),
     }
     return TokenTerms(**{**fields, **changes})
 

@@ -1,0 +1,94 @@
+"""What a policy loss is given, and what it promises: every loss and every token mask follows these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from ada_lightning.batch import BatchCounts, Microbatch
+
+POOL_WEIGHTED = frozenset({"kl", "entropy"})
+"""Logged sums whose tokens weigh as in the pool they were selected from; ``pool_weight`` sums those weights."""
+
+
+class LossReduction(Protocol):
+    """See :mod:`ada_lightning.losses.reductions`."""
+
+    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
+        """Weight of every token of each response. Shape ``(B,)``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTerms:
+    """Per response token of a microbatch, flattened. Shapes ``(K,)``."""
+
+    logprobs_K: Tensor
+    """Current policy, with gradient."""
+    old_logprobs_K: Tensor
+    """Before the first update with this rollout, no gradient."""
+    sampling_logprobs_K: Tensor
+    """The engine's."""
+    reference_logprobs_K: Tensor
+    """The frozen reference's; equal to the old ones where no reference is used."""
+    entropy_K: Tensor
+    response_K: Tensor
+    """Response of the microbatch each token belongs to. int64."""
+    mask_K: Tensor
+    """Weight of each token in the policy-gradient part, without gradient: 1 trains, 0 leaves it out. float32."""
+    hidden_TH: Tensor | None = None
+    """The policy's last hidden states of all packed tokens, prompts included, with gradient; only where the loss or a
+    token mask has ``needs_hidden``."""
+
+
+class PolicyLoss(Protocol):
+    """How advantages become a gradient. Chosen by ``loss=...``."""
+
+    reduction: LossReduction
+    needs_reference: bool
+    """Whether a frozen reference must be loaded; its log-probabilities then stand in ``reference_logprobs_K``."""
+    needs_groups_without_signal: bool
+    """Whether responses of groups whose rewards are all equal contribute, as through KL, entropy or a target that is
+    no advantage."""
+    needs_entropy_gradient: bool
+    """Whether the gradient flows through ``entropy_K``."""
+    needs_hidden: bool
+    """Whether it reads ``hidden_TH``."""
+
+    def __call__(
+        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss of one microbatch, already divided by the global counts, so that microbatch losses add up.
+
+        Args:
+            terms: per token.
+            advantages_B: weight included. Shape ``(B,)``.
+            microbatch: where the tokens come from.
+            counts: global denominators.
+
+        Returns:
+            The scalar loss, and sums over tokens for logging, without gradient, float32: keys ending in ``_max`` are
+            maxima, those named in ``POOL_WEIGHTED`` are divided by the sum ``pool_weight``, all others by the tokens.
+        """
+        ...
+
+    def bends(self) -> list[str]:
+        """Return one line for each way in which it turns the update from the gradient of its objective."""
+        ...
+
+    def reuse_bend(self) -> str:
+        """Say what becomes of the later updates with a rollout, in half a sentence."""
+        ...
+
+
+class TokenMask(Protocol):
+    """Which tokens train. Several may be listed; their masks multiply."""
+
+    needs_hidden: bool
+    """Whether it reads ``hidden_TH``."""
+
+    def __call__(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
+        """Return a weight per token, without gradient: 1 trains, 0 leaves out. Shape ``(K,)``, float32."""
+        ...
