@@ -67,7 +67,8 @@ class Run:
         self.cfg, self.run_dir = cfg, run_dir
         self.checkpoint = run_dir.last_checkpoint() if cfg.ckpt is not None else None
         initial_path = instantiate(cfg.model).prepare()
-        model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
+        parameters = instantiate(cfg.parameters)
+        model_path = parameters.weights_folder(initial_path, self.checkpoint)
         model = read_model(model_path)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
         self.datamodule = read_data(cfg, model.tokenizer, self.grader, curriculum=instantiate(cfg.curriculum))
@@ -81,6 +82,8 @@ class Run:
             loss=instantiate(cfg.loss),
             attention=instantiate(cfg.attention),
             optimizer=instantiate(cfg.optimizer),
+            parameters=parameters,
+            checkpoint_path=self.checkpoint,
             token_masks=list(instantiate(cfg.token_masks).values()),
         )
         self.callbacks = self._callbacks(model.tokenizer, model.eos_token_ids)

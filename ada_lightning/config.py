@@ -37,6 +37,7 @@ LIGHT_COMPONENTS = (
     "advantage",
     "loss",
     "token_masks",
+    "parameters",
     "attention",
     "reward.reward",
     "reward",
@@ -50,7 +51,17 @@ REFERENCES: dict[str, tuple[str, ...]] = {"curriculum": ("objective", "sampler")
 """Nodes that a node's own arguments may refer to: where one of those is wrong, only that is reported."""
 COMPLETED: dict[str, tuple[str, ...]] = {
     "data": ("curriculum",),
-    "policy": ("model_path", "reference_path", "advantage", "loss", "attention", "optimizer", "token_masks"),
+    "policy": (
+        "model_path",
+        "reference_path",
+        "advantage",
+        "loss",
+        "attention",
+        "optimizer",
+        "token_masks",
+        "parameters",
+        "checkpoint_path",
+    ),
     "rollout.engine": ENGINE_ARGUMENTS,
     "callbacks.adaptive_sampling": (
         "service",

@@ -27,6 +27,7 @@ from ada_lightning.malloc import give_back_freed_memory
 from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.models.compiled import compile_layers
+from ada_lightning.models.trained import AllParameters, TrainedParameters
 from ada_lightning.protocols import Advantage, AttentionBackend
 from ada_lightning.types import Prompt, ResponseGroup
 
@@ -48,6 +49,8 @@ class PolicyModule(LightningModule):
         gradient_checkpointing: recompute activations in the backward pass: less memory, about a fifth more time.
         compile: compile the model's layers at the first updates (``torch.compile``): then about a sixth less time.
         token_masks: which tokens train; their masks multiply.
+        parameters: which parameters train.
+        checkpoint_path: folder of the checkpoint to continue from; None for a fresh start.
 
     Raises:
         ValueError: a setting is out of range; all in one message.
@@ -69,6 +72,8 @@ class PolicyModule(LightningModule):
         gradient_checkpointing: bool = False,
         compile: bool = False,
         token_masks: Sequence[TokenMask] = (),
+        parameters: TrainedParameters = AllParameters(),  # noqa: B008 - has no state
+        checkpoint_path: Path | None = None,
     ) -> None:
         super().__init__()
         errors = []
@@ -97,6 +102,8 @@ class PolicyModule(LightningModule):
         self.gradient_checkpointing = gradient_checkpointing
         self.compile_layers = compile
         self.token_masks = tuple(token_masks)
+        self.trained = parameters
+        self.checkpoint_path = checkpoint_path
         self.clock = PhaseClock()
         self._effective_weight = EffectiveWeight()
         self.policy_version = 0
@@ -116,15 +123,20 @@ class PolicyModule(LightningModule):
         if hasattr(self, "model"):
             return
         self.model: Any = self._load(self.model_path)
+        self.trained.attach(self.model, self.checkpoint_path)
+        if self.compile_layers:
+            compile_layers(self.model)
         self.model.train()
         if self.gradient_checkpointing:
             self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        if self.loss.needs_reference:
+        if self.loss.needs_reference and not self.trained.has_reference:
             self.reference: Any = self._load(self.reference_path).eval().requires_grad_(False)
+            if self.compile_layers:
+                compile_layers(self.reference)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Complete the optimiser with the policy's parameters and add the warm-up."""
-        optimizer = self.optimizer_factory(self.model.parameters())
+        optimizer = self.optimizer_factory(self.trained.trainable(self.model))
         self._optimizer_settings = [
             {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
         ]
@@ -188,7 +200,7 @@ class PolicyModule(LightningModule):
                 total_loss += loss.detach()
                 _add_sums(totals, sums)
                 self.interrupt_check()
-            grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm)
+            grad_norm = nn.utils.clip_grad_norm_(self.trained.trainable(self.model), self.max_grad_norm)
             self._update(optimizer, grad_norm, is_empty=not batch.microbatches)
         self._note_update(batch, total_loss, grad_norm, totals)
 
@@ -201,8 +213,9 @@ class PolicyModule(LightningModule):
         old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
         reference_logprobs_K = old_logprobs_K
         if self.loss.needs_reference:
-            with torch.no_grad():
-                reference_logprobs_K, _ = self.token_logprobs(self.reference, microbatch)
+            with torch.no_grad(), self.trained.as_reference(self.model):
+                reference = self.model if self.trained.has_reference else self.reference
+                reference_logprobs_K, _ = self.token_logprobs(reference, microbatch)
         terms = TokenTerms(
             logprobs_K=logprobs_K,
             old_logprobs_K=old_logprobs_K,
@@ -276,8 +289,7 @@ class PolicyModule(LightningModule):
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads."""
-        for name, parameter in self.model.named_parameters():
-            yield name, parameter.detach()
+        return self.trained.named_weights(self.model)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder beside this file."""
@@ -303,8 +315,6 @@ class PolicyModule(LightningModule):
             path, dtype=torch.float32, attn_implementation=self.attention.implementation
         )
         self.attention.check_model(model)
-        if self.compile_layers:
-            compile_layers(model)
         return model
 
     def _update(self, optimizer: Any, grad_norm: Tensor, *, is_empty: bool) -> None:

@@ -118,6 +118,30 @@ def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, 
     assert states[0]["rollout_checkpoint"]["global_step"] == 3 * updates_per_step
 
 
+def test_adapters_train_and_a_resumed_run_continues_with_them(train, tiny_path):
+    """The engine serves merged weights; peft loads the checkpoint's adapters; KL needs no second model."""
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    options = ["parameters=lora", "parameters.rank=4", "loss.kl_coef=0.01", "callbacks.checkpoint.every_n_steps=1"]
+    whole = train(*options, "num_steps=3", name="whole")
+    train(*options, "num_steps=2", name="parts")
+    parts = train(*options, "num_steps=3", "ckpt=last", name="parts")
+    assert max(column(whole, "sync/logprob_gap_max")) < 1e-3
+    assert max(column(whole, "train/kl")) > 0  # it has moved from the initial model
+    assert column(parts, "rollout/generated_tokens") == column(whole, "rollout/generated_tokens")
+    assert column(parts, "train/loss") == pytest.approx(column(whole, "train/loss"), rel=1e-3, abs=1e-6)
+    last = parts / "checkpoints" / "last"
+    merged = AutoModelForCausalLM.from_pretrained(last / "policy", dtype=torch.float32)
+    initial = AutoModelForCausalLM.from_pretrained(tiny_path, dtype=torch.float32)
+    tokens = torch.tensor([[5, 9, 17, 3]])
+    with torch.no_grad():
+        start = initial(tokens).logits
+        beside = PeftModel.from_pretrained(initial, last / "adapter")(tokens).logits
+        torch.testing.assert_close(merged(tokens).logits, beside, rtol=1e-5, atol=1e-5)
+        assert not torch.allclose(beside, start, atol=1e-6)
+
+
 def test_a_run_stopped_between_two_minibatches_continues(train, monkeypatch):
     """Ctrl-C in the second of two updates: the rest of that rollout is drawn anew."""
     from ada_lightning.policy import PolicyModule

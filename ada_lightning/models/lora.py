@@ -1,0 +1,209 @@
+"""Which of a model's parameters train: low-rank adapters beside frozen weights (LoRA), through peft."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+ADAPTER_FOLDER = "adapter"
+_NAME = "default"
+
+
+class LoraParameters:
+    """``W + scale * B A`` in chosen linear layers; only A and B train.
+
+    Memory for gradients and optimiser states falls to the adapters' share. The frozen weights are kept once and serve
+    as the reference of a KL term too, with the adapters switched off. B starts at 0, so the first policy is the initial
+    model. The engine gets merged weights, made one layer at a time; a checkpoint holds ``adapter/`` in peft's format,
+    which peft, transformers and vLLM load beside the initial model, and ``policy/`` with merged weights.
+
+    There is no dropout: it would make the policy that trains another one than the engine's.
+
+    Args:
+        rank: of the update of each layer.
+        alpha: numerator of the scale: ``alpha / rank``, or ``alpha / sqrt(rank)`` with ``rank_stabilized``.
+        target_modules: names of layers to adapt, as they end in the model's module names; ``[all-linear]`` takes every
+            linear layer but the output head.
+        rank_stabilized: divide by the root of the rank, which keeps the update's size the same for large ranks.
+        seed: of the initial A.
+
+    Raises:
+        ValueError: a value out of range; all in one message.
+
+    Source:
+        LoRA, arXiv:2106.09685; rank-stabilised scale, arXiv:2312.03732. On how little capacity policy gradients need,
+        and learning rates about ten times those of full training: Schulman et al., "LoRA Without Regret" (2025).
+    """
+
+    has_reference = True
+
+    def __init__(
+        self,
+        *,
+        rank: int = 32,
+        alpha: float = 32.0,
+        target_modules: Sequence[str] = ("all-linear",),
+        rank_stabilized: bool = False,
+        seed: int = 0,
+    ) -> None:
+        errors = []
+        if rank < 1:
+            errors.append(f"parameters.rank must be at least 1; got {rank}")
+        if not 0 < alpha < math.inf:
+            errors.append(f"parameters.alpha must be positive and finite; got {alpha}")
+        if isinstance(target_modules, str) or not list(target_modules):
+            errors.append(
+                f"parameters.target_modules must be a list of names; got {target_modules!r}: try [all-linear]"
+            )
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.rank = rank
+        self.alpha = alpha
+        self.target_modules = list(target_modules)
+        self.rank_stabilized = rank_stabilized
+        self.seed = seed
+
+    def check(self) -> None:
+        """Look for peft.
+
+        Raises:
+            ValueError: it is not installed.
+        """
+        if find_spec("peft") is None:
+            raise ValueError("parameters=lora needs peft, which is not installed; pip install 'ada-lightning[lora]'")
+
+    def weights_folder(self, initial: Path, checkpoint: Path | None) -> Path:
+        """The initial weights, always: they never change."""
+        return initial
+
+    def attach(self, model: nn.Module, checkpoint: Path | None) -> None:
+        """Add the adapters, with the checkpoint's values if there is one, and freeze everything else.
+
+        Raises:
+            ValueError: no layer has one of the names; or the checkpoint has no adapters, or others than these.
+        """
+        from peft import LoraConfig, inject_adapter_in_model
+
+        targets = self._targets(model)
+        config = LoraConfig(
+            r=self.rank,
+            lora_alpha=self.alpha,  # type: ignore[arg-type]
+            target_modules=targets,
+            use_rslora=self.rank_stabilized,
+            lora_dropout=0.0,
+            bias="none",
+            task_type="CAUSAL_LM",
+        )
+        model.requires_grad_(False)
+        # A is drawn from torch's global generator, which belongs to the caller.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            inject_adapter_in_model(config, model, _NAME)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_("lora_" in name)
+        if checkpoint is not None:
+            self._restore(model, checkpoint / ADAPTER_FOLDER)
+
+    def trainable(self, model: nn.Module) -> list[nn.Parameter]:
+        """The adapters."""
+        return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def named_weights(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+        """Frozen weights, merged with their adapters one layer at a time."""
+        adapted = {f"{name}.base_layer.weight": layer for name, layer in _adapted_layers(model)}
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                continue
+            weight = parameter.detach()
+            if layer := adapted.get(name):
+                with torch.no_grad():
+                    weight = weight + layer.get_delta_weight(_NAME).to(weight.dtype)
+            yield name.replace(".base_layer.", "."), weight
+
+    def save(self, model: nn.Module, checkpoint: Path) -> None:
+        """Write ``adapter/`` as peft does."""
+        from peft import get_peft_model_state_dict
+        from safetensors.torch import save_file
+
+        folder = checkpoint / ADAPTER_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = get_peft_model_state_dict(model, adapter_name=_NAME)
+        # peft, transformers and vLLM look for the names that a PeftModel would give them.
+        named = {f"base_model.model.{name}": tensor.detach().contiguous() for name, tensor in tensors.items()}
+        save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+        config = model.peft_config[_NAME]
+        config.base_model_name_or_path = getattr(model, "name_or_path", "")
+        config.inference_mode = True
+        config.save_pretrained(str(folder))
+        config.inference_mode = False
+
+    @contextmanager
+    def as_reference(self, model: nn.Module) -> Iterator[None]:
+        """Switch the adapters off."""
+        layers = [layer for _, layer in _adapted_layers(model)]
+        for layer in layers:
+            layer.enable_adapters(False)
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.enable_adapters(True)
+
+    def _targets(self, model: nn.Module) -> list[str]:
+        """Return the full names of the layers to adapt."""
+        head = model.get_output_embeddings()  # type: ignore[operator]
+        linear = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear) and layer is not head]
+        if self.target_modules == ["all-linear"]:
+            return linear
+        missing = [
+            wanted
+            for wanted in self.target_modules
+            if not any(name == wanted or name.endswith(f".{wanted}") for name in linear)
+        ]
+        if missing:
+            endings = sorted({name.rsplit(".", 1)[-1] for name in linear})
+            raise ValueError(
+                f"parameters.target_modules names {', '.join(missing)}, and no linear layer of {type(model).__name__} "
+                f"ends so; its layers end in {', '.join(endings)}"
+            )
+        return [name for name in linear if any(name == w or name.endswith(f".{w}") for w in self.target_modules)]
+
+    def _restore(self, model: nn.Module, folder: Path) -> None:
+        from peft import set_peft_model_state_dict
+        from safetensors.torch import load_file
+
+        file = folder / "adapter_model.safetensors"
+        if not file.exists():
+            raise ValueError(
+                f"{folder.parent} has no adapters ({file} is missing): it was trained with parameters=all; continue it "
+                "so, or start a new run"
+            )
+        tensors = {name.removeprefix("base_model.model."): tensor for name, tensor in load_file(file).items()}
+        own = {
+            name.replace(f".{_NAME}.", "."): tuple(parameter.shape)
+            for name, parameter in model.named_parameters()
+            if "lora_" in name
+        }
+        saved = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if own != saved:
+            name = next(iter(sorted(set(own.items()) ^ set(saved.items()))))[0]
+            raise ValueError(
+                f"the adapters in {folder} are not those of this run ({name} has shape {saved.get(name)} there and "
+                f"{own.get(name)} here); continue with the rank and target_modules of the run, or start a new one"
+            )
+        set_peft_model_state_dict(model, tensors, adapter_name=_NAME)
+
+
+def _adapted_layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
+    from peft.tuners.lora import LoraLayer
+
+    for name, module in model.named_modules():
+        if isinstance(module, LoraLayer):
+            yield name, module
