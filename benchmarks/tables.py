@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.report import FOLDER, REWARDS
 
-PAGES = tuple(FOLDER.parent / name for name in ("performance.md", "curriculum.md", "rewards.md"))
+PAGES = tuple(FOLDER.parent / name for name in ("performance.md", "curriculum.md", "rewards.md", "scaling.md"))
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -273,6 +273,44 @@ def _curriculum() -> str:
     return _markdown(head, rows)
 
 
+def _memory_plan() -> str:
+    lines = []
+    for row in _load("memory_plan")["plans"]:
+        gib = row["gib"]
+        shared = gib["weights"] + gib["gradients"] + gib["optimizer"]
+        lines.append(
+            (
+                row["name"],
+                row["gpus"],
+                f"`{row['overrides']}`",
+                f"{shared:.1f}",
+                f"{gib['activations'] + gib['logits']:.1f}",
+                f"{gib['engine_weights'] + gib['kv_cache']:.1f}",
+                f"**{row['total_gib']:.0f}**" if row["fits"] else f"{row['total_gib']:.0f}: does not fit",
+                row["sequences_in_cache"],
+            )
+        )
+    head = [
+        "model",
+        "GPUs",
+        "settings",
+        "weights, gradients, Adam",
+        "activations, logits",
+        "engine, KV cache",
+        "GiB a GPU",
+        "sequences in the KV cache",
+    ]
+    return _markdown(head, lines)
+
+
+def _memory_activations() -> str:
+    rows = (
+        (row["model"], row["tokens"], f"{row['formula']:,}", f"{row['counted']:,}")
+        for row in _load("memory_plan")["activations"]
+    )
+    return _markdown(["layer of", "tokens", "bytes by formula", "bytes counted"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "update": _update,
@@ -290,6 +328,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "attack": _attack,
     "attack_speed": _attack_speed,
     "curriculum": _curriculum,
+    "memory_plan": _memory_plan,
+    "memory_activations": _memory_activations,
 }
 
 if __name__ == "__main__":
