@@ -49,8 +49,8 @@ class EstimatorCalibration(Metric):
     def compute(self) -> dict[str, Tensor]:
         """``estimator/brier`` per response, ``estimator/mae`` per prompt, ``estimator/rank_correlation`` (Spearman).
 
-        The mean absolute error is of expected against observed pass rates (VIP, arXiv:2602.01601, measures its predictor
-        by it). A few responses per prompt leave an error of their own in it, so compare estimators on equal numbers. The
+        The mean absolute error is of expected against observed pass rates; VIP (arXiv:2602.01601) measures predictors
+        by it. A few responses per prompt leave an error of their own in it: compare estimators on equal numbers. The
         rank correlation is there where both sides vary.
         """
         figures = {"estimator/brier": self.squared_error / self.num_responses.clamp_min(1)}
