@@ -26,6 +26,7 @@ def estimator_errors(cfg: DictConfig) -> Iterator[str]:
 
     yield from budget_errors(cfg)
     advantage, sampler, selection = (part_of(cfg, key) for key in ("advantage", "sampler", "selection"))
+    yield from history_errors(sampler, part_of(cfg, "estimator"))
     if isinstance(advantage, ExactAdvantage | StratifiedAdvantage):
         yield from class_errors(selection)
     if isinstance(sampler, Sampler):
@@ -58,6 +59,27 @@ def support_errors(objective: Objective, rule: StoppingRule) -> Iterator[str]:
         check_supported(objective, rule)
     except UnsupportedObjectiveError as error:
         yield f"objective: {error}"
+
+
+def history_errors(sampler: Any, estimator: Any) -> Iterator[str]:
+    """A sampler that asks how much was seen of a prompt needs an estimator that counts, and remembers as much."""
+    from ada_lightning.estimators import WindowEstimator
+    from ada_lightning.protocols import RememberingEstimator
+
+    min_seen = getattr(sampler, "min_seen", 0)
+    if estimator is None or not isinstance(min_seen, int) or min_seen <= 0:
+        return
+    if not isinstance(estimator, RememberingEstimator):
+        yield (
+            f"sampler.min_seen = {min_seen} asks for responses seen of each prompt, and {type(estimator).__name__} "
+            "counts none: every plan would be uniform; use sampler.min_seen=0 to trust its predictions, or "
+            "estimator=window"
+        )
+    elif isinstance(estimator, WindowEstimator) and estimator.window < min_seen:
+        yield (
+            f"sampler.min_seen = {min_seen} exceeds estimator.window = {estimator.window}: a prompt with fewer "
+            f"responses than that at its last visit would be unknown again; use estimator.window={min_seen} or more"
+        )
 
 
 def class_errors(selection: Any) -> Iterator[str]:

@@ -136,6 +136,23 @@ class PassRateEstimator(Protocol):
 
 
 @runtime_checkable
+class PromptEmbedding(Protocol):
+    """Where a prompt lies among others, so that what is seen of one says something about its neighbours.
+
+    It may also define ``check() -> None``: raise ValueError for what can be found wrong before any model loads.
+    """
+
+    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+        """Return one row per prompt, always of the same size. Shape ``(P, H)``, float32, on the CPU.
+
+        Args:
+            prompts: encoded prompts, at least one.
+            represent: as in :meth:`PassRateEstimator.predict`.
+        """
+        ...
+
+
+@runtime_checkable
 class RememberingEstimator(PassRateEstimator, Protocol):
     """An estimator that keeps counts by prompt, so that it can be asked about any prompt without a forward pass."""
 

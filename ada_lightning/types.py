@@ -156,11 +156,21 @@ class Belief:
     """Positives seen or imagined; above 0."""
     beta: float = 1.0
     """Negatives seen or imagined; above 0."""
+    num_seen: float = field(default=0.0, compare=False)
+    """Graded responses of this very prompt behind it, as far as they are remembered; 0 where only others speak for it.
+    Not whole where they have faded. What is known of a prompt and what is only expected differ by it."""
+    num_seen_positive: float = field(default=0.0, compare=False)
+    """Positives among them."""
 
     @property
     def mean(self) -> float:
         """Expected pass rate, in (0, 1)."""
         return self.alpha / (self.alpha + self.beta)
+
+    @property
+    def seen_rate(self) -> float:
+        """Share of positives among the responses seen, 0 and 1 included; the mean where none was."""
+        return self.num_seen_positive / self.num_seen if self.num_seen else self.mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,19 @@
 
 from ada_lightning.estimators.beta_history import BetaHistory
 from ada_lightning.estimators.ema import EmaEstimator
+from ada_lightning.estimators.gaussian_process import GaussianProcessEstimator
+from ada_lightning.estimators.length_scale import FixedLengthScale, MedianDistance
+from ada_lightning.estimators.policy_embedding import PolicyEmbedding
 from ada_lightning.estimators.value_network import ValueNetworkEstimator
+from ada_lightning.estimators.window import WindowEstimator
 
-__all__ = ["BetaHistory", "EmaEstimator", "ValueNetworkEstimator"]
+__all__ = [
+    "BetaHistory",
+    "EmaEstimator",
+    "FixedLengthScale",
+    "GaussianProcessEstimator",
+    "MedianDistance",
+    "PolicyEmbedding",
+    "ValueNetworkEstimator",
+    "WindowEstimator",
+]

@@ -94,4 +94,4 @@ class BetaHistory:
 
     def _belief(self, prompt: Prompt) -> Belief:
         positives, negatives = self._counts.get(prompt.prompt_id, (0.0, 0.0))
-        return Belief(self._prior.alpha + positives, self._prior.beta + negatives)
+        return Belief(self._prior.alpha + positives, self._prior.beta + negatives, positives + negatives, positives)

@@ -100,4 +100,4 @@ class EmaEstimator:
 
     def _belief(self, prompt: Prompt) -> Belief:
         positives, responses = self._counts.get(prompt.prompt_id, (0.0, 0.0))
-        return Belief(self.prior.alpha + positives, self.prior.beta + responses - positives)
+        return Belief(self.prior.alpha + positives, self.prior.beta + responses - positives, responses, positives)

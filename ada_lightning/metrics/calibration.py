@@ -15,7 +15,7 @@ from ada_lightning.types import ResponsePool
 
 
 class EstimatorCalibration(Metric):
-    """Brier score and rank correlation of each pool's belief, against its first round, which no rule has biased.
+    """Errors and rank correlation of each pool's belief, against its first round, which no rule has biased.
 
     States add up or are concatenated, so any split over steps and ranks gives the same figures.
     """
@@ -47,10 +47,16 @@ class EstimatorCalibration(Metric):
             self.observed.append(torch.tensor([sum(outcomes) / len(outcomes)]))
 
     def compute(self) -> dict[str, Tensor]:
-        """``estimator/brier`` per response; ``estimator/rank_correlation`` where both sides vary (Spearman)."""
+        """``estimator/brier`` per response, ``estimator/mae`` per prompt, ``estimator/rank_correlation`` (Spearman).
+
+        The mean absolute error is of expected against observed pass rates; VIP (arXiv:2602.01601) measures predictors
+        by it. A few responses per prompt leave an error of their own in it: compare estimators on equal numbers. The
+        rank correlation is there where both sides vary.
+        """
         figures = {"estimator/brier": self.squared_error / self.num_responses.clamp_min(1)}
         if len(self.predicted):  # a list, or one tensor once states are synchronised
             predicted, observed = dim_zero_cat(self.predicted), dim_zero_cat(self.observed)
+            figures["estimator/mae"] = (predicted - observed).abs().mean()
             if predicted.unique().numel() > 1 and observed.unique().numel() > 1:
                 figures["estimator/rank_correlation"] = spearman_corrcoef(predicted, observed)
         return figures

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ada_lightning.functional.allocation import allocate
-from ada_lightning.stopping.rule import FixedRule, StoppingRule
-from ada_lightning.types import ResponsePool
+from ada_lightning.sampling.one_shot import OneShotSampler
+from ada_lightning.types import Belief
 
 
-class EstimatedSampler:
+class EstimatedSampler(OneShotSampler):
     """A prompt gets responses in proportion to ``pass_rate^-gamma``, in a single pass, with a fixed total per step.
-
-    How many is settled before the first response, by the beliefs alone, so each pool is a sample of a fixed size: its
-    mean is unbiased and the exact estimator holds for it. Responses that are no evidence are not drawn anew.
 
     Where every response trains and counts the same (``official`` with ``token_mean``), the allocation is itself a
     weight: the update follows ``p^-gamma`` times the explicit weight of the advantage, for log 1/2 and 1/2 in the
@@ -46,63 +42,20 @@ class EstimatedSampler:
         (12, 4)
     """
 
-    budget_per_step = 0
-
     def __init__(
         self, *, responses_per_prompt: int, gamma: float = 0.5, n_min: int = 2, n_max: int = 32, group_size: int = 32
     ) -> None:
         errors = []
-        if n_min < 1:
-            errors.append(f"n_min must be at least 1; got {n_min}")
-        if n_max < n_min:
-            errors.append(f"n_max = {n_max} is less than n_min = {n_min}; raise n_max")
-        if responses_per_prompt < n_min:
-            errors.append(
-                f"responses_per_prompt = {responses_per_prompt} is less than n_min = {n_min}: every prompt gets at "
-                "least n_min; raise responses_per_prompt or lower n_min"
-            )
-        if responses_per_prompt > n_max:
-            errors.append(
-                f"responses_per_prompt = {responses_per_prompt} exceeds n_max = {n_max}: no prompt gets more than "
-                "n_max; lower responses_per_prompt or raise n_max"
-            )
         if not 0 <= gamma < math.inf:
             errors.append(f"gamma must be 0 (uniform) or positive, and finite; got {gamma}")
-        if not 1 <= group_size <= max(n_max, 1):
-            errors.append(f"group_size must be in [1, n_max = {n_max}]; got {group_size}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.responses_per_prompt = responses_per_prompt
+        super().__init__(
+            responses_per_prompt=responses_per_prompt, n_min=n_min, n_max=n_max, group_size=group_size, errors=errors
+        )
         self.gamma = gamma
-        self.n_min = n_min
-        self.n_max = n_max
-        self.group_size = group_size
-        self.samples_per_round = n_max
-        self._planned: dict[int, int] = {}
 
-    def plan(self, pools: Sequence[ResponsePool]) -> None:
-        """Divide ``responses_per_prompt`` times the number of pools by the pools' beliefs."""
-        pass_rates = [pool.belief.mean for pool in pools]
-        lowest = min(pass_rates, default=1.0)
+    def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
+        """Divide in proportion to ``mean ** -gamma``, inside the bounds."""
+        lowest = min(belief.mean for belief in beliefs)
         # Relative to the lowest pass rate a weight is at most 1, so that no power overflows.
-        weights = [(lowest / pass_rate) ** self.gamma for pass_rate in pass_rates]
-        counts = allocate(weights, self.responses_per_prompt * len(pools), self.n_min, self.n_max)
-        self._planned = {pool.slot: count for pool, count in zip(pools, counts, strict=True)}
-
-    def num_to_draw(self, pool: ResponsePool) -> int:
-        """All planned responses at once, then nothing."""
-        return max(0, self._planned[pool.slot] - pool.num_drawn)
-
-    def stopping_rule(self, pool: ResponsePool) -> StoppingRule:
-        """Stop at the planned number, which is fixed before the pool's first response."""
-        return FixedRule(self._planned[pool.slot])
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
-        """Nothing to learn: the estimator does."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step: the plan follows from the beliefs."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Accept :meth:`state_dict`."""
+        weights = [(lowest / belief.mean) ** self.gamma for belief in beliefs]
+        return allocate(weights, total, self.n_min, self.n_max)

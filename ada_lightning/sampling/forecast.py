@@ -53,7 +53,9 @@ def forecast(
     sampled = trained = signal = 0
     for _ in range(_SIMULATIONS_PER_PROMPT):
         pools = [
-            ResponsePool(Prompt("forecast", ()), slot, belief=Belief(0.5 + positive, 0.5 + tried - positive))
+            ResponsePool(
+                Prompt("forecast", ()), slot, belief=Belief(0.5 + positive, 0.5 + tried - positive, tried, positive)
+            )
             for slot, (positive, tried) in enumerate(tallies)
         ]
         sampler.plan(pools)

@@ -7,7 +7,7 @@ from ada_lightning.losses import PolicyLoss
 from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
-from ada_lightning.statement.inexact import inexact_lines
+from ada_lightning.statement.inexact import inexact_lines, is_mean_per_prompt
 
 
 def describe_update(
@@ -60,12 +60,13 @@ def describe_update(
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
     if isinstance(advantage, ExactAdvantage):
-        followed = exact_lines(advantage.objective, sampler)
+        followed, is_constant = exact_lines(advantage.objective, sampler), False
     else:
-        followed = inexact_lines(advantage, sampler, selection)
+        followed = inexact_lines(advantage, sampler, selection, loss.reduction)
+        is_constant = is_mean_per_prompt(sampler, selection, loss.reduction)
     bent = [
         *bends.prompt_lines(curriculum),
-        *bends.reduction_lines(loss.reduction),
+        *([] if is_constant else bends.reduction_lines(loss.reduction)),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),
         *bends.evidence_lines(truncated, grader_failure),

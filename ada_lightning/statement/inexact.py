@@ -11,6 +11,7 @@ from ada_lightning.advantages import (
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
+from ada_lightning.losses import LossReduction, PromptMeanReduction
 from ada_lightning.objectives.logit import LogitObjective
 from ada_lightning.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
 from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
@@ -33,10 +34,18 @@ Description = tuple[list[str], Mapping[str, Sequence[float]]]
 """The first lines, and what expected weights are to be compared with, by name; empty where they need no table."""
 
 
-def inexact_lines(advantage: Advantage, sampler: Sampler, selection: SelectionRule) -> list[str]:
+def inexact_lines(
+    advantage: Advantage, sampler: Sampler, selection: SelectionRule, reduction: LossReduction
+) -> list[str]:
     """Say what is known about an update that is not the exact estimator's."""
     rules = rules_by_pass_rate(sampler, PASS_RATES)
     size = _fixed_size(selection, rules)
+    is_mean = is_mean_per_prompt(sampler, selection, reduction)
+    if is_mean and not size and all(rule is not None and rule.n_max > 1 for rule in rules):
+        if isinstance(advantage, LeaveOneOutAdvantage):
+            return ["update: exact for f(p) = p, whatever each prompt's number of responses"]
+        if isinstance(advantage, GroupNormalizedAdvantage) and not advantage.normalize_std:
+            return ["update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"]
     if isinstance(advantage, StratifiedAdvantage):
         lines, compared = _stratified(advantage, rules)
     elif isinstance(advantage, PoolMeanAdvantage):
@@ -50,7 +59,19 @@ def inexact_lines(advantage: Advantage, sampler: Sampler, selection: SelectionRu
         lines, compared = _weighted_leave_one_out(advantage, rules)
     else:
         return [f"update: the rule of {type(advantage).__name__}; which objective it follows is not known here"]
-    return lines + (_table(advantage, selection, rules, compared) if compared else [])
+    return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
+
+
+def is_mean_per_prompt(sampler: Sampler, selection: SelectionRule, reduction: LossReduction) -> bool:
+    """Whether the loss divides each prompt's sum by a number of responses that was fixed before they were drawn.
+
+    Such a division is a constant of the prompt, which turns nothing; prompts with different numbers differ by it.
+    """
+    return (
+        isinstance(reduction, PromptMeanReduction)
+        and isinstance(selection, AllSelection)
+        and all(isinstance(rule, FixedRule) for rule in rules_by_pass_rate(sampler, PASS_RATES))
+    )
 
 
 def _stratified(advantage: StratifiedAdvantage, rules: Rules) -> Description:
@@ -129,7 +150,12 @@ def _fixed_size(selection: SelectionRule, rules: Rules) -> int:
 
 
 def _table(
-    advantage: Advantage, selection: SelectionRule, rules: Rules, compared: Mapping[str, Sequence[float]]
+    advantage: Advantage,
+    selection: SelectionRule,
+    rules: Rules,
+    compared: Mapping[str, Sequence[float]],
+    *,
+    is_mean: bool,
 ) -> list[str]:
     """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
     estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
@@ -140,7 +166,11 @@ def _table(
     }
     if len(weights_by_rule) < len(set(rules)):
         return ["  sampling ends by more than a prompt's counts: expected weights cannot be computed"]
-    weights = [weights_by_rule[rule][index] for index, rule in enumerate(rules) if rule is not None]
+    weights = [
+        weights_by_rule[rule][index] / (max(rule.n_max, 1) if is_mean else 1)
+        for index, rule in enumerate(rules)
+        if rule is not None
+    ]
     if not weights[_EVEN]:
         return ["  no prompt can have a signal"]
     planned = ", as planned for a step of these four" if len(weights_by_rule) > 1 else ""

@@ -22,7 +22,11 @@ def rule_without_history(sampler: Sampler) -> StoppingRule | None:
 def rules_by_pass_rate(sampler: Sampler, pass_rates: Sequence[float]) -> list[StoppingRule | None]:
     """Return the rule of each prompt of a step that holds one prompt of each pass rate, all well known."""
     pools = [
-        ResponsePool(Prompt(f"p{slot}", ()), slot, belief=Belief(_STRENGTH * rate, _STRENGTH * (1 - rate)))
+        ResponsePool(
+            Prompt(f"p{slot}", ()),
+            slot,
+            belief=Belief(_STRENGTH * rate, _STRENGTH * (1 - rate), _STRENGTH, _STRENGTH * rate),
+        )
         for slot, rate in enumerate(pass_rates)
     ]
     sampler.plan(pools)

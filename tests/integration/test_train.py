@@ -51,7 +51,9 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
     assert max(column(folder, "sync/logprob_gap_max")) < 1e-3  # float32 on both sides
     assert set(column(folder, "rollout/signal_ratio")) != {0.0}
     num_sampled = column(folder, "rollout/num_sampled")
-    per_prompt = {"grpo": 4, "grpo_n16": 16} | {name: 8 for name in EXPERIMENTS if name.startswith("ada_est")}
+    planned = [name for name in EXPERIMENTS if name.startswith("ada_est")]
+    planned += ["vip", "vip_dr_grpo", "knapsack", "coba_rl"]
+    per_prompt = {"grpo": 4, "grpo_n16": 16} | dict.fromkeys(planned, 8)
     if experiment in per_prompt:
         assert num_sampled == [4.0 * per_prompt[experiment]] * 2
     else:
@@ -95,6 +97,8 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
         ("ada_seq_balance", ["data.num_minibatches=1"]),
         ("ada_seq_balance", ["data.num_minibatches=2", "sampler=balance_posterior", "sampler.budget_per_step=40"]),
         ("ada_est_value", ["estimator.warmup_steps=1"]),
+        ("vip", ["estimator.noise=1"]),
+        ("coba_rl", ["data.source.num_train=6", "sampler.responses_per_prompt=4"]),
         ("ada_seq_balance", ["curriculum=posterior", "data.num_minibatches=2"]),
     ],
 )

@@ -29,6 +29,12 @@ def errors(*overrides: str) -> list[str]:
         ("sampler=balance_posterior",),
         ("sampler=uniform", "selection=all"),
         ("sampler=estimated", "selection=all"),
+        ("sampler=vip", "selection=all", "estimator=gaussian_process"),
+        ("sampler=vip", "selection=all", "estimator=ema"),
+        ("sampler=knapsack", "selection=all", "estimator=window"),
+        ("sampler=knapsack", "selection=all", "estimator=ema"),
+        ("sampler=knapsack", "selection=all", "estimator=gaussian_process", "sampler.min_seen=0"),
+        ("sampler=coba", "selection=all", "estimator=window", "estimator.window=1"),
         ("sampler=spread", "advantage=weighted_leave_one_out"),
         ("sampler=spread", "advantage=stratified"),
         ("objective=pass_at_k", "objective.k=31"),
@@ -84,6 +90,21 @@ def test_budget_below_the_first_blocks_of_a_step_is_refused():
     assert errors("sampler.budget_per_step=127") == [
         "sampler.budget_per_step = 127 is less than data.prompts_per_step * sampler.samples_per_round = 32 * 4: some "
         "prompts would never be drawn; use sampler.budget_per_step=128 or more, or 0 for no limit"
+    ]
+
+
+@pytest.mark.parametrize(("sampler", "min_seen"), [("knapsack", 8), ("coba", 1)])
+def test_plan_by_what_was_seen_needs_an_estimator_that_counts(sampler, min_seen):
+    assert errors(f"sampler={sampler}", "selection=all", "estimator=gaussian_process") == [
+        f"sampler.min_seen = {min_seen} asks for responses seen of each prompt, and GaussianProcessEstimator counts "
+        "none: every plan would be uniform; use sampler.min_seen=0 to trust its predictions, or estimator=window"
+    ]
+
+
+def test_window_must_hold_what_makes_a_prompt_known():
+    assert errors("sampler=knapsack", "selection=all", "estimator=window", "estimator.window=7") == [
+        "sampler.min_seen = 8 exceeds estimator.window = 7: a prompt with fewer responses than that at its last visit "
+        "would be unknown again; use estimator.window=8 or more"
     ]
 
 

@@ -40,6 +40,53 @@ def test_est_experiments_are_made_of_what_their_comments_say(
     assert type(instantiate(cfg.selection)).__name__ == "AllSelection"
 
 
+@pytest.mark.parametrize(
+    ("experiment", "sampler", "estimator", "bounds", "advantage", "reduction"),
+    [
+        ("vip", "VipSampler", "GaussianProcessEstimator", (3, 32), "LeaveOneOutAdvantage", "PromptMeanReduction"),
+        (
+            "vip_dr_grpo",
+            "VipSampler",
+            "GaussianProcessEstimator",
+            (3, 32),
+            "GroupNormalizedAdvantage",
+            "PromptMeanReduction",
+        ),
+        ("knapsack", "KnapsackSampler", "WindowEstimator", (2, 128), "GroupNormalizedAdvantage", "TokenMeanReduction"),
+        ("coba_rl", "CobaSampler", "WindowEstimator", (2, 128), "GroupNormalizedAdvantage", "TokenMeanReduction"),
+    ],
+)
+def test_one_pass_allocators_are_made_of_what_their_comments_say(
+    experiment, sampler, estimator, bounds, advantage, reduction
+):
+    cfg = composed(experiment)
+    made = instantiate(cfg.sampler)
+    assert type(made).__name__ == sampler
+    assert (made.responses_per_prompt, made.n_min, made.n_max, made.group_size) == (8, *bounds, bounds[1])
+    assert type(instantiate(cfg.estimator)).__name__ == estimator
+    assert type(instantiate(cfg.advantage)).__name__ == advantage
+    assert type(instantiate(cfg.loss).reduction).__name__ == reduction
+    assert type(instantiate(cfg.selection)).__name__ == "AllSelection"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "variance", "normalize_std"),
+    [("vip", "RlooVariance", None), ("vip_dr_grpo", "DrGrpoVariance", False), ("knapsack", None, True)],
+)
+def test_the_variance_is_that_of_the_advantage(experiment, variance, normalize_std):
+    cfg = composed(experiment)
+    sampler = instantiate(cfg.sampler)
+    assert type(getattr(sampler, "variance", None)).__name__ == str(variance).replace("None", "NoneType")
+    assert getattr(instantiate(cfg.advantage), "normalize_std", None) is normalize_std
+
+
+def test_options_that_the_papers_do_not_have_are_off():
+    vip, knapsack, coba = (instantiate(composed(name).sampler) for name in ("vip", "knapsack", "coba_rl"))
+    assert (vip.hard_bias_gamma, vip.min_keep) == (0.0, 0)
+    assert not knapsack.official_dp_quirk
+    assert not coba.official_buckets
+
+
 def test_the_two_ways_to_weight_by_one_over_p_split_it_as_published():
     assert composed("ada_est_ema_paper").advantage.weight_power == 0.5
     assert composed("ada_est_ema_implicit").advantage.weight_power == 0.0

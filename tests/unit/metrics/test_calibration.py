@@ -30,6 +30,12 @@ def test_brier_score_of_the_first_round_by_hand():
     assert figures(POOLS)["estimator/brier"] == pytest.approx(0.54 / 6)
 
 
+def test_mean_absolute_error_counts_prompts_and_not_responses():
+    """(0.1 + 0 + 0.1) / 3, and with eight times the responses for the first prompt the same."""
+    assert figures(POOLS)["estimator/mae"] == pytest.approx(0.2 / 3)
+    assert figures([pool_of(0.1, [0.0] * 16), *POOLS[1:]])["estimator/mae"] == pytest.approx(0.2 / 3)
+
+
 def test_rank_correlation_by_hand():
     assert figures(POOLS)["estimator/rank_correlation"] == pytest.approx(
         1.0, abs=1e-5
@@ -43,5 +49,5 @@ def test_any_split_gives_the_same():
 
 
 def test_no_rank_correlation_where_nothing_varies_and_nothing_where_nothing_was_drawn():
-    assert set(figures([pool_of(0.5, [1.0]), pool_of(0.5, [0.0])])) == {"estimator/brier"}
+    assert set(figures([pool_of(0.5, [1.0]), pool_of(0.5, [0.0])])) == {"estimator/brier", "estimator/mae"}
     assert figures([make_pool([])]) == {"estimator/brier": 0.0}

@@ -24,11 +24,15 @@ from ada_lightning.objectives import LinearObjective, LogitObjective, LogObjecti
 from ada_lightning.pass_rates import FirstRoundRate, PathCountingRate, PoolMeanRate, PosteriorRate
 from ada_lightning.sampling import (
     BalanceSampler,
+    CobaSampler,
     EstimatedSampler,
     GiveUpByPosterior,
+    KnapsackSampler,
     PositiveSampler,
+    RlooVariance,
     SpreadSampler,
     UniformSampler,
+    VipSampler,
 )
 from ada_lightning.selection import AllSelection, BalancedSelection
 from ada_lightning.statement import describe_update
@@ -36,6 +40,13 @@ from ada_lightning.statement import describe_update
 GROUP = BalancedSelection(group_size=4)
 WHOLE = AllSelection()
 UNIFORM = UniformSampler(group_size=4)
+PLANNED = [
+    EstimatedSampler(responses_per_prompt=8),
+    VipSampler(responses_per_prompt=8, variance=RlooVariance()),
+    KnapsackSampler(responses_per_prompt=8),
+    CobaSampler(responses_per_prompt=8),
+]
+"""Samplers that settle the number of responses beforehand, each in a way of its own."""
 
 
 def balance(**settings):
@@ -172,6 +183,41 @@ class TestOtherEstimators:
         assert "exact" not in lines[0]
         assert lines[1].endswith("as planned for a step of these four:")
         assert row(lines, "expected here") == [6.0, 2.67, 1.0, 1.0]  # 18, 8, 3 and 3 responses
+
+    @pytest.mark.parametrize("sampler", PLANNED)
+    def test_mean_over_a_planned_number_of_responses_takes_that_weight_away(self, sampler):
+        loss = policy_loss(reduction=PromptMeanReduction(token_scale=32))
+        assert statement(LeaveOneOutAdvantage(), sampler, WHOLE, loss)[:-1] == [
+            "update: exact for f(p) = p, whatever each prompt's number of responses"
+        ]
+        assert statement(GroupNormalizedAdvantage(normalize_std=False), sampler, WHOLE, loss)[:-1] == [
+            "update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"
+        ]
+
+    def test_mean_over_a_planned_number_divides_the_table_too(self):
+        """18, 8, 3 and 3 responses (the sums' weights) over the same numbers."""
+        loss = policy_loss(reduction=PromptMeanReduction(token_scale=32))
+        sums = row(followed(GroupNormalizedAdvantage(), PLANNED[0], WHOLE), "expected here")
+        means = row(statement(GroupNormalizedAdvantage(), PLANNED[0], WHOLE, loss), "expected here")
+        expected = [weight / size * 3 for weight, size in zip(sums, (18, 8, 3, 3), strict=True)]
+        assert means == pytest.approx(expected, rel=1e-2)  # three digits are printed
+
+    def test_mean_over_a_number_that_results_decide_bends(self):
+        loss = policy_loss(reduction=PromptMeanReduction(token_scale=32))
+        lines = statement(LeaveOneOutAdvantage(), balance(), WHOLE, loss)
+        assert "exact" not in lines[0]
+        assert any("loss/reduction=prompt_mean divides" in line for line in lines)
+
+    def test_prompts_that_a_plan_leaves_out_have_no_weight(self):
+        sampler = VipSampler(responses_per_prompt=8, variance=RlooVariance(), min_keep=5)
+        loss = policy_loss(reduction=PromptMeanReduction(token_scale=32))
+        lines = statement(LeaveOneOutAdvantage(), sampler, WHOLE, loss)
+        assert "exact" not in lines[0]
+        assert row(lines, "expected here") == [0.0, 1.0, 1.0, 1.0]
+
+    def test_exact_estimator_names_what_plans_support(self):
+        lines = followed(ExactAdvantage(objective=LogObjective()), PLANNED[2], WHOLE)
+        assert "each prompt's history sets its number of responses" in lines[1]
 
     def test_grpo_is_far_from_its_limit_with_four_responses(self):
         lines = followed(GroupNormalizedAdvantage(), UNIFORM, WHOLE)
