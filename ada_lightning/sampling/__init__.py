@@ -1,20 +1,32 @@
 """Who gets more samples, who stops."""
 
 from ada_lightning.sampling.balance import BalanceSampler
+from ada_lightning.sampling.dars import DarsSampler
 from ada_lightning.sampling.estimated import EstimatedSampler
 from ada_lightning.sampling.giving_up import GiveUpByPosterior, NeverGiveUp
+from ada_lightning.sampling.gvm import GvmSampler
+from ada_lightning.sampling.pilot import PilotSampler
+from ada_lightning.sampling.pilot_commit import PilotCommitSampler
 from ada_lightning.sampling.positive import PositiveSampler
 from ada_lightning.sampling.sequential import SequentialSampler
+from ada_lightning.sampling.speed import SpeedSampler
 from ada_lightning.sampling.spread import SpreadSampler
 from ada_lightning.sampling.uniform import UniformSampler
+from ada_lightning.sampling.xrpo import XrpoSampler
 
 __all__ = [
     "BalanceSampler",
+    "DarsSampler",
     "EstimatedSampler",
     "GiveUpByPosterior",
+    "GvmSampler",
     "NeverGiveUp",
+    "PilotCommitSampler",
+    "PilotSampler",
     "PositiveSampler",
     "SequentialSampler",
+    "SpeedSampler",
     "SpreadSampler",
     "UniformSampler",
+    "XrpoSampler",
 ]
