@@ -63,9 +63,7 @@ class DarsSampler(PilotSampler):
                 min(n_max, _total(positives, num_pilot, hardness_weighted, normalize_std))
                 for positives in range(num_pilot + 1)
             )
-        super().__init__(PilotRule(totals), group_size=group_size, errors=errors)
-        self.num_pilot = num_pilot
-        self.n_max = n_max
+        super().__init__(PilotRule(totals), n_max=n_max, group_size=group_size, errors=errors)
 
 
 def _total(positives: int, num_pilot: int, hardness_weighted: bool, normalize_std: bool) -> int:

@@ -57,10 +57,14 @@ def forecast(
             for slot, (positive, tried) in enumerate(tallies)
         ]
         sampler.plan(pools)
-        pass_rates = [generator.betavariate(pool.belief.alpha, pool.belief.beta) for pool in pools]
-        while any([_simulate(pool, sampler, rate, generator) for pool, rate in zip(pools, pass_rates, strict=True)]):
-            if isinstance(sampler, StagedSampler):
-                sampler.begin_stage(pools)
+        pass_rates = []
+        num_drawn = 0
+        for pool in pools:
+            pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
+            num_drawn += _simulate(pool, pass_rates[-1], sampler, generator)
+        while num_drawn and isinstance(sampler, StagedSampler):
+            sampler.begin_stage(pools)
+            num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
         for pool in pools:
             sampled += pool.num_drawn
             if pool.has_signal:
@@ -70,7 +74,7 @@ def forecast(
     return Forecast(sampled / total, trained / total, signal / total)
 
 
-def _simulate(pool: ResponsePool, sampler: Sampler, pass_rate: float, generator: random.Random) -> int:
+def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> int:
     """Draw what the sampler asks for. Return how many responses that was."""
     num_before = pool.num_drawn
     while (num_to_draw := sampler.num_to_draw(pool)) > 0:

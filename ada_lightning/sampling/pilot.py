@@ -19,6 +19,7 @@ class PilotSampler:
 
     Args:
         rule: responses in all, by positives of the pilot.
+        n_max: most responses of a prompt, whatever the rule makes of it.
         group_size: most responses kept for the update.
         errors: what is wrong with the arguments that the rule was made of.
 
@@ -28,13 +29,14 @@ class PilotSampler:
 
     budget_per_step = 0
 
-    def __init__(self, rule: PilotRule, *, group_size: int, errors: Sequence[str] = ()) -> None:
+    def __init__(self, rule: PilotRule, *, n_max: int, group_size: int, errors: Sequence[str] = ()) -> None:
         errors = list(errors)
-        if not errors and not 1 <= group_size <= rule.n_max:
-            errors.append(f"group_size must be in [1, {rule.n_max}], the most responses of a prompt; got {group_size}")
+        if not errors and not 1 <= group_size <= n_max:
+            errors.append(f"group_size must be in [1, {n_max}], the most responses of a prompt; got {group_size}")
         if errors:
             raise ValueError("; ".join(errors))
         self.rule = rule
+        self.n_max = n_max
         self.group_size = group_size
         self.samples_per_round = max(rule.num_pilot, rule.n_max - rule.num_pilot)
 

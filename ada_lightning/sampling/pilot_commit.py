@@ -58,4 +58,4 @@ class PilotCommitSampler(PilotSampler):
                     f"no pilot of {num_pilot} has a pass rate in [{min_rate}, {max_rate}]; widen the band or use a "
                     "larger num_pilot"
                 )
-        super().__init__(rule, group_size=group_size, errors=errors)
+        super().__init__(rule, n_max=num_pilot + num_commit, group_size=group_size, errors=errors)

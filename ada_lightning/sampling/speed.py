@@ -45,4 +45,4 @@ class SpeedSampler(PilotSampler):
         if not errors:
             total = num_screen + num_continue
             rule = PilotRule((num_screen, *[total] * (num_screen - 1), num_screen), is_screen=True)
-        super().__init__(rule, group_size=group_size, errors=errors)
+        super().__init__(rule, n_max=num_screen + num_continue, group_size=group_size, errors=errors)

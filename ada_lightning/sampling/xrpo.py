@@ -125,13 +125,14 @@ class XrpoSampler:
         self._num_rounds_begun = 0
 
     def begin_stage(self, pools: Sequence[ResponsePool]) -> None:
-        """Divide the next round's part."""
-        if self._num_rounds_begun == self.num_rounds:
-            return
+        """Divide the next round's part; of more rounds than there are responses, some have none and are passed over."""
         left = (self.responses_per_prompt - self.num_pilot) * len(pools)
-        first, end = (left * (self._num_rounds_begun + step) // self.num_rounds for step in (0, 1))
-        self._num_rounds_begun += 1
-        self._divide(pools, end - first)
+        num_responses = 0
+        while num_responses == 0 and self._num_rounds_begun < self.num_rounds:
+            first, end = (left * (self._num_rounds_begun + step) // self.num_rounds for step in (0, 1))
+            num_responses = end - first
+            self._num_rounds_begun += 1
+        self._divide(pools, num_responses)
 
     def num_to_draw(self, pool: ResponsePool) -> int:
         """What is missing of the rounds so far. A response that is no evidence is not drawn anew."""
