@@ -64,9 +64,7 @@ def output_score_norms(
         return squares_B.sqrt() / temperature
 
 
-def _logits(
-    hidden_KH: Tensor, lm_head: nn.Linear, first: int, size: int, temperature: float
-) -> tuple[Tensor, Tensor]:
+def _logits(hidden_KH: Tensor, lm_head: nn.Linear, first: int, size: int, temperature: float) -> tuple[Tensor, Tensor]:
     """Tempered logits of a chunk of the vocabulary and the logarithm of their summed exponentials."""
     bias = None if lm_head.bias is None else lm_head.bias[first : first + size].float()
     logits_Kv = nn.functional.linear(hidden_KH, lm_head.weight[first : first + size].float(), bias) / temperature

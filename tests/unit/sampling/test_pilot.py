@@ -100,7 +100,11 @@ def test_nothing_outlives_a_step():
         (DarsSampler, DARS | {"num_pilot": 1}, "num_pilot must be at least 2, so that responses can differ; got 1"),
         (DarsSampler, DARS | {"n_max": 7}, "n_max = 7 is less than num_pilot = 8; raise n_max"),
         (DarsSampler, DARS | {"hardness_weighted": "no"}, "hardness_weighted must be true or false; got 'no'"),
-        (DarsSampler, DARS | {"n_max": 32, "group_size": 33}, r"group_size must be in \[1, 32\], the most responses of a prompt"),
+        (
+            DarsSampler,
+            DARS | {"n_max": 32, "group_size": 33},
+            r"group_size must be in \[1, 32\], the most responses of a prompt",
+        ),
         (
             DarsSampler,
             DARS | {"normalize_std": 1, "num_pilot": 0, "n_max": -1},

@@ -41,9 +41,7 @@ def walk(rule, outcomes):
 
 def every_walk(rule):
     """Each distinct walk: its outcomes."""
-    return {
-        outcomes[: walk(rule, outcomes)] for outcomes in itertools.product((True, False), repeat=rule.n_max)
-    }
+    return {outcomes[: walk(rule, outcomes)] for outcomes in itertools.product((True, False), repeat=rule.n_max)}
 
 
 def probability(outcomes, rate):
