@@ -7,6 +7,7 @@ global counts; automatic optimisation would divide once more by a constant numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,11 @@ class PolicyModule(LightningModule):
                 hidden_1TH = self.model.base_model(input_ids=ids_1T, use_cache=False).last_hidden_state
                 rows.append(hidden_1TH[0, -1].to("cpu", torch.float32))
         return torch.stack(rows)
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        """Return the precision of the run's forward passes outside of a training step."""
+        context: AbstractContextManager[None] = self.trainer.precision_plugin.forward_context()
+        return context
 
     def group_advantages(self, group: ResponseGroup) -> list[float]:
         """Advantage of each kept response of a group, in its order; for tables."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ada_lightning.types import (
@@ -265,8 +266,9 @@ class StagedSampler(Sampler, Protocol):
     """A sampler that divides the step anew between stages, once every prompt's responses of a stage are graded.
 
     A stage ends where all prompts have finished what :meth:`Sampler.num_to_draw` asked for; then :meth:`begin_stage`
-    sees all pools, and every prompt is asked again. It waits for the slowest response of each stage, so a sampler that
-    can decide prompt by prompt should not be one.
+    sees all pools, and every prompt is asked again. A 0 means that a prompt wants nothing in this stage; the pools are
+    complete after a stage in which no prompt wants anything. It waits for the slowest response of each stage, so a
+    sampler that can decide prompt by prompt should not be one.
     """
 
     def begin_stage(self, pools: Sequence[ResponsePool]) -> None:
@@ -274,6 +276,55 @@ class StagedSampler(Sampler, Protocol):
 
         Must be a function of the pools and of what was observed before the step.
         """
+        ...
+
+
+class PolicyView(Protocol):
+    """What can be read of the policy while a rollout is drawn: the weights that draw it."""
+
+    model: Any
+    """The causal language model."""
+    temperature: float
+    """Divides the logits, as the engine's."""
+    attention: AttentionBackend
+    clock: Any
+    """A :class:`~ada_lightning.metrics.phase_clock.PhaseClock`."""
+    interrupt_check: Callable[[], None]
+    """May raise to stop at a point where nothing is lost."""
+
+    @property
+    def device(self) -> Any:
+        """Where the model is."""
+        ...
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        """Return the precision of the run's forward passes."""
+        ...
+
+    def hidden_states(self, model: Any, microbatch: Microbatch) -> Tensor:
+        """Last hidden state of every packed token. Shape ``(T, H)``."""
+        ...
+
+    def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
+        ...
+
+
+@runtime_checkable
+class PolicyReader(Protocol):
+    """A part that reads the policy while a rollout is drawn, such as a sampler that asks for gradients."""
+
+    def connect(self, policy: PolicyView) -> None:
+        """Remember whom to ask; called once, before the first rollout and before the model is loaded."""
+        ...
+
+
+@runtime_checkable
+class GradientNorm(PolicyReader, Protocol):
+    """How long the gradients of a prompt's right answers are."""
+
+    def measure(self, pools: Sequence[ResponsePool]) -> Sequence[float]:
+        """Return, for each pool, the mean over its positives of ``|grad log pi(response)|``; 0 where it has none."""
         ...
 
 

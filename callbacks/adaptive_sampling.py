@@ -19,6 +19,7 @@ from ada_lightning.policy import PolicyModule
 from ada_lightning.protocols import (
     BatchSelection,
     PassRateEstimator,
+    PolicyReader,
     RememberingEstimator,
     RolloutAdvantage,
     Sampler,
@@ -83,6 +84,8 @@ class AdaptiveSampling(Callback):
             keep_groups_without_signal=policy.loss.needs_groups_without_signal,
             recall=self.estimator.recall if isinstance(self.estimator, RememberingEstimator) else None,
         )
+        if isinstance(self.sampler, PolicyReader):
+            self.sampler.connect(policy)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start graders and engine."""

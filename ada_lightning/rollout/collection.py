@@ -24,7 +24,6 @@ from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Barrier, Schedule
 from ada_lightning.rollout.tally import Tally
-from ada_lightning.stopping.rule import CappedRule
 from ada_lightning.types import (
     Belief,
     Completion,
@@ -121,6 +120,7 @@ class Collection:
         self._launcher = Launcher(engine, sampling, seeds, name=str(collection_id))
         self._grading: dict[tuple[int, int, int, int], tuple[PromptRun, int, Generation, str]] = {}
         self._at_barrier: list[PromptRun] = []
+        self._is_last_stage = False
         self._tally = Tally()
         self._ahead = DrawAhead(settings.schedule, sampler, self._launcher, self._tally, self._count_known)
         self._runs: dict[int, PromptRun] = {}
@@ -131,7 +131,7 @@ class Collection:
         try:
             self._start(prompts, beliefs)
             self._launcher.fill_slots()
-            while self._grading or not self._launcher.is_idle:
+            while self._grading or not self._launcher.is_idle or self._at_barrier:
                 for generation in guarded(self._engine.poll):
                     self._receive(generation)
                 for ticket, grade in self._verdicts():
@@ -215,9 +215,10 @@ class Collection:
     def _pass_barrier(self) -> None:
         """Let all prompts of a round go on, in their order, once the last of them is graded."""
         if self._at_barrier and self._launcher.is_idle and not self._grading:
+            arrived, self._at_barrier = sorted(self._at_barrier, key=lambda run: run.pool.slot), []
             if isinstance(self._sampler, StagedSampler):
                 self._sampler.begin_stage([run.pool for run in self._runs.values()])
-            arrived, self._at_barrier = sorted(self._at_barrier, key=lambda run: run.pool.slot), []
+                self._is_last_stage = not any(self._sampler.num_to_draw(run.pool) for run in arrived)
             for run in arrived:
                 run.is_waiting = False
                 self._advance(run)
@@ -228,6 +229,9 @@ class Collection:
         if num_to_draw > 0:
             run.is_waiting = True
             self._budget.request(run.pool.slot, num_to_draw)
+        elif isinstance(self._sampler, StagedSampler) and not self._is_last_stage:
+            run.is_waiting = True  # a later stage may want more of it
+            self._at_barrier.append(run)
         else:
             self._finish(run)
         for slot, num_granted in self._budget.decide():
@@ -243,8 +247,8 @@ class Collection:
         if isinstance(self._sampler, LabellingSampler):
             self._label(pool, self._sampler.labelled(pool))
         rule = self._sampler.stopping_rule(pool)
-        if rule is not None and not rule.stops(pool.num_positive, pool.num_negative):
-            rule = CappedRule(rule, pool.num_sampled)
+        if rule is not None and not rule.has_ended([response.is_positive for response in pool.responses]):
+            rule = rule.capped(pool.num_sampled)
         pool.rule = rule
         if isinstance(self._sampler, JudgingSampler):
             pool.is_resolved_by_sampler = self._sampler.is_resolved(pool)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ada_lightning.types import ResponsePool
 
-_DRAWS_PER_RESPONSE = 2
+DRAWS_PER_RESPONSE = 2
 """Responses that are no evidence (failed grades, excluded truncations) are drawn anew, up to this many times ``n_max``
 draws in all: a grader that fails always must end, too."""
 
@@ -46,7 +46,7 @@ class BlockSampler(ABC):
         if pool.num_drawn > 0 and self._is_complete(pool):
             return 0
         missing_of_block = self.samples_per_round - pool.num_sampled % self.samples_per_round
-        return min(missing_of_block, _DRAWS_PER_RESPONSE * self.n_max - pool.num_drawn)
+        return min(missing_of_block, DRAWS_PER_RESPONSE * self.n_max - pool.num_drawn)
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:  # noqa: B027 - a default, not a hole
         """Nothing to learn."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.protocols import Sampler, SelectionRule, StagedSampler
 from ada_lightning.types import Belief, Prompt, Response, ResponsePool
 
 _SIMULATIONS_PER_PROMPT = 100
@@ -34,7 +34,7 @@ def forecast(
 
     Args:
         tallies: (positives, responses) of each prompt tried.
-        sampler: the one to be forecast; any that decides on counts.
+        sampler: the one to be forecast; any that decides on counts. Where gradients decide, too, they are left out.
         selection: what is kept.
         seed: of the simulation.
 
@@ -59,8 +59,15 @@ def forecast(
             for slot, (positive, tried) in enumerate(tallies)
         ]
         sampler.plan(pools)
+        pass_rates = []
+        num_drawn = 0
         for pool in pools:
-            _simulate(pool, sampler, generator.betavariate(pool.belief.alpha, pool.belief.beta), generator)
+            pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
+            num_drawn += _simulate(pool, pass_rates[-1], sampler, generator)
+        while num_drawn and isinstance(sampler, StagedSampler):
+            sampler.begin_stage(pools)
+            num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
+        for pool in pools:
             sampled += pool.num_drawn
             if pool.has_signal:
                 signal += 1
@@ -69,9 +76,11 @@ def forecast(
     return Forecast(sampled / total, trained / total, signal / total)
 
 
-def _simulate(pool: ResponsePool, sampler: Sampler, pass_rate: float, generator: random.Random) -> None:
-    round_index = 0
+def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> int:
+    """Draw what the sampler asks for. Return how many responses that was."""
+    num_before = pool.num_drawn
     while (num_to_draw := sampler.num_to_draw(pool)) > 0:
+        round_index = pool.responses[-1].round_index + 1 if pool.responses else 0
         for _ in range(num_to_draw):
             is_positive = generator.random() < pass_rate
             pool.add(
@@ -88,4 +97,4 @@ def _simulate(pool: ResponsePool, sampler: Sampler, pass_rate: float, generator:
                     policy_version=0,
                 )
             )
-        round_index += 1
+    return pool.num_drawn - num_before

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from ada_lightning.advantages import (
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
+    NoveltyAdvantage,
     PoolMeanAdvantage,
+    RewardAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
@@ -16,7 +18,13 @@ from ada_lightning.objectives.logit import LogitObjective
 from ada_lightning.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
 from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
 from ada_lightning.protocols import Advantage, PassRate, Sampler, SelectionRule
-from ada_lightning.selection import AllSelection, BalancedSelection, RarerClassSelection
+from ada_lightning.selection import (
+    AllSelection,
+    BalancedSelection,
+    PositivesSelection,
+    RarerClassSelection,
+    ResolvedSelection,
+)
 from ada_lightning.statement.exact import wanted_weights
 from ada_lightning.statement.expected_weight import expected_weights
 from ada_lightning.statement.rules import rules_by_pass_rate
@@ -55,6 +63,10 @@ def inexact_lines(
         lines, compared = _group_normalized(advantage, size)
     elif isinstance(advantage, LeaveOneOutAdvantage):
         lines, compared = _leave_one_out(size)
+    elif isinstance(advantage, RewardAdvantage):
+        lines, compared = _reward(selection), {}
+    elif isinstance(advantage, NoveltyAdvantage):
+        lines, compared = _novelty(advantage), {}
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, rules)
     else:
@@ -128,6 +140,23 @@ def _leave_one_out(size: int) -> Description:
     return ["update: reward minus the mean of the others that are kept, whatever the pool's mean"], _MEAN
 
 
+def _reward(selection: SelectionRule) -> list[str]:
+    if not isinstance(selection, PositivesSelection):
+        return ["update: each kept response weighs its reward, without a baseline"]
+    return [
+        "update: each right answer weighs its reward: f(p) = p where a prompt's are summed, n grad p with n responses;",
+        "  f(p) = log p as far as a prompt has a right one where their mean is taken (loss/reduction=prompt_mean)",
+    ]
+
+
+def _novelty(advantage: NoveltyAdvantage) -> list[str]:
+    over = " over its standard deviation" if advantage.normalize_std else ""
+    return [
+        f"update: reward minus the mean of the kept group{over}, and up to {advantage.cap:g} of it more for right "
+        "answers that are less likely than their group: follows no function of p"
+    ]
+
+
 def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, rules: Rules) -> Description:
     if not all(isinstance(rule, FixedRule) for rule in rules):
         return ["update: about the mean reward, biased because results decide when sampling ends"], _MEAN
@@ -159,7 +188,8 @@ def _table(
 ) -> list[str]:
     """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
     estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
-    if isinstance(estimate, FirstRoundRate) or not isinstance(selection, _BY_CLASS):
+    inner = selection.selection if isinstance(selection, ResolvedSelection) else selection
+    if isinstance(estimate, FirstRoundRate) or not isinstance(inner, _BY_CLASS):
         return []  # more than counts and class decide
     weights_by_rule = {
         rule: expected_weights(advantage, selection, rule, PASS_RATES) for rule in rules if rule is not None

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.stopping.rule import StoppingRule
+from ada_lightning.stopping.rule import Branch, StoppingRule
 
 Point = tuple[int, int]
 """(positives, negatives)."""
@@ -26,6 +26,9 @@ def path_sums(rule: StoppingRule, sources: Mapping[Point, float]) -> NDArray[np.
     """Start ``weight`` walkers at each source and count the paths by which they reach every point.
 
     Paths pass only through points where the rule does not stop. A walker that starts on a stopping point ends there.
+
+    Of a rule that remembers how its prompt began, only the paths are counted that end where they are, and a walker that
+    starts beyond that beginning came there by drawing the class that it has more of first.
 
     Args:
         rule: the stopping rule.
@@ -45,6 +48,20 @@ def path_sums(rule: StoppingRule, sources: Mapping[Point, float]) -> NDArray[np.
     n_max = rule.n_max
     if n_max > MAX_RESPONSES:
         raise ValueError(f"n_max = {n_max} is more than path counting can handle; use at most {MAX_RESPONSES}")
+    branches = rule.branches()
+    if not branches:
+        return _walk(rule, sources)
+    sums = np.zeros((n_max + 1, n_max + 1))
+    for branch in branches:
+        within = {point: weight for point, weight in sources.items() if branch.holds(*point)}
+        ended = _walk(branch, within) * _ends_of(branch)
+        sums[: branch.n_max + 1, : branch.n_max + 1] += ended
+    return sums
+
+
+def _walk(rule: StoppingRule, sources: Mapping[Point, float]) -> NDArray[np.float64]:
+    """Follow the walkers of a rule without memory; those of a branch start within its totals."""
+    n_max = rule.n_max
     sums = np.zeros((n_max + 1, n_max + 1))
     for (positives, negatives), weight in sources.items():
         sums[positives, negatives] += weight * 2.0 ** -(positives + negatives)
@@ -69,8 +86,21 @@ def _goes_on(rule: StoppingRule) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=4096)
+def _ends_of(branch: Branch) -> NDArray[np.bool_]:
+    """Where a branch ends. Shape ``(n_max + 1, n_max + 1)``."""
+    mask = np.zeros((branch.n_max + 1, branch.n_max + 1), dtype=bool)
+    for positives in range(branch.n_max + 1):
+        negatives = branch.n_max - positives
+        mask[positives, negatives] = branch.ends_at(positives, negatives)
+    return mask
+
+
+@lru_cache(maxsize=4096)
 def reach(rule: StoppingRule) -> NDArray[np.float64]:
-    """Scaled number of paths from (0, 0) to every point, 0 where the rule never gets."""
+    """Scaled number of paths from (0, 0) to every point, 0 where the rule never gets.
+
+    Of a rule that remembers how its prompt began: to every point where sampling can end.
+    """
     sums = path_sums(rule, {(0, 0): 1.0})
     sums.setflags(write=False)
     return sums

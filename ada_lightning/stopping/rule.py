@@ -7,6 +7,7 @@ it, and the sampler decides with the very object that the exact estimator later 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -23,6 +24,31 @@ class StoppingRule(ABC):
     def is_resolved(self, num_positive: int, num_negative: int) -> bool:
         """Whether the counts hold what the rule looks for. A rule that looks for nothing is always resolved."""
         return True
+
+    def has_ended(self, outcomes: Sequence[bool]) -> bool:
+        """Whether a prompt with these outcomes, positive or not, in launch order, is at its end."""
+        num_positive = sum(outcomes)
+        return self.stops(num_positive, len(outcomes) - num_positive)
+
+    def capped(self, n_max: int) -> StoppingRule:
+        """Return this rule, cut off at ``n_max`` responses."""
+        return CappedRule(self, n_max)
+
+    def branches(self) -> tuple[Branch, ...]:
+        """Walks that this rule is made of where it remembers how its prompt began; none where counts say it all."""
+        return ()
+
+
+class Branch(StoppingRule):
+    """A part of a rule that remembers: its prompts that began in a certain way. Counts alone say where each goes."""
+
+    @abstractmethod
+    def holds(self, num_positive: int, num_negative: int) -> bool:
+        """Whether a walk that drew its more frequent class first, and has these counts, is in this branch."""
+
+    @abstractmethod
+    def ends_at(self, num_positive: int, num_negative: int) -> bool:
+        """Whether a prompt of this branch ends at these counts; where it only stops, it is in another branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +99,11 @@ class CappedRule(StoppingRule):
 
     inner: StoppingRule
     n_max: int
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that remembers: where it may end depends on more than the counts."""
+        if self.inner.branches():
+            raise ValueError(f"{type(self.inner).__name__} remembers how a prompt began; use its capped({self.n_max})")
 
     def stops(self, num_positive: int, num_negative: int) -> bool:
         """Whether the inner rule stops, or nothing more may be drawn."""

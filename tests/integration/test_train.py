@@ -54,6 +54,7 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
     planned = [name for name in EXPERIMENTS if name.startswith("ada_est")]
     planned += ["vip", "vip_dr_grpo", "knapsack", "coba_rl"]
     per_prompt = {"grpo": 4, "grpo_n16": 16} | dict.fromkeys(planned, 8)
+    per_prompt |= {"gvm_raft": 16, "gvm_grpo": 16, "xrpo": 8, "mopps": 8, "lilo": 4}
     if experiment in per_prompt:
         assert num_sampled == [4.0 * per_prompt[experiment]] * 2
     else:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from ada_lightning.gradient_norms import ConstantNorm
 from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.schedule import Barrier, Continuous
 from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.sampling import UniformSampler
+from ada_lightning.sampling import (
+    DarsSampler,
+    GvmSampler,
+    PilotCommitSampler,
+    SpeedSampler,
+    UniformSampler,
+    XrpoSampler,
+)
 from ada_lightning.selection import AllSelection
-from ada_lightning.types import SamplingSettings
-from tests.builders import decode, make_prompt
+from ada_lightning.stopping import PilotRule
+from ada_lightning.types import Grade, SamplingSettings
+from tests.builders import InstantGrader, decode, make_prompt
 
 PASS_RATES = {1: 0.0, 2: 0.5, 3: 1.0}
 
@@ -35,6 +44,15 @@ class PilotSampler(UniformSampler):
         return self.wanted[pool.slot] - pool.num_drawn
 
 
+class PatientSampler(PilotSampler):
+    """As the pilot sampler, but the prompt that got nothing in the second stage gets two in the third."""
+
+    def begin_stage(self, pools):
+        super().begin_stage(pools)
+        if len(self.seen) == 2:
+            self.wanted[0] += 2
+
+
 class AlternatingLabels(UniformSampler):
     """Calls every second response right."""
 
@@ -42,12 +60,12 @@ class AlternatingLabels(UniformSampler):
         return [float(response.sample_index % 2) for response in pool.responses]
 
 
-def collect(sampler, schedule):
-    engine = ScriptedEngine(pass_rates=PASS_RATES, num_polls=lambda generator, right: generator.randrange(1, 20))
-    groups, _ = RolloutCollector(decode=decode, seed=0, schedule=schedule).collect(
-        [make_prompt(key) for key in PASS_RATES],
+def collect(sampler, schedule, pass_rates=PASS_RATES, grader=None):
+    engine = ScriptedEngine(pass_rates=pass_rates, num_polls=lambda generator, right: generator.randrange(1, 20))
+    groups, _ = RolloutCollector(decode=decode, seed=0, schedule=schedule, failure_alarm_ratio=1.0).collect(
+        [make_prompt(key) for key in pass_rates],
         engine=engine,
-        grader=ScriptedGrader(),
+        grader=grader or ScriptedGrader(),
         sampler=sampler,
         selection=AllSelection(),
         settings=SamplingSettings(max_new_tokens=4),
@@ -68,6 +86,61 @@ def test_a_stage_begins_when_every_prompt_has_finished_the_last_one(schedule):
     assert sampler.seen[0][2] == (2, 2, 2)
     assert [pool.num_drawn for pool in pools] == [2, 2, 6]
     assert [response.round_index for response in pools[2].responses] == [0, 0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "schedule", [Barrier(), Continuous(), Continuous(fill_to=64)], ids=["barrier", "plain", "ahead"]
+)
+def test_a_prompt_that_wants_nothing_in_a_stage_may_want_more_in_a_later_one(schedule):
+    sampler = PatientSampler()
+    pools = collect(sampler, schedule)
+    assert [pool.num_drawn for pool in pools] == [4, 2, 6]
+    assert [response.round_index for response in pools[0].responses] == [0, 0, 1, 1]
+    assert [[drawn for _, drawn, _ in stage] for stage in sampler.seen] == [[2, 2, 2], [2, 2, 6], [4, 2, 6]]
+
+
+RATES = {1: 0.0, 2: 0.1, 3: 0.3, 4: 0.5, 5: 0.5, 6: 0.8, 7: 1.0}
+SAMPLERS = {
+    "gvm": lambda: GvmSampler(
+        gradient_norm=ConstantNorm(), num_pilot=4, responses_per_prompt=8, n_max=32, group_size=32
+    ),
+    "xrpo": lambda: XrpoSampler(num_pilot=4, responses_per_prompt=8, num_rounds=3),
+    "dars": lambda: DarsSampler(num_pilot=8, n_max=32, hardness_weighted=True, normalize_std=True, group_size=32),
+    "pilot_commit": lambda: PilotCommitSampler(
+        num_pilot=8, num_commit=12, min_rate=0.125, max_rate=0.75, group_size=20
+    ),
+    "speed": lambda: SpeedSampler(num_screen=4, num_continue=12, group_size=16),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_schedule_changes_nothing_of_a_staged_method(name):
+    outcomes = [
+        collect(SAMPLERS[name](), schedule, RATES)
+        for schedule in (Barrier(), Continuous(), Continuous(fill_to=64, min_chance=0.01, max_waste_ratio=10.0))
+    ]
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    sizes = [pool.num_drawn for pool in outcomes[0]]
+    assert len(set(sizes)) > 1  # it did divide
+    if name in ("gvm", "xrpo"):
+        assert sum(sizes) == 8 * len(RATES)
+        assert all(pool.rule is None and pool.is_resolved for pool in outcomes[0])
+    else:
+        rule = SAMPLERS[name]().rule
+        assert all(pool.rule == rule for pool in outcomes[0])
+        assert all(rule.has_ended([r.is_positive for r in pool.responses]) for pool in outcomes[0])
+        assert not all(pool.is_resolved for pool in outcomes[0]) or name == "dars"
+
+
+def test_a_pool_whose_grades_fail_ends_by_the_rule_cut_off_where_it_is():
+    """Of the prompt that is always right nothing can be graded; of one that is right half the time, the wrong ones."""
+    failing = InstantGrader(lambda text: Grade(None, "OSError") if text == "1" else Grade(0.0))
+    sampler = SpeedSampler(num_screen=4, num_continue=2, group_size=6)
+    hopeless, _, right = collect(sampler, Continuous(), grader=failing)
+    assert hopeless.rule == sampler.rule
+    assert (right.num_sampled, right.num_failed) == (0, 12)
+    assert right.rule == PilotRule((0,), is_screen=True)
+    assert not right.is_resolved
 
 
 def test_labels_replace_the_rewards_and_every_count_made_of_them():
