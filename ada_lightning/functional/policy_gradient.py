@@ -62,7 +62,7 @@ def dual_clipped(objective_K: Tensor, advantages_K: Tensor, *, cap: float) -> tu
         ``max(objective, cap A)`` where ``A < 0``, and True where that changed it. Shapes ``(K,)``.
 
     Source:
-        Ye et al. 2019, arXiv:1912.09729, eq. 8.
+        Ye et al. 2019, arXiv:1912.09729 (dual-clip PPO).
     """
     bound_K = cap * advantages_K
     is_bound_K = (advantages_K < 0) & (objective_K < bound_K)

@@ -34,7 +34,7 @@ class ClippedPolicyLoss(PolicyGradientLoss):
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, eq. 3 and section 4.1 (clip 0.2/0.28, no KL). Dual clip: Ye et al. 2019,
-        arXiv:1912.09729, eq. 8; 3 in verl, 10 in the scripts of DAPO, VIP and Reinforce-Ada.
+        arXiv:1912.09729; 3 in verl, 10 in the scripts of DAPO, VIP and Reinforce-Ada.
     """
 
     def __init__(

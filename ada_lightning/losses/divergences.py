@@ -32,7 +32,7 @@ class BinaryTotalVariation:
     """``|p - mu|``, in [0, 1].
 
     Source:
-        arXiv:2602.04879, section 4 (Binary-TV).
+        arXiv:2602.04879 (Binary-TV).
 
     Example:
         >>> BinaryTotalVariation()(torch.tensor([0.5]).log(), torch.tensor([0.75]).log())
@@ -48,7 +48,7 @@ class BinaryKl:
     """``mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p))``, in nats.
 
     Source:
-        arXiv:2602.04879, section 4 (Binary-KL).
+        arXiv:2602.04879 (Binary-KL).
 
     Example:
         >>> BinaryKl()(torch.tensor([0.5]).log(), torch.tensor([0.75]).log())

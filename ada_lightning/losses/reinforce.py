@@ -31,7 +31,7 @@ class ReinforceLoss(PolicyGradientLoss):
         ValueError: a negative coefficient; all in one message.
 
     Source:
-        Williams 1992; Ahmadian et al., arXiv:2402.14740, eq. 6.
+        Williams 1992; Ahmadian et al., arXiv:2402.14740.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from ada_lightning.selection.all import AllSelection
 from ada_lightning.selection.balanced import BalancedSelection
+from ada_lightning.selection.positives import PositivesSelection
 from ada_lightning.selection.quantile import QuantileSelection
 from ada_lightning.selection.rarer_class import RarerClassSelection
 from ada_lightning.selection.reward_strata import RewardStrataSelection
@@ -10,6 +11,7 @@ from ada_lightning.selection.stratified import StratifiedSelection
 __all__ = [
     "AllSelection",
     "BalancedSelection",
+    "PositivesSelection",
     "QuantileSelection",
     "RarerClassSelection",
     "RewardStrataSelection",

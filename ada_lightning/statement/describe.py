@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ada_lightning.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.advantages.exact import ExactAdvantage
 from ada_lightning.losses import PolicyLoss
 from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
@@ -59,10 +60,6 @@ def describe_update(
         >>> lines[0], lines[-1]
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
-    if isinstance(advantage, ExactAdvantage):
-        followed = exact_lines(advantage.objective, sampler)
-    else:
-        followed = inexact_lines(advantage, sampler, selection)
     bent = [
         *bends.prompt_lines(curriculum),
         *bends.reduction_lines(loss.reduction),
@@ -71,4 +68,13 @@ def describe_update(
         *bends.evidence_lines(truncated, grader_failure),
         *bends.step_lines(max_grad_norm),
     ]
-    return followed + [f"  {line}" for line in bent]
+    return _followed(advantage, sampler, selection) + [f"  {line}" for line in bent]
+
+
+def _followed(advantage: Advantage, sampler: Sampler, selection: SelectionRule) -> list[str]:
+    """What the advantage follows; of one that is whitened, what it followed before."""
+    if isinstance(advantage, BatchWhitenedAdvantage):
+        return [*_followed(advantage.advantage, sampler, selection), f"  {advantage.bend()}"]
+    if isinstance(advantage, ExactAdvantage):
+        return exact_lines(advantage.objective, sampler)
+    return inexact_lines(advantage, sampler, selection)

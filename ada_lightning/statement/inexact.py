@@ -15,15 +15,16 @@ from ada_lightning.objectives.logit import LogitObjective
 from ada_lightning.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
 from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
 from ada_lightning.protocols import Advantage, PassRate, Sampler, SelectionRule
-from ada_lightning.selection import AllSelection, BalancedSelection, RarerClassSelection
+from ada_lightning.selection import AllSelection, BalancedSelection, PositivesSelection, RarerClassSelection
 from ada_lightning.statement.exact import wanted_weights
 from ada_lightning.statement.expected_weight import expected_weights
+from ada_lightning.statement.other import other_lines
 from ada_lightning.statement.rules import rules_by_pass_rate
 from ada_lightning.statement.table import PASS_RATES, table_lines
 from ada_lightning.stopping.rule import FixedRule, QuotaRule, StoppingRule
 
 _EVEN = PASS_RATES.index(0.5)
-_BY_CLASS = AllSelection | BalancedSelection | RarerClassSelection
+_BY_CLASS = AllSelection | BalancedSelection | RarerClassSelection | PositivesSelection
 """Selections that look at nothing but the class, so that expected weights can be summed."""
 _MEAN = {"f(p) = p": [1.0] * len(PASS_RATES)}
 _LOGIT = {"logit(p)/2 - p": wanted_weights(LogitObjective())}
@@ -49,7 +50,7 @@ def inexact_lines(advantage: Advantage, sampler: Sampler, selection: SelectionRu
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, rules)
     else:
-        return [f"update: the rule of {type(advantage).__name__}; which objective it follows is not known here"]
+        lines, compared = other_lines(advantage, size, draws_equal=_draws_equal(rules))
     return lines + (_table(advantage, selection, rules, compared) if compared else [])
 
 
@@ -123,9 +124,12 @@ def _exact_for_mean(size: int) -> str:
 def _fixed_size(selection: SelectionRule, rules: Rules) -> int:
     """Responses per prompt where all prompts draw the same number and train on all of them; otherwise 0."""
     first = rules[0]
-    if isinstance(selection, AllSelection) and isinstance(first, FixedRule) and len(set(rules)) == 1:
-        return first.n_max
-    return 0
+    return first.n_max if first and isinstance(selection, AllSelection) and _draws_equal(rules) else 0
+
+
+def _draws_equal(rules: Rules) -> bool:
+    """Whether every prompt gets the same number of responses, whatever they are."""
+    return isinstance(rules[0], FixedRule) and len(set(rules)) == 1
 
 
 def _table(

@@ -1,0 +1,21 @@
+"""Rejection sampling: what was accepted trains, nothing else."""
+
+from __future__ import annotations
+
+from ada_lightning.selection.weights import with_selection_weights
+from ada_lightning.types import KeptResponse, ResponsePool
+
+
+class PositivesSelection:
+    """Every positive of the pool, no negative. A prompt without a positive is dropped.
+
+    The group that trains has no contrast: advantages that compare its responses with each other are all 0, so it goes
+    with ``advantage=accepted``. Means over kept responses or tokens count positives only, as RAFT's do.
+
+    Source:
+        RAFT, arXiv:2304.06767; RAFT++, arXiv:2504.11343, section 2.
+    """
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return the positives that may train, in launch order."""
+        return with_selection_weights(pool, [response for response in pool.trainable() if response.is_positive])
