@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
+from omegaconf import open_dict
 
 from ada_lightning.config import ConfigError, check_config
 from ada_lightning.losses import (
@@ -95,7 +96,8 @@ def test_gdpo_names_components_that_the_reward_does_not_have():
 
 def test_gdpo_knows_components_of_components():
     cfg = composed(*UNIFORM, "advantage=gdpo", "reward=weighted")
-    cfg.advantage.weights["correct/units"] = 0.5
+    with open_dict(cfg):
+        cfg.advantage.weights["correct/units"] = 0.5
     check_config(cfg)
 
 
