@@ -9,6 +9,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.config_advantage import advantage_errors
 from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_keys import unknown_keys
@@ -108,6 +109,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *_attention_errors(cfg),
         *_objective_errors(cfg),
         *_stratum_errors(cfg),
+        *advantage_errors(cfg),
         *estimator_errors(cfg),
         *curriculum_errors(cfg),
         *_resume_errors(cfg),
@@ -251,7 +253,7 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
     cause, way_out = _partial_credit(cfg)
     if not cause:
         return
-    for key in ("advantage", "advantage.pass_rate", "advantage.baseline"):
+    for key in ("advantage", "advantage.pass_rate", "advantage.baseline", "advantage.advantage"):
         part = class_at(cfg, key)
         if issubclass(part, (*two_classes, PathCountingRate)):
             yield (

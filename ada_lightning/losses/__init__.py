@@ -1,22 +1,66 @@
-"""The policy loss and the rules that reduce it to one number."""
+"""The policy losses and the rules that reduce them to one number.
 
+=========================  =====================================================  ===================================
+loss                       ratio to                                               what bounds the update
+=========================  =====================================================  ===================================
+``ClippedPolicyLoss``      the old policy, per token                              no gradient beyond the clip
+``GspoLoss``               the old policy, geometric mean per response            no gradient of responses beyond it
+``CispoLoss``              the old policy, per token                              the weight, not the gradient
+``RaftLoss``               the old policy, per token                              as clipped; negatives do not train
+``DivergencePolicyLoss``   the engine, per token                                  no gradient beyond a divergence
+``ReinforceLoss``          none                                                   nothing
+=========================  =====================================================  ===================================
+
+The old policy is the trainer's before the first update with a rollout. With one update per rollout it is the current
+one: every ratio to it is 1, nothing is clipped, and all these losses have the plain policy gradient.
+"""
+
+from ada_lightning.losses.cispo import CispoLoss
 from ada_lightning.losses.clipped import ClippedPolicyLoss
+from ada_lightning.losses.divergence import DivergencePolicyLoss
+from ada_lightning.losses.divergences import BinaryKl, BinaryTotalVariation, TokenDivergence
+from ada_lightning.losses.gspo import GspoLoss
+from ada_lightning.losses.importance import (
+    GeometricRejection,
+    SequenceRejection,
+    SequenceTruncation,
+    TokenRejection,
+    TokenTruncation,
+)
+from ada_lightning.losses.policy_gradient import PolicyGradientLoss
+from ada_lightning.losses.raft import RaftLoss
 from ada_lightning.losses.reductions import (
     ConstantReduction,
     PromptMeanReduction,
     ResponseMeanReduction,
     TokenMeanReduction,
 )
-from ada_lightning.losses.terms import LossReduction, PolicyLoss, TokenMask, TokenTerms
+from ada_lightning.losses.reinforce import ReinforceLoss
+from ada_lightning.losses.terms import ImportanceCorrection, LossReduction, PolicyLoss, TokenMask, TokenTerms
 
 __all__ = [
+    "BinaryKl",
+    "BinaryTotalVariation",
+    "CispoLoss",
     "ClippedPolicyLoss",
     "ConstantReduction",
+    "DivergencePolicyLoss",
+    "GeometricRejection",
+    "GspoLoss",
+    "ImportanceCorrection",
     "LossReduction",
+    "PolicyGradientLoss",
     "PolicyLoss",
     "PromptMeanReduction",
+    "RaftLoss",
+    "ReinforceLoss",
     "ResponseMeanReduction",
+    "SequenceRejection",
+    "SequenceTruncation",
+    "TokenDivergence",
     "TokenMask",
     "TokenMeanReduction",
+    "TokenRejection",
     "TokenTerms",
+    "TokenTruncation",
 ]

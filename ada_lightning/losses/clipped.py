@@ -1,29 +1,31 @@
-"""The policy loss: clipped objective, truncated importance sampling, KL to a reference, entropy bonus."""
+"""PPO's clipped objective, as GRPO, DAPO and Reinforce-Ada use it, with a dual clip where it is wanted."""
 
 from __future__ import annotations
 
-import torch
+import math
+
 from torch import Tensor
 
-from ada_lightning.batch import BatchCounts, Microbatch
-from ada_lightning.functional.policy_gradient import clipped_objective, kl_to_reference, truncated_importance
-from ada_lightning.functional.pool_weights import pool_weights
-from ada_lightning.losses.terms import LossReduction, TokenTerms
+from ada_lightning.batch import Microbatch
+from ada_lightning.functional.policy_gradient import clipped_objective, dual_clipped
+from ada_lightning.losses.policy_gradient import TOKEN_TRUNCATION, PolicyGradientLoss, clip_errors
+from ada_lightning.losses.terms import ImportanceCorrection, LossReduction, TokenTerms
 
 
-class ClippedPolicyLoss:
-    """Policy-gradient loss of Reinforce-Ada and GRPO.
+class ClippedPolicyLoss(PolicyGradientLoss):
+    """Policy-gradient loss of Reinforce-Ada and GRPO: ``min(ratio A, clip(ratio) A)`` per token.
 
-    KL and entropy are those of the pool, not of the kept responses: each response's part is weighted by
-    :func:`~ada_lightning.functional.pool_weights.pool_weights`, since a group that is half positives says little about
-    what the policy usually does. Advantages bring their own weights.
+    The ratio is current over old policy, so the first update with a rollout clips nothing and has the plain policy
+    gradient. Where the advantage is negative a ratio above 1 is not clipped, and one token that became much more
+    probable can outweigh a batch: ``dual_clip`` bounds it, at the price of no gradient beyond.
 
     Args:
         reduction: how token terms are summed.
         clip_low: lower clip of the ratio.
         clip_high: upper clip of the ratio.
-        importance_cap: largest weight of the truncated importance correction for the engine's mismatch; 0 switches the
-            correction off.
+        dual_clip: ratios of negative advantages count up to this; ``inf`` sets no bound.
+        importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.losses.importance`.
+        importance_cap: largest weight of that correction; 0 switches it off.
         kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
         entropy_coef: of the entropy bonus.
 
@@ -31,7 +33,8 @@ class ClippedPolicyLoss:
         ValueError: a negative coefficient, or a clip outside its range; all in one message.
 
     Source:
-        Reinforce-Ada, arXiv:2510.04996v3, eq. 3 and section 4.1 (clip 0.2/0.28, no KL).
+        Reinforce-Ada, arXiv:2510.04996v3, eq. 3 and section 4.1 (clip 0.2/0.28, no KL). Dual clip: Ye et al. 2019,
+        arXiv:1912.09729; 3 in verl, 10 in the scripts of DAPO, VIP and Reinforce-Ada.
     """
 
     def __init__(
@@ -40,108 +43,46 @@ class ClippedPolicyLoss:
         reduction: LossReduction,
         clip_low: float = 0.2,
         clip_high: float = 0.28,
+        dual_clip: float = math.inf,
+        importance: ImportanceCorrection = TOKEN_TRUNCATION,
         importance_cap: float = 2.0,
         kl_coef: float = 0.0,
         entropy_coef: float = 0.0,
     ) -> None:
-        errors = [
-            f"loss.{name} must not be negative; got {value}"
-            for name, value in (
-                ("clip_high", clip_high),
-                ("importance_cap", importance_cap),
-                ("kl_coef", kl_coef),
-                ("entropy_coef", entropy_coef),
-            )
-            if value < 0
-        ]
-        if not 0 <= clip_low <= 1:
-            errors.append(f"loss.clip_low must be in [0, 1]; got {clip_low}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.reduction = reduction
+        problems = clip_errors(clip_low=clip_low, clip_high=clip_high)
+        if not dual_clip > 1:
+            problems.append(f"loss.dual_clip must be above 1 (.inf sets no bound); got {dual_clip}")
+        super().__init__(
+            reduction=reduction,
+            importance=importance,
+            importance_cap=importance_cap,
+            kl_coef=kl_coef,
+            entropy_coef=entropy_coef,
+            problems=problems,
+        )
         self.clip_low = clip_low
         self.clip_high = clip_high
-        self.importance_cap = importance_cap
-        self.kl_coef = kl_coef
-        self.entropy_coef = entropy_coef
+        self.dual_clip = dual_clip
 
-    @property
-    def needs_reference(self) -> bool:
-        """Whether a frozen reference must be loaded."""
-        return self.kl_coef > 0
-
-    @property
-    def needs_groups_without_signal(self) -> bool:
-        """Whether responses with zero advantage contribute, through KL or entropy."""
-        return self.kl_coef > 0 or self.entropy_coef > 0
-
-    needs_hidden = False
-
-    @property
-    def needs_entropy_gradient(self) -> bool:
-        """Whether the entropy bonus is on."""
-        return self.entropy_coef > 0
-
-    def __call__(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
+    def objective(
+        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss of one microbatch, already divided by the global counts: microbatch losses add up.
-
-        Args:
-            terms: per token.
-            advantages_B: weight included. Shape ``(B,)``.
-            microbatch: where the tokens come from.
-            counts: global denominators.
-
-        Returns:
-            The scalar loss, and sums over tokens for logging (keys ending in ``_max`` are maxima; those named in
-            ``POOL_WEIGHTED`` are to be divided by the sum ``pool_weight`` instead of by the number of tokens).
-        """
+        """``min(ratio A, clip(ratio) A)``, not below ``dual_clip A``. Shape ``(K,)``."""
+        advantages_K = advantages_B[terms.response_K]
         objective_K, is_clipped_K = clipped_objective(
             terms.logprobs_K,
             terms.old_logprobs_K,
-            advantages_B[terms.response_K],
+            advantages_K,
             clip_low=self.clip_low,
             clip_high=self.clip_high,
         )
-        pool_weights_K = pool_weights(microbatch)[terms.response_K]
-        gap_K = (terms.old_logprobs_K - terms.sampling_logprobs_K).abs()
-        sums = {"clip_ratio": is_clipped_K.sum(), "logprob_gap": gap_K.sum(), "logprob_gap_max": gap_K.max()}
-        if self.importance_cap > 0:
-            weight_K = truncated_importance(terms.old_logprobs_K, terms.sampling_logprobs_K, cap=self.importance_cap)
-            sums["importance_weight"] = weight_K.sum()
-            objective_K = objective_K * weight_K
-        objective_K = objective_K * terms.mask_K
-        if self.kl_coef > 0:
-            kl_K = pool_weights_K * kl_to_reference(terms.logprobs_K, terms.reference_logprobs_K)
-            sums["kl"] = kl_K.sum()
-            objective_K = objective_K - self.kl_coef * kl_K
-        entropy_K = pool_weights_K * terms.entropy_K
-        if self.entropy_coef > 0:
-            objective_K = objective_K + self.entropy_coef * entropy_K
-        sums["entropy"] = entropy_K.sum()
-        sums["pool_weight"] = pool_weights_K.sum()
-        token_weights_K = self.reduction.token_weights(microbatch, counts)[terms.response_K]
-        loss = -(token_weights_K * objective_K).sum()
-        return loss, {name: value.detach().to(torch.float32) for name, value in sums.items()}
-
-    def bends(self) -> list[str]:
-        """Importance weights, KL and entropy."""
-        if self.importance_cap > 0:
-            lines = [
-                f"loss.importance_cap = {self.importance_cap:g} corrects tokens for the engine's own probabilities, "
-                "and bends the update by about that gap (sync/logprob_gap)"
-            ]
-        else:
-            lines = [
-                "loss.importance_cap = 0: the engine's probabilities are not quite the trainer's (sync/logprob_gap), "
-                "and nothing corrects for it"
-            ]
-        for name, value in (("kl_coef", self.kl_coef), ("entropy_coef", self.entropy_coef)):
-            if value > 0:
-                lines.append(f"loss.{name} = {value:g} adds a term that is no part of f")
-        return lines
+        sums = {"clip_ratio": is_clipped_K.sum()}
+        if math.isfinite(self.dual_clip):
+            objective_K, is_bound_K = dual_clipped(objective_K, advantages_K, cap=self.dual_clip)
+            sums["dual_clip_ratio"] = is_bound_K.sum()
+        return objective_K, sums
 
     def reuse_bend(self) -> str:
         """How responses of an earlier policy are weighed."""
-        return f"the others weigh tokens by ratios, clipped at 1 - {self.clip_low:g} and 1 + {self.clip_high:g}"
+        text = f"the others weigh tokens by ratios, clipped at 1 - {self.clip_low:g} and 1 + {self.clip_high:g}"
+        return f"{text}, and at {self.dual_clip:g} for negative advantages" if math.isfinite(self.dual_clip) else text

@@ -28,7 +28,8 @@ class TokenTerms:
     logprobs_K: Tensor
     """Current policy, with gradient."""
     old_logprobs_K: Tensor
-    """Before the first update with this rollout, no gradient."""
+    """The trainer's, before the first update with this rollout, no gradient. With one update per rollout they are the
+    current ones, detached, so that every ratio to them is 1; with several they are scored before the first."""
     sampling_logprobs_K: Tensor
     """The engine's."""
     reference_logprobs_K: Tensor
@@ -41,6 +42,28 @@ class TokenTerms:
     hidden_TH: Tensor | None = None
     """The policy's last hidden states of all packed tokens, prompts included, with gradient; only where the loss or a
     token mask has ``needs_hidden``."""
+
+
+class ImportanceCorrection(Protocol):
+    """See :mod:`ada_lightning.losses.importance`."""
+
+    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
+        """Weight of each token that makes up for the engine's own probabilities. Shape ``(K,)``, no gradient.
+
+        Args:
+            terms: per token; the trainer's probabilities are the old ones.
+            num_responses: B.
+            cap: largest weight or ratio.
+        """
+        ...
+
+    def check(self, cap: float) -> list[str]:
+        """Say what is wrong with the part and a cap, in one line each; none where they go together."""
+        ...
+
+    def bend(self, cap: float) -> str:
+        """Say in one line what it does to the update."""
+        ...
 
 
 class PolicyLoss(Protocol):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ada_lightning.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.advantages.exact import ExactAdvantage
-from ada_lightning.losses import PolicyLoss
+from ada_lightning.losses import LossReduction, PolicyLoss
 from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
@@ -59,11 +60,7 @@ def describe_update(
         >>> lines[0], lines[-1]
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
-    if isinstance(advantage, ExactAdvantage):
-        followed, is_constant = exact_lines(advantage.objective, sampler), False
-    else:
-        followed = inexact_lines(advantage, sampler, selection, loss.reduction)
-        is_constant = is_mean_per_prompt(sampler, selection, loss.reduction)
+    is_constant = not isinstance(advantage, ExactAdvantage) and is_mean_per_prompt(sampler, selection, loss.reduction)
     bent = [
         *bends.prompt_lines(curriculum),
         *([] if is_constant else bends.reduction_lines(loss.reduction)),
@@ -72,4 +69,13 @@ def describe_update(
         *bends.evidence_lines(truncated, grader_failure),
         *bends.step_lines(max_grad_norm),
     ]
-    return followed + [f"  {line}" for line in bent]
+    return _followed(advantage, sampler, selection, loss.reduction) + [f"  {line}" for line in bent]
+
+
+def _followed(advantage: Advantage, sampler: Sampler, selection: SelectionRule, reduction: LossReduction) -> list[str]:
+    """What the advantage follows; of one that is whitened, what it followed before."""
+    if isinstance(advantage, BatchWhitenedAdvantage):
+        return [*_followed(advantage.advantage, sampler, selection, reduction), f"  {advantage.bend()}"]
+    if isinstance(advantage, ExactAdvantage):
+        return exact_lines(advantage.objective, sampler)
+    return inexact_lines(advantage, sampler, selection, reduction)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from ada_lightning.advantages.assigned import with_advantages
 from ada_lightning.data.packing import group_microbatch
-from ada_lightning.protocols import Advantage, SelectionRule
+from ada_lightning.protocols import Advantage, RolloutAdvantage, SelectionRule
 from ada_lightning.stopping.paths import Point, end_probability, ends
 from ada_lightning.stopping.rule import StoppingRule
 from ada_lightning.types import Prompt, Response, ResponseGroup, ResponsePool
@@ -27,6 +28,7 @@ def expected_weights(
 
     Args:
         advantage: a function of counts and class. One of the first round is not: its counts are those of the pool here.
+            Nor is one of a whole rollout that compares prompts with each other.
         selection: a choice within each class that does not look at the responses.
         rule: by which sampling ends.
         pass_rates: strictly between 0 and 1.
@@ -39,7 +41,10 @@ def expected_weights(
         [4.0, 4.0]
     """
     likely = [end for end in ends(rule) if max(end_probability(rule, end, rate) for rate in pass_rates) >= _NEGLIGIBLE]
-    groups = [group for group in (_group(selection, rule, end) for end in likely) if group.has_signal]
+    ended = [_group(selection, rule, end) for end in likely]
+    if isinstance(advantage, RolloutAdvantage):
+        ended = list(with_advantages(advantage, ended))
+    groups = [group for group in ended if group.has_signal]
     if not groups:  # groups without signal are not computed at all
         return [0.0] * len(pass_rates)
     microbatch = group_microbatch(*groups)

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from ada_lightning.advantages import (
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
-    NoveltyAdvantage,
     PoolMeanAdvantage,
-    RewardAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
@@ -27,12 +25,13 @@ from ada_lightning.selection import (
 )
 from ada_lightning.statement.exact import wanted_weights
 from ada_lightning.statement.expected_weight import expected_weights
+from ada_lightning.statement.other import other_lines
 from ada_lightning.statement.rules import rules_by_pass_rate
 from ada_lightning.statement.table import PASS_RATES, table_lines
 from ada_lightning.stopping.rule import FixedRule, QuotaRule, StoppingRule
 
 _EVEN = PASS_RATES.index(0.5)
-_BY_CLASS = AllSelection | BalancedSelection | RarerClassSelection
+_BY_CLASS = AllSelection | BalancedSelection | RarerClassSelection | PositivesSelection
 """Selections that look at nothing but the class, so that expected weights can be summed."""
 _MEAN = {"f(p) = p": [1.0] * len(PASS_RATES)}
 _LOGIT = {"logit(p)/2 - p": wanted_weights(LogitObjective())}
@@ -63,14 +62,10 @@ def inexact_lines(
         lines, compared = _group_normalized(advantage, size)
     elif isinstance(advantage, LeaveOneOutAdvantage):
         lines, compared = _leave_one_out(size)
-    elif isinstance(advantage, RewardAdvantage):
-        lines, compared = _reward(selection), {}
-    elif isinstance(advantage, NoveltyAdvantage):
-        lines, compared = _novelty(advantage), {}
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, rules)
     else:
-        return [f"update: the rule of {type(advantage).__name__}; which objective it follows is not known here"]
+        lines, compared = other_lines(advantage, selection, size, draws_equal=_draws_equal(rules))
     return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
 
 
@@ -140,23 +135,6 @@ def _leave_one_out(size: int) -> Description:
     return ["update: reward minus the mean of the others that are kept, whatever the pool's mean"], _MEAN
 
 
-def _reward(selection: SelectionRule) -> list[str]:
-    if not isinstance(selection, PositivesSelection):
-        return ["update: each kept response weighs its reward, without a baseline"]
-    return [
-        "update: each right answer weighs its reward: f(p) = p where a prompt's are summed, n grad p with n responses;",
-        "  f(p) = log p as far as a prompt has a right one where their mean is taken (loss/reduction=prompt_mean)",
-    ]
-
-
-def _novelty(advantage: NoveltyAdvantage) -> list[str]:
-    over = " over its standard deviation" if advantage.normalize_std else ""
-    return [
-        f"update: reward minus the mean of the kept group{over}, and up to {advantage.cap:g} of it more for right "
-        "answers that are less likely than their group: follows no function of p"
-    ]
-
-
 def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, rules: Rules) -> Description:
     if not all(isinstance(rule, FixedRule) for rule in rules):
         return ["update: about the mean reward, biased because results decide when sampling ends"], _MEAN
@@ -173,9 +151,12 @@ def _exact_for_mean(size: int) -> str:
 def _fixed_size(selection: SelectionRule, rules: Rules) -> int:
     """Responses per prompt where all prompts draw the same number and train on all of them; otherwise 0."""
     first = rules[0]
-    if isinstance(selection, AllSelection) and isinstance(first, FixedRule) and len(set(rules)) == 1:
-        return first.n_max
-    return 0
+    return first.n_max if first and isinstance(selection, AllSelection) and _draws_equal(rules) else 0
+
+
+def _draws_equal(rules: Rules) -> bool:
+    """Whether every prompt gets the same number of responses, whatever they are."""
+    return isinstance(rules[0], FixedRule) and len(set(rules)) == 1
 
 
 def _table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.types import Prompt
+from ada_lightning.types import Prompt, Verdict
 
 
 def has_few_letters(prompt: Prompt, text: str) -> float:
@@ -25,3 +25,9 @@ def always_breaks(prompt: Prompt, text: str) -> float:
 def share_of_letters(prompt: Prompt, text: str) -> float:
     """A reward with many values."""
     return sum(character.isalpha() for character in text) / max(len(text), 1)
+
+
+def with_components(prompt: Prompt, text: str) -> Verdict:
+    """Two components that do not depend on each other; the first is the reward."""
+    correct, form = has_few_letters(prompt, text), float(len(text) % 2)
+    return Verdict(correct, components={"correct": correct, "format": form})

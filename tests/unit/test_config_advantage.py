@@ -1,0 +1,133 @@
+"""Shipped losses and advantages compose, and what does not go together is said before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.utils import instantiate
+from omegaconf import open_dict
+
+from ada_lightning.config import ConfigError, check_config
+from ada_lightning.losses import (
+    BinaryKl,
+    CispoLoss,
+    ClippedPolicyLoss,
+    DivergencePolicyLoss,
+    GspoLoss,
+    PromptMeanReduction,
+    RaftLoss,
+    ReinforceLoss,
+    ResponseMeanReduction,
+    SequenceTruncation,
+    TokenMeanReduction,
+)
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+UNIFORM = ["sampler=uniform", "selection=all"]
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("train", ["run_name=test", *overrides])
+
+
+def problems(*overrides):
+    with pytest.raises(ConfigError) as error:
+        check_config(composed(*overrides))
+    return error.value.problems
+
+
+@pytest.mark.parametrize(
+    ("name", "cls", "reduction", "values"),
+    [
+        ("grpo", ClippedPolicyLoss, ResponseMeanReduction, {"clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.04}),
+        ("dr_grpo", ClippedPolicyLoss, PromptMeanReduction, {"clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.0}),
+        ("dapo", ClippedPolicyLoss, TokenMeanReduction, {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 10.0}),
+        ("gspo", GspoLoss, ResponseMeanReduction, {"clip_low": 3e-4, "clip_high": 4e-4}),
+        ("cispo", CispoLoss, TokenMeanReduction, {"clip_low": 1.0, "clip_high": 4.0}),
+        ("reinforce", ReinforceLoss, object, {"importance_cap": 2.0}),
+        ("raft_plus_plus", RaftLoss, ResponseMeanReduction, {"clip_high": 0.28}),
+        ("divergence_tv", DivergencePolicyLoss, PromptMeanReduction, {"delta_low": 0.15, "delta_high": 0.15}),
+        ("divergence_kl", DivergencePolicyLoss, PromptMeanReduction, {"delta_low": 0.05, "ratio_cap": 20.0}),
+    ],
+)
+def test_a_loss_is_what_its_name_says(name, cls, reduction, values):
+    loss = instantiate(composed(f"loss={name}").loss)
+    assert type(loss) is cls
+    assert isinstance(loss.reduction, reduction)
+    assert {key: getattr(loss, key) for key in values} == values
+
+
+def test_parts_of_a_loss_are_choices():
+    loss = instantiate(composed("loss=cispo", "loss/importance=sequence_truncation", "loss/reduction=constant").loss)
+    assert isinstance(loss.importance, SequenceTruncation)
+    assert isinstance(instantiate(composed("loss=divergence_kl").loss).divergence, BinaryKl)
+    assert isinstance(instantiate(composed("loss=gspo").loss).importance, SequenceTruncation)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [*UNIFORM, "advantage=batch_whitened", "loss=reinforce"],
+        [*UNIFORM, "advantage=gdpo", "reward=weighted"],
+        [*UNIFORM, "advantage=gdpo", "reward=function", "reward.reward.path=tests.integration.graders.has_few_letters"],
+        ["sampler=uniform", "selection=positives", "advantage=accepted", "loss=raft_plus_plus"],
+        ["sampler=uniform", "selection=positives", "advantage=official", "loss=raft_plus_plus"],
+    ],
+)
+def test_what_goes_together_passes(overrides):
+    check_config(composed(*overrides))
+
+
+def test_gdpo_needs_a_reward_with_components():
+    (problem,) = problems(*UNIFORM, "advantage=gdpo", "reward=exact_match")
+    assert problem.startswith(
+        "advantage: GdpoAdvantage needs the components of a reward, and reward.reward = ExactMatch"
+    )
+    assert "use reward=weighted" in problem
+
+
+def test_gdpo_names_components_that_the_reward_does_not_have():
+    (problem,) = problems(*UNIFORM, "advantage=gdpo", "reward=weighted", "+advantage.weights.length=1.0")
+    assert problem.startswith("advantage.weights.length: the reward has no component length; it has correct, format;")
+
+
+def test_gdpo_knows_components_of_components():
+    cfg = composed(*UNIFORM, "advantage=gdpo", "reward=weighted")
+    with open_dict(cfg):
+        cfg.advantage.weights["correct/units"] = 0.5
+    check_config(cfg)
+
+
+def test_gdpo_reports_bad_weights_before_the_run():
+    (problem,) = problems(*UNIFORM, "advantage=gdpo", "reward=weighted", "advantage.weights.format=nan")
+    assert problem == "advantage: advantage.weights.format must be a finite number; got nan"
+
+
+@pytest.mark.parametrize("name", ["grpo", "rloo", "max_rl", "exact", "reinforce_plus_plus", "batch_whitened"])
+def test_advantages_that_compare_do_not_go_with_positives_alone(name):
+    (problem,) = problems("sampler=uniform", "selection=positives", f"advantage={name}")
+    assert problem.startswith("selection: PositivesSelection keeps no negative, and advantage")
+    assert problem.endswith("use advantage=accepted, or selection=all")
+
+
+def test_whitening_does_not_hide_an_estimator_from_the_other_checks():
+    overrides = ["advantage=batch_whitened", "selection=all", "sampler=uniform", "reward.reward.binary=false"]
+    inner = [
+        "advantage.advantage._target_=ada_lightning.advantages.ExactAdvantage",
+        "~advantage.advantage.normalize_std",
+    ]
+    objective = "+advantage.advantage.objective={_target_: ada_lightning.objectives.LogObjective}"
+    (problem,) = problems(*overrides, *inner, objective)
+    assert "advantage.advantage = ExactAdvantage is for rewards of 0 and 1" in problem
+
+
+def test_settings_of_a_loss_are_checked_before_the_run():
+    (problem,) = problems("loss=clipped", "loss.dual_clip=0.5")
+    assert problem == "loss: loss.dual_clip must be above 1 (.inf sets no bound); got 0.5"
+    (problem,) = problems("loss=divergence_tv", "+loss.importance_cap=2.0")
+    assert problem.startswith("unknown key loss.importance_cap")
+    (problem,) = problems("loss=cispo", "loss/importance=sequence_rejection", "loss.importance_cap=0.9")
+    assert problem.startswith("loss: loss.importance_cap = 0.9 rejects everything")
