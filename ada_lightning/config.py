@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_keys import unknown_keys
+from ada_lightning.config_labels import label_errors
 from ada_lightning.config_problems import (
     ENGINE_ARGUMENTS,
     ConfigError,
@@ -24,6 +25,7 @@ from ada_lightning.config_problems import (
     overruled_errors,
     value_at,
 )
+from ada_lightning.config_update import update_errors
 from ada_lightning.overrides import override_errors, top_level_keys
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
@@ -36,7 +38,6 @@ LIGHT_COMPONENTS = (
     "selection",
     "advantage",
     "loss",
-    "token_masks",
     "attention",
     "reward.reward",
     "reward",
@@ -99,6 +100,8 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *_stratum_errors(cfg),
         *estimator_errors(cfg),
         *curriculum_errors(cfg),
+        *update_errors(cfg),
+        *label_errors(cfg),
         *_resume_errors(cfg),
     ]
     problems += _optimizer_errors(cfg)

@@ -3,6 +3,7 @@
 from ada_lightning.sampling.balance import BalanceSampler
 from ada_lightning.sampling.estimated import EstimatedSampler
 from ada_lightning.sampling.giving_up import GiveUpByPosterior, NeverGiveUp
+from ada_lightning.sampling.optpo import OptPoSampler
 from ada_lightning.sampling.positive import PositiveSampler
 from ada_lightning.sampling.sequential import SequentialSampler
 from ada_lightning.sampling.spread import SpreadSampler
@@ -13,6 +14,7 @@ __all__ = [
     "EstimatedSampler",
     "GiveUpByPosterior",
     "NeverGiveUp",
+    "OptPoSampler",
     "PositiveSampler",
     "SequentialSampler",
     "SpreadSampler",

@@ -34,7 +34,7 @@ def forecast(
 
     Args:
         tallies: (positives, responses) of each prompt tried.
-        sampler: the one to be forecast; any that decides on counts.
+        sampler: the one to be forecast; any that decides on counts, or on answers: there is one right and one wrong.
         selection: what is kept.
         seed: of the simulation.
 
@@ -84,6 +84,7 @@ def _simulate(pool: ResponsePool, sampler: Sampler, pass_rate: float, generator:
                     reward=float(is_positive),
                     is_positive=is_positive,
                     policy_version=0,
+                    answer=str(is_positive),
                 )
             )
         round_index += 1

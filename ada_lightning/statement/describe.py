@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ada_lightning.advantages.exact import ExactAdvantage
-from ada_lightning.losses import PolicyLoss
+from ada_lightning.losses import PolicyLoss, TargetLoss, TokenMask
 from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
@@ -21,6 +23,7 @@ def describe_update(
     truncated: str,
     grader_failure: str,
     curriculum: Curriculum | None = None,
+    token_masks: Sequence[TokenMask] = (),
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
@@ -37,6 +40,7 @@ def describe_update(
         truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
         grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
         curriculum: which prompts a step trains on; None where all of them alike.
+        token_masks: which tokens train.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
@@ -59,15 +63,19 @@ def describe_update(
         >>> lines[0], lines[-1]
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
-    if isinstance(advantage, ExactAdvantage):
+    if isinstance(loss, TargetLoss):
+        followed = loss.follows()
+    elif isinstance(advantage, ExactAdvantage):
         followed = exact_lines(advantage.objective, sampler)
     else:
         followed = inexact_lines(advantage, sampler, selection)
     bent = [
+        *bends.label_lines(sampler),
         *bends.prompt_lines(curriculum),
         *bends.reduction_lines(loss.reduction),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),
+        *(mask.bend() for mask in token_masks),
         *bends.evidence_lines(truncated, grader_failure),
         *bends.step_lines(max_grad_norm),
     ]
