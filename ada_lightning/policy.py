@@ -316,8 +316,8 @@ class PolicyModule(LightningModule):
         shapes, saved_shapes = ({name: tuple(x.shape) for name, x in state.items()} for state in (own, saved))
         if shapes != saved_shapes:
             raise ValueError(
-                f"loss: {type(self.loss).__name__} has {len(own)} parameters of its own, and the checkpoint of this run "
-                f"holds {len(saved)} of a loss, or of other shapes; continue with the loss that the run was started with"
+                f"loss: {type(self.loss).__name__} has {len(own)} parameters of its own, and this run's checkpoint "
+                f"holds {len(saved)}, or of other shapes; continue with the loss that the run was started with"
             )
         if isinstance(self.loss, TrainableLoss):
             self.loss.load_state_dict(saved)

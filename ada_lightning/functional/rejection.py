@@ -10,8 +10,8 @@ from ada_lightning.functional.policy_gradient import MAX_LOG_RATIO
 def budgeted_acceptance(logprobs_K: Tensor, sampling_logprobs_K: Tensor, *, scale: float) -> Tensor:
     """Probability of keeping each token: ``min(1, p / (scale q))``.
 
-    The tokens kept are distributed as ``min(q, p / scale) / Z`` with ``Z = sum_v min(q_v, p_v / scale)``, the share kept.
-    Of all rules with this share it is the one whose result is closest to p.
+    The tokens kept are distributed as ``min(q, p / scale) / Z`` with ``Z = sum_v min(q_v, p_v / scale)``, the share
+    kept. Of all rules with this share it is the one whose result is closest to p.
 
     Args:
         logprobs_K: of the policy p that trains. Shape ``(K,)``, nats.

@@ -161,9 +161,8 @@ class FlowRlLoss(TrainableLoss):
         fixed_K = terms.logprobs_K.detach()
         logprobs_K = fixed_K + terms.mask_K * (terms.logprobs_K - fixed_K)  # masked tokens keep their value
         sum_B = _sums(logprobs_K - terms.reference_logprobs_K, terms, microbatch)
-        return (
-            sum_B / microbatch.num_tokens_B.clamp_min(1) - self.beta * advantages_B / microbatch.inverse_probability_B
-        )
+        rewards_B = advantages_B / microbatch.inverse_probability_B
+        return sum_B / microbatch.num_tokens_B.clamp_min(1) - self.beta * rewards_B
 
 
 def _sums(values_K: Tensor, terms: TokenTerms, microbatch: Microbatch) -> Tensor:

@@ -89,7 +89,7 @@ class MathReward:
         if answer.strip() == gold:
             return Verdict(1.0, self._told(gold, answer))
         if self._is_too_large(answer) or self._is_too_large(gold):
-            return Verdict(0.0, answer.strip()[:_MAX_SHOWN_CHARS])
+            return Verdict(0.0, self._own(answer))
         comparison = Comparison(self.decimal_tolerance)
         readings = _readings(answer)
         if any(comparison.are_equal(expected, given) for expected in _readings(gold) for given in readings):
@@ -127,8 +127,9 @@ class MathReward:
                 ) from error
 
     def _told(self, gold: str, answer: str) -> str:
-        if not self.own_spelling:
-            return _spelling(gold)
+        return self._own(answer) if self.own_spelling else _spelling(gold)
+
+    def _own(self, answer: str) -> str:
         return answer.strip()[:_MAX_SHOWN_CHARS] if self._is_too_large(answer) else _spelling(answer)
 
     def _is_too_large(self, answer: str) -> bool:

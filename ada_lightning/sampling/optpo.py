@@ -3,7 +3,7 @@
 Paper: OptPO, arXiv:2512.02882, on test-time reinforcement learning by majority votes (TTRL, arXiv:2504.16084): a
 Bayesian sequential probability ratio test between the two most frequent answers ends sampling; the responses drawn
 train, with 1 for those that give the majority's answer. Claim: 30-50 % fewer tokens than a fixed number of votes, for
-the same accuracy. Assumption: wrong answers scatter, and the model is right more often than it gives any one wrong answer.
+the same accuracy. Assumption: wrong answers scatter: the model is right more often than it gives any one wrong answer.
 Degenerate case: where a wrong answer is the majority it is rewarded, and where all answers differ the first one is.
 """
 
@@ -23,7 +23,8 @@ class OptPoSampler(BlockSampler):
 
     Needs no reference answers: graders are asked for the answer of a response
     (:attr:`~ada_lightning.types.Verdict.answer`), and their rewards are replaced before anything trains on or learns
-    from them. So training figures such as ``rollout/reward_first_round`` say how often responses agree; held-out ones keep the true reward.
+    from them. So training figures such as ``rollout/reward_first_round`` say how often responses agree; held-out ones
+    keep the true reward.
 
     What is the paper's: the test, its two hypotheses, the cap, the labels. There is no public code; ours are
 
