@@ -39,6 +39,8 @@ class Microbatch:
     """The trainer's own, before the first update with this rollout; meaningful only if the batch says so. float32."""
     num_tokens_B: Tensor
     """Response tokens. float32."""
+    identity_B: Tensor
+    """Names the response in its run: whatever is drawn for it in the update is a function of this. int64."""
     rewards_B: Tensor
     """float32."""
     is_positive_B: Tensor

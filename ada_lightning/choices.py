@@ -61,7 +61,7 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
 
 def _defaults(text: str) -> Iterator[re.Match[str]]:
     """Lines of a defaults list that choose from a group of ours."""
-    return re.finditer(r"^  - (?P<group>[\w/]+): (?P<choice>\w+) *(?:# *(?P<meaning>.*))?$", text, re.MULTILINE)
+    return re.finditer(r"^  - (?P<group>[\w/]+): \[?(?P<choice>\w+)\]? *(?:# *(?P<meaning>.*))?$", text, re.MULTILINE)
 
 
 def _names(folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ from ada_lightning.config_advantage import advantage_errors
 from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_keys import unknown_keys
+from ada_lightning.config_labels import label_errors
 from ada_lightning.config_problems import (
     ENGINE_ARGUMENTS,
     ConfigError,
@@ -25,6 +26,7 @@ from ada_lightning.config_problems import (
     overruled_errors,
     value_at,
 )
+from ada_lightning.config_update import update_errors
 from ada_lightning.overrides import override_errors, top_level_keys
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
@@ -37,7 +39,6 @@ LIGHT_COMPONENTS = (
     "selection",
     "advantage",
     "loss",
-    "token_masks",
     "parameters",
     "attention",
     "reward.reward",
@@ -112,6 +113,8 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *advantage_errors(cfg),
         *estimator_errors(cfg),
         *curriculum_errors(cfg),
+        *update_errors(cfg),
+        *label_errors(cfg),
         *_resume_errors(cfg),
     ]
     problems += _optimizer_errors(cfg)

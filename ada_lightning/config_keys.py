@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
-GROUPS_OF_COMPONENTS = ("callbacks", "logger")
+GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 """Nodes whose every child is a component of its own."""
 
 Problem = tuple[str, str]

@@ -22,7 +22,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from ada_lightning.batch import Microbatch, TrainingBatch
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
-from ada_lightning.losses import PolicyLoss, TokenMask, TokenTerms
+from ada_lightning.losses import ForesightedMask, HeadUpdate, PolicyLoss, TokenMask, TokenTerms, TrainableLoss
 from ada_lightning.losses.terms import POOL_WEIGHTED
 from ada_lightning.malloc import give_back_freed_memory
 from ada_lightning.metrics.effective_weight import EffectiveWeight
@@ -134,10 +134,17 @@ class PolicyModule(LightningModule):
             self.reference: Any = self._load(self.reference_path).eval().requires_grad_(False)
             if self.compile_layers:
                 compile_layers(self.reference)
+        if isinstance(self.loss, TrainableLoss):
+            self.loss.build(self.model.get_output_embeddings().weight.shape[1])
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        """Complete the optimiser with the policy's parameters and add the warm-up."""
-        optimizer = self.optimizer_factory(self.trained.trainable(self.model))
+        """Complete the optimiser with what trains, the loss's own parameters too if it has any, and add the warm-up."""
+        trained = self.trained.trainable(self.model)
+        if isinstance(self.loss, TrainableLoss):
+            own = {"params": list(self.loss.parameters()), "lr": self.loss.learning_rate}
+            optimizer = self.optimizer_factory([{"params": trained}, own])
+        else:
+            optimizer = self.optimizer_factory(trained)
         self._optimizer_settings = [
             {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
         ]
@@ -191,6 +198,7 @@ class PolicyModule(LightningModule):
                 f"expected a rollout of version {expected_version}"
             )
         optimizer = self.optimizers()
+        self._begin_update(batch)
         totals: dict[str, Tensor] = {}
         total_loss = torch.zeros((), device=self.device)
         with self.clock.phase("update"):
@@ -202,8 +210,11 @@ class PolicyModule(LightningModule):
                 _add_sums(totals, sums)
                 self.interrupt_check()
             grad_norm = nn.utils.clip_grad_norm_(self.trained.trainable(self.model), self.max_grad_norm)
-            self._update(optimizer, grad_norm, is_empty=not batch.microbatches)
+            loss_grad_norm = self._clip_loss_gradient()
+            self._update(optimizer, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
         self._note_update(batch, total_loss, grad_norm, totals)
+        if isinstance(self.loss, TrainableLoss):
+            self.update_metrics["train/loss_grad_norm"] = float(loss_grad_norm)
 
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
@@ -227,9 +238,13 @@ class PolicyModule(LightningModule):
             mask_K=torch.ones_like(microbatch.sampling_logprobs_K),
             hidden_TH=hidden_TH if self._needs_hidden else None,
         )
+        kept = {}
         for mask in self.token_masks:
-            terms = replace(terms, mask_K=terms.mask_K * mask(terms, advantages_B, microbatch))
+            weight_K = mask(terms, advantages_B, microbatch)
+            kept[f"{mask.name}_kept"] = (weight_K != 0).sum().to(torch.float32)
+            terms = replace(terms, mask_K=terms.mask_K * weight_K)
         loss, sums = self.loss(terms, advantages_B, microbatch, batch.counts)
+        sums |= kept
         if self.token_masks:
             sums["token_mask"] = terms.mask_K.sum()
         sums["tokens"] = microbatch.num_tokens_B.sum()
@@ -304,11 +319,27 @@ class PolicyModule(LightningModule):
             "policy_version": self.policy_version,
             "num_skipped_updates": self.num_skipped_updates,
         }
+        if isinstance(self.loss, TrainableLoss):
+            checkpoint["policy"]["loss"] = self.loss.state_dict()
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
-        """Restore :meth:`on_save_checkpoint`; the weights came with ``model_path``."""
+        """Restore :meth:`on_save_checkpoint`; the weights came with ``model_path``.
+
+        Raises:
+            ValueError: the checkpoint is of another loss: one with other parameters, or with and without any.
+        """
         self.policy_version = int(checkpoint["policy"]["policy_version"])
         self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
+        own = self.loss.state_dict() if isinstance(self.loss, TrainableLoss) else {}
+        saved = checkpoint["policy"].get("loss", {})
+        shapes, saved_shapes = ({name: tuple(x.shape) for name, x in state.items()} for state in (own, saved))
+        if shapes != saved_shapes:
+            raise ValueError(
+                f"loss: {type(self.loss).__name__} has {len(own)} parameters of its own, and this run's checkpoint "
+                f"holds {len(saved)}, or of other shapes; continue with the loss that the run was started with"
+            )
+        if isinstance(self.loss, TrainableLoss):
+            self.loss.load_state_dict(saved)
 
     @property
     def _needs_hidden(self) -> bool:
@@ -322,6 +353,26 @@ class PolicyModule(LightningModule):
         )
         self.attention.check_model(model)
         return model
+
+    def _begin_update(self, batch: TrainingBatch) -> None:
+        """Tell the masks that look ahead what is known of this update."""
+        foresighted = [mask for mask in self.token_masks if isinstance(mask, ForesightedMask)]
+        for mask in foresighted:
+            mask.begin_update(
+                HeadUpdate(
+                    head=self.model.get_output_embeddings(),
+                    optimizer=self.trainer.optimizers[0],
+                    temperature=self.temperature,
+                    reduction=self.loss.reduction,
+                    counts=batch.counts,
+                )
+            )
+
+    def _clip_loss_gradient(self) -> Tensor:
+        """Clip the gradient of the loss's own parameters apart from the policy's; 0 where it has none."""
+        if not isinstance(self.loss, TrainableLoss):
+            return torch.zeros((), device=self.device)
+        return nn.utils.clip_grad_norm_(self.loss.parameters(), self.max_grad_norm)
 
     def _update(self, optimizer: Any, grad_norm: Tensor, *, is_empty: bool) -> None:
         """Step, unless there is nothing to step with or the gradient is not finite."""

@@ -82,6 +82,8 @@ class Reward(Protocol):
       loads and in every worker,
     - ``check_prompt(prompt) -> None``: raise ValueError for a prompt it can never grade, such as one whose reference
       answer it cannot parse; called in a worker for every prompt before any model loads,
+    - ``answers_without_reference``: True where its verdicts tell answers in which the reference has no part, False
+      where they tell answers that depend on it; samplers that make labels of answers need the former,
     - ``cacheable = False``: where equal responses to a prompt need not get equal rewards,
     - ``cache_key(completion) -> str | None``: the part of a response that alone decides its reward, where that is less
       than text and finish reason; called in the trainer's process, so it must be quick whatever the text.

@@ -41,5 +41,6 @@ class ObjectiveStatement(Callback):
             truncated=self.truncated,
             grader_failure=self.grader_failure,
             curriculum=data.curriculum,
+            token_masks=pl_module.token_masks,
         )
         print("\n".join(lines), flush=True)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ada_lightning.batch import BatchCounts, Microbatch, TrainingBatch
+from ada_lightning.functional.seeded import response_identity
 from ada_lightning.stopping.rule import StoppingRule
 from ada_lightning.types import KeptResponse, ResponseGroup
 
@@ -182,8 +183,19 @@ def _microbatch(documents: Sequence[_Document]) -> Microbatch:
         sampling_logprobs_K=_column([x for _, kept in responses for x in kept.response.sampling_logprobs]),
         old_logprobs_K=torch.zeros(num_response_tokens),
         num_tokens_B=lengths.to(torch.float32),
+        identity_B=torch.tensor([_identity(group, kept) for group, kept in responses], dtype=torch.int64),
         **_statistics(responses),
         **_rules([group.pool.rule for group, _ in responses]),
+    )
+
+
+def _identity(group: ResponseGroup, kept: KeptResponse) -> int:
+    pool = group.pool
+    return response_identity(
+        step=pool.step,
+        slot=pool.slot,
+        prompt_id=pool.prompt.prompt_id,
+        sample_index=kept.response.sample_index,
     )
 
 

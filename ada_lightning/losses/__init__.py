@@ -19,6 +19,7 @@ from ada_lightning.losses.cispo import CispoLoss
 from ada_lightning.losses.clipped import ClippedPolicyLoss
 from ada_lightning.losses.divergence import DivergencePolicyLoss
 from ada_lightning.losses.divergences import BinaryKl, BinaryTotalVariation, TokenDivergence
+from ada_lightning.losses.flow import FlowRlLoss
 from ada_lightning.losses.gspo import GspoLoss
 from ada_lightning.losses.importance import (
     GeometricRejection,
@@ -27,6 +28,7 @@ from ada_lightning.losses.importance import (
     TokenRejection,
     TokenTruncation,
 )
+from ada_lightning.losses.partition import PartitionHead
 from ada_lightning.losses.policy_gradient import PolicyGradientLoss
 from ada_lightning.losses.raft import RaftLoss
 from ada_lightning.losses.reductions import (
@@ -36,7 +38,17 @@ from ada_lightning.losses.reductions import (
     TokenMeanReduction,
 )
 from ada_lightning.losses.reinforce import ReinforceLoss
-from ada_lightning.losses.terms import ImportanceCorrection, LossReduction, PolicyLoss, TokenMask, TokenTerms
+from ada_lightning.losses.terms import (
+    ForesightedMask,
+    HeadUpdate,
+    ImportanceCorrection,
+    LossReduction,
+    PolicyLoss,
+    TargetLoss,
+    TokenMask,
+    TokenTerms,
+)
+from ada_lightning.losses.trainable import TrainableLoss
 
 __all__ = [
     "BinaryKl",
@@ -45,10 +57,14 @@ __all__ = [
     "ClippedPolicyLoss",
     "ConstantReduction",
     "DivergencePolicyLoss",
+    "FlowRlLoss",
+    "ForesightedMask",
     "GeometricRejection",
     "GspoLoss",
+    "HeadUpdate",
     "ImportanceCorrection",
     "LossReduction",
+    "PartitionHead",
     "PolicyGradientLoss",
     "PolicyLoss",
     "PromptMeanReduction",
@@ -57,10 +73,12 @@ __all__ = [
     "ResponseMeanReduction",
     "SequenceRejection",
     "SequenceTruncation",
+    "TargetLoss",
     "TokenDivergence",
     "TokenMask",
     "TokenMeanReduction",
     "TokenRejection",
     "TokenTerms",
     "TokenTruncation",
+    "TrainableLoss",
 ]

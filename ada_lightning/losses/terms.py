@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from ada_lightning.batch import BatchCounts, Microbatch
 
@@ -106,12 +107,52 @@ class PolicyLoss(Protocol):
         ...
 
 
+@runtime_checkable
+class TargetLoss(Protocol):
+    """A policy loss that goes for something else than a function of the pass rate, whatever the advantage."""
+
+    def follows(self) -> list[str]:
+        """Return what the update follows: a first line that starts with ``update:``, and indented ones below it."""
+        ...
+
+
 class TokenMask(Protocol):
     """Which tokens train. Several may be listed; their masks multiply."""
 
+    name: str
+    """``train/<name>_kept`` is the share of tokens to which it gives any weight."""
     needs_hidden: bool
     """Whether it reads ``hidden_TH``."""
 
     def __call__(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
         """Return a weight per token, without gradient: 1 trains, 0 leaves out. Shape ``(K,)``, float32."""
+        ...
+
+    def bend(self) -> str:
+        """Say in one line how it turns the update from the gradient of its objective."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeadUpdate:
+    """What is known of an update of the output embedding before its gradient is."""
+
+    head: nn.Linear
+    """Hidden states to logits."""
+    optimizer: Optimizer
+    """With its moments, if it has any."""
+    temperature: float
+    """Divides the logits."""
+    reduction: LossReduction
+    """The loss's."""
+    counts: BatchCounts
+    """Global denominators of the update."""
+
+
+@runtime_checkable
+class ForesightedMask(Protocol):
+    """A token mask that looks at what the coming update will do to the output embedding."""
+
+    def begin_update(self, update: HeadUpdate) -> None:
+        """Take what is known; called before the first microbatch of every update, on every rank."""
         ...

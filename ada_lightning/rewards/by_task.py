@@ -39,8 +39,15 @@ class TaskReward:
     @property
     def cacheable(self) -> bool:
         """Whether all rewards are."""
-        rewards = [*self.rewards.values(), *([self.default] if self.default is not None else [])]
-        return all(getattr(reward, "cacheable", True) for reward in rewards)
+        return all(getattr(reward, "cacheable", True) for reward in self._all())
+
+    @property
+    def answers_without_reference(self) -> bool | None:
+        """Whether the rewards of all tasks tell such answers."""
+        told = [getattr(reward, "answers_without_reference", None) for reward in self._all()]
+        if False in told:
+            return False
+        return None if None in told else True
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response.
@@ -73,6 +80,9 @@ class TaskReward:
         reward = self._of(prompt)
         if callable(check := getattr(reward, "check_prompt", None)):
             check(prompt)
+
+    def _all(self) -> list[Reward]:
+        return [*self.rewards.values(), *([self.default] if self.default is not None else [])]
 
     def _of(self, prompt: Prompt) -> Reward:
         reward = self.rewards.get(prompt.task, self.default)

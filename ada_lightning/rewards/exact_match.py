@@ -77,6 +77,8 @@ class ExactMatchReward:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
     """
 
+    answers_without_reference = True
+
     def __init__(self, extraction: Callable[[str], str | None]) -> None:
         self.extraction = extraction
 

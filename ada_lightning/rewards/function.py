@@ -62,6 +62,12 @@ class FunctionReward:
         result: float | Verdict = self.function.call(self._available(prompt, completion))
         return result
 
+    @property
+    def answers_without_reference(self) -> bool | None:
+        """What the function says of itself in an attribute of this name."""
+        said: bool | None = self.function.attribute("answers_without_reference")
+        return said
+
     def check(self) -> None:
         """Import the function.
 

@@ -47,6 +47,8 @@ class MathReward:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
         decimal_tolerance: of numbers with a decimal point; 0 compares them exactly.
         max_answer_chars: an answer longer than this is right only where it is written exactly like the gold.
+        own_spelling: the verdict's answer is always the response's own spelling: for votes that must not know the gold.
+            False spells a right answer like the gold, so that votes for it add up however it is written.
 
     Raises:
         ValueError: a tolerance outside of [0, 0.1], or no room for an answer.
@@ -58,6 +60,7 @@ class MathReward:
         *,
         decimal_tolerance: float = 1e-6,
         max_answer_chars: int = 1000,
+        own_spelling: bool = False,
     ) -> None:
         if not 0 <= decimal_tolerance <= 0.1:
             raise ValueError(f"reward.reward.decimal_tolerance must be in [0, 0.1]; got {decimal_tolerance}")
@@ -66,9 +69,15 @@ class MathReward:
         self.extraction = LastBoxed() if extraction is None else extraction
         self.decimal_tolerance = decimal_tolerance
         self.max_answer_chars = max_answer_chars
+        self.own_spelling = own_spelling
+
+    @property
+    def answers_without_reference(self) -> bool:
+        """Whether the verdict's answer is the response's own spelling."""
+        return self.own_spelling
 
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
-        """Grade one response. The verdict's answer is the gold's spelling where it is right.
+        """Grade one response. The verdict's answer is the gold's spelling where it is right, unless ``own_spelling``.
 
         Raises:
             KeyError: the prompt's reference holds no answer.
@@ -78,13 +87,13 @@ class MathReward:
         if answer is None:
             return Verdict(0.0)
         if answer.strip() == gold:
-            return Verdict(1.0, _spelling(gold))
+            return Verdict(1.0, self._told(gold, answer))
         if self._is_too_large(answer) or self._is_too_large(gold):
-            return Verdict(0.0, answer[:_MAX_SHOWN_CHARS])
+            return Verdict(0.0, self._own(answer))
         comparison = Comparison(self.decimal_tolerance)
         readings = _readings(answer)
         if any(comparison.are_equal(expected, given) for expected in _readings(gold) for given in readings):
-            return Verdict(1.0, _spelling(gold))
+            return Verdict(1.0, self._told(gold, answer))
         return Verdict(0.0, _spelling(answer))
 
     def cache_key(self, completion: Completion) -> str | None:
@@ -116,6 +125,12 @@ class MathReward:
                     f"its answer {shown} is neither words nor mathematics that MathReward reads ({error}); rewrite it, "
                     "or grade it by ExactMatchReward or a function of your own"
                 ) from error
+
+    def _told(self, gold: str, answer: str) -> str:
+        return self._own(answer) if self.own_spelling else _spelling(gold)
+
+    def _own(self, answer: str) -> str:
+        return answer.strip()[:_MAX_SHOWN_CHARS] if self._is_too_large(answer) else _spelling(answer)
 
     def _is_too_large(self, answer: str) -> bool:
         return len(answer) > self.max_answer_chars or depth(answer) > MAX_DEPTH

@@ -55,6 +55,8 @@ class NumericReward:
         ValueError: a tolerance is negative or not finite.
     """
 
+    answers_without_reference = True
+
     def __init__(
         self,
         extraction: Callable[[str], str | None],

@@ -54,6 +54,8 @@ class ReasoningGymReward:
         binary: True gives 1.0 for full marks and 0.0 for anything less; False gives the verifier's score.
     """
 
+    answers_without_reference = True
+
     def __init__(self, extraction: Callable[[str], str | None], *, binary: bool) -> None:
         self.extraction = extraction
         self.binary = binary

@@ -68,6 +68,11 @@ class UserFunction:
         takes_any = any(_takes_any(parameter) for parameter in parameters.values())
         return frozenset(name for name in names if takes_any or name in parameters)
 
+    def attribute(self, name: str) -> Any:
+        """What the function itself says under a name, as ``function.name = ...``; None where it says nothing."""
+        self._checked()
+        return getattr(self._function, name, None)
+
     def check_names(self, available: Collection[str], where: str) -> None:
         """Compare what the function requires with what there is.
 

@@ -57,6 +57,12 @@ class VerlFunctionReward:
         answer = result.get("pred")
         return Verdict(result["score"], answer if isinstance(answer, str) else None, components)
 
+    @property
+    def answers_without_reference(self) -> bool | None:
+        """What the function says of itself in an attribute of this name."""
+        said: bool | None = self.function.attribute("answers_without_reference")
+        return said
+
     def check(self) -> None:
         """Import the function and compare its parameters with what there is.
 

@@ -64,6 +64,14 @@ class WeightedReward:
         """Whether all components are."""
         return all(getattr(reward, "cacheable", True) for reward, _ in self._parts.values())
 
+    @property
+    def answers_without_reference(self) -> bool | None:
+        """Whether some component tells such answers, and none tells others."""
+        told = [getattr(reward, "answers_without_reference", None) for reward, _ in self._parts.values()]
+        if False in told:
+            return False
+        return True if True in told else None
+
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.
 

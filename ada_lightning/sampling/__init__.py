@@ -8,6 +8,7 @@ from ada_lightning.sampling.giving_up import GiveUpByPosterior, NeverGiveUp
 from ada_lightning.sampling.gradient_variance import DrGrpoVariance, RlooVariance
 from ada_lightning.sampling.gvm import GvmSampler
 from ada_lightning.sampling.knapsack import KnapsackSampler
+from ada_lightning.sampling.optpo import OptPoSampler
 from ada_lightning.sampling.pilot import PilotSampler
 from ada_lightning.sampling.pilot_commit import PilotCommitSampler
 from ada_lightning.sampling.positive import PositiveSampler
@@ -28,6 +29,7 @@ __all__ = [
     "GvmSampler",
     "KnapsackSampler",
     "NeverGiveUp",
+    "OptPoSampler",
     "PilotCommitSampler",
     "PilotSampler",
     "PositiveSampler",

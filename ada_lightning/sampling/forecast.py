@@ -34,7 +34,8 @@ def forecast(
 
     Args:
         tallies: (positives, responses) of each prompt tried.
-        sampler: the one to be forecast; any that decides on counts. Where gradients decide, too, they are left out.
+        sampler: the one to be forecast; any that decides on counts, or on answers (there is one right and one wrong).
+            Where gradients decide, too, they are left out.
         selection: what is kept.
         seed: of the simulation.
 
@@ -95,6 +96,7 @@ def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator:
                     reward=float(is_positive),
                     is_positive=is_positive,
                     policy_version=0,
+                    answer=str(is_positive),
                 )
             )
     return pool.num_drawn - num_before

@@ -13,7 +13,7 @@ from ada_lightning.losses import (
     ResponseMeanReduction,
     TokenMeanReduction,
 )
-from ada_lightning.protocols import Curriculum
+from ada_lightning.protocols import Curriculum, LabellingSampler, Sampler
 
 _REDUCTIONS: dict[type[LossReduction], str] = {
     TokenMeanReduction: "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts",
@@ -41,6 +41,14 @@ def reuse_lines(num_minibatches: int, loss: PolicyLoss) -> Iterator[str]:
         yield (
             f"data.num_minibatches = {num_minibatches}: only the first update of a step is on-policy; "
             f"{loss.reuse_bend()}"
+        )
+
+
+def label_lines(sampler: Sampler) -> Iterator[str]:
+    """Rewards that are not the graders'."""
+    if isinstance(sampler, LabellingSampler):
+        yield (
+            f"{type(sampler).__name__} gives the rewards itself: p is the rate of its labels, whatever a reference says"
         )
 
 

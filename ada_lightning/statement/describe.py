@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ada_lightning.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.advantages.exact import ExactAdvantage
-from ada_lightning.losses import LossReduction, PolicyLoss
+from ada_lightning.losses import LossReduction, PolicyLoss, TargetLoss, TokenMask
 from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
@@ -22,6 +24,7 @@ def describe_update(
     truncated: str,
     grader_failure: str,
     curriculum: Curriculum | None = None,
+    token_masks: Sequence[TokenMask] = (),
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
@@ -38,6 +41,7 @@ def describe_update(
         truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
         grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
         curriculum: which prompts a step trains on; None where all of them alike.
+        token_masks: which tokens train.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
@@ -61,15 +65,21 @@ def describe_update(
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
     is_constant = not isinstance(advantage, ExactAdvantage) and is_mean_per_prompt(sampler, selection, loss.reduction)
+    if isinstance(loss, TargetLoss):
+        followed = loss.follows()
+    else:
+        followed = _followed(advantage, sampler, selection, loss.reduction)
     bent = [
+        *bends.label_lines(sampler),
         *bends.prompt_lines(curriculum),
         *([] if is_constant else bends.reduction_lines(loss.reduction)),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),
+        *(mask.bend() for mask in token_masks),
         *bends.evidence_lines(truncated, grader_failure),
         *bends.step_lines(max_grad_norm),
     ]
-    return _followed(advantage, sampler, selection, loss.reduction) + [f"  {line}" for line in bent]
+    return followed + [f"  {line}" for line in bent]
 
 
 def _followed(advantage: Advantage, sampler: Sampler, selection: SelectionRule, reduction: LossReduction) -> list[str]:

@@ -10,6 +10,22 @@ def has_few_letters(prompt: Prompt, text: str) -> float:
     return float(sum(character.isalpha() for character in text) * 3 < len(text))
 
 
+def counts_letters(prompt: Prompt, text: str) -> Verdict:
+    """As :func:`has_few_letters`; the answer is the number of letters."""
+    return Verdict(has_few_letters(prompt, text), str(sum(character.isalpha() for character in text)))
+
+
+counts_letters.answers_without_reference = True
+
+
+def counts_letters_of_wrong_answers(prompt: Prompt, text: str) -> Verdict:
+    """Nothing is right."""
+    return Verdict(0.0, counts_letters(prompt, text).answer)
+
+
+counts_letters_of_wrong_answers.answers_without_reference = True
+
+
 def breaks_on_letters(prompt: Prompt, text: str) -> float:
     """Raises on some texts, grades the others."""
     if text[:1].isalpha():

@@ -34,16 +34,23 @@ GRADED = (  # what the random model writes has letters in various shares, and no
     "~reward.reward.binary",
     "sampler.min_spread=0.2",
 )
-OWN_REWARD = {
+OPTIONS = {  # what an experiment needs to show what it is for with a random model and a few prompts
     "ada_spread_partial_credit": GRADED,
     "gdpo": ("reward.reward.path=tests.integration.graders.with_components",),
+    "jackpot": ("data.prompts_per_step=8", "data.num_minibatches=2"),
+    "optpo": ("reward.reward.path=tests.integration.graders.counts_letters",),
 }
+NUM_PROMPTS = {"jackpot": 8}
+PER_PROMPT = {"grpo": 4, "grpo_n16": 16, "vip": 8, "vip_dr_grpo": 8, "knapsack": 8, "coba_rl": 8}
+PER_PROMPT |= {"gvm_raft": 16, "gvm_grpo": 16, "xrpo": 8, "mopps": 8, "lilo": 4, "flowrl": 4, "capo": 4, "jackpot": 4}
+PER_PROMPT |= {"ada_est_ema": 8, "ada_est_ema_implicit": 8, "ada_est_ema_paper": 8, "ada_est_value": 8}
+"""Responses per prompt and step, of experiments where it is always the same."""
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment, capfd):
-    folder = train(*OWN_REWARD.get(experiment, ()), experiment=experiment)
+    folder = train(*OPTIONS.get(experiment, ()), experiment=experiment)
     out, _ = capfd.readouterr()
     assert "held-out avg@4:" in out
     assert "preview: 2 prompts x 2 responses" in out
@@ -58,16 +65,52 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
     assert max(column(folder, "sync/logprob_gap_max")) < 1e-3  # float32 on both sides
     assert set(column(folder, "rollout/signal_ratio")) != {0.0}
     num_sampled = column(folder, "rollout/num_sampled")
-    planned = [name for name in EXPERIMENTS if name.startswith("ada_est")]
-    planned += ["vip", "vip_dr_grpo", "knapsack", "coba_rl"]
-    per_prompt = {"grpo": 4, "grpo_n16": 16} | dict.fromkeys(planned, 8)
-    per_prompt |= {"gvm_raft": 16, "gvm_grpo": 16, "xrpo": 8, "mopps": 8, "lilo": 4}
-    if experiment in per_prompt:
-        assert num_sampled == [4.0 * per_prompt[experiment]] * 2
+    if experiment in PER_PROMPT:
+        assert num_sampled == [float(NUM_PROMPTS.get(experiment, 4)) * PER_PROMPT[experiment]] * 2
     else:
         assert max(num_sampled) >= 16
     assert "update: " in out  # what is really optimised
     assert column(folder, "estimator/brier")
+
+
+def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
+    options = ["callbacks.checkpoint.every_n_steps=1", "loss.partition.learning_rate=1e-2"]
+    whole = train(*options, "num_steps=3", experiment="flowrl", name="whole")
+    train(*options, "num_steps=2", experiment="flowrl", name="parts")
+    parts = train(*options, "num_steps=3", "ckpt=last", experiment="flowrl", name="parts")
+    out, _ = capfd.readouterr()
+    assert "update: no f(p): towards the reference tilted by exp(15 * normalised reward - log Z) per token" in out
+    for name in ("rollout/reward_first_round", "rollout/generated_tokens"):
+        assert column(parts, name) == column(whole, name), name
+    for name in ("train/loss", "train/log_z", "train/loss_grad_norm", "train/grad_norm"):
+        # float32 logits in another batch composition differ in the last digits
+        assert column(parts, name) == pytest.approx(column(whole, name), rel=1e-3, abs=1e-6), name
+    assert len(set(column(whole, "train/log_z"))) == 3
+    states = [torch.load(f / "checkpoints/last/trainer.ckpt", weights_only=True) for f in (whole, parts)]
+    assert len(states[0]["policy"]["loss"]) == 10
+    torch.testing.assert_close(states[1]["policy"]["loss"], states[0]["policy"]["loss"], rtol=1e-3, atol=1e-5)
+
+
+def test_token_masks_say_what_they_keep(train, capfd):
+    options = ["token_masks=[capo,jackpot]", "data.num_minibatches=2", "optimizer.lr=2e-2"]
+    folder = train(*options, experiment="grpo")
+    out, _ = capfd.readouterr()
+    assert "token_masks: capo leaves out" in out
+    assert "token_masks: jackpot keeps" in out
+    capo, jackpot = column(folder, "train/capo_kept"), column(folder, "train/jackpot_kept")
+    assert capo[0] == 1  # no step to model yet
+    assert jackpot[0] > 0.99  # on-policy, float32 on both sides
+    assert 0 < min(capo[1:]) < 1
+    assert 0 < min(jackpot[1:]) < 0.99
+
+
+def test_without_labels_training_speaks_of_agreement_and_evaluation_of_the_truth(train):
+    """A reward of 0 for everything: agreement is learned from all the same, and the held-out figure stays 0."""
+    grader = "reward.reward.path=tests.integration.graders.counts_letters_of_wrong_answers"
+    folder = train(grader, experiment="optpo")
+    assert min(column(folder, "rollout/reward_pool")) > 0
+    assert min(column(folder, "rollout/signal_ratio")) > 0
+    assert set(column(folder, "eval/avg_at_4")) == {0.0}
 
 
 def test_drawing_ahead_changes_nothing_but_the_waste(train):

@@ -47,6 +47,20 @@ def test_right_answers_are_spelt_like_the_gold_so_that_they_count_as_one():
     assert {verdict("x^2-1", text).answer for text in (r"\boxed{x^2-1}", r"\boxed{(x-1)(x+1)}")} == {"x^2-1"}
 
 
+def test_an_own_spelling_knows_nothing_of_the_gold():
+    """Whatever the gold, right or wrong, the same text has the same spelling; equal numbers still have one."""
+    texts = [r"\boxed{1/2}", r"\boxed{0.5}", r"\boxed{x=\dfrac12}", r"\boxed{(x-1)(x+1)}", r"\boxed{x^2-1}"]
+    golds = [r"\frac{1}{2}", "x^2-1", "7", "(x+1)(x-1)"]
+    told = [[verdict(gold, text, own_spelling=True).answer for text in texts] for gold in golds]
+    assert all(answers == told[0] for answers in told)
+    assert told[0][0] == told[0][1] == "1/2"
+    assert [[verdict(gold, text, own_spelling=True).reward for text in texts] for gold in golds[:2]] == [
+        [1.0, 1.0, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 1.0, 1.0],
+    ]
+    assert verdict("7", r"\boxed{(x-1)(x+1)}").answer != verdict("x^2-1", r"\boxed{(x-1)(x+1)}").answer  # without it
+
+
 def test_wrong_answers_that_are_equal_numbers_are_spelt_alike_and_others_are_not():
     assert verdict("1", r"\boxed{0.5}").answer == verdict("1", r"\boxed{\frac{2}{4}}").answer == "1/2"
     assert verdict(r"5\text{ cm}", r"\boxed{5\text{ m}}").answer != verdict(r"5\text{ cm}", r"\boxed{5}").answer
