@@ -1,8 +1,16 @@
 """Which prompts a step trains on."""
 
 from ada_lightning.curriculum.difficulty_band import DifficultyBand
+from ada_lightning.curriculum.greso import GresoCurriculum
 from ada_lightning.curriculum.posterior import PosteriorSampling
 from ada_lightning.curriculum.uniform import UniformCurriculum
 from ada_lightning.curriculum.usefulness import Learnability, SignalPerResponse
 
-__all__ = ["DifficultyBand", "Learnability", "PosteriorSampling", "SignalPerResponse", "UniformCurriculum"]
+__all__ = [
+    "DifficultyBand",
+    "GresoCurriculum",
+    "Learnability",
+    "PosteriorSampling",
+    "SignalPerResponse",
+    "UniformCurriculum",
+]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ada_lightning.advantages.exact import ExactAdvantage
 from ada_lightning.losses import PolicyLoss
-from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
+from ada_lightning.protocols import Advantage, BatchSelection, Curriculum, Refill, Sampler, SelectionRule
+from ada_lightning.selection import AllSelection, PruningSelection
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
 from ada_lightning.statement.inexact import inexact_lines
@@ -14,13 +15,14 @@ def describe_update(
     *,
     advantage: Advantage,
     sampler: Sampler,
-    selection: SelectionRule,
+    selection: SelectionRule | BatchSelection,
     loss: PolicyLoss,
     num_minibatches: int,
     max_grad_norm: float,
     truncated: str,
     grader_failure: str,
     curriculum: Curriculum | None = None,
+    refill: Refill | None = None,
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
@@ -37,6 +39,7 @@ def describe_update(
         truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
         grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
         curriculum: which prompts a step trains on; None where all of them alike.
+        refill: whether groups without a signal are replaced; None where they are not.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
@@ -62,9 +65,13 @@ def describe_update(
     if isinstance(advantage, ExactAdvantage):
         followed = exact_lines(advantage.objective, sampler)
     else:
-        followed = inexact_lines(advantage, sampler, selection)
+        # What prunes at random and weighs the rest has the expected update of what it pruned from.
+        whole = AllSelection() if isinstance(selection, PruningSelection) else selection
+        followed = inexact_lines(advantage, sampler, whole)
     bent = [
         *bends.prompt_lines(curriculum),
+        *bends.refill_lines(refill),
+        *bends.choice_lines(sampler, selection, loss.reduction),
         *bends.reduction_lines(loss.reduction),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),

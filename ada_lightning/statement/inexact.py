@@ -14,8 +14,8 @@ from ada_lightning.advantages import (
 from ada_lightning.objectives.logit import LogitObjective
 from ada_lightning.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
 from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
-from ada_lightning.protocols import Advantage, PassRate, Sampler, SelectionRule
-from ada_lightning.selection import AllSelection, BalancedSelection, RarerClassSelection
+from ada_lightning.protocols import Advantage, BatchSelection, PassRate, Sampler, SelectionRule
+from ada_lightning.selection import AllSelection, BalancedSelection, MaxVarianceSelection, RarerClassSelection
 from ada_lightning.statement.exact import wanted_weights
 from ada_lightning.statement.expected_weight import expected_weights
 from ada_lightning.statement.rules import rules_by_pass_rate
@@ -23,7 +23,7 @@ from ada_lightning.statement.table import PASS_RATES, table_lines
 from ada_lightning.stopping.rule import FixedRule, QuotaRule, StoppingRule
 
 _EVEN = PASS_RATES.index(0.5)
-_BY_CLASS = AllSelection | BalancedSelection | RarerClassSelection
+_BY_CLASS = AllSelection | BalancedSelection | MaxVarianceSelection | RarerClassSelection
 """Selections that look at nothing but the class, so that expected weights can be summed."""
 _MEAN = {"f(p) = p": [1.0] * len(PASS_RATES)}
 _LOGIT = {"logit(p)/2 - p": wanted_weights(LogitObjective())}
@@ -33,7 +33,7 @@ Description = tuple[list[str], Mapping[str, Sequence[float]]]
 """The first lines, and what expected weights are to be compared with, by name; empty where they need no table."""
 
 
-def inexact_lines(advantage: Advantage, sampler: Sampler, selection: SelectionRule) -> list[str]:
+def inexact_lines(advantage: Advantage, sampler: Sampler, selection: SelectionRule | BatchSelection) -> list[str]:
     """Say what is known about an update that is not the exact estimator's."""
     rules = rules_by_pass_rate(sampler, PASS_RATES)
     size = _fixed_size(selection, rules)
@@ -120,7 +120,7 @@ def _exact_for_mean(size: int) -> str:
     return f"update: exact for f(p) = p, times {size - 1}/{size}"
 
 
-def _fixed_size(selection: SelectionRule, rules: Rules) -> int:
+def _fixed_size(selection: SelectionRule | BatchSelection, rules: Rules) -> int:
     """Responses per prompt where all prompts draw the same number and train on all of them; otherwise 0."""
     first = rules[0]
     if isinstance(selection, AllSelection) and isinstance(first, FixedRule) and len(set(rules)) == 1:
@@ -129,7 +129,7 @@ def _fixed_size(selection: SelectionRule, rules: Rules) -> int:
 
 
 def _table(
-    advantage: Advantage, selection: SelectionRule, rules: Rules, compared: Mapping[str, Sequence[float]]
+    advantage: Advantage, selection: SelectionRule | BatchSelection, rules: Rules, compared: Mapping[str, Sequence[float]]
 ) -> list[str]:
     """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
     estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
