@@ -60,8 +60,8 @@ def _component_errors(cfg: DictConfig, component: str) -> Iterator[str]:
         return
     if component not in known and not (is_nested and ("/" in component or issubclass(kind, OverlongReward))):
         yield (
-            f"refill.component = {component}: {kind.__name__} has the components {', '.join(known)}; use one of them, or "
-            "refill.component='' for the reward itself"
+            f"refill.component = {component}: {kind.__name__} has the components {', '.join(known)}; use one of them, "
+            "or refill.component='' for the reward itself"
         )
 
 
@@ -72,6 +72,6 @@ def _overlong_errors(cfg: DictConfig) -> Iterator[str]:
     truncated = value_at(cfg, "rollout.truncated")
     if issubclass(class_at(cfg, "reward.reward"), OverlongReward) and truncated in ("zero", "exclude"):
         yield (
-            f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward is "
-            "about those; use rollout.truncated=grade or mask"
+            f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward "
+            "is about those; use rollout.truncated=grade or mask"
         )

@@ -113,8 +113,8 @@ class DynamicSampling:
     def bend(self) -> str:
         """Say what it does to the update."""
         return (
-            "refill: the mean is over groups with a signal alone: the same expected direction, longer by the inverse of "
-            "their share of the prompts drawn (rollout/signal_share), which falls as prompts are solved"
+            "refill: the mean is over groups with a signal alone: the same expected direction, longer by the inverse "
+            "of their share of the prompts drawn (rollout/signal_share), which falls as prompts are solved"
         )
 
     def _capped(self, num_prompts: int, progress: RefillProgress) -> int:

@@ -122,8 +122,8 @@ class RolloutCollector:
         """
         if top_up is not None and sampler.budget_per_step:
             raise ValueError(
-                f"sampler.budget_per_step = {sampler.budget_per_step} divides a step among its prompts, and refill lets "
-                "further ones join; use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
+                f"sampler.budget_per_step = {sampler.budget_per_step} divides a step among its prompts, and refill "
+                "lets further ones join; use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
             )
         self._num_collections += 1
         collection = Collection(

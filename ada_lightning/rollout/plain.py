@@ -53,8 +53,8 @@ def from_plain(plain: Any) -> Any:
 def _known(name: str) -> str:
     if name not in _types():
         raise ValueError(
-            f"the checkpoint holds a {name}, which is neither part of a pool nor a stopping rule of this run's sampler; "
-            "continue with the sampler of the run or start a new one"
+            f"the checkpoint holds a {name}, which is neither part of a pool nor a stopping rule of this run's "
+            "sampler; continue with the sampler of the run or start a new one"
         )
     return name
 

@@ -12,7 +12,7 @@ from ada_lightning.types import Belief, ResponsePool
 
 
 class PruningSampler:
-    """Gives no response to prompts believed to have little advantage, with probability ``rate``; weighs those that stay.
+    """Leaves out prompts believed to have little advantage with probability ``rate``, and weighs those that stay.
 
     The claim: the level of pruning that saves decoding. A prompt whose mean absolute advantage is expected to be below
     that of the step's prompts is left out with probability ``rate``; where it stays its responses weigh

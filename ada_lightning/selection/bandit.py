@@ -125,7 +125,7 @@ class BanditSelection:
         if REWARD not in metrics or ENTROPY not in metrics:
             self._unpaid = None
             return
-        reward, entropy = metrics[REWARD], metrics[ENTROPY]
+        reward, entropy = float(metrics[REWARD]), float(metrics[ENTROPY])
         if self._unpaid is not None and len(self._unpaid[0]):
             contexts, old_reward, old_entropy = self._unpaid
             payment = reward - old_reward
@@ -157,8 +157,8 @@ class BanditSelection:
     def bend(self) -> str:
         """Say what it does to the update."""
         return (
-            f"selection: a bandit chooses the {self.group_size} responses of each pool that train, by reward, length and "
-            "entropy, and nothing undoes the choice: biased"
+            f"selection: a bandit chooses the {self.group_size} responses of each pool that train, by reward, length "
+            "and entropy, and nothing undoes the choice: biased"
         )
 
     def _precision(self) -> NDArray[np.float64]:

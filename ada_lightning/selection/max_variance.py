@@ -59,8 +59,8 @@ class MaxVarianceSelection:
     def bend(self) -> str:
         """Say what it does to the update."""
         return (
-            f"selection: the {self.group_size} rewards of a pool that differ most train; their share of positives is not "
-            "the pool's"
+            f"selection: the {self.group_size} rewards of a pool that differ most train; their share of positives is "
+            "not the pool's"
         )
 
     def _extremes(self, descending: Sequence[Response]) -> list[Response]:

@@ -123,7 +123,5 @@ def _magnitudes(pool: ResponsePool) -> list[float]:
     """Absolute advantage of each response that may train."""
     advantages = pool_advantages(pool, normalize_std=False)
     return [
-        abs(advantage)
-        for advantage, response in zip(advantages, pool.responses, strict=True)
-        if not response.is_masked
+        abs(advantage) for advantage, response in zip(advantages, pool.responses, strict=True) if not response.is_masked
     ]

@@ -58,8 +58,8 @@ def refill_lines(refill: Refill | None) -> Iterator[str]:
         yield line
     if refill is not None and refill.keep_surplus:
         yield (
-            "refill.keep_surplus: some groups come from the policy before its last update; truncated importance weights "
-            "(loss.importance_cap) are all that corrects for it"
+            "refill.keep_surplus: some groups come from the policy before its last update; truncated importance "
+            "weights (loss.importance_cap) are all that corrects for it"
         )
 
 

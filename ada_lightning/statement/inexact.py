@@ -129,7 +129,10 @@ def _fixed_size(selection: SelectionRule | BatchSelection, rules: Rules) -> int:
 
 
 def _table(
-    advantage: Advantage, selection: SelectionRule | BatchSelection, rules: Rules, compared: Mapping[str, Sequence[float]]
+    advantage: Advantage,
+    selection: SelectionRule | BatchSelection,
+    rules: Rules,
+    compared: Mapping[str, Sequence[float]],
 ) -> list[str]:
     """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
     estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
