@@ -198,12 +198,13 @@ def test_a_killed_run_goes_on_as_one_that_never_stopped(name, curriculum, num_mi
 
 @pytest.mark.parametrize("name", REFILLS)
 def test_a_step_that_was_stopped_half_way_is_done_again_with_the_same_prompts_and_the_same_surplus(name, tmp_path):
-    options = {"curriculum": GresoCurriculum(), "num_minibatches": 2}
-    whole = fit(tmp_path / "whole", REFILLS[name](), **options)
-    stopped = fit(
-        tmp_path / "parts", REFILLS[name](), interrupt_in_update=7, **(options | {"curriculum": GresoCurriculum()})
-    )
-    after = fit(tmp_path / "parts", REFILLS[name](), resume=True, **(options | {"curriculum": GresoCurriculum()}))
+
+    def run(folder, **options):
+        return fit(tmp_path / folder, REFILLS[name](), curriculum=GresoCurriculum(), num_minibatches=2, **options)
+
+    whole = run("whole")
+    stopped = run("parts", interrupt_in_update=7)
+    after = run("parts", resume=True)
     assert list(after.drawn) == [3, 4, 5, 6, 7]
     assert after.drawn[3] == stopped.drawn[3] == whole.drawn[3]
     assert after.carried[3] == stopped.carried[3]

@@ -62,14 +62,14 @@ class Prompts:
 
 
 def collect(
-    refill, *, num_polls=at_once, schedule=Continuous(), sampler=None, selection=None, supply=None,
+    refill, *, num_polls=at_once, schedule=None, sampler=None, selection=None, supply=None,
     pass_rates=PASS_RATES, max_num_seqs=16, carried=(), wanted=WANTED, **engine_options,
 ):  # fmt: skip
     supply = supply or Prompts()
     top_up = TopUp(refill, wanted, supply.draw)
     first = supply.draw(0, refill.first_wave(wanted))
     engine = ScriptedEngine(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
-    groups, stats = RolloutCollector(decode=decode, seed=0, schedule=schedule).collect(
+    groups, stats = RolloutCollector(decode=decode, seed=0, schedule=schedule or Continuous()).collect(
         [prompt for prompt, _ in first],
         beliefs=[belief for _, belief in first],
         engine=engine,
