@@ -39,7 +39,7 @@ class DynamicSampling:
             accuracy, not by the reward); empty: the reward itself.
         keep_surplus: train on groups with a signal that were not needed in the next step. They come from the policy
             before its last update: their tokens are weighed by ``loss.importance_cap``'s ratio of the present policy to
-            the one that drew them. DAPO throws them away.
+            the one that drew them, and ``sync/logprob_gap`` has their distance in it. DAPO throws them away.
 
     Raises:
         ValueError: a ratio out of range; all in one message.
