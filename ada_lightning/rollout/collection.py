@@ -215,7 +215,8 @@ class Collection:
                 continue
             self._runs[slot] = PromptRun(ResponsePool(prompt, slot, step=self._step, belief=belief))
             wave.append(self._runs[slot])
-        self._sampler.plan([run.pool for run in wave])
+        if wave:
+            self._sampler.plan([run.pool for run in wave])
         self._budget.join([run.pool.slot for run in wave])
         self._num_open += len(wave)
         for run in wave:

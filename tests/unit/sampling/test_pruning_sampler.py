@@ -47,7 +47,7 @@ def test_prompts_of_little_expected_advantage_are_left_out_as_often_as_asked():
     sampler = make_sampler()
     assert isinstance(sampler, ScreeningSampler)
     counts = dict.fromkeys(PASS_RATES, 0)
-    num_steps = 400
+    num_steps = 200
     for step in range(num_steps):
         groups, stats = collect(sampler, step)
         drawn = [group.pool for group in groups if group.pool.num_drawn]
@@ -81,8 +81,8 @@ def step_advantage(groups):
 
 
 def test_with_both_levels_the_mean_update_is_that_of_everything():
-    """The same steps with and without pruning; three standard errors of the mean difference."""
-    num_steps = 1500
+    """The same steps with and without pruning; four standard errors of the mean difference."""
+    num_steps = 600
     whole = make_sampler(rate=0.0)
     pruned = make_sampler(rate=0.6)
     differences = torch.stack(
@@ -93,7 +93,7 @@ def test_with_both_levels_the_mean_update_is_that_of_everything():
         ]
     )
     error = (differences.var(0).sum() / num_steps).sqrt()
-    assert float(differences.mean(0).norm()) < 3 * float(error)
+    assert float(differences.mean(0).norm()) < 4 * float(error)
     assert float(error) < 0.02  # the pull of prompt 2 alone is 0.1
 
 
