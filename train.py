@@ -120,6 +120,7 @@ class Run:
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         sampler, selection = instantiate(self.cfg.sampler), instantiate(self.cfg.selection)
+        refill = instantiate(self.cfg.refill)
         completed = {
             "adaptive_sampling": {
                 "service": self.service,
@@ -129,9 +130,10 @@ class Run:
                 "selection": selection,
                 "tokenizer": tokenizer,
                 "eos_token_ids": eos_token_ids,
+                "refill": refill,
             },
-            "objective_statement": {"sampler": sampler, "selection": selection},
-            "preview": {"service": self.service, "sampler": sampler, "selection": selection},
+            "objective_statement": {"sampler": sampler, "selection": selection, "refill": refill},
+            "preview": {"service": self.service, "sampler": sampler, "selection": selection, "refill": refill},
             "evaluation": {"service": self.service},
             "checkpoint": {"tokenizer": tokenizer},
         }

@@ -26,6 +26,8 @@ from ada_lightning.config_problems import (
     overruled_errors,
     value_at,
 )
+from ada_lightning.config_refill import refill_errors
+from ada_lightning.config_selection import selection_errors
 from ada_lightning.config_update import update_errors
 from ada_lightning.overrides import override_errors, top_level_keys
 
@@ -37,6 +39,7 @@ LIGHT_COMPONENTS = (
     "sampler",
     "curriculum",
     "selection",
+    "refill",
     "advantage",
     "loss",
     "parameters",
@@ -73,9 +76,10 @@ COMPLETED: dict[str, tuple[str, ...]] = {
         "selection",
         "tokenizer",
         "eos_token_ids",
+        "refill",
     ),
-    "callbacks.objective_statement": ("sampler", "selection"),
-    "callbacks.preview": ("service", "sampler", "selection"),
+    "callbacks.objective_statement": ("sampler", "selection", "refill"),
+    "callbacks.preview": ("service", "sampler", "selection", "refill"),
     "callbacks.evaluation": ("service",),
     "callbacks.checkpoint": ("tokenizer",),
 }
@@ -115,6 +119,8 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *curriculum_errors(cfg),
         *update_errors(cfg),
         *label_errors(cfg),
+        *refill_errors(cfg),
+        *selection_errors(cfg),
         *_resume_errors(cfg),
     ]
     problems += _optimizer_errors(cfg)
@@ -268,8 +274,11 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
 
 def _partial_credit(cfg: DictConfig) -> tuple[str, str]:
     """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    from ada_lightning.rewards.overlong import OverlongReward
     from ada_lightning.rewards.weighted import WeightedReward
 
+    if issubclass(class_at(cfg, "reward.reward"), OverlongReward):
+        return "reward.reward takes something off for length", " or another reward"
     by_name = value_at(cfg, "reward.reward.rewards")
     names = list(by_name) if isinstance(by_name, DictConfig) else []
     for reward in ("reward.reward", *(f"reward.reward.rewards.{name}" for name in names), "reward.reward.default"):

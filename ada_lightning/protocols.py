@@ -13,6 +13,7 @@ from ada_lightning.types import (
     KeptResponse,
     Prompt,
     PromptHistory,
+    RefillProgress,
     ResponseGroup,
     ResponsePool,
     SamplingSettings,
@@ -183,11 +184,13 @@ class Curriculum(Protocol):
         """Return the prompts of a rollout step, in no order that tells anything about them.
 
         Must be a function of its arguments and of what ``recall`` answers, so that a resumed run chooses the same.
+        A :class:`LearningCurriculum` may use what it observed before the step, and may return fewer prompts, or none:
+        whoever asks goes on with the next stretch.
 
         Args:
             prompts: all training prompts, in their stable order.
             num_prompts: prompts of a step (P). Where there are fewer than that, some come more than once.
-            step: rollout step, from 0.
+            step: which stretch of the run's prompts, from 0: the rollout step, where no step took more than its P.
             seed: of every choice.
             recall: what is remembered of prompts, one history each.
         """
@@ -199,6 +202,58 @@ class Curriculum(Protocol):
 
     def bend(self) -> str:
         """Return one line on what it does to the run's objective; empty where every prompt counts the same."""
+        ...
+
+
+@runtime_checkable
+class LearningCurriculum(Curriculum, Protocol):
+    """A curriculum that learns from the steps itself, beside what an estimator remembers of pass rates."""
+
+    def observe(self, pools: Sequence[ResponsePool]) -> None:
+        """Learn from the pools of a finished rollout step."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives a step, as primitives."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        ...
+
+
+@runtime_checkable
+class Refill(Protocol):
+    """Whether groups without a signal are replaced within their step, and by how many prompts at once."""
+
+    is_on: bool
+    """False: every prompt of a step counts, and nothing below is asked."""
+    keep_surplus: bool
+    """Whether groups with a signal that were not needed train in the next step."""
+
+    def first_wave(self, num_wanted: int) -> int:
+        """Return with how many prompts a step begins that is to have ``num_wanted`` groups with a signal."""
+        ...
+
+    def next_wave(self, progress: RefillProgress) -> int:
+        """Return how many prompts join now; 0 none.
+
+        Asked again and again. The number of prompts that have joined in the end must be a function of the groups'
+        outcomes in the order of the prompts, so that latency decides nothing: an answer may use open groups only as
+        far as no outcome of theirs could change it. Must have an end on any data.
+        """
+        ...
+
+    def has_signal(self, pool: ResponsePool) -> bool:
+        """Whether a complete pool is one of those wanted."""
+        ...
+
+    def is_correct(self, pool: ResponsePool) -> bool:
+        """Whether a complete pool without a signal is all right, instead of all wrong."""
+        ...
+
+    def bend(self) -> str:
+        """Return one line on what it does to the run's objective; empty where it does nothing."""
         ...
 
 
@@ -251,6 +306,25 @@ class Sampler(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
+        ...
+
+
+@runtime_checkable
+class IndependentSampler(Sampler, Protocol):
+    """A sampler that can say that it divides nothing, so that prompts may join a step that is under way."""
+
+    @property
+    def plans_nothing(self) -> bool:
+        """Whether :meth:`Sampler.plan` does nothing: what a prompt gets depends on that prompt alone."""
+        ...
+
+
+@runtime_checkable
+class ScreeningSampler(Sampler, Protocol):
+    """A sampler that leaves it to chance whether a prompt is sampled at all."""
+
+    def inverse_probability(self, pool: ResponsePool) -> float:
+        """Return 1 / (probability that this prompt is sampled), known before its first response."""
         ...
 
 
@@ -361,7 +435,10 @@ class ForesightedSampler(Protocol):
 
 @runtime_checkable
 class SelectionRule(Protocol):
-    """Which responses of a complete pool train, and with which weight."""
+    """Which responses of a complete pool train, and with which weight.
+
+    It may also define ``bend() -> str``, one line on what it does to the update, for the statement at start.
+    """
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the kept responses; an empty tuple drops the prompt."""

@@ -92,6 +92,8 @@ class Completion:
     """Untrusted: never to be run as code."""
     finish_reason: Literal["stop", "length"] = "stop"
     """``length`` where the length limit cut it."""
+    num_tokens: int | None = None
+    """Response tokens, the end-of-sequence token included; None where whoever asks has not counted them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,20 @@ class PromptHistory:
     """Whether there are counts of its own: from this run, or from a file of pass rates measured before it."""
 
 
+@dataclass(frozen=True, slots=True)
+class RefillProgress:
+    """How far a step is that is filled up with groups that have a signal."""
+
+    num_wanted: int
+    """Groups with a signal that the step is to have."""
+    num_signal: int
+    """Complete groups that have one."""
+    num_open: int
+    """Groups that are not complete."""
+    num_drawn: int
+    """Prompts drawn for the step, open ones and those too long for the engine included."""
+
+
 @dataclass(slots=True)
 class ResponsePool:
     """Every response drawn for one prompt in this step, committed in launch order.
@@ -210,6 +226,9 @@ class ResponsePool:
     """Rewards of the first round only: the one sample of the pass rate that no stopping rule has biased."""
     rule: StoppingRule | None = None
     """The rule of counts that ended the pool, set when it is complete. None where more than the counts decided."""
+    inverse_probability: float = 1.0
+    """1 / (probability that its prompt was sampled at all), where a sampler left that to chance. The policy multiplies
+    advantages by it."""
     is_resolved_by_sampler: bool | None = None
     """What a sampler that looks at more than counts says of the complete pool; None leaves it to ``rule``."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,21 @@ from ada_lightning.metrics.rollout import RolloutMetrics
 from ada_lightning.policy import PolicyModule
 from ada_lightning.protocols import (
     BatchSelection,
+    LearningCurriculum,
     PassRateEstimator,
     PolicyReader,
+    Refill,
     RememberingEstimator,
     RolloutAdvantage,
     Sampler,
     SelectionRule,
 )
+from ada_lightning.refill.none import NoRefill
 from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.rollout.refilling import Refilling, refill_figures
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
+from ada_lightning.rollout.step_prompts import StepPrompts
 from ada_lightning.types import Prompt, ResponseGroup, ResponsePool
 from callbacks.rollout_listener import listeners
 
@@ -45,6 +50,7 @@ class AdaptiveSampling(Callback):
         tokenizer: of the policy.
         eos_token_ids: tokens that end a response.
         run_dir: engine log lines go to ``engine.log`` in it.
+        refill: whether groups without a signal are replaced within their step.
         max_logprob_gap: warn where engine and trainer differ by more than this mean of nats per token, as they do when
             weights do not arrive. Bfloat16 alone gives about 0.025.
     """
@@ -60,6 +66,7 @@ class AdaptiveSampling(Callback):
         tokenizer: Any,
         eos_token_ids: Sequence[int],
         run_dir: str | Path,
+        refill: Refill = NoRefill(),  # noqa: B008 - holds no state
         max_logprob_gap: float = 0.3,
     ) -> None:
         self.service = service
@@ -71,9 +78,11 @@ class AdaptiveSampling(Callback):
         self.eos_token_ids = tuple(eos_token_ids)
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
+        self._refilling = Refilling(refill)
         self._metrics = RolloutMetrics()
         self._calibration = EstimatorCalibration()
         self._pending_metrics: dict[str, float] = {}
+        self._step_metrics: dict[str, float] = {}
         self._unlearned: list[ResponsePool] = []
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -116,8 +125,9 @@ class AdaptiveSampling(Callback):
             metrics |= {f"time/{phase}_s": seconds for phase, seconds in policy.clock.step_seconds().items()}
             policy.clock.end_step()
         metrics |= policy.update_metrics
+        self._step_metrics |= metrics
         if is_last:
-            self._learn(metrics)
+            self._learn(data)
         gap = metrics.get("sync/logprob_gap", 0.0)
         if gap > self.max_logprob_gap:
             warnings.warn(
@@ -138,6 +148,8 @@ class AdaptiveSampling(Callback):
     def state_dict(self) -> dict[str, Any]:
         """What sampler and estimator remember of the steps that are done."""
         state = {"sampler": self.sampler.state_dict(), "estimator": self.estimator.state_dict()}
+        if self._refilling.refill.is_on:
+            state["refill"] = self._refilling.state_dict()
         if isinstance(self.selection, BatchSelection):
             state["selection"] = self.selection.state_dict()
         return state
@@ -148,12 +160,30 @@ class AdaptiveSampling(Callback):
         self.estimator.load_state_dict(state_dict["estimator"])
         if isinstance(self.selection, BatchSelection):
             self.selection.load_state_dict(state_dict.get("selection", {}))
+        self._refilling.load_state_dict(state_dict.get("refill", {}))
 
     def _collect(
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
     ) -> tuple[Sequence[ResponseGroup], int]:
-        chosen = self._chosen_figures(data, prompts)
-        result = self.service.rollout(
+        if self._refilling.refill.is_on:
+            result, training, figures = self._sample_filled_up(policy, data, step)
+        else:
+            beliefs = self.estimator.predict(prompts, policy.represent)
+            chosen = self._chosen_figures(data, prompts)
+            result = self._sample(policy, step, prompts, beliefs=beliefs)
+            training, figures = result.groups, chosen
+        if isinstance(policy.advantage, RolloutAdvantage):
+            training = with_advantages(policy.advantage, training)
+            result = _with_groups(result, training)
+        self._unlearned = [group.pool for group in result.groups]
+        self._step_metrics = {}
+        self._pending_metrics = self._figures(result) | figures
+        for listener in listeners(trainer):
+            listener.on_rollout_end(trainer, policy, result)
+        return training, result.policy_version
+
+    def _sample(self, policy: PolicyModule, step: int, prompts: Sequence[Prompt], **options: Any) -> RolloutResult:
+        return self.service.rollout(
             prompts,
             weights=policy.named_weights,
             policy_version=policy.policy_version,
@@ -161,29 +191,48 @@ class AdaptiveSampling(Callback):
             selection=self.selection,
             stage="train",
             step=step,
-            beliefs=self.estimator.predict(prompts, policy.represent),
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
+            **options,
         )
-        if isinstance(policy.advantage, RolloutAdvantage):
-            result = replace(result, groups=with_advantages(policy.advantage, result.groups))
-        self._unlearned = [group.pool for group in result.groups]
-        self._pending_metrics = self._figures(result) | chosen
-        for listener in listeners(trainer):
-            listener.on_rollout_end(trainer, policy, result)
-        return result.groups, result.policy_version
 
-    def _learn(self, metrics: Mapping[str, float]) -> None:
-        """Let estimator, sampler and selection learn from a step, as its last update is done and not before.
+    def _sample_filled_up(
+        self, policy: PolicyModule, data: RolloutDataModule, step: int
+    ) -> tuple[RolloutResult, tuple[ResponseGroup, ...], dict[str, float]]:
+        """Sample until enough groups have a signal: the result, what trains of it, and figures."""
+        source = StepPrompts(lambda number: data.first_prompts(step, number), self.estimator, policy.represent)
+        num_groups, refill = data.prompts_per_step, self._refilling.refill
+        carried, top_up = self._refilling.carried(num_groups), self._refilling.top_up(num_groups, source.draw)
+        first = source.draw(0, refill.first_wave(top_up.num_wanted))
+        prompts = [prompt for prompt, _ in first]
+        figures = self._chosen_figures(data, prompts)
+        beliefs = [belief for _, belief in first]
+        result = self._sample(policy, step, prompts, beliefs=beliefs, top_up=top_up, carried=carried)
+        division = top_up.divide([group.pool for group in result.groups])
+        self._refilling.note(division)
+        num_drawn = result.stats.num_prompts + result.stats.num_skipped_prompts
+        data.note_used(step, num_drawn)
+        figures |= refill_figures(
+            division, num_wanted=top_up.num_wanted, num_groups=num_groups, num_drawn=num_drawn, carried=carried
+        )
+        slots = {pool.slot for pool in division.trained}
+        training = tuple(group for group in result.groups if group.pool.slot in slots)
+        return result, (*training, *result.carried), figures
+
+    def _learn(self, data: RolloutDataModule) -> None:
+        """Let all that learns do so from a step, as its last update is done and not before.
 
         A run that is stopped within a step draws that step anew when it goes on: with the same prompts and beliefs, and
         so that its responses count once.
         """
-        pools, self._unlearned = self._unlearned, []
+        pools, self._unlearned = [pool for pool in self._unlearned if pool.num_drawn], []
         self.estimator.update(pools)
         self.sampler.observe(pools)
+        self._refilling.commit()
+        if isinstance(data.curriculum, LearningCurriculum):
+            data.curriculum.observe(pools)
         if isinstance(self.selection, BatchSelection):
-            self.selection.observe(metrics)
+            self.selection.observe(self._step_metrics)
 
     def _chosen_figures(self, data: RolloutDataModule, prompts: Sequence[Prompt]) -> dict[str, float]:
         """What was believed of the step's prompts before it."""
@@ -199,6 +248,16 @@ class AdaptiveSampling(Callback):
         computed = self._metrics.compute() | self._calibration.compute()
         figures = {name: float(value) for name, value in computed.items()}
         return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
+
+
+def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> RolloutResult:
+    """Put groups in the place of those of the same pools."""
+    by_pool = {id(group.pool): group for group in changed}
+    return replace(
+        result,
+        groups=tuple(by_pool.get(id(group.pool), group) for group in result.groups),
+        carried=tuple(by_pool.get(id(group.pool), group) for group in result.carried),
+    )
 
 
 def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:

@@ -14,12 +14,14 @@ from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.protocols import BatchSelection, Refill, Sampler, SelectionRule
+from ada_lightning.refill.none import NoRefill
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.sampling.forecast import Forecast, forecast
 from ada_lightning.sampling.uniform import UniformSampler
 from ada_lightning.selection.all import AllSelection
+from ada_lightning.types import RefillProgress
 
 _HISTOGRAM_EDGES = (0.0, 1e-9, 0.125, 0.25, 0.5, 0.75, 1 - 1e-9)
 _HISTOGRAM_LABELS = ("0", "0-1/8", "1/8-1/4", "1/4-1/2", "1/2-3/4", "3/4-1", "1")
@@ -41,6 +43,7 @@ class CostPreview(Callback):
         num_prompts: prompts to try.
         num_samples: responses per prompt.
         only_preview: end the run afterwards.
+        refill: the run's refill.
 
     Raises:
         ValueError: a size below 1.
@@ -51,10 +54,11 @@ class CostPreview(Callback):
         *,
         service: RolloutService,
         sampler: Sampler,
-        selection: SelectionRule,
+        selection: SelectionRule | BatchSelection,
         num_prompts: int = 8,
         num_samples: int = 8,
         only_preview: bool = False,
+        refill: Refill = NoRefill(),  # noqa: B008 - holds no state
     ) -> None:
         if num_prompts < 1 or num_samples < 1:
             raise ValueError(
@@ -66,6 +70,7 @@ class CostPreview(Callback):
         self.num_prompts = num_prompts
         self.num_samples = num_samples
         self.only_preview = only_preview
+        self.refill = refill
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Print the preview of a fresh run.
@@ -105,10 +110,10 @@ class CostPreview(Callback):
         rollout_tokens_per_s = result.stats.generated_tokens / max(result.stats.seconds, 1e-9)
         this_run = forecast(tallies, self.sampler, self.selection)
         group_size = max(1, min(self.sampler.group_size, round(this_run.num_sampled)))  # never dearer than this run
-        rows = [
-            ("this run", this_run),
-            (f"GRPO n={group_size}", forecast(tallies, UniformSampler(group_size=group_size), AllSelection())),
-        ]
+        num_prompts = data.prompts_per_step
+        num_filled_up = expected_prompts(self.refill, num_prompts, this_run.signal_ratio)
+        grpo = forecast(tallies, UniformSampler(group_size=group_size), AllSelection())
+        rows = [("this run", this_run, num_filled_up), (f"GRPO n={group_size}", grpo, num_prompts)]
         lines = [
             f"preview: {len(tallies)} prompts x {self.num_samples} responses, {response_tokens:.0f} tokens each",
             f"  pass rate   {_histogram([positive / total for positive, total in tallies])}",
@@ -116,12 +121,12 @@ class CostPreview(Callback):
         ]
         if any(response.reward not in (0.0, 1.0) for pool in pools for response in pool.responses):
             lines[1:1] = ["  rewards are not all 0 or 1: the forecast takes those above the positive threshold for 1"]
-        for name, expected in rows:
+        for name, expected, num_drawn in rows:
             lines.append(
                 _row(
                     name,
                     expected,
-                    num_prompts=data.prompts_per_step,
+                    num_prompts=num_drawn,
                     response_tokens=response_tokens,
                     prompt_tokens=prompt_tokens,
                     rollout_tokens_per_s=rollout_tokens_per_s,
@@ -129,7 +134,28 @@ class CostPreview(Callback):
                     share_prompts=data.share_prompts,
                 )
             )
+        if self.refill.is_on:
+            lines.append(f"  refill: about {num_filled_up} prompts for {num_prompts} groups with a signal, in this run")
         return lines
+
+
+def expected_prompts(refill: Refill, num_groups: int, signal_ratio: float) -> int:
+    """Return how many prompts a step draws if groups have a signal at an even rate: its waves, without any luck.
+
+    Args:
+        refill: whether, and by how much, a step is filled up.
+        num_groups: with a signal that it is to have.
+        signal_ratio: share of prompts with a signal.
+    """
+    num_drawn = refill.first_wave(num_groups)
+    while True:
+        num_signal = math.floor(num_drawn * signal_ratio + 1e-9)
+        num_more = refill.next_wave(
+            RefillProgress(num_wanted=num_groups, num_signal=num_signal, num_open=0, num_drawn=num_drawn)
+        )
+        if num_more == 0:
+            return num_drawn
+        num_drawn += num_more
 
 
 def _row(

@@ -6,7 +6,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import Sampler, SelectionRule
+from ada_lightning.protocols import BatchSelection, Refill, Sampler, SelectionRule
+from ada_lightning.refill.none import NoRefill
 from ada_lightning.statement import describe_update
 
 
@@ -18,13 +19,23 @@ class ObjectiveStatement(Callback):
         selection: the run's selection rule.
         truncated: ``rollout.truncated``.
         grader_failure: ``rollout.grader_failure``.
+        refill: the run's refill.
     """
 
-    def __init__(self, *, sampler: Sampler, selection: SelectionRule, truncated: str, grader_failure: str) -> None:
+    def __init__(
+        self,
+        *,
+        sampler: Sampler,
+        selection: SelectionRule | BatchSelection,
+        truncated: str,
+        grader_failure: str,
+        refill: Refill = NoRefill(),  # noqa: B008 - holds no state
+    ) -> None:
         self.sampler = sampler
         self.selection = selection
         self.truncated = truncated
         self.grader_failure = grader_failure
+        self.refill = refill
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Print. What a resumed run remembers is not restored yet, so it says the same as the fresh run did."""
@@ -42,5 +53,6 @@ class ObjectiveStatement(Callback):
             grader_failure=self.grader_failure,
             curriculum=data.curriculum,
             token_masks=pl_module.token_masks,
+            refill=self.refill,
         )
         print("\n".join(lines), flush=True)

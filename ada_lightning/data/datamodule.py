@@ -14,8 +14,9 @@ from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.packing import pack_groups
+from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.data.report import DataReport
-from ada_lightning.protocols import Curriculum, PromptSource
+from ada_lightning.protocols import Curriculum, LearningCurriculum, PromptSource
 from ada_lightning.types import Prompt, PromptHistory, ResponseGroup
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
@@ -111,7 +112,7 @@ class RolloutDataModule(LightningDataModule):
         self._collect: Collect | None = None
         self._score_old: ScoreOld | None = None
         self._recall: Recall | None = None
-        self._chosen: tuple[int, list[Prompt]] | None = None
+        self._queue: PromptQueue | None = None
         self._keep_groups_without_signal = False
 
     def check(self) -> None:
@@ -209,28 +210,58 @@ class RolloutDataModule(LightningDataModule):
 
         A function of the step and of what was remembered before it, so a resumed run continues with the right prompts
         without any iterator state. A step has been chosen once it was asked for; what its own rollout teaches
-        is learned when the step is done, so a resume between two of its minibatches finds the same history.
+        is learned when the step is done, so a resume between two of its minibatches finds the same history. Where a
+        refill made steps take more prompts than these, :class:`~ada_lightning.data.prompt_queue.PromptQueue` says where
+        the next one begins, and the checkpoint holds that.
 
         Raises:
             RuntimeError: the curriculum needs what is remembered of prompts, and nothing that remembers is connected.
         """
-        if self._chosen is not None and self._chosen[0] == step:
-            return list(self._chosen[1])
+        return self.first_prompts(step, self.prompts_per_step)
+
+    def first_prompts(self, step: int, num_prompts: int) -> list[Prompt]:
+        """Return the first prompts of a step that may take another number than ``prompts_per_step``.
+
+        Beyond ``prompts_per_step`` none comes twice in a step, so there can be fewer than asked for. Asked again, it
+        answers the same.
+
+        Raises:
+            RuntimeError: as in :meth:`step_prompts`.
+        """
         if self.curriculum.needs_history and self._recall is None:
             raise RuntimeError(
                 f"{type(self.curriculum).__name__} chooses by what is remembered of each prompt, and nothing that "
                 "remembers is connected: add callbacks.adaptive_sampling with estimator=beta_history or estimator=ema, "
                 "or use curriculum=uniform"
             )
-        prompts = self.curriculum.choose(
+        return self._queue_at(step).first(num_prompts)
+
+    def note_used(self, step: int, num_prompts: int) -> None:
+        """Say how many of its prompts a step took; the next one begins behind them."""
+        self._queue_at(step).num_used = num_prompts
+
+    def _queue_at(self, step: int) -> PromptQueue:
+        if self._queue is None:
+            self._queue = self._queue_from(QueuePosition(step, step))
+        self._queue.go_to(step)
+        return self._queue
+
+    def _queue_from(self, position: QueuePosition) -> PromptQueue:
+        return PromptQueue(
+            stretch=self._stretch,
+            num_plain=self.prompts_per_step,
+            num_distinct=len({prompt.prompt_id for prompt in self.train_prompts}),
+            position=position,
+        )
+
+    def _stretch(self, number: int) -> list[Prompt]:
+        return self.curriculum.choose(
             self.train_prompts,
             self.prompts_per_step,
-            step=step,
+            step=number,
             seed=self.seed,
             recall=self._recall or _remember_nothing,
         )
-        self._chosen = step, prompts
-        return list(prompts)
 
     def rollout_batches(self, step: int) -> list[TrainingBatch]:
         """Collect one rollout step now and cut it into optimiser steps.
@@ -257,13 +288,31 @@ class RolloutDataModule(LightningDataModule):
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
 
-        A step that is under way keeps its prompts, whatever a resume with other settings would choose.
+        A step that is under way keeps its prompts, whatever a resume with other settings would choose; so does one
+        that does not begin where its number alone says, because a step before it took more or fewer prompts than
+        ``prompts_per_step``.
         """
         state: dict[str, Any] = {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
-        if self.curriculum.needs_history and self._chosen is not None:
-            step, prompts = self._chosen
-            state["chosen"] = {"step": step, "prompt_ids": [prompt.prompt_id for prompt in prompts]}
+        position = self._position()
+        if position is not None and not position.is_plain:
+            state["chosen"] = {
+                "step": position.step,
+                "prompt_ids": [prompt.prompt_id for prompt in position.waiting],
+                "next_stretch": position.next_stretch,
+            }
+        if isinstance(self.curriculum, LearningCurriculum):
+            state["curriculum"] = self.curriculum.state_dict()
         return state
+
+    def _position(self) -> QueuePosition | None:
+        """Where the step that a resumed run continues with begins; None where that follows from its number."""
+        step = self.num_updates_done // self.num_minibatches
+        if self._queue is None or step - self._queue.position.step not in (0, 1):
+            return None
+        if step > self._queue.position.step:
+            return self._queue.after()
+        is_choice = self.curriculum.needs_history or isinstance(self.curriculum, LearningCurriculum)
+        return self._queue.now() if is_choice else self._queue.position
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`.
@@ -283,12 +332,14 @@ class RolloutDataModule(LightningDataModule):
                 f"this run is complete: {self.num_updates_done // self.num_minibatches} of num_steps = "
                 f"{self.num_steps} steps are done; raise num_steps to continue it"
             )
-        self._chosen = self._restored(state_dict.get("chosen"))
+        if isinstance(self.curriculum, LearningCurriculum):
+            self.curriculum.load_state_dict(state_dict.get("curriculum", {}))
+        self._queue = self._restored(state_dict.get("chosen"))
 
-    def _restored(self, chosen: Mapping[str, Any] | None) -> tuple[int, list[Prompt]] | None:
-        """Return the prompts of the step that is to be continued, if they had been chosen."""
+    def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
+        """Return where the step begins that is to be continued, if its number alone does not say it."""
         step = self.num_updates_done // self.num_minibatches
-        if chosen is None or not self.curriculum.needs_history or chosen["step"] != step:
+        if chosen is None or chosen["step"] != step:
             return None
         by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
         missing = [prompt_id for prompt_id in chosen["prompt_ids"] if prompt_id not in by_id]
@@ -297,7 +348,8 @@ class RolloutDataModule(LightningDataModule):
                 f"step {step} of this run has {len(missing)} prompts that are not among the training prompts "
                 f"({missing[0]}, for one); continue with the data of the run or start a new one"
             )
-        return step, [by_id[prompt_id] for prompt_id in chosen["prompt_ids"]]
+        waiting = tuple(by_id[prompt_id] for prompt_id in chosen["prompt_ids"])
+        return self._queue_from(QueuePosition(step, chosen.get("next_stretch", step + 1), waiting))
 
 
 def _remember_nothing(prompts: Sequence[Prompt]) -> list[PromptHistory]:

@@ -55,18 +55,15 @@ def pack_groups(
         share_prompts: compute a prompt once for all its responses, which attend to it but not to each other.
 
     Returns:
-        ``num_minibatches`` batches; one may hold no microbatch where no group has a signal.
-
-    Raises:
-        ValueError: fewer groups than minibatches.
+        ``num_minibatches`` batches. One holds no microbatch where none of its groups has a signal, or where there are
+        fewer groups than minibatches; the denominators are then those of the minibatches that have a group.
     """
-    if len(groups) < num_minibatches:
-        raise ValueError(f"{len(groups)} prompts cannot make {num_minibatches} minibatches; lower data.num_minibatches")
+    num_filled = max(min(num_minibatches, len(groups)), 1)
     counts = BatchCounts(
-        num_prompts=len(groups) / num_minibatches,
-        num_responses=sum(len(group.kept) for group in groups) / num_minibatches,
+        num_prompts=len(groups) / num_filled,
+        num_responses=sum(len(group.kept) for group in groups) / num_filled,
         num_response_tokens=sum(len(kept.response.response_ids) for group in groups for kept in group.kept)
-        / num_minibatches,
+        / num_filled,
     )
     order = list(groups)
     random.Random(shuffle_seed).shuffle(order)
@@ -216,7 +213,9 @@ def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict
         "group_reward_sum_B": _column([sum(rewards) for rewards in group_rewards]),
         "group_squared_deviation_B": _column([_squared_deviation(rewards) for rewards in group_rewards]),
         "selection_weight_B": _column([kept.selection_weight for _, kept in responses]),
-        "inverse_probability_B": _column([kept.inverse_probability for _, kept in responses]),
+        "inverse_probability_B": _column(
+            [kept.inverse_probability * group.pool.inverse_probability for group, kept in responses]
+        ),
         "assigned_advantage_B": _column([kept.advantage for _, kept in responses]),
         "prior_alpha_B": _column([pool.belief.alpha for pool in pools]),
         "prior_beta_B": _column([pool.belief.beta for pool in pools]),

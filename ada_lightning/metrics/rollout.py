@@ -15,6 +15,7 @@ from ada_lightning.rollout.result import RolloutResult
 
 _SUMS = (
     "prompts",
+    "not_sampled",
     "signal",
     "all_correct",
     "all_wrong",
@@ -47,6 +48,7 @@ class RolloutMetrics(Metric):
     ``rollout/reward_first_round`` is the curve to watch: the mean over first-round responses only, which no stopping
     rule has biased. ``rollout/reward_pool`` is the mean over all responses (the paper's batch-level reward), lower
     where hard prompts get more samples; ``rollout/reward_prompt`` the mean over prompts of their pools' means.
+    ``rollout/prompts_not_sampled`` counts those to which a sampler gave no response.
 
     ``reward/<name>`` is the mean of a component over the pools' responses that have it. ``grader/<reason>`` counts
     failed grades, ``grader/cache_hits`` grades that were known before.
@@ -55,6 +57,7 @@ class RolloutMetrics(Metric):
     full_state_update = False
     higher_is_better = None
     prompts: Tensor
+    not_sampled: Tensor
     signal: Tensor
     all_correct: Tensor
     all_wrong: Tensor
@@ -95,6 +98,7 @@ class RolloutMetrics(Metric):
             pool = group.pool
             rewards = pool.first_round_rewards
             self.prompts += 1
+            self.not_sampled += pool.num_drawn == 0
             self.signal += group.has_signal
             self.all_correct += pool.num_sampled > 0 and pool.num_negative == 0
             self.all_wrong += pool.num_sampled > 0 and pool.num_positive == 0
@@ -134,16 +138,18 @@ class RolloutMetrics(Metric):
     def compute(self) -> dict[str, Tensor]:
         """Return ratios in [0, 1], means and counts, keyed ``rollout/name``."""
         prompts, drawn = self.prompts.clamp_min(1), self.drawn.clamp_min(1)
+        sampled_prompts = (self.prompts - self.not_sampled).clamp_min(1)
         return {
             "rollout/reward_first_round": self.first_round_reward / self.first_round_size.clamp_min(1),
             "rollout/reward_pool": self.reward / self.sampled.clamp_min(1),
-            "rollout/reward_prompt": self.reward_of_prompts / prompts,
+            "rollout/reward_prompt": self.reward_of_prompts / sampled_prompts,
             "rollout/unresolved_ratio": self.unresolved / prompts,
             "rollout/signal_ratio": self.signal / prompts,
             "rollout/signal_ratio_first_round": self.first_round_signal / prompts,
             "rollout/all_correct_ratio": self.all_correct / prompts,
             "rollout/all_wrong_ratio": self.all_wrong / prompts,
             "rollout/num_sampled": self.drawn,
+            "rollout/prompts_not_sampled": self.not_sampled,
             "rollout/num_kept": self.kept,
             "rollout/num_trained": self.trained,
             "rollout/rounds_per_prompt": self.rounds / prompts,

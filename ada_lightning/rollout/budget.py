@@ -25,6 +25,11 @@ class StepBudget:
         self._open = set(slots)
         self._waiting: dict[int, int] = {}
 
+    def join(self, slots: Sequence[int]) -> None:
+        """Let further prompts take part, behind those that do."""
+        self._granted |= {slot: [] for slot in slots}
+        self._open.update(slots)
+
     def request(self, slot: int, num_responses: int) -> None:
         """Ask for a prompt's next block; :meth:`decide` answers, now or later."""
         self._waiting[slot] = num_responses

@@ -10,10 +10,12 @@ from typing import Any, Literal, Protocol
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.protocols import (
     ForesightedSampler,
+    IndependentSampler,
     JudgingSampler,
     LabellingSampler,
     RolloutEngine,
     Sampler,
+    ScreeningSampler,
     StagedSampler,
 )
 from ada_lightning.rollout.budget import StepBudget
@@ -24,12 +26,14 @@ from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Barrier, Schedule
 from ada_lightning.rollout.tally import Tally
+from ada_lightning.rollout.top_up import TopUp
 from ada_lightning.types import (
     Belief,
     Completion,
     Generation,
     Grade,
     Prompt,
+    RefillProgress,
     Response,
     ResponsePool,
     SamplingSettings,
@@ -87,6 +91,7 @@ class Collection:
         policy_version: stamped on every response.
         clock: hears of progress and of seconds spent waiting for graders.
         interrupt_check: called between engine steps; may raise.
+        top_up: fills the step up with groups that have a signal; None takes the prompts as they are.
     """
 
     def __init__(
@@ -103,6 +108,7 @@ class Collection:
         policy_version: int,
         clock: PhaseClock,
         interrupt_check: Callable[[], None],
+        top_up: TopUp | None = None,
     ) -> None:
         self._settings = settings
         self._id = collection_id
@@ -124,12 +130,22 @@ class Collection:
         self._tally = Tally()
         self._ahead = DrawAhead(settings.schedule, sampler, self._launcher, self._tally, self._count_known)
         self._runs: dict[int, PromptRun] = {}
-        self._budget = StepBudget(0, 1, ())
+        self._budget = StepBudget(sampler.budget_per_step, sampler.samples_per_round, ())
+        self._top_up = top_up
+        # Where what one prompt gets depends on the others, a wave is planned by itself, when the last one is complete.
+        is_independent = isinstance(sampler, IndependentSampler) and sampler.plans_nothing
+        self._waves_overlap = is_independent and not self._waits_for_all
+        self._wave_start = 0
+        self._num_open = 0
+        self._num_signal = 0
+        self.num_prompts = 0
+        """Prompts that took part, those without room in the engine included."""
 
     def run(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> list[ResponsePool]:
         """Return the complete pools of all prompts that fit."""
         try:
-            self._start(prompts, beliefs)
+            self._admit(prompts, beliefs)
+            self._fill_up()
             self._launcher.fill_slots()
             while self._grading or not self._launcher.is_idle or self._at_barrier:
                 for generation in guarded(self._engine.poll):
@@ -137,6 +153,7 @@ class Collection:
                 for ticket, grade in self._verdicts():
                     self._commit(ticket, grade)
                 self._pass_barrier()
+                self._fill_up()
                 self._ahead.fill(self._engine.max_num_seqs)
                 self._launcher.fill_slots()
                 self._clock.report(self._tally.num_drawn, self._launcher.num_launched)
@@ -181,9 +198,13 @@ class Collection:
             seconds=seconds,
         )
 
-    def _start(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> None:
+    def _admit(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> None:
+        """Let prompts take part: those of the step, or a wave that fills it up."""
         room = self._engine.max_model_tokens - self._max_new_tokens
-        for slot, (prompt, belief) in enumerate(zip(prompts, beliefs, strict=True)):
+        wave: list[PromptRun] = []
+        self._wave_start = self.num_prompts
+        self.num_prompts += len(prompts)
+        for slot, (prompt, belief) in enumerate(zip(prompts, beliefs, strict=True), start=self._wave_start):
             if len(prompt.prompt_ids) > room:
                 warnings.warn(
                     f"prompt {prompt.prompt_id} has {len(prompt.prompt_ids)} tokens, the engine has room for {room}: "
@@ -193,10 +214,29 @@ class Collection:
                 )
                 continue
             self._runs[slot] = PromptRun(ResponsePool(prompt, slot, step=self._step, belief=belief))
-        self._sampler.plan([run.pool for run in self._runs.values()])
-        self._budget = StepBudget(self._sampler.budget_per_step, self._sampler.samples_per_round, list(self._runs))
-        for run in list(self._runs.values()):
+            wave.append(self._runs[slot])
+        if wave:
+            self._sampler.plan([run.pool for run in wave])
+        self._budget.join([run.pool.slot for run in wave])
+        self._num_open += len(wave)
+        for run in wave:
             self._settle(run)
+
+    def _fill_up(self) -> None:
+        """Let further prompts join as soon as it is certain that they are wanted."""
+        while self._top_up is not None and (self._waves_overlap or self._num_open == 0):
+            num_more = self._top_up.refill.next_wave(
+                RefillProgress(
+                    num_wanted=self._top_up.num_wanted,
+                    num_signal=self._num_signal,
+                    num_open=self._num_open,
+                    num_drawn=self.num_prompts,
+                )
+            )
+            joining = self._top_up.draw(self.num_prompts, num_more) if num_more > 0 else ()
+            if not joining:
+                return
+            self._admit([prompt for prompt, _ in joining], [belief for _, belief in joining])
 
     def _settle(self, run: PromptRun) -> None:
         """Commit what is complete, and go on to the next block as often as the last one is."""
@@ -217,7 +257,8 @@ class Collection:
         if self._at_barrier and self._launcher.is_idle and not self._grading:
             arrived, self._at_barrier = sorted(self._at_barrier, key=lambda run: run.pool.slot), []
             if isinstance(self._sampler, StagedSampler):
-                self._sampler.begin_stage([run.pool for run in self._runs.values()])
+                wave = [run.pool for run in self._runs.values() if run.pool.slot >= self._wave_start]
+                self._sampler.begin_stage(wave)
                 self._is_last_stage = not any(self._sampler.num_to_draw(run.pool) for run in arrived)
             for run in arrived:
                 run.is_waiting = False
@@ -252,8 +293,12 @@ class Collection:
         pool.rule = rule
         if isinstance(self._sampler, JudgingSampler):
             pool.is_resolved_by_sampler = self._sampler.is_resolved(pool)
+        if isinstance(self._sampler, ScreeningSampler):
+            pool.inverse_probability = self._sampler.inverse_probability(pool)
         self._budget.finish(pool.slot)
         run.is_finished = True
+        self._num_open -= 1
+        self._num_signal += self._top_up is not None and self._top_up.refill.has_signal(pool)
         self._drop_early_launches(run)
 
     def _label(self, pool: ResponsePool, rewards: Sequence[float]) -> None:
@@ -324,7 +369,7 @@ class Collection:
             self._commit(ticket, Grade(reward=0.0))
         else:
             finish_reason: Literal["stop", "length"] = "length" if generation.is_truncated else "stop"
-            self._grader.submit(ticket, run.pool.prompt, Completion(text, finish_reason))
+            self._grader.submit(ticket, run.pool.prompt, Completion(text, finish_reason, len(generation.response_ids)))
 
     def _commit(self, ticket: tuple[int, int, int, int], grade: Grade) -> None:
         """Store a verdict and commit the prefix of the launch order that is complete."""

@@ -16,7 +16,8 @@ from ada_lightning.rollout.collection import Collection, CollectionSettings, Gra
 from ada_lightning.rollout.guard import EngineError, guarded
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Continuous, Schedule
-from ada_lightning.types import Belief, Prompt, ResponseGroup, SamplingSettings
+from ada_lightning.rollout.top_up import TopUp
+from ada_lightning.types import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,6 +91,8 @@ class RolloutCollector:
         beliefs: Sequence[Belief] = (),
         clock: PhaseClock | None = None,
         interrupt_check: Callable[[], None] = lambda: None,
+        top_up: TopUp | None = None,
+        carried: Sequence[ResponsePool] = (),
     ) -> tuple[tuple[ResponseGroup, ...], RolloutStats]:
         """Sample every prompt until its sampler says stop, then select.
 
@@ -106,13 +109,22 @@ class RolloutCollector:
             beliefs: about each prompt's pass rate, in the order of the prompts; none know nothing.
             clock: hears of (committed, launched so far) responses, and of the seconds spent waiting for graders.
             interrupt_check: called between engine steps; may raise to interrupt the collection.
+            top_up: fills the step up with groups that have a signal; the others keep nothing, and the selection does
+                not see them. None: all prompts count alike.
+            carried: complete pools of an earlier step from which the selection chooses too.
 
         Returns:
-            One group per prompt that was not skipped, in the order given, and the counts.
+            One group per prompt that was not skipped, in the order given, then one per carried pool, and the counts.
 
         Raises:
+            ValueError: a step that is filled up, and a sampler with a budget for all of its prompts.
             EngineError: the engine failed; nothing of this collection is left in flight.
         """
+        if top_up is not None and sampler.budget_per_step:
+            raise ValueError(
+                f"sampler.budget_per_step = {sampler.budget_per_step} divides a step among its prompts, and refill "
+                "lets further ones join; use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
+            )
         self._num_collections += 1
         collection = Collection(
             self._settings,
@@ -126,15 +138,19 @@ class RolloutCollector:
             policy_version=policy_version,
             clock=clock or PhaseClock(),
             interrupt_check=interrupt_check,
+            top_up=top_up,
         )
         started = time.monotonic()
         pools = collection.run(prompts, beliefs or [Belief()] * len(prompts))
+        trained = [*(pools if top_up is None else top_up.divide(pools).trained), *carried]
         if isinstance(selection, BatchSelection):
-            kept = selection.select_all(pools)
+            kept = selection.select_all(trained)
         else:
-            kept = [selection.select(pool) for pool in pools]
-        groups = tuple(ResponseGroup(pool, chosen) for pool, chosen in zip(pools, kept, strict=True))
-        return groups, collection.stats(num_skipped=len(prompts) - len(pools), seconds=time.monotonic() - started)
+            kept = [selection.select(pool) for pool in trained]
+        kept_of = {id(pool): chosen for pool, chosen in zip(trained, kept, strict=True)}
+        groups = tuple(ResponseGroup(pool, kept_of.get(id(pool), ())) for pool in (*pools, *carried))
+        num_skipped = collection.num_prompts - len(pools)
+        return groups, collection.stats(num_skipped=num_skipped, seconds=time.monotonic() - started)
 
 
 def load_weights(engine: RolloutEngine, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:

@@ -124,7 +124,9 @@ class DrawStream:
         self._counts.num_tokens += len(generation.response_ids)
         text = self._decode(generation.response_ids)
         self._grading[place] = generation, text
-        completion = Completion(text, "length" if generation.is_truncated else "stop")
+        completion = Completion(
+            text, "length" if generation.is_truncated else "stop", num_tokens=len(generation.response_ids)
+        )
         self._grader.submit(place, self._open[place[0]].prompt, completion)
 
     def _verdicts(self) -> list[tuple[Any, Grade]]:

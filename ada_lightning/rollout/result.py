@@ -34,13 +34,18 @@ class RolloutStats:
 
 @dataclass(frozen=True, slots=True)
 class RolloutResult:
-    """One rollout step: a group for each prompt of the step, in the step's order."""
+    """One rollout step: a group for each prompt of the step, in the step's order.
+
+    Where a step is filled up, those that were filtered or not needed keep nothing.
+    """
 
     step: int
     """Rollout step, from 0."""
     policy_version: int
     groups: tuple[ResponseGroup, ...]
     stats: RolloutStats
+    carried: tuple[ResponseGroup, ...] = ()
+    """Groups sampled in the step before, by the policy before its last update, that train in this one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.rollout.seeds import request_seed
-from ada_lightning.types import Belief, Prompt, SamplingSettings
+from ada_lightning.rollout.top_up import TopUp
+from ada_lightning.types import Belief, Prompt, ResponsePool, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -117,6 +118,8 @@ class RolloutService:
         beliefs: Sequence[Belief] = (),
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
+        top_up: TopUp | None = None,
+        carried: Sequence[ResponsePool] = (),
     ) -> RolloutResult:
         """Sample ``prompts`` from the given policy version.
 
@@ -135,10 +138,13 @@ class RolloutService:
             beliefs: about each prompt's pass rate; none know nothing.
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
+            top_up: fills the step up with groups that have a signal; None takes the prompts as they are.
+            carried: complete pools of an earlier step that train too.
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
             RuntimeError: the service is not open.
+            ValueError: the sampler does not go with ``top_up``.
         """
         collector = self._evaluation_collector if stage == "eval" else self._collector
         for attempt in range(self._max_engine_restarts + 1):
@@ -158,8 +164,17 @@ class RolloutService:
                         beliefs=beliefs,
                         clock=clock,
                         interrupt_check=interrupt_check,
+                        top_up=top_up,
+                        carried=carried,
                     )
-                return RolloutResult(step=step, policy_version=policy_version, groups=groups, stats=stats)
+                num_fresh = len(groups) - len(carried)
+                return RolloutResult(
+                    step=step,
+                    policy_version=policy_version,
+                    groups=groups[:num_fresh],
+                    stats=stats,
+                    carried=groups[num_fresh:],
+                )
             except EngineError as error:
                 if attempt == self._max_engine_restarts:
                     raise

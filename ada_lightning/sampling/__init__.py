@@ -12,6 +12,7 @@ from ada_lightning.sampling.optpo import OptPoSampler
 from ada_lightning.sampling.pilot import PilotSampler
 from ada_lightning.sampling.pilot_commit import PilotCommitSampler
 from ada_lightning.sampling.positive import PositiveSampler
+from ada_lightning.sampling.pruning import PruningSampler
 from ada_lightning.sampling.sequential import SequentialSampler
 from ada_lightning.sampling.speed import SpeedSampler
 from ada_lightning.sampling.spread import SpreadSampler
@@ -33,6 +34,7 @@ __all__ = [
     "PilotCommitSampler",
     "PilotSampler",
     "PositiveSampler",
+    "PruningSampler",
     "RlooVariance",
     "SequentialSampler",
     "SpeedSampler",

@@ -38,6 +38,11 @@ class BlockSampler(ABC):
     def _is_complete(self, pool: ResponsePool) -> bool:
         """Whether a pool with at least one draw needs no more responses; asked after every block, complete or not."""
 
+    @property
+    def plans_nothing(self) -> bool:
+        """Whether prompts may join a step under way; not those of a subclass that does divide a step."""
+        return type(self).plan is BlockSampler.plan
+
     def plan(self, pools: Sequence[ResponsePool]) -> None:  # noqa: B027 - a default, not a hole
         """Nothing is divided among prompts: each one's sampling ends by itself."""
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.protocols import Sampler, SelectionRule, StagedSampler
+from ada_lightning.protocols import BatchSelection, Sampler, SelectionRule, StagedSampler
 from ada_lightning.types import Belief, Prompt, Response, ResponsePool
 
 _SIMULATIONS_PER_PROMPT = 100
@@ -25,7 +25,7 @@ class Forecast:
 
 
 def forecast(
-    tallies: Sequence[tuple[int, int]], sampler: Sampler, selection: SelectionRule, *, seed: int = 0
+    tallies: Sequence[tuple[int, int]], sampler: Sampler, selection: SelectionRule | BatchSelection, *, seed: int = 0
 ) -> Forecast:
     """Run the sampler itself on simulated coin flips.
 
@@ -70,9 +70,14 @@ def forecast(
             num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
         for pool in pools:
             sampled += pool.num_drawn
-            if pool.has_signal:
-                signal += 1
-                trained += len(selection.select(pool))
+        with_signal = [pool for pool in pools if pool.has_signal]
+        signal += len(with_signal)
+        if isinstance(selection, BatchSelection):
+            trained += sum(
+                len(kept) for kept, pool in zip(selection.select_all(pools), pools, strict=True) if pool.has_signal
+            )
+        else:
+            trained += sum(len(selection.select(pool)) for pool in with_signal)
     total = len(tallies) * _SIMULATIONS_PER_PROMPT
     return Forecast(sampled / total, trained / total, signal / total)
 

@@ -24,6 +24,11 @@ class UniformSampler:
         self.group_size = group_size
         self.samples_per_round = group_size
 
+    @property
+    def plans_nothing(self) -> bool:
+        """Whether prompts may join a step under way; not those of a subclass that does divide a step."""
+        return type(self).plan is UniformSampler.plan
+
     def plan(self, pools: Sequence[ResponsePool]) -> None:
         """Every prompt gets the same."""
 

@@ -13,7 +13,16 @@ from ada_lightning.losses import (
     ResponseMeanReduction,
     TokenMeanReduction,
 )
-from ada_lightning.protocols import Curriculum, LabellingSampler, Sampler
+from ada_lightning.protocols import (
+    BatchSelection,
+    Curriculum,
+    LabellingSampler,
+    Refill,
+    Sampler,
+    SelectionRule,
+)
+from ada_lightning.sampling.pruning import PruningSampler
+from ada_lightning.selection import PruningSelection
 
 _REDUCTIONS: dict[type[LossReduction], str] = {
     TokenMeanReduction: "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts",
@@ -56,6 +65,32 @@ def prompt_lines(curriculum: Curriculum | None) -> Iterator[str]:
     """Prompts that come more often than others."""
     if curriculum is not None and (line := curriculum.bend()):
         yield line
+
+
+def refill_lines(refill: Refill | None) -> Iterator[str]:
+    """Groups that are replaced."""
+    if refill is not None and (line := refill.bend()):
+        yield line
+    if refill is not None and refill.keep_surplus:
+        yield (
+            "refill.keep_surplus: some groups come from the policy before its last update; truncated importance "
+            "weights (loss.importance_cap) are all that corrects for it"
+        )
+
+
+def choice_lines(
+    sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
+) -> Iterator[str]:
+    """What sampler and selection say of themselves, and what a denominator makes of pruning."""
+    for part in (sampler, selection):
+        if callable(bend := getattr(part, "bend", None)):
+            yield bend()
+    is_pruned = isinstance(sampler, PruningSampler) or isinstance(selection, PruningSelection)
+    if is_pruned and not isinstance(reduction, ConstantReduction):
+        yield (
+            f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "
+            "loss/reduction=constant does not"
+        )
 
 
 def evidence_lines(truncated: str, grader_failure: str) -> Iterator[str]:

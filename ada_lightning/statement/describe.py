@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ada_lightning.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.advantages.exact import ExactAdvantage
 from ada_lightning.losses import LossReduction, PolicyLoss, TargetLoss, TokenMask
-from ada_lightning.protocols import Advantage, Curriculum, Sampler, SelectionRule
+from ada_lightning.protocols import Advantage, BatchSelection, Curriculum, Refill, Sampler, SelectionRule
+from ada_lightning.selection import AllSelection, PruningSelection
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
 from ada_lightning.statement.inexact import inexact_lines, is_mean_per_prompt
@@ -17,7 +18,7 @@ def describe_update(
     *,
     advantage: Advantage,
     sampler: Sampler,
-    selection: SelectionRule,
+    selection: SelectionRule | BatchSelection,
     loss: PolicyLoss,
     num_minibatches: int,
     max_grad_norm: float,
@@ -25,6 +26,7 @@ def describe_update(
     grader_failure: str,
     curriculum: Curriculum | None = None,
     token_masks: Sequence[TokenMask] = (),
+    refill: Refill | None = None,
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
@@ -42,6 +44,7 @@ def describe_update(
         grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
         curriculum: which prompts a step trains on; None where all of them alike.
         token_masks: which tokens train.
+        refill: whether groups without a signal are replaced; None where they are not.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
@@ -68,10 +71,14 @@ def describe_update(
     if isinstance(loss, TargetLoss):
         followed = loss.follows()
     else:
-        followed = _followed(advantage, sampler, selection, loss.reduction)
+        # What prunes at random and weighs the rest has the expected update of what it pruned from.
+        whole = AllSelection() if isinstance(selection, PruningSelection) else selection
+        followed = _followed(advantage, sampler, whole, loss.reduction)
     bent = [
         *bends.label_lines(sampler),
         *bends.prompt_lines(curriculum),
+        *bends.refill_lines(refill),
+        *bends.choice_lines(sampler, selection, loss.reduction),
         *([] if is_constant else bends.reduction_lines(loss.reduction)),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),

@@ -15,10 +15,11 @@ from ada_lightning.losses import LossReduction, PromptMeanReduction
 from ada_lightning.objectives.logit import LogitObjective
 from ada_lightning.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
 from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
-from ada_lightning.protocols import Advantage, PassRate, Sampler, SelectionRule
+from ada_lightning.protocols import Advantage, BatchSelection, PassRate, Sampler, SelectionRule
 from ada_lightning.selection import (
     AllSelection,
     BalancedSelection,
+    MaxVarianceSelection,
     PositivesSelection,
     RarerClassSelection,
     ResolvedSelection,
@@ -31,7 +32,7 @@ from ada_lightning.statement.table import PASS_RATES, table_lines
 from ada_lightning.stopping.rule import FixedRule, QuotaRule, StoppingRule
 
 _EVEN = PASS_RATES.index(0.5)
-_BY_CLASS = AllSelection | BalancedSelection | RarerClassSelection | PositivesSelection
+_BY_CLASS = AllSelection | BalancedSelection | MaxVarianceSelection | RarerClassSelection | PositivesSelection
 """Selections that look at nothing but the class, so that expected weights can be summed."""
 _MEAN = {"f(p) = p": [1.0] * len(PASS_RATES)}
 _LOGIT = {"logit(p)/2 - p": wanted_weights(LogitObjective())}
@@ -42,7 +43,7 @@ Description = tuple[list[str], Mapping[str, Sequence[float]]]
 
 
 def inexact_lines(
-    advantage: Advantage, sampler: Sampler, selection: SelectionRule, reduction: LossReduction
+    advantage: Advantage, sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
 ) -> list[str]:
     """Say what is known about an update that is not the exact estimator's."""
     rules = rules_by_pass_rate(sampler, PASS_RATES)
@@ -69,7 +70,7 @@ def inexact_lines(
     return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
 
 
-def is_mean_per_prompt(sampler: Sampler, selection: SelectionRule, reduction: LossReduction) -> bool:
+def is_mean_per_prompt(sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction) -> bool:
     """Whether the loss divides each prompt's sum by a number of responses that was fixed before they were drawn.
 
     Such a division is a constant of the prompt, which turns nothing; prompts with different numbers differ by it.
@@ -148,7 +149,7 @@ def _exact_for_mean(size: int) -> str:
     return f"update: exact for f(p) = p, times {size - 1}/{size}"
 
 
-def _fixed_size(selection: SelectionRule, rules: Rules) -> int:
+def _fixed_size(selection: SelectionRule | BatchSelection, rules: Rules) -> int:
     """Responses per prompt where all prompts draw the same number and train on all of them; otherwise 0."""
     first = rules[0]
     return first.n_max if first and isinstance(selection, AllSelection) and _draws_equal(rules) else 0
@@ -161,7 +162,7 @@ def _draws_equal(rules: Rules) -> bool:
 
 def _table(
     advantage: Advantage,
-    selection: SelectionRule,
+    selection: SelectionRule | BatchSelection,
     rules: Rules,
     compared: Mapping[str, Sequence[float]],
     *,

@@ -11,13 +11,13 @@ from ada_lightning.advantages import (
     NoveltyAdvantage,
     RewardAdvantage,
 )
-from ada_lightning.protocols import Advantage, SelectionRule
+from ada_lightning.protocols import Advantage, BatchSelection, SelectionRule
 from ada_lightning.selection import PositivesSelection
 from ada_lightning.statement.table import PASS_RATES
 
 
 def other_lines(
-    advantage: Advantage, selection: SelectionRule, size: int, *, draws_equal: bool
+    advantage: Advantage, selection: SelectionRule | BatchSelection, size: int, *, draws_equal: bool
 ) -> tuple[list[str], Mapping[str, Sequence[float]]]:
     """Describe an estimator.
 
@@ -67,7 +67,7 @@ def _gdpo(advantage: GdpoAdvantage) -> list[str]:
     ]
 
 
-def _reward(selection: SelectionRule) -> list[str]:
+def _reward(selection: SelectionRule | BatchSelection) -> list[str]:
     if not isinstance(selection, PositivesSelection):
         return ["update: each kept response weighs its reward, without a baseline"]
     return [

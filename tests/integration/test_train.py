@@ -34,8 +34,19 @@ GRADED = (  # what the random model writes has letters in various shares, and no
     "~reward.reward.binary",
     "sampler.min_spread=0.2",
 )
+OVERLONG = (  # the experiment's own penalty, on top of the grader that the random model meets now and then
+    "reward.reward._target_=ada_lightning.rewards.overlong.OverlongReward",
+    "+reward.reward.max_tokens=8",
+    "+reward.reward.buffer_ratio=0.5",
+    "+reward.reward.reward={_target_: ada_lightning.rewards.function.FunctionReward, "
+    "path: tests.integration.graders.has_few_letters}",
+    "~reward.reward.path",
+    "~reward.reward.arguments",
+    "~reward.reward.cacheable",
+)
 OPTIONS = {  # what an experiment needs to show what it is for with a random model and a few prompts
     "ada_spread_partial_credit": GRADED,
+    "dapo": OVERLONG,
     "gdpo": ("reward.reward.path=tests.integration.graders.with_components",),
     "jackpot": ("data.prompts_per_step=8", "data.num_minibatches=2"),
     "optpo": ("reward.reward.path=tests.integration.graders.counts_letters",),
@@ -69,6 +80,9 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
         assert num_sampled == [float(NUM_PROMPTS.get(experiment, 4)) * PER_PROMPT[experiment]] * 2
     else:
         assert max(num_sampled) >= 16
+    for drawn, refilled in zip(num_sampled, column(folder, "rollout/refilled_prompts"), strict=False):
+        assert drawn == 8 * (4 + refilled)  # all that was generated, whatever of it trains
+    assert max(column(folder, "rollout/trained_groups"), default=4) <= 4
     assert "update: " in out  # what is really optimised
     assert column(folder, "estimator/brier")
 

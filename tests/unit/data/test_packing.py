@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 
 from ada_lightning.data.packing import pack_groups
@@ -123,6 +122,7 @@ def test_a_response_without_tokens_has_nothing_to_train():
     assert [len(m.rewards_B) for m in batch] == [1]
 
 
-def test_more_minibatches_than_prompts_is_an_error():
-    with pytest.raises(ValueError, match="1 prompts cannot make 2 minibatches"):
-        pack([make_group([1.0, 0.0])], num_minibatches=2)
+def test_more_minibatches_than_prompts_leave_some_empty():
+    first, second = pack([make_group([1.0, 0.0])], num_minibatches=2)
+    assert (len(first.microbatches), len(second.microbatches)) == (1, 0)
+    assert first.counts.num_prompts == second.counts.num_prompts == 1

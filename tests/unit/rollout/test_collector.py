@@ -251,7 +251,7 @@ def test_a_grader_hears_how_a_response_ended_and_what_it_tells_stays_with_the_re
         sampler=UniformSampler(group_size=8),
         selection=AllSelection(),
     )
-    assert set(grader.completions) == {Completion("1", "length"), Completion("0", "stop")}
+    assert set(grader.completions) == {Completion("1", "length", 1), Completion("0", "stop", 1)}
     assert {(response.answer, response.reward) for response in group.pool.responses} == {("1", 1.0), ("0", 0.0)}
     assert all(response.components == {"half": 0.5} for response in group.pool.responses)
     assert stats.num_cache_hits == stats.num_drawn == 8

@@ -26,3 +26,11 @@ def test_uniform_signal_is_one_minus_the_chance_of_equal_rewards():
 def test_no_prompt_is_an_error():
     with pytest.raises(ValueError, match="at least one prompt"):
         forecast([], UniformSampler(group_size=4), AllSelection())
+
+
+def test_a_selection_of_the_batch_is_forecast_like_any_other():
+    from ada_lightning.selection import LargestAdvantageBatchSelection
+
+    selection = LargestAdvantageBatchSelection(rate=0.5, normalize_std=True)
+    result = forecast([(5_000, 10_000)] * 4, UniformSampler(group_size=8), selection)
+    assert result.num_trained == pytest.approx(4, abs=0.2)  # half; a group without a signal, 1 in 128, gives its share

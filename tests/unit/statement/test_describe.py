@@ -22,6 +22,7 @@ from ada_lightning.losses import (
 )
 from ada_lightning.objectives import LinearObjective, LogitObjective, LogObjective, PassAtKObjective, PowerObjective
 from ada_lightning.pass_rates import FirstRoundRate, PathCountingRate, PoolMeanRate, PosteriorRate
+from ada_lightning.refill import DynamicSampling, NoRefill
 from ada_lightning.sampling import (
     BalanceSampler,
     CobaSampler,
@@ -29,12 +30,22 @@ from ada_lightning.sampling import (
     GiveUpByPosterior,
     KnapsackSampler,
     PositiveSampler,
+    PruningSampler,
     RlooVariance,
     SpreadSampler,
     UniformSampler,
     VipSampler,
 )
-from ada_lightning.selection import AllSelection, BalancedSelection
+from ada_lightning.selection import (
+    AllSelection,
+    BalancedSelection,
+    BanditSelection,
+    FixedFractionPruning,
+    LargestAdvantageBatchSelection,
+    LargestAdvantageSelection,
+    MaxVarianceSelection,
+    PruningSelection,
+)
 from ada_lightning.statement import describe_update
 
 GROUP = BalancedSelection(group_size=4)
@@ -365,3 +376,49 @@ class TestBends:
 
     def test_truncated_responses_that_count_as_failures_bend_nothing(self):
         assert self.bends(truncated="zero") == self.bends(truncated="grade")
+
+
+def lines_with(word, *arguments, **settings):
+    return [line for line in statement(*arguments, **settings) if word in line]
+
+
+def test_a_refill_says_that_steps_get_longer_and_what_it_carries():
+    arguments = (GroupNormalizedAdvantage(), UNIFORM, WHOLE)
+    assert lines_with("refill", *arguments, refill=NoRefill()) == []
+    (line,) = lines_with("refill", *arguments, refill=DynamicSampling())
+    assert "the same expected direction, longer by the inverse of their share" in line
+    assert len(lines_with("refill", *arguments, refill=DynamicSampling(keep_surplus=True))) == 2
+
+
+def test_pruning_at_random_follows_what_is_followed_without_it():
+    advantage = PoolMeanAdvantage()
+    whole = statement(advantage, UNIFORM, WHOLE)
+    pruned = statement(advantage, UNIFORM, PruningSelection(rate=0.5))
+    assert pruned[0] == whole[0] == "update: exact for f(p) = p, times 3/4"
+    assert any("pruned with probability 0.5" in line for line in pruned)
+    assert not any("divides by what pruning left" in line for line in pruned)
+    loss = policy_loss(reduction=TokenMeanReduction())
+    (line,) = lines_with("pruning left", advantage, UNIFORM, PruningSelection(rate=0.5), loss)
+    assert line.endswith("loss/reduction=constant does not")
+    sampler = PruningSampler(sampler=UNIFORM, rate=0.5)
+    assert len(lines_with("left out with probability 0.5", advantage, sampler, WHOLE)) == 1
+    assert len(lines_with("pruning left", advantage, sampler, WHOLE, loss)) == 1
+
+
+def test_selections_that_bend_the_update_say_so():
+    for selection in (
+        MaxVarianceSelection(group_size=2),
+        LargestAdvantageSelection(rate=0.5),
+        LargestAdvantageBatchSelection(rate=0.5, normalize_std=False),
+        FixedFractionPruning(rate=0.5),
+        BanditSelection(group_size=2),
+    ):
+        assert len(lines_with("selection: ", PoolMeanAdvantage(), UNIFORM, selection)) == 1
+
+
+def test_what_the_largest_variance_does_to_weights_is_computed():
+    """Of two kept of four, half right where both classes are there: P(mixed) / (p q) over a prompt with p = 1/2."""
+    lines = statement(GroupNormalizedAdvantage(normalize_std=False), UNIFORM, MaxVarianceSelection(group_size=2))
+    (row,) = [line for line in lines if "expected here" in line]
+    weights = [(1 - p**4 - (1 - p) ** 4) / (p * (1 - p)) for p in (0.02, 0.1, 0.5, 0.9)]
+    assert [float(x) for x in row.split()[-4:]] == pytest.approx([w / weights[2] for w in weights], abs=0.01)

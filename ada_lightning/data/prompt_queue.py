@@ -1,0 +1,111 @@
+"""The order in which a run's prompts come, however many of them a step takes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ada_lightning.types import Prompt
+
+_MOST_EMPTY_STRETCHES = 10_000
+"""In a row, of a curriculum that filters. One that lets 1 prompt of 100 pass is that unlucky never."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePosition:
+    """Where a step begins: everything that follows is decided by it."""
+
+    step: int
+    next_stretch: int
+    """Which stretch of the curriculum is asked for next. Where every step took its own, that is ``step``."""
+    waiting: tuple[Prompt, ...] = ()
+    """Prompts that come before it: left over from the last stretch, or put off."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it follows from the step alone."""
+        return self.next_stretch == self.step and not self.waiting
+
+
+@dataclass(slots=True)
+class PromptQueue:
+    """Hands out the stretches of a curriculum, prompt by prompt and as many as a step wants.
+
+    A step that takes its P prompts takes one stretch. One that takes more goes on with the next stretches; what it
+    leaves of the last one comes first in the next step, so no prompt is lost and an epoch stays an epoch. Beyond the
+    first P no prompt comes twice in a step: one that would is put off to the next step.
+
+    Args:
+        stretch: the curriculum's prompts by number of the stretch.
+        num_plain: P: so many prompts of a step are what the curriculum says, repeats included.
+        num_distinct: different training prompts there are.
+        position: where the first step begins.
+    """
+
+    stretch: Callable[[int], Sequence[Prompt]]
+    num_plain: int
+    num_distinct: int
+    position: QueuePosition
+    num_used: int | None = None
+    """Prompts that the step used; None until it is known, and then it is P."""
+    _taken: list[Prompt] = field(default_factory=list)
+    _waiting: deque[Prompt] = field(default_factory=deque)
+    _next_stretch: int = 0
+    _ids: set[str] = field(default_factory=set)
+    _put_off: dict[str, Prompt] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Stand at the beginning of the step."""
+        self._begin(self.position)
+
+    def first(self, num_prompts: int) -> list[Prompt]:
+        """Return the step's first prompts, fewer where there are no others. Asked again, it answers the same."""
+        num_old = 0
+        num_empty = 0
+        # Two epochs hold every prompt, whatever their orders.
+        most_old = 2 * self.num_distinct + 2 * self.num_plain
+        while len(self._taken) < num_prompts and num_empty < _MOST_EMPTY_STRETCHES:
+            if len(self._taken) >= self.num_plain and (len(self._ids) >= self.num_distinct or num_old > most_old):
+                break
+            if not self._waiting:
+                self._waiting.extend(self.stretch(self._next_stretch))
+                self._next_stretch += 1
+                num_empty = 0 if self._waiting else num_empty + 1
+                continue
+            prompt = self._waiting.popleft()
+            if len(self._taken) >= self.num_plain and prompt.prompt_id in self._ids:
+                self._put_off.setdefault(prompt.prompt_id, prompt)
+                num_old += 1
+            else:
+                self._taken.append(prompt)
+                self._ids.add(prompt.prompt_id)
+                num_old = 0
+        return self._taken[:num_prompts]
+
+    def go_to(self, step: int) -> None:
+        """Begin a step: the next one where this one ended, any other where it would be had no step taken more."""
+        if step == self.position.step:
+            return
+        self._begin(self.after() if step == self.position.step + 1 else QueuePosition(step, step))
+
+    def now(self) -> QueuePosition:
+        """Return this step's beginning, with the prompts that it was given already in place of a new choice."""
+        waiting = (*self._taken, *self._put_off.values(), *self._waiting)
+        return QueuePosition(self.position.step, self._next_stretch, waiting)
+
+    def after(self) -> QueuePosition:
+        """Return the next step's beginning."""
+        num_used = self.num_plain if self.num_used is None else self.num_used
+        self.first(num_used)  # a step whose prompts nobody asked for had them all the same
+        waiting = (*self._taken[num_used:], *self._put_off.values(), *self._waiting)
+        return QueuePosition(self.position.step + 1, self._next_stretch, waiting)
+
+    def _begin(self, position: QueuePosition) -> None:
+        self.position = position
+        self.num_used = None
+        self._taken = []
+        self._waiting = deque(position.waiting)
+        self._next_stretch = position.next_stretch
+        self._ids = set()
+        self._put_off = {}

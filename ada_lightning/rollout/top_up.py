@@ -1,0 +1,54 @@
+"""How a step is filled up: what a refill is told, and which of its groups train in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ada_lightning.protocols import Refill
+from ada_lightning.types import Belief, Prompt, ResponsePool
+
+Draw = Callable[[int, int], Sequence[tuple[Prompt, Belief]]]
+"""``(prompts of the step so far, how many more) -> prompts with their beliefs``; fewer where there are no others. Asked
+twice with the same numbers it answers the same: an engine that breaks has its step repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The pools of a step by what becomes of them, each list in the order of the prompts."""
+
+    trained: tuple[ResponsePool, ...]
+    surplus: tuple[ResponsePool, ...]
+    """With a signal, and not needed."""
+    all_correct: tuple[ResponsePool, ...]
+    all_wrong: tuple[ResponsePool, ...]
+    without_evidence: tuple[ResponsePool, ...]
+    """No response of theirs counts: none was drawn, or the grader failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopUp:
+    """A step that is filled up with groups that have a signal."""
+
+    refill: Refill
+    num_wanted: int
+    """Groups with a signal."""
+    draw: Draw
+
+    def divide(self, pools: Sequence[ResponsePool]) -> Division:
+        """Say which pools train: the first so many with a signal, in the order of the prompts.
+
+        Args:
+            pools: of the whole step, complete, in the order of their slots.
+        """
+        with_signal = tuple(pool for pool in pools if self.refill.has_signal(pool))
+        slots = {pool.slot for pool in with_signal}
+        others = [pool for pool in pools if pool.slot not in slots]
+        evident = [pool for pool in others if pool.num_sampled]
+        return Division(
+            trained=with_signal[: self.num_wanted],
+            surplus=with_signal[self.num_wanted :],
+            all_correct=tuple(pool for pool in evident if self.refill.is_correct(pool)),
+            all_wrong=tuple(pool for pool in evident if not self.refill.is_correct(pool)),
+            without_evidence=tuple(pool for pool in others if not pool.num_sampled),
+        )

@@ -1,0 +1,286 @@
+"""Whole runs that fill their steps up, with real trainer and checkpoints and scripted responses."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from ada_lightning.advantages import GroupNormalizedAdvantage
+from ada_lightning.attention import SdpaAttention
+from ada_lightning.curriculum import GresoCurriculum, UniformCurriculum
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.estimators import BetaHistory, ValueNetworkEstimator
+from ada_lightning.losses import ClippedPolicyLoss, TokenMeanReduction
+from ada_lightning.policy import PolicyModule
+from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.rollout.collector import EngineError
+from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.sampling import UniformSampler
+from ada_lightning.selection import AllSelection, BanditSelection
+from ada_lightning.types import SamplingSettings
+from callbacks.adaptive_sampling import AdaptiveSampling
+from callbacks.checkpoint import RolloutCheckpoint
+from callbacks.rollout_listener import RolloutListener
+from tests.unit.curriculum.histories import ids, prompts
+
+NUM_PROMPTS = 30
+MIXED = {index: (0.0, 0.5, 1.0)[index % 3] for index in range(NUM_PROMPTS)}
+SATURATED = dict.fromkeys(range(NUM_PROMPTS), 1.0)
+TOKENIZER = SimpleNamespace(
+    decode=lambda response_ids, **options: str(response_ids[0]), save_pretrained=lambda path: None
+)
+
+
+class Grader(ScriptedGrader):
+    def start(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class Model(torch.nn.Linear):
+    def save_pretrained(self, path):
+        path.mkdir()
+
+
+class Policy(PolicyModule):
+    """Everything but a language model."""
+
+    def configure_model(self):
+        self.model = Model(1, 1)
+
+    def on_fit_start(self):
+        pass
+
+    def score_old(self, batch):
+        return batch
+
+    def represent(self, asked):
+        self.represented = [*getattr(self, "represented", []), *ids(asked)]
+        return torch.tensor([[float(prompt.prompt_ids[0]), 1.0] for prompt in asked])
+
+    def training_step(self, batch, batch_idx):
+        self.batches = [*getattr(self, "batches", []), batch]
+        optimizer = self.optimizers()
+        if batch.microbatches:
+            self.model(torch.ones(1, 1)).sum().backward()
+        self._update(optimizer, torch.tensor(1.0), is_empty=not batch.microbatches)
+        self.update_metrics = {"train/entropy": 1.0}
+
+
+class Watch(RolloutListener):
+    """Keeps each step's groups and figures; raises Ctrl-C after as many updates as asked, or before one is done."""
+
+    def __init__(self, interrupt_after, interrupt_in_update):
+        self.drawn, self.trained, self.carried, self.figures = {}, {}, {}, {}
+        self.interrupt_after, self.interrupt_in_update = interrupt_after, interrupt_in_update
+
+    def on_rollout_end(self, trainer, pl_module, result):
+        self.drawn[result.step] = [group.pool.prompt.prompt_id for group in result.groups]
+        self.trained[result.step] = [
+            (group.pool.prompt.prompt_id, tuple(kept.response.is_positive for kept in group.kept))
+            for group in (*result.groups, *result.carried)
+            if group.kept
+        ]
+        self.carried[result.step] = [
+            (group.pool.prompt.prompt_id, group.kept[0].response.policy_version) for group in result.carried
+        ]
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if pl_module.policy_version == self.interrupt_in_update:
+            raise KeyboardInterrupt
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        figures = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        if batch.minibatch_index == 0:
+            self.figures[(pl_module.policy_version - 1) // trainer.datamodule.num_minibatches] = figures
+        if pl_module.policy_version == self.interrupt_after:
+            raise KeyboardInterrupt
+
+
+def fit(
+    folder, refill, *, curriculum=None, estimator=None, selection=None, pass_rates=MIXED, num_minibatches=1,
+    num_steps=8, interrupt_after=-1, interrupt_in_update=-1, resume=False, engine=ScriptedEngine,
+):  # fmt: skip
+    data = RolloutDataModule(
+        source=None, prompts_per_step=4, max_prompt_tokens=8, num_steps=num_steps, seed=0,
+        num_minibatches=num_minibatches, curriculum=curriculum or UniformCurriculum(),
+    )  # fmt: skip
+    data.train_prompts = prompts(NUM_PROMPTS)
+    policy = Policy(
+        model_path=folder, reference_path=folder, advantage=GroupNormalizedAdvantage(),
+        loss=ClippedPolicyLoss(reduction=TokenMeanReduction()), attention=SdpaAttention(),
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), warmup_steps=3,
+    )  # fmt: skip
+    service = RolloutService(
+        engine=lambda **options: engine(pass_rates=pass_rates, max_num_seqs=16), max_model_tokens=64, seed=0,
+        sampling=SamplingSettings(max_new_tokens=4),
+    )  # fmt: skip
+    watch = Watch(interrupt_after, interrupt_in_update)
+    checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
+    sampling = AdaptiveSampling(
+        service=service, grader=Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER, eos_token_ids=[0],
+        sampler=UniformSampler(group_size=4), selection=selection or AllSelection(), run_dir=folder, refill=refill,
+    )  # fmt: skip
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
+        enable_checkpointing=False, default_root_dir=folder, callbacks=[sampling, checkpoint, watch],
+    )  # fmt: skip
+    try:
+        trainer.fit(policy, datamodule=data, ckpt_path=folder / "checkpoints/last/trainer.ckpt" if resume else None)
+    except (KeyboardInterrupt, SystemExit):
+        assert max(interrupt_after, interrupt_in_update) > 0
+        checkpoint.save(trainer, policy)
+    watch.policy, watch.trainer, watch.service = policy, trainer, service
+    return watch
+
+
+REFILLS = {
+    "dynamic": lambda: DynamicSampling(refill_ratio=0.25),
+    "surplus": lambda: DynamicSampling(oversampling=2, refill_ratio=1, keep_surplus=True),
+    "greso": lambda: AdaptiveDynamicSampling(keep_surplus=True),
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_every_step_trains_on_as_many_groups_as_it_should_and_counts_all_it_drew(tmp_path):
+    watch = fit(tmp_path, REFILLS["dynamic"]())
+    for step, figures in watch.figures.items():
+        drawn = len(watch.drawn[step])
+        assert len(watch.trained[step]) == figures["rollout/trained_groups"] == 4
+        assert figures["rollout/num_sampled"] == figures["rollout/generated_tokens"] == 4 * drawn
+        assert figures["rollout/refilled_prompts"] == drawn - 4
+        filtered = figures["rollout/filtered_all_correct"] + figures["rollout/filtered_all_wrong"]
+        assert figures["rollout/filtered_groups"] == filtered > 0
+        assert drawn == 4 + filtered + figures["rollout/surplus_groups"]
+        assert figures["rollout/refill_capped"] == 0.0
+        assert figures["rollout/signal_share"] == pytest.approx((4 + figures["rollout/surplus_groups"]) / drawn)
+        assert len(set(watch.drawn[step])) == drawn
+    for batch in watch.policy.batches:
+        assert batch.counts.num_prompts == 4
+        assert batch.counts.num_response_tokens == 16  # what was filtered is in no denominator
+
+
+def test_prompts_come_in_epochs_however_many_a_step_took(tmp_path):
+    watch = fit(tmp_path, REFILLS["dynamic"]())
+    seen = [prompt for step in range(8) for prompt in watch.drawn[step]]
+    assert len(seen) > 2 * NUM_PROMPTS
+    for epoch in range(2):
+        assert len(set(seen[epoch * NUM_PROMPTS : (epoch + 1) * NUM_PROMPTS])) >= NUM_PROMPTS - 4
+
+
+def test_steps_of_the_run_and_of_the_learning_rate_are_updates_and_not_waves(tmp_path):
+    watch = fit(tmp_path, REFILLS["dynamic"]())
+    assert watch.policy.policy_version == watch.trainer.global_step == 8
+    assert watch.policy.lr_schedulers().last_epoch == 8
+
+
+@pytest.mark.parametrize("num_minibatches", [1, 2])
+@pytest.mark.parametrize("curriculum", [UniformCurriculum, GresoCurriculum])
+@pytest.mark.parametrize("name", REFILLS)
+def test_a_killed_run_goes_on_as_one_that_never_stopped(name, curriculum, num_minibatches, tmp_path):
+    """Between two steps: the same prompts, groups and surplus; the policy here never changes."""
+    options = {"num_minibatches": num_minibatches}
+    whole = fit(tmp_path / "whole", REFILLS[name](), curriculum=curriculum(), **options)
+    stop = {"interrupt_after": 3 * num_minibatches}
+    before = fit(tmp_path / "parts", REFILLS[name](), curriculum=curriculum(), **options, **stop)
+    after = fit(tmp_path / "parts", REFILLS[name](), curriculum=curriculum(), resume=True, **options)
+    assert list(after.drawn) == [3, 4, 5, 6, 7]
+    for kept in ("drawn", "trained", "carried"):
+        assert getattr(before, kept) | getattr(after, kept) == getattr(whole, kept)
+
+
+@pytest.mark.parametrize("name", REFILLS)
+def test_a_step_that_was_stopped_half_way_is_done_again_with_the_same_prompts_and_the_same_surplus(name, tmp_path):
+
+    def run(folder, **options):
+        return fit(tmp_path / folder, REFILLS[name](), curriculum=GresoCurriculum(), num_minibatches=2, **options)
+
+    whole = run("whole")
+    stopped = run("parts", interrupt_in_update=7)
+    after = run("parts", resume=True)
+    assert list(after.drawn) == [3, 4, 5, 6, 7]
+    assert after.drawn[3] == stopped.drawn[3] == whole.drawn[3]
+    assert after.carried[3] == stopped.carried[3]
+    assert after.drawn == {step: whole.drawn[step] for step in after.drawn}
+
+
+def test_surplus_trains_in_the_next_step_with_the_version_that_drew_it_and_never_later(tmp_path):
+    watch = fit(tmp_path, REFILLS["surplus"]())
+    assert sum(len(carried) for carried in watch.carried.values()) > 4
+    for step, carried in watch.carried.items():
+        assert all(version == step - 1 for _, version in carried)
+        assert [prompt for prompt, _ in carried] == [
+            p for p in watch.drawn.get(step - 1, []) if (p, step - 1) in carried
+        ]
+        assert len(watch.trained[step]) == 4
+        assert watch.figures[step]["rollout/carried_groups"] == len(carried)
+        assert watch.figures[step]["rollout/num_sampled"] == 4 * len(watch.drawn[step])
+    assert {batch.policy_version for batch in watch.policy.batches} == set(range(8))
+
+
+@pytest.mark.parametrize("name", REFILLS)
+def test_saturated_data_ends_with_steps_that_train_on_nothing(name, tmp_path):
+    watch = fit(tmp_path, REFILLS[name](), pass_rates=SATURATED, num_steps=3, num_minibatches=2)
+    assert watch.policy.policy_version == 6
+    assert all(trained == [] for trained in watch.trained.values())
+    for step, figures in watch.figures.items():
+        assert figures["rollout/refill_capped"] == 1.0
+        assert figures["rollout/filtered_all_correct"] == len(watch.drawn[step]) == NUM_PROMPTS  # all there are
+    assert watch.policy.lr_schedulers().last_epoch == 0  # nothing was updated
+
+
+def test_few_groups_with_a_signal_train_and_the_rest_of_the_minibatches_is_empty(tmp_path):
+    rates = SATURATED | {3: 0.5}
+    watch = fit(tmp_path, DynamicSampling(refill_ratio=1), pass_rates=rates, num_steps=3, num_minibatches=4)
+    sizes = [len(batch.microbatches) for batch in watch.policy.batches]
+    assert sizes in ([1, 0, 0, 0] * 3, [1, 0, 0, 0] * 2 + [0] * 4, [1, 0, 0, 0] + [0] * 8) or sum(sizes) >= 1
+    assert all(batch.counts.num_prompts == 1 for batch in watch.policy.batches if batch.microbatches)
+    assert max(figures["rollout/trained_groups"] for figures in watch.figures.values()) == 1
+
+
+def test_an_estimator_that_represents_prompts_sees_each_once_and_learns_of_all(tmp_path):
+    estimator = ValueNetworkEstimator()
+    watch = fit(tmp_path, REFILLS["dynamic"](), estimator=estimator, num_steps=2)
+    drawn = [prompt for step in range(2) for prompt in watch.drawn[step]]
+    assert watch.policy.represented == drawn
+    assert len(estimator.state_dict()["sizes"]) == len(drawn)
+
+
+def test_a_broken_engine_repeats_the_step_with_the_same_prompts(tmp_path):
+    class Breaking(ScriptedEngine):
+        num_polls_of_all = 0
+
+        def poll(self):
+            type(self).num_polls_of_all += 1
+            if type(self).num_polls_of_all == 3:
+                raise EngineError("broken")
+            return super().poll()
+
+    whole = fit(tmp_path / "whole", REFILLS["surplus"]())
+    broken = fit(tmp_path / "broken", REFILLS["surplus"](), engine=Breaking)
+    assert broken.service.num_restarts == 1
+    assert (broken.drawn, broken.trained) == (whole.drawn, whole.trained)
+
+
+def test_a_bandit_is_paid_by_the_figures_of_whole_steps(tmp_path):
+    """With several minibatches the rollout's figures come with the first and the last ends the step."""
+    bandit = BanditSelection(group_size=2)
+    fit(tmp_path, NoRefill(), selection=bandit, num_minibatches=2)
+    assert any(worth != 0 for worth in bandit.worth.values())
+
+
+def test_greso_skips_prompts_that_had_no_signal(tmp_path):
+    curriculum = GresoCurriculum()
+    watch = fit(tmp_path, REFILLS["greso"](), curriculum=curriculum, num_steps=24)
+    late = [prompt for step in range(12, 24) for prompt in watch.drawn[step]]
+    share = sum(int(prompt[1:]) % 3 == 1 for prompt in late) / len(late)
+    assert share > 0.45  # 1/3 of the prompts have a signal
+    assert watch.figures[23]["curriculum/without_signal"] > 10
+    assert 0.05 <= watch.figures[23]["curriculum/p_easy"] < 0.5

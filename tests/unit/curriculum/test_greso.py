@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ada_lightning.curriculum import DifficultyBand, GresoCurriculum, UniformCurriculum
+from ada_lightning.protocols import LearningCurriculum
+from tests.builders import make_pool
+from tests.unit.curriculum.histories import ids, prompts
+
+EASY, HARD, MIXED = [1.0] * 4, [0.0] * 4, [1.0, 0.0, 0.0, 1.0]
+
+
+def choose(curriculum, step, total=40, num=10):
+    return ids(curriculum.choose(prompts(total), num, step=step, seed=0, recall=lambda asked: []))
+
+
+def test_unknown_prompts_come_as_in_the_other_curriculum():
+    curriculum = GresoCurriculum()
+    assert isinstance(curriculum, LearningCurriculum)
+    assert not isinstance(UniformCurriculum(), LearningCurriculum)
+    assert choose(curriculum, 3) == choose(UniformCurriculum(), 3)
+    assert GresoCurriculum(curriculum=DifficultyBand()).needs_history
+
+
+def test_the_chance_falls_with_every_visit_without_a_signal_and_one_with_it_restores_it():
+    curriculum = GresoCurriculum(step_size=0.0)
+    for expected in (0.5, 0.25, 0.125):
+        curriculum.observe([make_pool(HARD, key=1), make_pool(MIXED, key=2)])
+        assert curriculum.chance("p1") == expected
+        assert curriculum.chance("p2") == 1.0
+    curriculum.observe([make_pool(EASY, key=1)])  # another kind: a new count
+    assert curriculum.chance("p1") == 0.5
+    for _ in range(20):
+        curriculum.observe([make_pool(EASY, key=1)])
+    assert curriculum.chance("p1") == 0.01
+    curriculum.observe([make_pool(MIXED, key=1)])
+    assert curriculum.chance("p1") == 1.0
+
+
+def test_skipped_as_often_as_the_chance_says():
+    curriculum = GresoCurriculum(step_size=0.0)
+    curriculum.observe([make_pool(HARD, key=key) for key in range(40)])
+    num_steps = 1000
+    share = sum(len(choose(curriculum, step)) for step in range(num_steps)) / (10 * num_steps)
+    assert abs(share - 0.5) < 4 * math.sqrt(0.25 / (10 * num_steps))  # four standard errors
+
+
+def test_probabilities_move_towards_the_target_within_their_bounds():
+    """Targets 0.25 / 3 for easy and 0.5 / 3 for hard groups."""
+    curriculum = GresoCurriculum()
+    curriculum.observe([make_pool(EASY, key=0)] + [make_pool(MIXED, key=k) for k in range(1, 10)])
+    assert curriculum.p == {"easy": pytest.approx(0.49), "hard": pytest.approx(0.51)}
+    curriculum.observe([make_pool(HARD, key=k) for k in range(2)] + [make_pool(MIXED, key=k) for k in range(2, 10)])
+    assert curriculum.p == {"easy": pytest.approx(0.50), "hard": pytest.approx(0.50)}
+    for _ in range(100):
+        curriculum.observe([make_pool(HARD)])
+    assert curriculum.p == {"easy": 0.95, "hard": 0.05}
+
+
+def test_groups_that_are_equal_and_neither_count_as_seen_and_empty_ones_as_nothing():
+    curriculum = GresoCurriculum()
+    curriculum.observe([make_pool([0.5] * 4, key=1)])
+    assert curriculum.chance("p1") == 1.0
+    assert curriculum.p == {"easy": pytest.approx(0.51), "hard": pytest.approx(0.51)}
+    curriculum.observe([make_pool([], key=1)])
+    assert curriculum.p == {"easy": pytest.approx(0.51), "hard": pytest.approx(0.51)}
+    curriculum.observe([make_pool([0.1] * 4, key=3), make_pool([0.985] * 4, key=4)])
+    assert curriculum.chance("p3") < 1 > curriculum.chance("p4")
+
+
+def test_state_restores_whom_it_skips():
+    curriculum, restored = GresoCurriculum(), GresoCurriculum()
+    curriculum.observe([make_pool(HARD, key=key) for key in range(0, 40, 2)] + [make_pool(EASY, key=1)])
+    restored.load_state_dict(curriculum.state_dict())
+    assert [choose(restored, step) for step in range(5)] == [choose(curriculum, step) for step in range(5)]
+    assert restored.figures([]) == curriculum.figures([])
+    assert restored.figures([])["without_signal"] == 21
+
+
+def test_it_says_what_it_bends():
+    assert "skipped at random, down to a chance of 0.01" in GresoCurriculum().bend()
+    assert "in [0.1, 0.9]" in GresoCurriculum(curriculum=DifficultyBand()).bend()
+
+
+def test_what_cannot_work_is_refused_at_once():
+    with pytest.raises(
+        ValueError, match=r"p_min = 0\.9, p_start = 0\.5.*; .*min_chance .* 0; .*target .* 2; .*hard_to = 1"
+    ):
+        GresoCurriculum(p_min=0.9, min_chance=0, target=2, hard_to=1)
