@@ -228,12 +228,6 @@ class RolloutDataModule(LightningDataModule):
         Raises:
             RuntimeError: as in :meth:`step_prompts`.
         """
-        if self.curriculum.needs_history and self._recall is None:
-            raise RuntimeError(
-                f"{type(self.curriculum).__name__} chooses by what is remembered of each prompt, and nothing that "
-                "remembers is connected: add callbacks.adaptive_sampling with estimator=beta_history or estimator=ema, "
-                "or use curriculum=uniform"
-            )
         return self._queue_at(step).first(num_prompts)
 
     def note_used(self, step: int, num_prompts: int) -> None:
@@ -255,6 +249,13 @@ class RolloutDataModule(LightningDataModule):
         )
 
     def _stretch(self, number: int) -> list[Prompt]:
+        """Let the curriculum choose."""
+        if self.curriculum.needs_history and self._recall is None:
+            raise RuntimeError(
+                f"{type(self.curriculum).__name__} chooses by what is remembered of each prompt, and nothing that "
+                "remembers is connected: add callbacks.adaptive_sampling with estimator=beta_history or estimator=ema, "
+                "or use curriculum=uniform"
+            )
         return self.curriculum.choose(
             self.train_prompts,
             self.prompts_per_step,

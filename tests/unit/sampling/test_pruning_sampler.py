@@ -85,16 +85,14 @@ def test_with_both_levels_the_mean_update_is_that_of_everything():
     num_steps = 600
     whole = make_sampler(rate=0.0)
     pruned = make_sampler(rate=0.6)
-    differences = torch.stack(
-        [
-            step_advantage(collect(pruned, step, PruningSelection(rate=0.5))[0])
-            - step_advantage(collect(whole, step)[0])
-            for step in range(num_steps)
-        ]
+    of_whole = torch.stack([step_advantage(collect(whole, step)[0]) for step in range(num_steps)])
+    of_pruned = torch.stack(
+        [step_advantage(collect(pruned, step, PruningSelection(rate=0.5))[0]) for step in range(num_steps)]
     )
+    differences = of_pruned - of_whole
     error = (differences.var(0).sum() / num_steps).sqrt()
     assert float(differences.mean(0).norm()) < 4 * float(error)
-    assert float(error) < 0.02  # the pull of prompt 2 alone is 0.1
+    assert float(error) < 0.05 * float(of_whole.mean(0).norm())  # it could have seen a bias of a fifth
 
 
 def test_unseen_prompts_and_equal_beliefs_are_never_pruned():
