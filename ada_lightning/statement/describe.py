@@ -72,7 +72,7 @@ def describe_update(
     bent = [
         *bends.label_lines(sampler),
         *bends.prompt_lines(curriculum),
-        *bends.reduction_lines(loss.reduction),
+        *([] if isinstance(loss, TargetLoss) else bends.reduction_lines(loss.reduction)),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),
         *(mask.bend() for mask in token_masks),
