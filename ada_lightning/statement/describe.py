@@ -79,7 +79,7 @@ def describe_update(
         *bends.prompt_lines(curriculum),
         *bends.refill_lines(refill),
         *bends.choice_lines(sampler, selection, loss.reduction),
-        *([] if is_constant else bends.reduction_lines(loss.reduction)),
+        *([] if is_constant or isinstance(loss, TargetLoss) else bends.reduction_lines(loss.reduction)),
         *bends.reuse_lines(num_minibatches, loss),
         *bends.loss_lines(loss),
         *(mask.bend() for mask in token_masks),
@@ -89,7 +89,9 @@ def describe_update(
     return followed + [f"  {line}" for line in bent]
 
 
-def _followed(advantage: Advantage, sampler: Sampler, selection: SelectionRule, reduction: LossReduction) -> list[str]:
+def _followed(
+    advantage: Advantage, sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
+) -> list[str]:
     """What the advantage follows; of one that is whitened, what it followed before."""
     if isinstance(advantage, BatchWhitenedAdvantage):
         return [*_followed(advantage.advantage, sampler, selection, reduction), f"  {advantage.bend()}"]

@@ -171,7 +171,11 @@ def _table(
     """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
     estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
     inner = selection.selection if isinstance(selection, ResolvedSelection) else selection
-    if isinstance(estimate, FirstRoundRate) or not isinstance(inner, _BY_CLASS):
+    if (
+        isinstance(selection, BatchSelection)
+        or isinstance(estimate, FirstRoundRate)
+        or not isinstance(inner, _BY_CLASS)
+    ):
         return []  # more than counts and class decide
     weights_by_rule = {
         rule: expected_weights(advantage, selection, rule, PASS_RATES) for rule in rules if rule is not None

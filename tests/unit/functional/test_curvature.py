@@ -12,7 +12,7 @@ from torch import nn
 from ada_lightning.functional.curvature import AdamState, adam_logit_change
 
 K, V, H, TEMPERATURE = 7, 11, 5, 0.7
-LR, BETAS, EPS, STEPS = 0.02, (0.9, 0.999), 1e-8, 40
+LR, BETAS, EPS, STEPS = 0.2, (0.9, 0.999), 1e-8, 40
 
 
 class Case:
@@ -24,10 +24,11 @@ class Case:
         with torch.no_grad():
             for parameter in self.head.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator))
-        self.optimizer = torch.optim.Adam([self.head.weight], lr=LR, betas=BETAS, eps=EPS)
+        self.optimizer = torch.optim.Adam([self.head.weight], lr=0.02, betas=BETAS, eps=EPS)
         for _ in range(STEPS):
             self.head.weight.grad = torch.randn(V, H, generator=generator)
             self.optimizer.step()
+        self.optimizer.param_groups[0]["lr"] = LR  # a long step, so that second-order terms matter
         self.hidden_KH = torch.randn(K, H, generator=generator)
         self.ids_K = torch.tensor([0, 10, 3, 3, 7, 5, 2])
         self.advantages_K = torch.tensor([1.0, -0.5, 2.0, 0.0, -1.5, 0.7, -0.1])
@@ -76,7 +77,7 @@ class Case:
         """What torch.optim.Adam does with this token's gradient."""
         head = copy.deepcopy(self.head)
         optimizer = torch.optim.Adam([head.weight], lr=LR, betas=BETAS, eps=EPS)
-        optimizer.load_state_dict(self.optimizer.state_dict())
+        optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
         head.weight.grad = -self.scale_K[k] * self.score(k)
         optimizer.step()
         return head.weight.detach() - self.head.weight.detach()
@@ -92,9 +93,9 @@ class Case:
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
-@pytest.mark.parametrize("scale", [1e-3, 3.0])
+@pytest.mark.parametrize("scale", [1e-3, 0.3])
 def test_closed_forms_are_the_dense_matrices(scale, has_bias):
-    """A scale of 3 makes the token's own part as large as that of the momentum; the bound is far away in both."""
+    """A scale of 0.3 makes the token's own part as large as that of the momentum; the bound is far away in both."""
     case = Case(scale=scale, has_bias=has_bias)
     improvement_K, shift_K = case.proxies()
     dense = [case.dense_proxies(k, case.dense_step(k)) for k in range(K)]
@@ -108,7 +109,7 @@ def test_the_step_is_adams():
 
     at the next step: relative errors of every element, so of a sum of elements relative to the sum of their sizes.
     """
-    case = Case(scale=3.0)
+    case = Case(scale=0.3)
     for k in range(K):
         frozen, real = case.dense_step(k), case.torch_step(k)
         gradient_sq, v = (case.scale_K[k] * case.score(k)) ** 2, case.state().exp_avg_sq
@@ -121,7 +122,7 @@ def test_the_step_is_adams():
 
 def test_m_h_is_the_second_order_change_of_the_surrogate_by_autograd():
     """J(psi) = A pi_psi(a) / pi(a): gradient and Hessian-vector product in float64."""
-    case = Case(scale=3.0)
+    case = Case(scale=0.3)
     improvement_K, _ = case.proxies()
     for k in range(K):
         step = case.dense_step(k).double()
@@ -139,12 +140,12 @@ def test_m_h_is_the_second_order_change_of_the_surrogate_by_autograd():
 
 def test_the_model_is_right_to_second_order():
     """The error against the true change of J falls with the cube of the step: 8 times for half of it."""
-    case = Case(scale=3.0)
-    k = int(case.proxies()[1].argmax())
+    case = Case(scale=0.3)
+    k = int(case.proxies()[0].abs().argmax())
     score, step = case.score(k).double(), case.dense_step(k).double()
     pi, h, a = case.pi_KV[k].double(), case.hidden_KH[k].double(), float(case.advantages_K[k])
     errors = []
-    for factor in (0.5, 0.25, 0.125):
+    for factor in (0.4, 0.2, 0.1):
         v = factor * step @ h / TEMPERATURE
         u = float((score * factor * step).sum())
         modelled = a * (u + (u**2 - float((pi * v**2).sum() - (pi @ v) ** 2)) / 2)
@@ -155,7 +156,7 @@ def test_the_model_is_right_to_second_order():
 
 
 def test_the_variance_is_that_of_all_logit_changes():
-    case = Case(scale=3.0)
+    case = Case(scale=0.3)
     change = case.change()
     for k in range(K):
         v, pi = case.dense_step(k) @ case.hidden_KH[k] / TEMPERATURE, case.pi_KV[k]
@@ -171,7 +172,7 @@ def test_blocks_change_nothing(block_size):
 
 def test_rows_that_have_never_moved_are_held_to_adams_own_bound():
     """With v = 0 a frozen second moment would step by g / eps; Adam's own step is at most the bound."""
-    case = Case(scale=3.0)
+    case = Case(scale=0.3)
     state = case.optimizer.state[case.head.weight]
     state["exp_avg"].zero_()
     state["exp_avg_sq"].zero_()

@@ -10,7 +10,7 @@ import pytest
 
 from ada_lightning.advantages import GroupNormalizedAdvantage
 from ada_lightning.data.packing import group_microbatch
-from ada_lightning.estimators import BetaHistoryEstimator
+from ada_lightning.estimators import BetaHistory
 from ada_lightning.functional.votes import majority_log_odds
 from ada_lightning.protocols import ForesightedSampler, JudgingSampler, LabellingSampler
 from ada_lightning.rollout.collector import RolloutCollector
@@ -182,7 +182,7 @@ def test_labels_never_leak(schedule):
     assert all(other == advantages[0] for other in advantages)
     histories = []
     for groups, _ in runs:
-        estimator = BetaHistoryEstimator()
+        estimator = BetaHistory()
         estimator.update([group.pool for group in groups])
         histories.append(estimator.history_counts())
     assert all(history == histories[0] for history in histories)

@@ -16,6 +16,8 @@ from ada_lightning.curriculum import DifficultyBand, UniformCurriculum
 from ada_lightning.losses import (
     ClippedPolicyLoss,
     ConstantReduction,
+    FlowRlLoss,
+    PartitionHead,
     PromptMeanReduction,
     ResponseMeanReduction,
     TokenMeanReduction,
@@ -29,6 +31,7 @@ from ada_lightning.sampling import (
     EstimatedSampler,
     GiveUpByPosterior,
     KnapsackSampler,
+    OptPoSampler,
     PositiveSampler,
     PruningSampler,
     RlooVariance,
@@ -47,6 +50,7 @@ from ada_lightning.selection import (
     PruningSelection,
 )
 from ada_lightning.statement import describe_update
+from ada_lightning.token_masks import CapoMask, JackpotMask
 
 GROUP = BalancedSelection(group_size=4)
 WHOLE = AllSelection()
@@ -422,3 +426,41 @@ def test_what_the_largest_variance_does_to_weights_is_computed():
     (row,) = [line for line in lines if "expected here" in line]
     weights = [(1 - p**4 - (1 - p) ** 4) / (p * (1 - p)) for p in (0.02, 0.1, 0.5, 0.9)]
     assert [float(x) for x in row.split()[-4:]] == pytest.approx([w / weights[2] for w in weights], abs=0.01)
+
+
+class TestOtherTargets:
+    def test_a_loss_with_a_target_of_its_own_says_which(self):
+        head = PartitionHead(learning_rate=1e-3)
+        loss = FlowRlLoss(reduction=ResponseMeanReduction(), partition=head, beta=15.0)
+        lines = statement(GroupNormalizedAdvantage(), UniformSampler(group_size=4), WHOLE, loss, num_minibatches=2)
+        assert lines == [
+            "update: no f(p): towards the reference tilted by exp(15 * normalised reward - log Z) per token",
+            "  data.num_minibatches = 2: only the first update of a step is on-policy; the others have another weight of "
+            "each response and the same minimum",
+            "  each response weighs pi/pi_old of the whole response, clipped at 0.8 and 1.2; the minimum does not depend "
+            "on it",
+        ]
+
+    def test_labels_of_the_sampler_are_said_to_be_no_truth(self):
+        sampler = OptPoSampler(vote_accuracy=0.7, threshold=99, samples_per_round=4, n_max=32, group_size=32)
+        lines = statement(GroupNormalizedAdvantage(), sampler, WHOLE)
+        assert lines[0].startswith("update: reward minus the mean of the kept group over its standard deviation")
+        assert (
+            "  OptPoSampler gives the rewards itself: p is the rate of its labels, whatever a reference says" in lines
+        )
+
+    def test_token_masks_say_what_they_leave_out(self):
+        lines = statement(
+            ExactAdvantage(objective=LinearObjective()),
+            balance(),
+            GROUP,
+            token_masks=[CapoMask(), JackpotMask(cap=3.0)],
+        )
+        assert lines[-2] == (
+            "  token_masks: capo leaves out tokens where the coming step is modelled to change A pi/pi_old by less than "
+            "-0.2 or more than 0.28, or to shift log pi by more than 0.2 nat"
+        )
+        assert lines[-1].startswith(
+            "  token_masks: jackpot keeps a token with probability min(1, p / (1 q)), weighed to"
+        )
+        assert lines[-1].endswith("at most 3: p the policy as it is, q the engine's")

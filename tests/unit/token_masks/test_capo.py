@@ -9,7 +9,7 @@ import torch
 
 from ada_lightning.losses import ConstantReduction, HeadUpdate
 from ada_lightning.token_masks import CapoMask
-from tests.unit.test_policy import EXACT, fit, gradients, make_policy, pack
+from tests.unit.test_policy import EXACT, GROUPS, fit, gradients, make_policy, pack, random_group
 
 OFF = {"min_improvement": float("-inf"), "max_improvement": float("inf"), "max_shift": float("inf")}
 
@@ -88,14 +88,16 @@ def test_a_tokens_part_in_the_step_is_its_weight_in_the_loss(tiny_path):
 def test_each_limit_leaves_out_the_tokens_beyond_it(tiny_path, limit):
     mask = CapoMask(**OFF)
     policy = trained(tiny_path, mask)
-    improvement_K, shift_K = all_proxies(policy, mask, pack())
+    # what is right turns wrong, so that the momentum of the first step harms
+    turned = [random_group(1, [0.0, 1.0, 1.0]), random_group(2, [1.0, 0.0])]
+    (batch,) = pack(turned if limit == "min_improvement" else GROUPS)
+    improvement_K, shift_K = all_proxies(policy, mask, [batch])
     values_K = shift_K if limit == "max_shift" else improvement_K
     sign = -1 if limit == "min_improvement" else 1
     sides_K = values_K[values_K * sign > 0].sort().values
     middle = len(sides_K) // 2
     assert len(sides_K) >= 2
     setattr(mask, limit, float(sides_K[middle - 1 : middle + 1].mean()))
-    (batch,) = pack()
     begin(policy, mask, batch)
     _, sums = policy.microbatch_loss(batch.microbatches[0], batch)
     kept_K = values_K <= getattr(mask, limit) if sign > 0 else values_K >= getattr(mask, limit)

@@ -55,7 +55,9 @@ def test_weights_make_the_sum_over_all_drawn_tokens_right(scale):
 
 def single_tokens(tokens, *, sampling=Q, logprobs=P, old=None):
     """One response of one token for each of ``tokens``."""
-    batch = packed(make_group([float(i % 2) for i in range(len(tokens))], num_tokens=[1] * len(tokens)))
+    sizes = [min(50, len(tokens) - first) for first in range(0, len(tokens), 50)]
+    groups = [make_group([0.0] * size, slot=slot, num_tokens=[1] * size) for slot, size in enumerate(sizes)]
+    batch = packed(*groups, max_tokens_per_microbatch=10**6)
     (microbatch,) = batch.microbatches
     terms = TokenTerms(
         logprobs_K=logprobs.log()[tokens],
