@@ -269,5 +269,9 @@ class ResponseGroup:
 
     @property
     def has_signal(self) -> bool:
-        """Whether any response of this group can have a non-zero advantage."""
-        return bool(self.kept) and self.pool.has_signal
+        """Whether any response of this group can have a non-zero advantage.
+
+        One was assigned, or rewards differ: an advantage of the whole rollout may tell responses of equal reward apart,
+        or have something to say about groups of one kind.
+        """
+        return bool(self.kept) and (self.pool.has_signal or any(kept.advantage != 0.0 for kept in self.kept))

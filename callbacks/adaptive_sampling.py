@@ -10,6 +10,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ada_lightning.advantages.assigned import with_advantages
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.metrics.calibration import EstimatorCalibration
@@ -165,7 +166,7 @@ class AdaptiveSampling(Callback):
             interrupt_check=policy.interrupt_check,
         )
         if isinstance(policy.advantage, RolloutAdvantage):
-            result = replace(result, groups=_with_advantages(policy.advantage, result.groups))
+            result = replace(result, groups=with_advantages(policy.advantage, result.groups))
         self._unlearned = [group.pool for group in result.groups]
         self._pending_metrics = self._figures(result) | chosen
         for listener in listeners(trainer):
@@ -198,16 +199,6 @@ class AdaptiveSampling(Callback):
         computed = self._metrics.compute() | self._calibration.compute()
         figures = {name: float(value) for name, value in computed.items()}
         return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
-
-
-def _with_advantages(advantage: RolloutAdvantage, groups: Sequence[ResponseGroup]) -> tuple[ResponseGroup, ...]:
-    """Write the advantages of a whole rollout into its groups."""
-    return tuple(
-        replace(
-            group, kept=tuple(replace(kept, advantage=value) for kept, value in zip(group.kept, values, strict=True))
-        )
-        for group, values in zip(groups, advantage.assign(groups), strict=True)
-    )
 
 
 def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:

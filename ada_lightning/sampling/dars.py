@@ -57,7 +57,7 @@ class DarsSampler(PilotSampler):
             errors.append(f"num_pilot must be at least 2, so that responses can differ; got {num_pilot}")
         if n_max < num_pilot:
             errors.append(f"n_max = {n_max} is less than num_pilot = {num_pilot}; raise n_max")
-        totals = (0,)
+        totals: tuple[int, ...] = (0,)
         if not errors:
             totals = tuple(
                 min(n_max, _total(positives, num_pilot, hardness_weighted, normalize_std))

@@ -1,4 +1,4 @@
-"""Right answers only: rejection sampling."""
+"""Rejection sampling: what was accepted trains, nothing else."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from ada_lightning.types import KeptResponse, ResponsePool
 
 
 class PositivesSelection:
-    """All positives of a pool; a prompt without any is dropped. What RAFT, RAFT++ and GVM-RAFT train on.
+    """Every positive of the pool, no negative. A prompt without a positive is dropped.
 
-    Its rewards are all the same, so an advantage that compares kept responses with each other is zero: with it go
-    ``advantage=reward``, and a loss that makes the kept responses more likely. A pool that is all right counts as
-    without signal; ``data.skip_groups_without_signal=false`` trains on it, as RAFT does.
+    The group that trains has no contrast: advantages that compare its responses with each other are all 0, so it goes
+    with ``advantage=accepted``. Means over kept responses or tokens count positives only, as RAFT's do.
 
     Source:
-        RAFT, Dong et al., arXiv:2304.06767; RAFT++, Xiong et al., arXiv:2504.11343.
+        RAFT, arXiv:2304.06767; RAFT++, arXiv:2504.11343, section 2.
     """
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
-        """Return the positives in launch order."""
+        """Return the positives that may train, in launch order."""
         return with_selection_weights(pool, [response for response in pool.trainable() if response.is_positive])

@@ -9,7 +9,6 @@ from ada_lightning.advantages import (
     LeaveOneOutAdvantage,
     NoveltyAdvantage,
     PoolMeanAdvantage,
-    RewardAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
@@ -17,13 +16,7 @@ from ada_lightning.objectives.logit import LogitObjective
 from ada_lightning.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
 from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
 from ada_lightning.protocols import Advantage, PassRate, Sampler, SelectionRule
-from ada_lightning.selection import (
-    AllSelection,
-    BalancedSelection,
-    PositivesSelection,
-    RarerClassSelection,
-    ResolvedSelection,
-)
+from ada_lightning.selection import AllSelection, BalancedSelection, RarerClassSelection, ResolvedSelection
 from ada_lightning.statement.exact import wanted_weights
 from ada_lightning.statement.expected_weight import expected_weights
 from ada_lightning.statement.rules import rules_by_pass_rate
@@ -54,8 +47,6 @@ def inexact_lines(advantage: Advantage, sampler: Sampler, selection: SelectionRu
         lines, compared = _group_normalized(advantage, size)
     elif isinstance(advantage, LeaveOneOutAdvantage):
         lines, compared = _leave_one_out(size)
-    elif isinstance(advantage, RewardAdvantage):
-        lines, compared = _reward(selection), {}
     elif isinstance(advantage, NoveltyAdvantage):
         lines, compared = _novelty(advantage), {}
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
@@ -117,15 +108,6 @@ def _leave_one_out(size: int) -> Description:
     if size:
         return ["update: exact for f(p) = p"], {}
     return ["update: reward minus the mean of the others that are kept, whatever the pool's mean"], _MEAN
-
-
-def _reward(selection: SelectionRule) -> list[str]:
-    if not isinstance(selection, PositivesSelection):
-        return ["update: each kept response weighs its reward, without a baseline"]
-    return [
-        "update: each right answer weighs its reward: f(p) = p where a prompt's are summed, n grad p with n responses;",
-        "  f(p) = log p as far as a prompt has a right one where their mean is taken (loss/reduction=prompt_mean)",
-    ]
 
 
 def _novelty(advantage: NoveltyAdvantage) -> list[str]:
