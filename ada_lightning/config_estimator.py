@@ -29,7 +29,6 @@ def estimator_errors(cfg: DictConfig) -> Iterator[str]:
     yield from history_errors(sampler, part_of(cfg, "estimator"))
     if isinstance(advantage, ExactAdvantage | StratifiedAdvantage):
         yield from class_errors(selection)
-    yield from positives_errors(advantage, selection)
     if isinstance(sampler, Sampler):
         rule = rule_without_history(sampler)
         yield from path_errors(advantage, sampler, rule)
@@ -85,13 +84,8 @@ def history_errors(sampler: Any, estimator: Any) -> Iterator[str]:
 
 def class_errors(selection: Any) -> Iterator[str]:
     """The pull on kept positives is balanced by that on kept negatives, so both classes must be kept."""
-    from ada_lightning.selection import PositivesSelection, ResolvedSelection
+    from ada_lightning.selection import ResolvedSelection
 
-    if isinstance(selection, PositivesSelection):
-        yield (
-            "selection: PositivesSelection keeps one class only, and the chosen advantage needs a response of each; "
-            "use advantage=reward with it"
-        )
     if isinstance(selection, ResolvedSelection):
         yield (
             "selection: ResolvedSelection drops prompts by their results, and the chosen advantage counts on every "
@@ -103,19 +97,6 @@ def class_errors(selection: Any) -> Iterator[str]:
         yield (
             f"selection.group_size = {group_size} keeps one class only, and the chosen advantage needs a response of "
             "each; use sampler.group_size=2 or more"
-        )
-
-
-def positives_errors(advantage: Any, selection: Any) -> Iterator[str]:
-    """Rewards that are all equal have no advantage over each other."""
-    from ada_lightning.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage, NoveltyAdvantage
-    from ada_lightning.selection import PositivesSelection
-
-    comparing = GroupNormalizedAdvantage | LeaveOneOutAdvantage | NoveltyAdvantage
-    if isinstance(selection, PositivesSelection) and isinstance(advantage, comparing):
-        yield (
-            f"advantage: {type(advantage).__name__} compares kept responses with each other, and "
-            "PositivesSelection keeps equal ones: nothing would train; use advantage=reward"
         )
 
 

@@ -13,7 +13,6 @@ from ada_lightning.advantages.max_rl import MaxRlAdvantage
 from ada_lightning.advantages.novelty import NoveltyAdvantage
 from ada_lightning.advantages.pool_mean import PoolMeanAdvantage
 from ada_lightning.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
-from ada_lightning.advantages.reward import RewardAdvantage
 from ada_lightning.advantages.stratified import StratifiedAdvantage
 from ada_lightning.advantages.weighted_leave_one_out import WeightedLeaveOneOutAdvantage
 
@@ -28,7 +27,6 @@ __all__ = [
     "NoveltyAdvantage",
     "PoolMeanAdvantage",
     "ReinforcePlusPlusBaselineAdvantage",
-    "RewardAdvantage",
     "StratifiedAdvantage",
     "WeightedLeaveOneOutAdvantage",
 ]

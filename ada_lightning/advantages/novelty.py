@@ -11,13 +11,11 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from torch import Tensor
-
-from ada_lightning.batch import Microbatch
+from ada_lightning.advantages.assigned import AssignedAdvantage
 from ada_lightning.types import Response, ResponseGroup
 
 
-class NoveltyAdvantage:
+class NoveltyAdvantage(AssignedAdvantage):
     """GRPO's advantage, plus ``min(max(scale (1 - eta), 0), cap A)`` for right answers.
 
     With s(y) the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
@@ -51,10 +49,6 @@ class NoveltyAdvantage:
     def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """Return the advantages group by group; the bonus looks at one group only."""
         return [self._of_group([kept.response for kept in group.kept]) for group in groups]
-
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return what was assigned. Shape ``(B,)``, float32."""
-        return microbatch.assigned_advantage_B
 
     def _of_group(self, responses: Sequence[Response]) -> list[float]:
         if not responses:

@@ -66,7 +66,7 @@ def inexact_lines(
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, rules)
     else:
-        lines, compared = other_lines(advantage, selection, size, draws_equal=_draws_equal(rules))
+        lines, compared = other_lines(advantage, size, draws_equal=_draws_equal(rules))
     return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
 
 

@@ -9,21 +9,18 @@ from ada_lightning.advantages import (
     GdpoAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
-    RewardAdvantage,
 )
-from ada_lightning.protocols import Advantage, BatchSelection, SelectionRule
-from ada_lightning.selection import PositivesSelection
+from ada_lightning.protocols import Advantage
 from ada_lightning.statement.table import PASS_RATES
 
 
 def other_lines(
-    advantage: Advantage, selection: SelectionRule | BatchSelection, size: int, *, draws_equal: bool
+    advantage: Advantage, size: int, *, draws_equal: bool
 ) -> tuple[list[str], Mapping[str, Sequence[float]]]:
     """Describe an estimator.
 
     Args:
         advantage: the run's estimator.
-        selection: what trains.
         size: responses per prompt where all prompts draw the same number and train on all of them; otherwise 0.
         draws_equal: whether every prompt gets the same number of responses, whatever they are.
 
@@ -34,8 +31,6 @@ def other_lines(
         return _max_rl(size)
     if isinstance(advantage, AcceptedAdvantage):
         return _accepted(draws_equal=draws_equal)
-    if isinstance(advantage, RewardAdvantage):
-        return _reward(selection), {}
     if isinstance(advantage, NoveltyAdvantage):
         return _novelty(advantage), {}
     if isinstance(advantage, GdpoAdvantage):
@@ -64,15 +59,6 @@ def _gdpo(advantage: GdpoAdvantage) -> list[str]:
         f"update: {parts}, each standardised within its group: the pull of a component depends on how often its group "
         "differs in it, not on its scale",
         f"  the sum is centred and scaled over all {over} of a step; no function of the pass rate alone is followed",
-    ]
-
-
-def _reward(selection: SelectionRule | BatchSelection) -> list[str]:
-    if not isinstance(selection, PositivesSelection):
-        return ["update: each kept response weighs its reward, without a baseline"]
-    return [
-        "update: each right answer weighs its reward: f(p) = p where a prompt's are summed, n grad p with n responses;",
-        "  f(p) = log p as far as a prompt has a right one where their mean is taken (loss/reduction=prompt_mean)",
     ]
 
 

@@ -29,7 +29,7 @@ def problems(experiment, *overrides):
 @pytest.mark.parametrize(
     ("experiment", "sampler", "selection", "advantage", "reduction", "curriculum"),
     [
-        ("gvm_raft", "GvmSampler", "PositivesSelection", "RewardAdvantage", "PromptMeanReduction", "Uniform"),
+        ("gvm_raft", "GvmSampler", "PositivesSelection", "AcceptedAdvantage", "PromptMeanReduction", "Uniform"),
         ("gvm_grpo", "GvmSampler", "AllSelection", "GroupNormalizedAdvantage", "PromptMeanReduction", "Uniform"),
         ("dars_et", "DarsSampler", "AllSelection", "GroupNormalizedAdvantage", "ConstantReduction", "Uniform"),
         ("dars_hw", "DarsSampler", "AllSelection", "GroupNormalizedAdvantage", "ConstantReduction", "Uniform"),
@@ -61,7 +61,6 @@ def test_experiments_are_made_of_what_their_comments_say(
 def test_sizes_are_the_published_ones():
     gvm = instantiate(composed("gvm_raft").sampler)
     assert (gvm.num_pilot, gvm.responses_per_prompt, gvm.alpha, gvm.beta) == (8, 16, 1e-3, 2.0)
-    assert not composed("gvm_raft").data.skip_groups_without_signal
     for experiment, totals in (("dars_et", (32, 19, 11, 9)), ("dars_hw", (64, 32, 16, 11))):
         assert instantiate(composed(experiment).sampler).rule.totals[:4] == totals
         assert not composed(experiment).advantage.normalize_std
@@ -89,8 +88,6 @@ def test_the_exact_estimator_goes_with_rules_that_remember_their_pilot(experimen
     [
         ("gvm_grpo", ["advantage=exact"], "GvmSampler ends a prompt's sampling by more than its counts"),
         ("xrpo", ["advantage=exact"], "XrpoSampler ends a prompt's sampling by more than its counts"),
-        ("gvm_raft", ["advantage=grpo"], "GroupNormalizedAdvantage compares kept responses with each other, and Pos"),
-        ("gvm_raft", ["advantage=stratified"], "PositivesSelection keeps one class only"),
         ("pilot_commit", ["advantage=exact"], "ResolvedSelection drops prompts by their results"),
         ("gvm_grpo", ["sampler.alpha=0"], "alpha must be positive and finite; got 0"),
         ("gvm_grpo", ["sampler.gradient_norm.chunk_size=0"], "gradient_norm.chunk_size must be at least 1; got 0"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ada_lightning.advantages import GroupNormalizedAdvantage, NoveltyAdvantage, RewardAdvantage
+from ada_lightning.advantages import GroupNormalizedAdvantage, NoveltyAdvantage
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.protocols import RolloutAdvantage
 from ada_lightning.types import KeptResponse, ResponseGroup
@@ -72,7 +72,3 @@ def test_what_was_assigned_reaches_the_update():
 def test_impossible_values_are_refused_together():
     with pytest.raises(ValueError, match=r"advantage.scale must be 0 or positive, .* got -1; advantage.cap .* got inf"):
         NoveltyAdvantage(scale=-1, cap=math.inf)
-
-
-def test_the_reward_is_the_reward():
-    assert RewardAdvantage()(group_microbatch(make_group([1.0, 0.25, 0.0]))).tolist() == [1.0, 0.25, 0.0]

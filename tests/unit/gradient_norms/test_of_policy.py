@@ -27,6 +27,10 @@ class AloneAttention(SdpaAttention):
 
     shares_prompts = False
 
+    def arguments(self, microbatch):
+        assert [len(lengths) for lengths in microbatch.document_lengths] == [2]  # a prompt and one response
+        return super().arguments(microbatch)
+
 
 @pytest.fixture(params=["tied", "untied"])
 def policy(tiny_path, request, monkeypatch):

@@ -16,6 +16,7 @@ from ada_lightning.sampling import (
     UniformSampler,
     XrpoSampler,
 )
+from ada_lightning.sampling import PilotSampler as PilotRuleSampler
 from ada_lightning.selection import AllSelection
 from ada_lightning.stopping import PilotRule
 from ada_lightning.types import Grade, SamplingSettings
@@ -60,8 +61,8 @@ class AlternatingLabels(UniformSampler):
         return [float(response.sample_index % 2) for response in pool.responses]
 
 
-def collect(sampler, schedule, pass_rates=PASS_RATES, grader=None):
-    engine = ScriptedEngine(pass_rates=pass_rates, num_polls=lambda generator, right: generator.randrange(1, 20))
+def collect(sampler, schedule, pass_rates=PASS_RATES, grader=None, slowest=19):
+    engine = ScriptedEngine(pass_rates=pass_rates, num_polls=lambda generator, right: generator.randint(1, slowest))
     groups, _ = RolloutCollector(decode=decode, seed=0, schedule=schedule, failure_alarm_ratio=1.0).collect(
         [make_prompt(key) for key in pass_rates],
         engine=engine,
@@ -141,6 +142,19 @@ def test_a_pool_whose_grades_fail_ends_by_the_rule_cut_off_where_it_is():
     assert (right.num_sampled, right.num_failed) == (0, 12)
     assert right.rule == PilotRule((0,), is_screen=True)
     assert not right.is_resolved
+
+
+def test_a_pool_cut_off_where_another_pilot_would_have_ended_is_known_as_cut_off():
+    """Nothing right in the pilot asks for six; after one right of four no grade comes any more."""
+    verdicts = iter([0.0, 0.0, 1.0, 0.0])
+    grader = InstantGrader(
+        lambda text: Grade(None, "OSError") if (reward := next(verdicts, None)) is None else Grade(reward)
+    )
+    rule = PilotRule((6, 4, 4))
+    (pool,) = collect(PilotRuleSampler(rule, n_max=6, group_size=6), Continuous(), {1: 0.5}, grader, slowest=1)
+    assert (pool.num_positive, pool.num_negative, pool.num_drawn) == (1, 3, 12)
+    assert rule.stops(1, 3)  # had the right one been in the pilot
+    assert pool.rule == PilotRule((4, 4, 4))
 
 
 def test_labels_replace_the_rewards_and_every_count_made_of_them():

@@ -8,19 +8,23 @@ from ada_lightning.advantages import (
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
     NoveltyAdvantage,
-    RewardAdvantage,
 )
 from ada_lightning.gradient_norms import ConstantNorm
+from ada_lightning.losses import ConstantReduction
 from ada_lightning.objectives import LinearObjective, LogObjective
-from ada_lightning.sampling import DarsSampler, GvmSampler, PilotCommitSampler, SpeedSampler, UniformSampler
-from ada_lightning.selection import AllSelection, PositivesSelection, ResolvedSelection
+from ada_lightning.sampling import DarsSampler, GvmSampler, PilotCommitSampler, SpeedSampler
+from ada_lightning.selection import AllSelection, ResolvedSelection
+from ada_lightning.statement import inexact
 from ada_lightning.statement.exact import exact_lines
-from ada_lightning.statement.inexact import inexact_lines
 
 DARS = DarsSampler(num_pilot=8, n_max=32, hardness_weighted=False, normalize_std=False, group_size=32)
 SPEED = SpeedSampler(num_screen=4, num_continue=20, group_size=24)
 COMMIT = PilotCommitSampler(num_pilot=16, num_commit=48, min_rate=0.125, max_rate=0.75, group_size=64)
 GVM = GvmSampler(gradient_norm=ConstantNorm())
+
+
+def inexact_lines(advantage, sampler, selection):
+    return inexact.inexact_lines(advantage, sampler, selection, ConstantReduction(token_scale=8))
 
 
 def weights(lines):
@@ -59,14 +63,6 @@ def test_a_division_by_gradients_has_no_table():
     lines = inexact_lines(GroupNormalizedAdvantage(), GVM, AllSelection())
     assert lines[0].startswith("update: reward minus the mean of the kept group over its standard deviation")
     assert lines[-1] == "  sampling ends by more than a prompt's counts: expected weights cannot be computed"
-
-
-def test_right_answers_alone_follow_the_logarithm_where_their_mean_is_taken():
-    lines = inexact_lines(RewardAdvantage(), GVM, PositivesSelection())
-    assert lines[0].startswith("update: each right answer weighs its reward: f(p) = p")
-    assert "f(p) = log p" in lines[1]
-    (other,) = inexact_lines(RewardAdvantage(), UniformSampler(group_size=4), AllSelection())
-    assert other == "update: each kept response weighs its reward, without a baseline"
 
 
 def test_the_novelty_bonus_says_that_it_follows_nothing():
