@@ -409,7 +409,7 @@ class PolicyModule(LightningModule):
             elif name == "logprob_gap":
                 self.update_metrics["sync/logprob_gap"] = float(value) / per_token
             else:
-                divisor = pool_weight if name in POOL_WEIGHTED else per_token
+                divisor = 1.0 if name.endswith("_max") else pool_weight if name in POOL_WEIGHTED else per_token
                 self.update_metrics[f"train/{name}"] = float(value) / divisor
 
 
