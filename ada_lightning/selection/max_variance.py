@@ -78,10 +78,11 @@ def best_num_highest(descending: Sequence[float], num_kept: int) -> int:
 
     Args:
         descending: rewards, sorted from high to low, more than ``num_kept``.
-        num_kept: size of the subset.
+        num_kept: size of the subset, at least 2.
 
     Returns:
-        The smallest of the best numbers, in [0, ``num_kept``].
+        The smallest of the best numbers, in [1, ``num_kept - 1``]: a subset of one end alone is never better, since
+        moving its innermost reward to the other end raises the variance.
 
     Example:
         >>> best_num_highest([1, 1, 0, 0, 0, 0, 0, 0], 4), best_num_highest([1, 0, 0, 0, 0, 0, 0, 0], 4)
@@ -93,8 +94,8 @@ def best_num_highest(descending: Sequence[float], num_kept: int) -> int:
         sums.append(sums[-1] + reward - center)
         squares.append(squares[-1] + (reward - center) ** 2)
     tie = _RELATIVE_TIE * squares[-1]
-    best, best_deviation = 0, -1.0
-    for num_highest in range(num_kept + 1):
+    best, best_deviation = 1, -1.0
+    for num_highest in range(1, num_kept):
         first_low = len(descending) - (num_kept - num_highest)
         total = sums[num_highest] + sums[-1] - sums[first_low]
         square = squares[num_highest] + squares[-1] - squares[first_low]

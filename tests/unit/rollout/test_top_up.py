@@ -165,6 +165,38 @@ def test_a_sampler_that_divides_a_step_divides_every_wave_by_itself():
     assert totals == [4 * len(wave) for wave in sampler.waves]
 
 
+class Staged(UniformSampler):
+    """Two responses each; then four more for the prompt of the wave with most positives."""
+
+    def __init__(self):
+        super().__init__(group_size=2)
+        self.stages = []
+
+    def plan(self, pools):
+        self.wanted, self.is_first = {pool.slot: 2 for pool in pools}, True
+
+    def begin_stage(self, pools):
+        self.stages.append([pool.slot for pool in pools])
+        if self.is_first:
+            self.wanted[max(pools, key=lambda pool: (pool.num_positive, -pool.slot)).slot] += 4
+        self.is_first = False
+
+    def num_to_draw(self, pool):
+        return self.wanted[pool.slot] - pool.num_drawn
+
+
+def test_stages_are_those_of_a_wave():
+    results = []
+    for num_polls in LATENCIES:
+        sampler = Staged()
+        groups, _, _ = collect(REFILLS["waves"], sampler=sampler, num_polls=num_polls)
+        assert [len(stage) for stage in sampler.stages[::2]] == [6] + [3] * (len(sampler.stages[::2]) - 1)
+        assert sampler.stages[0] == list(range(6))
+        assert sorted(slot for stage in sampler.stages[::2] for slot in stage) == list(range(len(groups)))
+        results.append(outcome(groups))
+    assert all(result == results[0] for result in results)
+
+
 def test_one_at_a_time_draws_no_prompt_too_many():
     groups, stats, top_up = collect(REFILLS["one at a time"], num_polls=random_latency)
     assert groups[-1].pool.has_signal or groups[-2].pool.has_signal
