@@ -332,10 +332,10 @@ class TestOtherTargets:
         lines = statement(GroupNormalizedAdvantage(), UniformSampler(group_size=4), WHOLE, loss, num_minibatches=2)
         assert lines == [
             "update: no f(p): towards the reference tilted by exp(15 * normalised reward - log Z) per token",
-            "  data.num_minibatches = 2: only the first update of a step is on-policy; the others have another weight of "
-            "each response and the same minimum",
-            "  each response weighs pi/pi_old of the whole response, clipped at 0.8 and 1.2; the minimum does not depend "
-            "on it",
+            "  data.num_minibatches = 2: only the first update of a step is on-policy; the others have another weight "
+            "of each response and the same minimum",
+            "  each response weighs pi/pi_old of the whole response, clipped at 0.8 and 1.2; the minimum does not "
+            "depend on it",
         ]
 
     def test_labels_of_the_sampler_are_said_to_be_no_truth(self):
@@ -354,8 +354,8 @@ class TestOtherTargets:
             token_masks=[CapoMask(), JackpotMask(cap=3.0)],
         )
         assert lines[-2] == (
-            "  token_masks: capo leaves out tokens where the coming step is modelled to change A pi/pi_old by less than "
-            "-0.2 or more than 0.28, or to shift log pi by more than 0.2 nat"
+            "  token_masks: capo leaves out tokens where the coming step is modelled to change A pi/pi_old by less "
+            "than -0.2 or more than 0.28, or to shift log pi by more than 0.2 nat"
         )
         assert lines[-1].startswith(
             "  token_masks: jackpot keeps a token with probability min(1, p / (1 q)), weighed to"
