@@ -29,8 +29,7 @@ def mask_errors(cfg: DictConfig) -> Iterator[str]:
     from ada_lightning.token_masks import JackpotMask
 
     node = value_at(cfg, "token_masks")
-    for name in node if isinstance(node, DictConfig) else ():
-        key = f"token_masks.{name}"
+    for key in ["token_masks." + str(name) for name in node] if isinstance(node, DictConfig) else []:
         if found := component_errors(cfg, key):
             yield from found
             continue

@@ -126,11 +126,11 @@ class PolicyModule(LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Complete the optimiser with the policy's parameters, and the loss's if it has any, and add the warm-up."""
+        parameters: Iterable[Any] = self.model.parameters()
         if isinstance(self.loss, TrainableLoss):
             own = {"params": list(self.loss.parameters()), "lr": self.loss.learning_rate}
-            optimizer = self.optimizer_factory([{"params": list(self.model.parameters())}, own])
-        else:
-            optimizer = self.optimizer_factory(self.model.parameters())
+            parameters = [{"params": list(parameters)}, own]
+        optimizer = self.optimizer_factory(parameters)
         self._optimizer_settings = [
             {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
         ]
