@@ -139,12 +139,11 @@ class PolicyModule(LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Complete the optimiser with what trains, the loss's own parameters too if it has any, and add the warm-up."""
-        trained = self.trained.trainable(self.model)
+        parameters: Iterable[Any] = self.trained.trainable(self.model)
         if isinstance(self.loss, TrainableLoss):
             own = {"params": list(self.loss.parameters()), "lr": self.loss.learning_rate}
-            optimizer = self.optimizer_factory([{"params": trained}, own])
-        else:
-            optimizer = self.optimizer_factory(trained)
+            parameters = [{"params": list(parameters)}, own]
+        optimizer = self.optimizer_factory(parameters)
         self._optimizer_settings = [
             {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
         ]

@@ -1,0 +1,52 @@
+"""The guide to methods of one's own: its code, its files and its command, as they stand on the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.conftest import ROOT, SMALL
+
+pytestmark = pytest.mark.vllm
+PAGE = (ROOT / "docs" / "extending.md").read_text()
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_runs(tmp_path):
+    blocks = BLOCK.findall(PAGE)
+    (code,) = [text for language, text in blocks if language == "python"]
+    (tmp_path / "my_methods.py").write_text(code)
+    files = re.findall(r"`(my_conf/[\w/]+\.yaml)`", PAGE)
+    contents = [text for language, text in blocks if language == "yaml"]
+    for name, text in zip(files, contents, strict=True):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (line,) = [text.strip() for language, text in blocks if not language]
+    program, *arguments = line.removeprefix("python ").split()
+    tracking = f"logger.mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db"
+    result = subprocess.run(
+        [sys.executable, str(ROOT / program), *arguments, *SMALL, f"run_dir={tmp_path}/run", tracking],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "update: exact for f(p) = log p as far as 16 responses can see" in result.stdout
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["status"], summary["policy_version"]) == ("finished", 2)
+
+
+def test_the_page_is_as_short_as_it_says():
+    lines = [
+        line for language, text in BLOCK.findall(PAGE) if language in ("python", "yaml") for line in text.splitlines()
+    ]
+    num_lines = sum(bool(line.strip()) for line in lines)
+    assert f"{num_lines} lines together" in PAGE
+    assert num_lines < 60
