@@ -37,17 +37,30 @@ def engine_environment(num_threads: int, environment: Mapping[str, str]) -> dict
         num_threads: CPU threads of the engine; 0: all cores. torch reads them once, at import, and torchrun sets one.
         environment: further variables, which overrule the rest.
     """
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in _OF_THE_TRAINER and not name.startswith(_PREFIXES_OF_THE_TRAINER)
-    }
+    kept = {name: value for name, value in os.environ.items() if not _is_of_the_trainer(name)}
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "OMP_NUM_THREADS": str(num_threads or num_cores()),
         **{str(name): str(value) for name, value in environment.items()},
     }
+
+
+def enter_engine_environment(num_threads: int, environment: Mapping[str, str]) -> None:
+    """Change this process's environment, which somebody else started, before torch is imported.
+
+    Args:
+        num_threads: CPU threads of the engine; 0: all cores.
+        environment: further variables, which overrule the rest.
+    """
+    for name in [name for name in os.environ if _is_of_the_trainer(name)]:
+        del os.environ[name]
+    os.environ["OMP_NUM_THREADS"] = str(num_threads or num_cores())
+    os.environ.update({str(name): str(value) for name, value in environment.items()})
+
+
+def _is_of_the_trainer(name: str) -> bool:
+    return name in _OF_THE_TRAINER or name.startswith(_PREFIXES_OF_THE_TRAINER)
 
 
 def num_cores() -> int:

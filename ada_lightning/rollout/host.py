@@ -17,12 +17,12 @@ class EngineHost(Protocol):
     The engine's own settings stay in ``rollout.engine`` wherever it lives.
     """
 
-    def open(self, engine: Callable[[], RolloutEngine], log_file: Path) -> RolloutEngine:
+    def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:
         """Open an engine there.
 
         Args:
-            engine: makes the real engine; picklable by reference where it is made in another process.
-            log_file: the engine's own, for what else is printed there.
+            engine: makes the real engine from ``log_file``; pickled where it is made in another process.
+            log_file: of the run. Several engines write into files of their own beside it.
         """
         ...
 
@@ -31,6 +31,6 @@ class EngineHost(Protocol):
 class TrainerProcess:
     """The trainer's own process: the quickest to start, and nothing is copied. One training process only."""
 
-    def open(self, engine: Callable[[], RolloutEngine], log_file: Path) -> RolloutEngine:
+    def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:
         """Open the engine here."""
-        return engine()
+        return engine(log_file=log_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from ada_lightning.protocols import RolloutEngine
@@ -46,14 +47,14 @@ class OwnProcess:
         self._num_threads = num_threads
         self._environment = dict(environment or {})
 
-    def open(self, engine: Callable[[], RolloutEngine], log_file: Path) -> RolloutEngine:
+    def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:
         """Start the process and wait until its engine is open.
 
         Raises:
             EngineError: it did not start.
         """
         return ProcessEngine(
-            engine,
+            partial(engine, log_file=log_file),
             log_file=log_file,
             start_timeout_s=self._start_timeout_s,
             call_timeout_s=self._call_timeout_s,

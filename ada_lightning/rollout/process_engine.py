@@ -19,6 +19,7 @@ from ada_lightning.rollout.engine_environment import engine_environment
 from ada_lightning.rollout.engine_messages import Abort, Aborted, Event, Failed, Finished, Loaded, Ready, Stop, Submit
 from ada_lightning.rollout.engine_process import BeginLoad, EndLoad, TensorTaken, TensorThere
 from ada_lightning.rollout.guard import EngineError
+from ada_lightning.rollout.patience import Patience
 from ada_lightning.rollout.room import check_room
 from ada_lightning.rollout.weight_digest import WeightDigest, digest_error
 from ada_lightning.types import Generation, SamplingSettings
@@ -72,12 +73,11 @@ class ProcessEngine:
         from ada_lightning.rollout.shared_weights import SharedTensor, shared_memory
 
         self._log_file = log_file
-        self._call_timeout_s = call_timeout_s
+        self._patience = Patience(start_timeout_s)
         self._in_flight: set[str] = set()
         self._finished: list[Generation] = []
         self._answers: list[Event | TensorTaken] = []
         self._num_aborts = 0
-        self._silent_s = 0.0
         self._policy_version = -1
         log_file.parent.mkdir(parents=True, exist_ok=True)
         ours, theirs = socket.socketpair()
@@ -98,10 +98,11 @@ class ProcessEngine:
         self._connection = Connection(ours.detach())
         try:
             self._send(engine)
-            ready = self._wait_for(Ready, start_timeout_s)
+            ready = self._wait_for(Ready)
         except BaseException:
             self._kill()
             raise
+        self._patience = Patience(call_timeout_s)
         self.max_model_tokens = ready.max_model_tokens
         self.max_num_seqs = ready.max_num_seqs
         self._weight_dtype = ready.weight_dtype
@@ -125,7 +126,7 @@ class ProcessEngine:
         """
         if not self._in_flight:
             return []
-        self._listen(0.0 if self._finished else _POLL_WAIT_S, self._call_timeout_s)
+        self._listen(0.0 if self._finished else _POLL_WAIT_S)
         finished, self._finished = self._finished, []
         self._in_flight.difference_update(generation.request_id for generation in finished)
         return finished
@@ -144,7 +145,7 @@ class ProcessEngine:
             return 0
         self._num_aborts += 1
         self._send(Abort(self._num_aborts, tuple(unwanted)))
-        num_tokens = self._wait_for(Aborted, self._call_timeout_s).num_tokens
+        num_tokens = self._wait_for(Aborted).num_tokens
         late = [generation for generation in self._finished if generation.request_id in unwanted]
         self._finished = [generation for generation in self._finished if generation.request_id not in unwanted]
         self._in_flight -= unwanted
@@ -200,9 +201,9 @@ class ProcessEngine:
             shared = self._memory.write(cast)
             digest.add(name, shared)
             self._send(TensorThere(name, tuple(shared.shape), str(shared.dtype).removeprefix("torch.")))
-            self._wait_for(TensorTaken, self._call_timeout_s)
+            self._wait_for(TensorTaken)
         self._send(EndLoad())
-        loaded = self._wait_for(Loaded, self._call_timeout_s)
+        loaded = self._wait_for(Loaded)
         assert self._memory is not None
         self._memory.release()
         if loaded.policy_version != policy_version:
@@ -219,28 +220,26 @@ class ProcessEngine:
         except OSError:
             raise self._broken(self._how_it_ended()) from None
 
-    def _wait_for(self, kind: type[E], limit_s: float) -> E:
+    def _wait_for(self, kind: type[E]) -> E:
         """Return the next answer of a kind; what finishes meanwhile is kept."""
         while True:
             for index, answer in enumerate(self._answers):
                 if isinstance(answer, kind):
                     del self._answers[index]
                     return answer
-            self._listen(_LISTEN_WAIT_S, limit_s)
+            self._listen(_LISTEN_WAIT_S)
 
-    def _listen(self, wait_s: float, limit_s: float) -> None:
+    def _listen(self, wait_s: float) -> None:
         """Take every message that is there, waiting for a first one."""
         if self._process is None:
             raise EngineError("the engine's process was closed")
         started = time.monotonic()
         try:
             if not self._connection.poll(wait_s):
-                # A job that was stopped and continued has not listened in between.
-                self._silent_s += min(time.monotonic() - started, 2 * wait_s)
-                if self._silent_s > limit_s:
-                    raise self._broken(f"it made no progress for {self._silent_s:.0f} s and was killed")
+                if self._patience.waited(time.monotonic() - started, wait_s):
+                    raise self._broken(f"it made no progress for {self._patience.silent_s:.0f} s and was killed")
                 return
-            self._silent_s = 0.0
+            self._patience.heard()
             while self._connection.poll():
                 self._receive(self._connection.recv())
         except (EOFError, OSError):

@@ -91,7 +91,7 @@ class RolloutService:
         self._open_engine: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
-        self.num_restarts = 0
+        self._num_restarts = 0
 
     def check(self) -> None:
         """Find what is wrong with the engine's place before a model loads.
@@ -111,7 +111,6 @@ class RolloutService:
         engine = partial(
             self._engine_factory,
             model_path=model_path,
-            log_file=log_file,
             max_model_tokens=self.max_model_tokens,
             eos_token_ids=eos_token_ids,
         )
@@ -245,6 +244,11 @@ class RolloutService:
         """Grade what is drawn from now on with another reward; the engine stays as it is."""
         self._grader = grader
 
+    @property
+    def num_restarts(self) -> int:
+        """Engines replaced so far, by this service and within a pool."""
+        return self._num_restarts + getattr(self._engine, "num_restarts", 0)
+
     def close(self) -> None:
         """Stop the engine. Safe to call twice."""
         self._discard_engine()
@@ -272,7 +276,7 @@ class RolloutService:
         return self._engine
 
     def _note_broken(self, error: EngineError) -> None:
-        self.num_restarts += 1
+        self._num_restarts += 1
         warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=3)
         self._discard_engine()
 
@@ -296,6 +300,7 @@ class RolloutService:
         engine, self._engine, self._loaded_version = self._engine, None, None
         if engine is None:
             return
+        self._num_restarts += getattr(engine, "num_restarts", 0)
         try:
             engine.close()
         except Exception as error:
