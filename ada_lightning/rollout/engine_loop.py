@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -61,7 +62,8 @@ class EngineLoop:
         engine = None
         try:
             engine = self._open_engine()
-            self._send(Ready(engine.max_model_tokens, engine.max_num_seqs, str(getattr(engine, "weight_dtype", ""))))
+            weight_dtype = str(getattr(engine, "weight_dtype", ""))
+            self._send(Ready(engine.max_model_tokens, engine.max_num_seqs, weight_dtype, os.getpid()))
             while self._follow_commands(engine):
                 self._advance(engine)
         except Exception as error:

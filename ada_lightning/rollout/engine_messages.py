@@ -53,6 +53,8 @@ class Ready:
     max_num_seqs: int
     weight_dtype: str
     """Name of the torch dtype that weights should arrive in; empty where any will do."""
+    pid: int
+    """Process it runs in, on its machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ class EnginePool:
     """A :class:`~ada_lightning.protocols.RolloutEngine` made of several.
 
     A request goes to the engine with the fewest in flight for its size, or to the one that has the last request of the
-    same prompt, whose prefix is cached there, if that has at most ``affinity`` more requests. A request beyond all slots
-    waits here.
+    same prompt, whose prefix is cached there, if that has at most ``affinity`` more requests. A request beyond all
+    slots waits here.
 
     An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own
     seeds, and the new one gets the current weights before it gets requests. Seeded requests therefore give the same
@@ -92,6 +92,10 @@ class EnginePool:
     def loads(self) -> list[int]:
         """Return the requests in flight of each engine."""
         return [len(seat.in_flight) for seat in self._seats]
+
+    def pids(self) -> list[int]:
+        """Return the process of each engine, on its machine."""
+        return [seat.pid for seat in self._seats]
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response; returns at once.
@@ -303,8 +307,8 @@ class EnginePool:
         if is_over:
             self._seats.remove(seat)
         warnings.warn(
-            f"engine {seat.index} broke ({error}) with {len(unfinished)} requests in flight, which others finish; "
-            + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced"),
+            f"engine {seat.index} broke ({error}; process {seat.pid}) with {len(unfinished)} requests in flight, which "
+            "others finish; " + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced"),
             RuntimeWarning,
             stacklevel=2,
         )
@@ -328,6 +332,7 @@ class _Seat:
         self.max_num_seqs = 0
         self.max_model_tokens = 0
         self.weight_dtype = ""
+        self.pid = 0
         self.is_open = False
         self.is_ready = False
         """Open, and with the current weights."""
@@ -345,7 +350,7 @@ class _Seat:
     def open(self, ready: Ready, patience: Patience) -> None:
         """Note what a member says of itself."""
         self.max_num_seqs, self.max_model_tokens = ready.max_num_seqs, ready.max_model_tokens
-        self.weight_dtype = ready.weight_dtype
+        self.weight_dtype, self.pid = ready.weight_dtype, ready.pid
         self.is_open = self.is_ready = True
         self.patience = patience
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PoolMember(Protocol):
-    """One engine that works by itself (:class:`~ada_lightning.rollout.engine_loop.EngineLoop`). No call waits for it."""
+    """An engine that works by itself (:class:`~ada_lightning.rollout.engine_loop.EngineLoop`). No call waits for it."""
 
     def send(self, command: Command) -> None:
         """Hand a command over, after those before it.

@@ -102,8 +102,8 @@ class RayPool:
             )
         if address.startswith("ray://"):
             errors.append(
-                f"rollout.host.address = {address}: Ray's client has no object store to put weights into; start the run "
-                "on a node of the cluster with rollout.host.address=auto"
+                f"rollout.host.address = {address}: Ray's client has no object store to put weights into; start the "
+                "run on a node of the cluster with rollout.host.address=auto"
             )
         if errors:
             raise ValueError("; ".join(errors))

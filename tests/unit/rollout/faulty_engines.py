@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 
 from ada_lightning.rollout.scripted import ScriptedEngine
 from ada_lightning.types import Generation
@@ -37,6 +38,15 @@ class CoinEngine(ScriptedEngine):
     def load_weights(self, named_tensors, policy_version):
         self.weights = dict(named_tensors)
         self.policy_version = policy_version
+
+
+def completed(engine_class, **options):
+    """Makes an engine as a host makes one, which completes the log file."""
+    return partial(_open, engine_class, options)
+
+
+def _open(engine_class, options, *, log_file):
+    return engine_class(**options)
 
 
 class TellingEngine(CoinEngine):

@@ -62,6 +62,20 @@ def submit(engine, num, key=None):
         engine.submit(f"r{index}", [key or 1 + index, 0], SETTINGS, seed=index)
 
 
+def run(engine, num, *, policy_version=None):
+    if policy_version is not None:
+        engine.load_weights(WEIGHTS, policy_version=policy_version)
+    submit(engine, num)
+    done = finish(engine)
+    assert len(done) == num
+    return list(done.values())
+
+
+def run_until(engine, holds):
+    while not holds():
+        run(engine, 6)
+
+
 def collect(engine):
     """A whole step with the real collector: groups and what it counted."""
     groups, stats = RolloutCollector(decode=decode, seed=3, schedule=Continuous(fill_to=100)).collect(
@@ -147,7 +161,9 @@ def test_a_step_in_which_an_engine_dies_ends_the_same(opened, num_returned):
         return found
 
     pool.poll = killing_poll
-    with pytest.warns(RuntimeWarning, match=r"engine 0 broke \(killed\) with \d+ requests in flight, which others fin"):
+    with pytest.warns(
+        RuntimeWarning, match=r"engine 0 broke \(killed; process \d+\) with \d+ requests in flight, which others fin"
+    ):
         found = collect(pool)
     assert found == collect(CoinEngine())
     assert pool.num_restarts == 1
@@ -172,15 +188,14 @@ def test_a_new_engine_gets_the_current_weights_before_its_first_request(opened):
         pool.load_weights(((name, tensor * version) for name, tensor in WEIGHTS), policy_version=version)
     place.opened[0].die()
     with pytest.warns(RuntimeWarning, match="it is being replaced"):
-        pool.submit("r", [1], SETTINGS, seed=0)  # the only engine is gone: the request waits for the new one
-        generation = finish(pool)["r"]
+        (generation,) = run(pool, 1)  # the only engine is gone: the request waits for the new one
     assert generation.sampling_logprobs[0] == 5 * (15 + 6)
 
 
 def test_a_hanging_engine_is_replaced_and_a_slow_one_is_not(opened):
     pool, _ = opened(HangingEngine, partial(CoinEngine, poll_s=0.5), replacements=[CoinEngine], call_timeout_s=2.5)
     submit(pool, 4)
-    with pytest.warns(RuntimeWarning, match="engine 0 broke .it made no progress for 3 s and was killed") as warned:
+    with pytest.warns(RuntimeWarning, match="engine 0 broke .it made no progress for 3 s and was killed;") as warned:
         done = finish(pool)
     assert len(done) == 4
     assert len(warned) == 1
@@ -189,9 +204,7 @@ def test_a_hanging_engine_is_replaced_and_a_slow_one_is_not(opened):
 def test_an_engine_that_keeps_breaking_is_left_out(opened):
     pool, _ = opened(RaisingEngine, CoinEngine, max_restarts=1)
     with pytest.warns(RuntimeWarning, match="no block left") as warned:
-        while len(warned) < 2:
-            submit(pool, 6)
-            assert len(finish(pool)) == 6
+        run_until(pool, lambda: len(warned) == 2)
     assert "it is being replaced" in str(warned[0].message)
     assert "it is left out, 1 are left" in str(warned[1].message)
     assert (pool.max_num_seqs, pool.num_restarts) == (8, 1)
@@ -216,8 +229,7 @@ def test_losses_before_a_sync_do_not_count_after_it(opened):
     for version in range(3):
         place.opened[-1].die()
         with pytest.warns(RuntimeWarning, match="it is being replaced"):
-            submit(pool, 2)
-            finish(pool)
+            run(pool, 2)
         pool.load_weights(WEIGHTS, policy_version=version)
     assert pool.num_restarts == 3
 
@@ -296,9 +308,7 @@ def test_an_engine_with_other_weights_is_replaced(opened, forge, message):
     events = place.opened[0].events
     place.opened[0].events = lambda: [forge(event) for event in events()]
     with pytest.warns(RuntimeWarning, match=message):
-        pool.load_weights(WEIGHTS, policy_version=2)
-        submit(pool, 3)
-        assert len(finish(pool)) == 3
+        run(pool, 3, policy_version=2)
     assert place.opened[1].engine.policy_version == 2
 
 
