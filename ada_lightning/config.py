@@ -24,6 +24,7 @@ from ada_lightning.config_problems import (
     overruled_errors,
     value_at,
 )
+from ada_lightning.config_rollout import rollout_errors
 from ada_lightning.overrides import override_errors, top_level_keys
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
@@ -99,6 +100,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *_stratum_errors(cfg),
         *estimator_errors(cfg),
         *curriculum_errors(cfg),
+        *rollout_errors(cfg),
         *_resume_errors(cfg),
     ]
     problems += _optimizer_errors(cfg)
@@ -136,7 +138,7 @@ def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
     for key in components:
         if not any(path.startswith(f"{key}.") for path in key_problems):
             problems += component_errors(cfg, key)
-    return list(dict.fromkeys([*problems, *_length_errors(cfg)]))
+    return list(dict.fromkeys([*problems, *_length_errors(cfg), *rollout_errors(cfg)]))
 
 
 def _optimizer_errors(cfg: DictConfig) -> list[str]:

@@ -6,12 +6,14 @@ import os
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Any
 
-from ada_lightning.protocols import RolloutEngine
+from ada_lightning.protocols import RolloutEngine, SleepingEngine
 from ada_lightning.rollout.engine_messages import (
     Abort,
     Aborted,
     Alive,
+    Asleep,
     Command,
     Event,
     Failed,
@@ -19,8 +21,11 @@ from ada_lightning.rollout.engine_messages import (
     Load,
     Loaded,
     Ready,
+    Sleep,
     Stop,
     Submit,
+    Update,
+    Updated,
 )
 from ada_lightning.rollout.weight_digest import WeightDigest
 
@@ -62,8 +67,7 @@ class EngineLoop:
         engine = None
         try:
             engine = self._open_engine()
-            weight_dtype = str(getattr(engine, "weight_dtype", ""))
-            self._send(Ready(engine.max_model_tokens, engine.max_num_seqs, weight_dtype, os.getpid()))
+            self._send(_introduction(engine))
             while self._follow_commands(engine):
                 self._advance(engine)
         except Exception as error:
@@ -90,11 +94,17 @@ class EngineLoop:
                 return False
             self._follow(engine, command)
 
-    def _follow(self, engine: RolloutEngine, command: Submit | Abort | Load) -> None:
+    def _follow(self, engine: Any, command: Submit | Abort | Load | Update | Sleep) -> None:
         if isinstance(command, Submit):
             engine.submit(command.request_id, command.prompt_ids, command.settings, command.seed)
         elif isinstance(command, Abort):
             self._send(Aborted(command.ticket, engine.abort(command.request_ids)))
+        elif isinstance(command, Sleep):
+            self._send(Asleep(engine.sleep()))
+        elif isinstance(command, Update):
+            engine.update_weights(command.method, command.argument)
+            self._policy_version = command.policy_version
+            self._send(Updated(command.method))
         else:
             digest = WeightDigest()
             arriving = digest.reading(command.named_tensors)
@@ -107,3 +117,17 @@ class EngineLoop:
     def _send(self, event: Event) -> None:
         self._last_sent_s = time.monotonic()
         self._send_event(event)
+
+
+def _introduction(engine: Any) -> Ready:
+    """Collect what an engine tells of itself; only the first two are part of every engine."""
+    transfer = getattr(engine, "weight_transfer", None)
+    return Ready(
+        engine.max_model_tokens,
+        engine.max_num_seqs,
+        str(getattr(engine, "weight_dtype", "")),
+        os.getpid(),
+        weight_transfer=transfer if transfer is not None and transfer.backend else None,
+        num_workers=getattr(engine, "num_workers", 1),
+        can_sleep=isinstance(engine, SleepingEngine) and engine.sleep_level > 0,
+    )

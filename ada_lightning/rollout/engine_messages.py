@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ada_lightning.rollout.weight_digest import Digest
+from ada_lightning.rollout.weight_transfer import WeightTransfer
 from ada_lightning.types import Generation, SamplingSettings
 
 if TYPE_CHECKING:
@@ -41,6 +42,21 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Update:
+    """Have one call of a weight transfer made; answered by :class:`Updated`."""
+
+    method: str
+    """Of vLLM's ``VLLMWeightSyncClient``."""
+    argument: dict[str, Any]
+    policy_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Give memory back until the next request or weights; answered by :class:`Asleep`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """End the loop."""
 
@@ -55,6 +71,11 @@ class Ready:
     """Name of the torch dtype that weights should arrive in; empty where any will do."""
     pid: int
     """Process it runs in, on its machine."""
+    weight_transfer: WeightTransfer | None = None
+    """How weights come, if not by :class:`Load`."""
+    num_workers: int = 1
+    """Processes of the engine that weights go to."""
+    can_sleep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +110,25 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Updated:
+    """A call of a weight transfer was made."""
+
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asleep:
+    """The engine gave memory back."""
+
+    keeps_weights: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The engine broke and the loop ended."""
 
     reason: str
 
 
-Command = Submit | Abort | Load | Stop
-Event = Ready | Finished | Alive | Aborted | Loaded | Failed
+Command = Submit | Abort | Load | Update | Sleep | Stop
+Event = Ready | Finished | Alive | Aborted | Loaded | Updated | Asleep | Failed

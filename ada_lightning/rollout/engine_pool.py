@@ -8,7 +8,19 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ada_lightning.rollout.engine_messages import Abort, Aborted, Event, Failed, Finished, Load, Loaded, Ready, Submit
+from ada_lightning.rollout.engine_messages import (
+    Abort,
+    Aborted,
+    Asleep,
+    Event,
+    Failed,
+    Finished,
+    Load,
+    Loaded,
+    Ready,
+    Sleep,
+    Submit,
+)
 from ada_lightning.rollout.guard import EngineError
 from ada_lightning.rollout.patience import Patience
 from ada_lightning.rollout.pool_member import PoolMember, PoolPlace, PublishedWeights
@@ -187,6 +199,30 @@ class EnginePool:
         while any(seat.is_open and not seat.is_ready for seat in self._seats):
             self._listen(_LISTEN_WAIT_S)
 
+    @property
+    def sleep_level(self) -> int:
+        """Whether the engines can sleep, as 0 or 1."""
+        return int(all(seat.can_sleep for seat in self._seats))
+
+    def sleep(self) -> bool:
+        """Have every engine give memory back; whether all weights will still be there.
+
+        Raises:
+            RuntimeError: requests are in flight.
+            EngineError: no engine is left.
+        """
+        if self._requests:
+            raise RuntimeError(f"sleep with {len(self._requests)} requests in flight")
+        if not self.sleep_level:
+            return True
+        for seat in list(self._seats):
+            if seat.is_ready:
+                seat.keeps_weights = None
+                self._send(seat, Sleep())
+        while any(seat.keeps_weights is None for seat in self._seats):
+            self._listen(_LISTEN_WAIT_S)
+        return all(seat.keeps_weights for seat in self._seats)
+
     def close(self) -> None:
         """End every engine. Safe to call twice."""
         seats, self._seats = self._seats, []
@@ -253,6 +289,8 @@ class EnginePool:
         elif isinstance(event, Aborted):
             seat.in_flight -= seat.aborting.pop(event.ticket)
             seat.aborted_tokens += event.num_tokens
+        elif isinstance(event, Asleep):
+            seat.keeps_weights = event.keeps_weights
         elif isinstance(event, Failed):
             raise EngineError(event.reason)
 
@@ -281,7 +319,7 @@ class EnginePool:
         seat.is_ready = False
         self._send(seat, Load(self._weights.policy_version, self._weights.named_tensors))
 
-    def _send(self, seat: _Seat, command: Submit | Abort | Load) -> None:
+    def _send(self, seat: _Seat, command: Submit | Abort | Load | Sleep) -> None:
         try:
             seat.member.send(command)
         except EngineError as error:
@@ -341,16 +379,20 @@ class _Seat:
         """Requests by the ticket of their abort, not yet confirmed."""
         self.aborted_tokens = 0
         self.num_losses = 0
+        self.can_sleep = False
+        self.keeps_weights: bool | None = True
+        """None while it falls asleep."""
 
     @property
     def is_owing(self) -> bool:
         """Whether something should come from it."""
-        return not self.is_ready or bool(self.in_flight)
+        return not self.is_ready or bool(self.in_flight) or self.keeps_weights is None
 
     def open(self, ready: Ready, patience: Patience) -> None:
         """Note what a member says of itself."""
         self.max_num_seqs, self.max_model_tokens = ready.max_num_seqs, ready.max_model_tokens
         self.weight_dtype, self.pid = ready.weight_dtype, ready.pid
+        self.can_sleep = ready.can_sleep
         self.is_open = self.is_ready = True
         self.patience = patience
 
@@ -359,6 +401,7 @@ class _Seat:
         self.is_open = self.is_ready = False
         self.in_flight.clear()
         self.aborting.clear()
+        self.keeps_weights = True
 
     def restart(self, member: PoolMember, patience: Patience) -> None:
         """Seat another member."""

@@ -9,19 +9,34 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ada_lightning.protocols import RolloutEngine
 from ada_lightning.rollout.engine_environment import engine_environment
-from ada_lightning.rollout.engine_messages import Abort, Aborted, Event, Failed, Finished, Loaded, Ready, Stop, Submit
+from ada_lightning.rollout.engine_messages import (
+    Abort,
+    Aborted,
+    Asleep,
+    Event,
+    Failed,
+    Finished,
+    Loaded,
+    Ready,
+    Sleep,
+    Stop,
+    Submit,
+    Update,
+    Updated,
+)
 from ada_lightning.rollout.engine_process import BeginLoad, EndLoad, TensorTaken, TensorThere
 from ada_lightning.rollout.guard import EngineError
 from ada_lightning.rollout.patience import Patience
 from ada_lightning.rollout.room import check_room
 from ada_lightning.rollout.weight_digest import WeightDigest, digest_error
+from ada_lightning.rollout.weight_transfer import WeightSender, WeightTransfer
 from ada_lightning.types import Generation, SamplingSettings
 
 if TYPE_CHECKING:
@@ -79,6 +94,7 @@ class ProcessEngine:
         self._answers: list[Event | TensorTaken] = []
         self._num_aborts = 0
         self._policy_version = -1
+        self._sender: WeightSender | None = None
         log_file.parent.mkdir(parents=True, exist_ok=True)
         ours, theirs = socket.socketpair()
         memory_fd = shared_memory()
@@ -105,7 +121,10 @@ class ProcessEngine:
         self._patience = Patience(call_timeout_s)
         self.max_model_tokens = ready.max_model_tokens
         self.max_num_seqs = ready.max_num_seqs
+        self.sleep_level = int(ready.can_sleep)
         self._weight_dtype = ready.weight_dtype
+        self._transfer = ready.weight_transfer
+        self._num_workers = ready.num_workers
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response; returns at once.
@@ -167,9 +186,12 @@ class ProcessEngine:
         """
         if self._in_flight:
             raise RuntimeError(f"load_weights with {len(self._in_flight)} requests in flight")
-        remaining = iter(named_tensors)
+        remaining = self._cast(named_tensors)
         try:
-            self._load(remaining, policy_version)
+            if self._transfer is None:
+                self._load(remaining, policy_version)
+            else:
+                self._send_by(self._transfer, remaining, policy_version)
         except EngineError:
             for _ in remaining:
                 continue
@@ -177,6 +199,20 @@ class ProcessEngine:
         except BaseException:  # the child waits for a tensor that will not come
             self._kill()
             raise
+
+    def sleep(self) -> bool:
+        """Have the engine give memory back; whether its weights will still be there.
+
+        Raises:
+            RuntimeError: requests are in flight.
+            EngineError: the engine broke, hangs or is gone.
+        """
+        if self._in_flight:
+            raise RuntimeError(f"sleep with {len(self._in_flight)} requests in flight")
+        if not self.sleep_level:
+            return True
+        self._send(Sleep())
+        return self._wait_for(Asleep).keeps_weights
 
     def close(self) -> None:
         """End the child, by force where it does not end by itself. Safe to call twice."""
@@ -189,16 +225,11 @@ class ProcessEngine:
         self._kill()
 
     def _load(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
-        import torch
-
-        assert self._memory is not None or self._process is None
         digest = WeightDigest()
-        dtype = getattr(torch, self._weight_dtype.removeprefix("torch.")) if self._weight_dtype else None
         self._send(BeginLoad(policy_version))
         for name, tensor in named_tensors:
             assert self._memory is not None
-            cast = tensor.detach().to(dtype) if dtype is not None and tensor.is_floating_point() else tensor.detach()
-            shared = self._memory.write(cast)
+            shared = self._memory.write(tensor)
             digest.add(name, shared)
             self._send(TensorThere(name, tuple(shared.shape), str(shared.dtype).removeprefix("torch.")))
             self._wait_for(TensorTaken)
@@ -211,6 +242,33 @@ class ProcessEngine:
         if error := digest_error(digest.value(), loaded.digest):
             raise self._broken(error)
         self._policy_version = policy_version
+
+    def _send_by(
+        self, transfer: WeightTransfer, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int
+    ) -> None:
+        """Send weights from GPU to GPU, connecting first where that was not done."""
+
+        def call(method: str, argument: dict[str, Any]) -> None:
+            self._send(Update(method, argument, policy_version))
+            self._wait_for(Updated)
+
+        try:
+            self._sender = self._sender or transfer.connect(call, self._num_workers)
+            self._sender.send(named_tensors)
+        except EngineError:
+            raise
+        except Exception as error:
+            raise self._broken(f"weight transfer failed: {type(error).__name__}: {error}") from error
+        self._policy_version = policy_version
+
+    def _cast(self, named_tensors: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        """In the engine's own type, where it tells one: in bfloat16 half of the bytes travel."""
+        import torch
+
+        dtype = getattr(torch, self._weight_dtype.removeprefix("torch.")) if self._weight_dtype else None
+        for name, tensor in named_tensors:
+            is_cast = dtype is not None and tensor.is_floating_point()
+            yield name, tensor.detach().to(dtype) if is_cast else tensor.detach()
 
     def _send(self, message: Any) -> None:
         if self._process is None:
@@ -254,7 +312,7 @@ class ProcessEngine:
                     f"it sampled from policy version {message.policy_version} instead of {self._policy_version}"
                 )
             self._finished += [g for g in message.generations if g.request_id in self._in_flight]
-        elif isinstance(message, Ready | Aborted | Loaded | TensorTaken):
+        elif isinstance(message, Ready | Aborted | Loaded | Updated | Asleep | TensorTaken):
             self._answers.append(message)
 
     def _broken(self, reason: str) -> EngineError:

@@ -21,6 +21,7 @@ from ada_lightning.rollout.engine_pool import EnginePool
 from ada_lightning.rollout.guard import EngineError
 from ada_lightning.rollout.pool_member import PoolMember, PublishedWeights
 from ada_lightning.rollout.weight_digest import WeightDigest
+from ada_lightning.rollout.weight_transfer import chunks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,6 +160,8 @@ class RayPool:
         import ray
 
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # Ray's workers are nice (15) to everything else on the machine; here they do the work.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray 2.60 announces for later
         in_main_thread = threading.current_thread() is threading.main_thread()
         on_sigterm = signal.getsignal(signal.SIGTERM)
@@ -313,7 +316,7 @@ class _RayPlace:
         digest = WeightDigest()
         dtype = getattr(torch, weight_dtype.removeprefix("torch.")) if weight_dtype else None
         references = []
-        for chunk in _chunks(_on_cpu(named_tensors, dtype), self._chunk_bytes):
+        for chunk in chunks(_on_cpu(named_tensors, dtype), self._chunk_bytes):
             for name, tensor in chunk:
                 digest.add(name, tensor)
             try:
@@ -344,27 +347,17 @@ class _StoredTensors:
         for reference in self._references:
             chunk: Stored = ray.get(reference)
             for name, shape, dtype, data in chunk:
-                # What the store holds is read-only, and engines keep tensors until a whole layer has come.
-                yield name, torch.from_numpy(data.copy()).view(getattr(torch, dtype)).view(shape)
+                tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+                if tensor.numel():
+                    # What the store holds is read-only, and engines keep tensors until a whole layer has come.
+                    tensor = torch.from_numpy(data.copy()).view(tensor.dtype).view(shape)
+                yield name, tensor
 
 
 def _on_cpu(named_tensors: Iterable[tuple[str, Tensor]], dtype: Any) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in named_tensors:
         cast = tensor.detach().to(dtype) if dtype is not None and tensor.is_floating_point() else tensor.detach()
         yield name, cast.cpu().contiguous()
-
-
-def _chunks(named_tensors: Iterable[tuple[str, Tensor]], chunk_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
-    """Group tensors in their order until a group is large enough."""
-    chunk, size = [], 0
-    for name, tensor in named_tensors:
-        chunk.append((name, tensor))
-        size += tensor.nbytes
-        if size >= chunk_bytes:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _as_stored(chunk: Sequence[tuple[str, Tensor]]) -> Stored:

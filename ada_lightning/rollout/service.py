@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
+from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule, SleepingEngine
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
+from ada_lightning.rollout.guard import guarded
 from ada_lightning.rollout.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Continuous, Schedule
@@ -174,6 +175,7 @@ class RolloutService:
                         clock=clock,
                         interrupt_check=interrupt_check,
                     )
+                self._rest(engine)
                 return RolloutResult(step=step, policy_version=policy_version, groups=groups, stats=stats)
             except EngineError as error:
                 if attempt == self._max_engine_restarts:
@@ -263,6 +265,11 @@ class RolloutService:
                 load_weights(engine, weights(), policy_version)
             self._loaded_version = policy_version
         return engine
+
+    def _rest(self, engine: RolloutEngine) -> None:
+        """Let an engine that can give its memory back do so; weights that are gone are loaded again before use."""
+        if isinstance(engine, SleepingEngine) and engine.sleep_level and not guarded(engine.sleep):
+            self._loaded_version = None
 
     def _opened_engine(self) -> RolloutEngine:
         """Return the engine, a new one where the last was discarded."""
