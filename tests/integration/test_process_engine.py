@@ -64,3 +64,24 @@ def test_a_run_gives_the_same_responses_as_with_the_engine_in_the_trainers_proce
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(outside, name) == column(inside, name), name
     assert max(column(outside, "sync/logprob_gap")) < 1e-3
+
+
+def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_stale_one(monkeypatch, tmp_path):
+    """docs/gpu_acceptance.sh, with the engine of this machine in place of one on a GPU."""
+    from scripts import gpu_acceptance
+
+    settings = {"kv_cache_gib": 0.05, "block_size": 32, "enforce_eager": True}
+    for name, value in (("DEVICE", "cpu"), ("ENGINE", settings), ("LOGS", tmp_path)):
+        monkeypatch.setattr(gpu_acceptance, name, value)
+    assert gpu_acceptance.engine() == "16 seeded responses repeat"
+    assert "from the old weights" in gpu_acceptance.reload()
+    load_weights, loads = VllmEngine.load_weights, []
+
+    def loads_once(self, named_tensors, policy_version):
+        loads.append(policy_version)
+        if len(loads) == 1:
+            load_weights(self, named_tensors, policy_version)
+
+    monkeypatch.setattr(VllmEngine, "load_weights", loads_once)
+    with pytest.raises(AssertionError, match=r"sync 2: log-probabilities differ by \d\.\d+ nat"):
+        gpu_acceptance.reload()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import dataclass
 from functools import partial
 
 from ada_lightning.rollout.scripted import ScriptedEngine
@@ -102,3 +103,65 @@ class UnstartableEngine(CoinEngine):
 class SlowStartEngine(CoinEngine):
     def __init__(self, **options):
         time.sleep(1000)
+
+
+class SleepyEngine(CoinEngine):
+    """Sleeps, and tells in its aborts how often it did."""
+
+    def __init__(self, *, sleep_level: int = 1, **options) -> None:
+        super().__init__(**options)
+        self.sleep_level = sleep_level
+        self.num_sleeps = 0
+
+    def sleep(self):
+        self.num_sleeps += 1
+        return self.sleep_level < 2
+
+    def abort(self, request_ids):
+        super().abort(request_ids)
+        return 1000 + self.num_sleeps
+
+
+@dataclass(frozen=True)
+class PostTransfer:
+    """A weight transfer that posts one message per tensor; remembers nothing, as it travels."""
+
+    backend: str = "post"
+
+    def connect(self, call, num_workers):
+        call("init_weight_transfer_engine", {"num_workers": num_workers})
+        return PostSender(call)
+
+
+class PostSender:
+    def __init__(self, call):
+        self.call = call
+
+    def send(self, named_tensors):
+        self.call("start_weight_update", {})
+        for name, tensor in named_tensors:
+            self.call("update_weights", {"name": name, "sum": float(tensor.sum()), "dtype": str(tensor.dtype)})
+        self.call("finish_weight_update", {})
+
+    def close(self):
+        self.call = None
+
+
+class TransferEngine(CoinEngine):
+    """Takes part in a transfer, and answers requests with the calls it got."""
+
+    weight_transfer = PostTransfer()
+    num_workers = 3
+
+    def __init__(self, *, fails_at: str = "", **options) -> None:
+        super().__init__(**options)
+        self.calls = []
+        self.fails_at = fails_at
+
+    def update_weights(self, method, argument):
+        if method == self.fails_at:
+            raise RuntimeError("no peer")
+        self.calls.append((method, argument))
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        self._running[request_id] = (0, Generation(request_id, tuple(self.calls), (0.0,) * len(self.calls), False))

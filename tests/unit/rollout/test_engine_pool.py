@@ -18,7 +18,7 @@ from ada_lightning.sampling import BalanceSampler
 from ada_lightning.selection import BalancedSelection
 from ada_lightning.types import SamplingSettings
 from tests.builders import decode, make_prompt
-from tests.unit.rollout.faulty_engines import CoinEngine, HangingEngine, RaisingEngine, TellingEngine
+from tests.unit.rollout.faulty_engines import CoinEngine, HangingEngine, RaisingEngine, SleepyEngine, TellingEngine
 from tests.unit.rollout.thread_place import ThreadPlace
 
 SETTINGS = SamplingSettings(max_new_tokens=4)
@@ -332,3 +332,22 @@ def test_random_faults_never_change_a_step(opened):
         num_restarts += pool.num_restarts
         pool.close()
     assert num_restarts > 10
+
+
+@pytest.mark.parametrize(("levels", "keeps"), [((1, 1), True), ((1, 2), False)])
+def test_every_engine_sleeps(opened, levels, keeps):
+    pool, place = opened(*(partial(SleepyEngine, sleep_level=level) for level in levels))
+    assert pool.sleep() is keeps
+    assert [member.engine.num_sleeps for member in place.opened] == [1, 1]
+    assert len(run(pool, 4)) == 4
+    mixed, place = opened(SleepyEngine, CoinEngine)
+    assert mixed.sleep() is True
+    assert place.opened[0].engine.num_sleeps == 0
+
+
+def test_an_engine_that_dies_in_its_sleep_is_replaced(opened):
+    pool, place = opened(SleepyEngine, SleepyEngine)
+    send = place.opened[1].send
+    place.opened[1].send = lambda command: place.opened[1].die() or send(command)
+    with pytest.warns(RuntimeWarning, match="engine 1 broke"):
+        assert pool.sleep() is True

@@ -222,6 +222,40 @@ def test_weights_are_not_changed_under_running_requests(opened):
         engine.load_weights(WEIGHTS, policy_version=0)
 
 
+def test_weights_by_a_transfer_connect_once_and_arrive_cast_in_order(opened):
+    engine = opened(partial(engines.TransferEngine, weight_dtype="bfloat16"))
+    for version in (1, 2):
+        engine.load_weights(iter(WEIGHTS[:2]), policy_version=version)
+    update = [
+        ("start_weight_update", {}),
+        ("update_weights", {"name": "small", "sum": 15.0, "dtype": "torch.bfloat16"}),
+        ("update_weights", {"name": "large", "sum": 3500.0, "dtype": "torch.bfloat16"}),
+        ("finish_weight_update", {}),
+    ]
+    engine.submit("r", [1], SETTINGS, seed=0)
+    assert finish(engine)["r"].response_ids == (("init_weight_transfer_engine", {"num_workers": 3}), *update, *update)
+
+
+def test_a_transfer_that_fails_is_an_error_and_reads_every_tensor(opened):
+    engine = opened(partial(engines.TransferEngine, fails_at="update_weights"))
+    seen = []
+    named = ((seen.append(name), (name, tensor))[1] for name, tensor in WEIGHTS)
+    with pytest.raises(EngineError, match="RuntimeError: no peer"):
+        engine.load_weights(named, policy_version=0)
+    assert seen == [name for name, _ in WEIGHTS]
+
+
+@pytest.mark.parametrize(("level", "keeps"), [(1, True), (2, False)])
+def test_the_engine_sleeps_where_it_can(opened, level, keeps):
+    engine = opened(partial(engines.SleepyEngine, sleep_level=level, poll_s=0.1))
+    assert engine.sleep() is keeps
+    engine.submit("r", [1], SETTINGS, seed=0)
+    with pytest.raises(RuntimeError, match="sleep with 1 requests in flight"):
+        engine.sleep()
+    assert engine.abort(["r"]) == 1001
+    assert opened(engines.CoinEngine).sleep() is True
+
+
 @pytest.mark.parametrize(
     ("engine_class", "message"),
     [
