@@ -27,6 +27,7 @@ from ada_lightning.config_problems import (
     value_at,
 )
 from ada_lightning.config_refill import refill_errors
+from ada_lightning.config_rollout import rollout_errors
 from ada_lightning.config_selection import selection_errors
 from ada_lightning.config_update import update_errors
 from ada_lightning.overrides import override_errors, top_level_keys
@@ -121,6 +122,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *label_errors(cfg),
         *refill_errors(cfg),
         *selection_errors(cfg),
+        *rollout_errors(cfg),
         *_resume_errors(cfg),
     ]
     problems += _optimizer_errors(cfg)
@@ -158,7 +160,7 @@ def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
     for key in components:
         if not any(path.startswith(f"{key}.") for path in key_problems):
             problems += component_errors(cfg, key)
-    return list(dict.fromkeys([*problems, *_length_errors(cfg)]))
+    return list(dict.fromkeys([*problems, *_length_errors(cfg), *rollout_errors(cfg)]))
 
 
 def _optimizer_errors(cfg: DictConfig) -> list[str]:

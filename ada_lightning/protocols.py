@@ -504,6 +504,18 @@ class RolloutEngine(Protocol):
 
 
 @runtime_checkable
+class SleepingEngine(RolloutEngine, Protocol):
+    """An engine that can give its memory back while the policy is updated. It wakes by itself when it is used."""
+
+    sleep_level: int
+    """0: it does not sleep; 1: its weights are kept elsewhere meanwhile; 2: they are gone."""
+
+    def sleep(self) -> bool:
+        """Give memory back; whether the weights will still be there. Only legal while nothing is in flight."""
+        ...
+
+
+@runtime_checkable
 class PassRate(Protocol):
     """Which estimate of a pool's pass rate a weight or a baseline uses. Elementwise."""
 

@@ -1,14 +1,15 @@
 """What schedules cost in the paper's setting, simulated: ``python -m benchmarks.cluster_sim``.
 
 The real collector and the real samplers drive simulated engines: 512 prompts, responses of at most 2,048 tokens, eight
-data-parallel replicas, one GPU each. Three parts:
+data-parallel replicas, one GPU each. Four parts:
 
 1. **Validation.** Real rollouts that were measured on a CPU (``python -m benchmarks.cluster_sim_cpu_curve``) are
    simulated with the step times measured in the same run.
 2. **Scenarios.** Seconds of generation relative to GRPO with 4 responses, for pass-rate mixes that reproduce sample
    counts of the paper (:mod:`benchmarks.simulation.pass_rates`) and step times of an H100-class GPU derived from
    public figures (:mod:`benchmarks.simulation.gpu`), and how far they move when these are wrong.
-3. **The paper's seconds.** What cost per round would explain the published seconds per step.
+3. **Engines.** One collector over 1 to 16 of them.
+4. **The paper's seconds.** What cost per round would explain the published seconds per step.
 
 Every schedule of a scenario commits the same responses, so its ratio to another is one of time alone.
 
@@ -72,6 +73,7 @@ class Setting:
     wrong_length_ratio: float = 1.5
     slots: int = SLOTS
     draw_ahead: int = DRAW_AHEAD
+    replicas: int = NUM_REPLICAS
     seed: int = 0
 
 
@@ -117,7 +119,7 @@ def simulate(setting: Setting, method: Method) -> Outcome:
     engine = SimulatedEngine(
         Fates(rates, setting.median_tokens, setting.sigma, setting.wrong_length_ratio),
         h100(MODELS[setting.model], setting.overhead),
-        num_replicas=NUM_REPLICAS,
+        num_replicas=setting.replicas,
         slots=setting.slots,
         reentry_s=method.reentry_s,
     )
@@ -139,7 +141,7 @@ def simulate(setting: Setting, method: Method) -> Outcome:
         responses=stats.num_drawn,
         committed_tokens=stats.generated_tokens,
         wasted_tokens=stats.wasted_tokens,
-        mean_running=busy / engine.now / NUM_REPLICAS,
+        mean_running=busy / engine.now / setting.replicas,
         num_reentries=engine.num_reentries,
         trace=occupancy.trace(engine.spans()),
     )
@@ -272,15 +274,43 @@ def sensitivity() -> list[dict[str, Any]]:
     return rows
 
 
+def scaling() -> list[dict[str, Any]]:
+    """One collector over 1 to 16 engines: seconds, and what of a linear gain is left.
+
+    Every engine has the same slots, requests go to the one with the fewest in flight, and all engines share the tail of
+    the longest chains of blocks, which no number of engines shortens.
+    """
+    print("\nOne collector, 1 to 16 engines (1.5B, step 200, blocks of 4)")
+    rows: list[dict[str, Any]] = []
+    for replicas in (1, 2, 4, 8, 16):
+        setting = Setting(replicas=replicas, draw_ahead=replicas * SLOTS)
+        outcomes = compare(setting, ("GRPO n=4", *SCHEDULES))
+        row: dict[str, Any] = {"engines": replicas}
+        for name, outcome in outcomes.items():
+            alone = rows[0][name]["seconds"] if rows else outcome.seconds
+            row[name] = {
+                "seconds": round(outcome.seconds, 2),
+                "efficiency": round(alone / outcome.seconds / replicas, 3),
+                "waste": round(outcome.wasted_tokens / outcome.committed_tokens, 4),
+            }
+        rows.append(row)
+        print(f"{replicas:>3}  " + "".join(f"{name} {row[name]['seconds']:7.1f} s   " for name in outcomes), flush=True)
+    return rows
+
+
 def main() -> None:
     """Validate, simulate, print, save, draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--picture", type=Path, default=report.FOLDER / "cluster_sim.png")
     parser.add_argument("--only-validate", action="store_true", help="renew the validation, keep the stored scenarios")
+    parser.add_argument("--only-engines", action="store_true", help="renew the numbers of engines, keep the rest")
     arguments = parser.parse_args()
+    stored = report.FOLDER / "cluster_sim.json"
+    if arguments.only_engines:
+        stored.write_text(json.dumps(json.loads(stored.read_text()) | {"engines": scaling()}, indent=1) + "\n")
+        return
     content: dict[str, Any] = {"validation": validate() if CURVE.exists() else [], "scenarios": []}
     if arguments.only_validate:
-        stored = report.FOLDER / "cluster_sim.json"
         stored.write_text(
             json.dumps(json.loads(stored.read_text()) | {"validation": content["validation"]}, indent=1) + "\n"
         )
@@ -302,6 +332,7 @@ def main() -> None:
             report.FOLDER.mkdir(parents=True, exist_ok=True)
             occupancy.draw(traces, arguments.picture, "Seq-balance, 512 prompts, 1.5B on 8 GPUs (simulated)")
     content["sensitivity"] = sensitivity()
+    content["engines"] = scaling()
     print(report.save("cluster_sim", **content))
 
 

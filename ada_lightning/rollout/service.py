@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
+from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule, SleepingEngine
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
+from ada_lightning.rollout.guard import guarded
+from ada_lightning.rollout.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.rollout.seeds import request_seed
@@ -39,6 +42,7 @@ class RolloutService:
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
+        host: where the engine lives.
 
     Raises:
         ValueError: a setting is out of range.
@@ -58,6 +62,7 @@ class RolloutService:
         failure_alarm_ratio: float = 0.05,
         schedule: Schedule = Continuous(),  # noqa: B008 - frozen
         max_engine_restarts: int = 2,
+        host: EngineHost = TrainerProcess(),  # noqa: B008 - frozen
     ) -> None:
         if max_model_tokens < 2:
             raise ValueError(f"rollout.max_model_tokens must be at least 2; got {max_model_tokens}")
@@ -73,6 +78,7 @@ class RolloutService:
         self.failure_alarm_ratio = failure_alarm_ratio
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
+        self._host = host
         shared: dict[str, Any] = {
             "decode": self._decode,
             "seed": seed,
@@ -87,7 +93,16 @@ class RolloutService:
         self._open_engine: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
-        self.num_restarts = 0
+        self._num_restarts = 0
+
+    def check(self) -> None:
+        """Find what is wrong with the engine's place before a model loads.
+
+        Raises:
+            ValueError: the host's own ``check`` says so.
+        """
+        if callable(check := getattr(self._host, "check", None)):
+            check()
 
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
@@ -95,12 +110,13 @@ class RolloutService:
         """Start the engine, with the weights of ``model_path`` until the first :meth:`rollout` loads newer ones."""
         self._tokenizer = tokenizer
         self._grader = grader
-        self._open_engine = lambda: self._engine_factory(
+        engine = partial(
+            self._engine_factory,
             model_path=model_path,
-            log_file=log_file,
             max_model_tokens=self.max_model_tokens,
             eos_token_ids=eos_token_ids,
         )
+        self._open_engine = lambda: self._host.open(engine, log_file)
         self._engine = self._open_engine()
         self._loaded_version = None
 
@@ -167,6 +183,7 @@ class RolloutService:
                         top_up=top_up,
                         carried=carried,
                     )
+                self._rest(engine)
                 num_fresh = len(groups) - len(carried)
                 return RolloutResult(
                     step=step,
@@ -244,6 +261,11 @@ class RolloutService:
         """Grade what is drawn from now on with another reward; the engine stays as it is."""
         self._grader = grader
 
+    @property
+    def num_restarts(self) -> int:
+        """Engines replaced so far, by this service and within a pool."""
+        return self._num_restarts + getattr(self._engine, "num_restarts", 0)
+
     def close(self) -> None:
         """Stop the engine. Safe to call twice."""
         self._discard_engine()
@@ -259,6 +281,11 @@ class RolloutService:
             self._loaded_version = policy_version
         return engine
 
+    def _rest(self, engine: RolloutEngine) -> None:
+        """Let an engine that can give its memory back do so; weights that are gone are loaded again before use."""
+        if isinstance(engine, SleepingEngine) and engine.sleep_level and not guarded(engine.sleep):
+            self._loaded_version = None
+
     def _opened_engine(self) -> RolloutEngine:
         """Return the engine, a new one where the last was discarded."""
         if self._open_engine is None:
@@ -271,7 +298,7 @@ class RolloutService:
         return self._engine
 
     def _note_broken(self, error: EngineError) -> None:
-        self.num_restarts += 1
+        self._num_restarts += 1
         warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=3)
         self._discard_engine()
 
@@ -295,6 +322,7 @@ class RolloutService:
         engine, self._engine, self._loaded_version = self._engine, None, None
         if engine is None:
             return
+        self._num_restarts += getattr(engine, "num_restarts", 0)
         try:
             engine.close()
         except Exception as error:

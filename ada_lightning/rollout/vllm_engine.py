@@ -1,8 +1,8 @@
-"""vLLM in the trainer's own process: with :mod:`.vllm_cpu_norms` the only importer of ``vllm``.
+"""vLLM in this process: with :mod:`.vllm_cpu_norms` and :mod:`.weight_transfer` the only importer of ``vllm``.
 
 In process means no second Python, no serialisation and a start of seconds instead of a minute.
 What that costs is handled here: vLLM reseeds the global generators, rewrites environment variables, creates a
-process group and talks to the terminal.
+process group and talks to the terminal. Which process that is, ``rollout.host`` says.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.rollout.quiet import logger_to_file, output_to_file
+from ada_lightning.rollout.room import check_room
+from ada_lightning.rollout.weight_transfer import Reload, WeightTransfer, chunks
 from ada_lightning.types import Generation, SamplingSettings
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _ENVIRONMENT = {
     "VLLM_CONFIGURE_LOGGING": "0",
 }
 # vLLM overwrites these for its workers; a reward worker or a later job must not inherit them.
+_CHUNK_BYTES = 256 * 2**20
 _RESTORED_VARIABLES = ("LD_PRELOAD", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "KMP_AFFINITY")
 
 
@@ -45,12 +48,16 @@ class VllmEngine:
         block_size: tokens per KV block. The prefix cache shares whole blocks only, so short prompts want small blocks:
             vLLM's CPU default of 128 shares nothing of a 50-token prompt.
         dtype: of weights and activations in the engine.
+        tensor_parallel_size: GPUs (on a CPU: processes) that one engine is spread over; vLLM starts a process for each.
+        weight_transfer: how weights come; anything but reloading needs a GPU and an engine in another process.
+        sleep_level: what :meth:`sleep` does. 0: nothing; 1: weights go to memory of the CPU and the KV cache is given
+            back; 2: both are given back. GPU only, and not with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
         enforce_eager: skip graph capture and compilation. True on CPU, where compiling costs a minute.
         eos_token_ids: tokens that end a response.
         extra: further ``vllm.EngineArgs``, for GPU settings this class does not name.
 
     Raises:
-        ValueError: a limit is not positive.
+        ValueError: a limit is not positive, or there is no such sleep level.
     """
 
     def __init__(
@@ -65,6 +72,9 @@ class VllmEngine:
         block_size: int = 32,
         dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16",
         enforce_eager: bool = True,
+        tensor_parallel_size: int = 1,
+        weight_transfer: WeightTransfer = Reload(),  # noqa: B008 - frozen
+        sleep_level: int = 0,
         extra: dict[str, Any] | None = None,
     ) -> None:
         for name, value in (
@@ -72,11 +82,20 @@ class VllmEngine:
             ("max_num_seqs", max_num_seqs),
             ("kv_cache_gib", kv_cache_gib),
             ("block_size", block_size),
+            ("tensor_parallel_size", tensor_parallel_size),
         ):
             if value <= 0:
                 raise ValueError(f"rollout.engine.{name} must be positive; got {value}")
+        if sleep_level not in (0, 1, 2):
+            raise ValueError(f"rollout.engine.sleep_level must be 0, 1 or 2; got {sleep_level}")
         self.max_model_tokens = max_model_tokens
         self.max_num_seqs = max_num_seqs
+        self.weight_dtype = dtype
+        self.weight_transfer = weight_transfer
+        self.num_workers = tensor_parallel_size
+        self.sleep_level = sleep_level
+        self._asleep: set[str] = set()
+        self._has_weights = True
         self._eos_token_ids = list(eos_token_ids)
         self._in_flight: set[str] = set()
         os.environ.update(_ENVIRONMENT)
@@ -109,7 +128,9 @@ class VllmEngine:
                     disable_log_stats=True,
                     async_scheduling=False,
                     use_tqdm_on_load=False,
-                    **({"ir_op_priority": register_cpu_norms()} | (extra or {})),
+                    tensor_parallel_size=tensor_parallel_size,
+                    enable_sleep_mode=sleep_level > 0,
+                    **({"ir_op_priority": register_cpu_norms()} | self._transfer_arguments() | dict(extra or {})),
                 )
             )
 
@@ -119,13 +140,8 @@ class VllmEngine:
         Raises:
             ValueError: prompt and longest response together exceed ``max_model_tokens``.
         """
-        needed = len(prompt_ids) + settings.max_new_tokens
-        if needed > self.max_model_tokens:
-            raise ValueError(
-                f"a prompt of {len(prompt_ids)} tokens and a response of {settings.max_new_tokens} need {needed} "
-                f"tokens; the engine has room for {self.max_model_tokens}: raise rollout.max_model_tokens "
-                "or lower data.max_prompt_tokens"
-            )
+        check_room(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
+        self._wake_to_work()
         params = self._sampling_params(
             max_tokens=settings.max_new_tokens,
             temperature=settings.temperature,
@@ -177,12 +193,53 @@ class VllmEngine:
             raise RuntimeError(f"load_weights with {len(self._in_flight)} requests in flight")
         dtype = self._engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
         cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)
-        # model.load_weights would fail: on CPU the weights were repacked after loading.
-        self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": cast})
-        self._engine.collective_rpc(_repack_tied_head)
-        # Returns False silently while blocks are held; stale prefixes would be sampled from the old policy.
-        if not self._engine.reset_prefix_cache():
-            raise RuntimeError(f"vLLM did not reset its prefix cache after loading policy version {policy_version}")
+        self._wake("weights")
+        if self.num_workers > 1:  # an iterator does not travel to other processes
+            self._engine.collective_rpc(_begin_reload)
+            for chunk in chunks(cast, _CHUNK_BYTES):
+                self._engine.collective_rpc(_reload_chunk, args=([(name, tensor.cpu()) for name, tensor in chunk],))
+            self._engine.collective_rpc(_finish_reload)
+        else:
+            # model.load_weights would fail: on CPU the weights were repacked after loading.
+            self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": cast})
+        self._use_new_weights(policy_version)
+
+    def update_weights(self, method: str, argument: dict[str, Any]) -> None:
+        """Take part in a weight transfer from another process.
+
+        Args:
+            method: call of vLLM's ``VLLMWeightSyncClient`` to make in every worker.
+            argument: its argument.
+
+        Raises:
+            RuntimeError: requests are in flight, or the prefix cache could not be reset.
+        """
+        if self._in_flight:
+            raise RuntimeError(f"{method} with {len(self._in_flight)} requests in flight")
+        if method == "start_weight_update":
+            self._wake("weights")
+        names = {"init_weight_transfer_engine": "init_info", "update_weights": "update_info"}
+        kwargs = {names[method]: argument} if method in names else {}
+        self._engine.collective_rpc(method, kwargs=kwargs)
+        if method == "finish_weight_update":
+            self._use_new_weights("transferred")
+
+    def sleep(self) -> bool:
+        """Give memory back as ``sleep_level`` says; :meth:`submit` and new weights wake the engine.
+
+        Returns:
+            Whether the weights will still be there: after level 2 new ones must come first.
+
+        Raises:
+            RuntimeError: requests are in flight.
+        """
+        if self._in_flight:
+            raise RuntimeError(f"sleep with {len(self._in_flight)} requests in flight")
+        if self.sleep_level and not self._asleep:
+            self._engine.sleep(level=self.sleep_level)
+            self._asleep = {"weights", "kv_cache"}
+            self._has_weights = self.sleep_level == 1
+        return self._has_weights
 
     def close(self) -> None:
         """Free weights, cache and process group. Safe to call twice."""
@@ -196,6 +253,57 @@ class VllmEngine:
         del engine
         cleanup_dist_env_and_memory()
         gc.collect()
+
+    def _use_new_weights(self, policy_version: int | str) -> None:
+        self._engine.collective_rpc(_repack_tied_head)
+        self._has_weights = True
+        self._wake("kv_cache")
+        # Returns False silently while blocks are held; stale prefixes would be sampled from the old policy.
+        if not self._engine.reset_prefix_cache():
+            raise RuntimeError(f"vLLM did not reset its prefix cache after loading policy version {policy_version}")
+
+    def _wake(self, tag: str) -> None:
+        """Bring one part back; weights before the cache, so that both never lie there beside a third thing."""
+        if tag in self._asleep:
+            self._engine.wake_up([tag])
+            self._asleep.discard(tag)
+
+    def _wake_to_work(self) -> None:
+        if not self._has_weights:
+            # vLLM would wake up with whatever lies in memory and sample nonsense without a word.
+            raise RuntimeError("after sleep_level = 2 the engine has no weights: load some first")
+        for tag in ("weights", "kv_cache"):
+            self._wake(tag)
+
+    def _transfer_arguments(self) -> dict[str, Any]:
+        """Engine arguments of the way that weights come."""
+        if not self.weight_transfer.backend:
+            return {}
+        from vllm.config import WeightTransferConfig
+
+        return {"weight_transfer_config": WeightTransferConfig(backend=self.weight_transfer.backend)}
+
+
+def _begin_reload(worker: Any) -> None:
+    """Have a worker expect the whole checkpoint in parts (runs in the vLLM worker)."""
+    from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
+
+    initialize_layerwise_reload(worker.get_model())
+
+
+def _reload_chunk(worker: Any, named_tensors: list[tuple[str, Tensor]]) -> None:
+    from vllm.config import set_current_vllm_config
+
+    with set_current_vllm_config(worker.vllm_config):
+        worker.get_model().load_weights(named_tensors)
+
+
+def _finish_reload(worker: Any) -> None:
+    from vllm.config import set_current_vllm_config
+    from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
+
+    with set_current_vllm_config(worker.vllm_config):
+        finalize_layerwise_reload(worker.get_model(), worker.model_config)
 
 
 def _repack_tied_head(worker: Any) -> None:

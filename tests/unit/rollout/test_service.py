@@ -107,3 +107,52 @@ def test_a_closed_service_says_so():
     service.close()
     with pytest.raises(RuntimeError, match="not open"):
         rollout(service, 0)
+
+
+@pytest.mark.parametrize(("level", "loads"), [(0, 1), (1, 1), (2, 2)])
+def test_an_engine_sleeps_after_a_rollout_and_weights_that_are_gone_are_loaded_again(level, loads):
+    events = []
+
+    class Sleepy(ScriptedEngine):
+        sleep_level = level
+
+        def sleep(self):
+            assert self.num_in_flight() == 0
+            events.append("sleep")
+            return level < 2
+
+        def load_weights(self, named_tensors, policy_version):
+            events.append("load")
+            super().load_weights(named_tensors, policy_version)
+
+    service = open_service(lambda **completed: Sleepy(pass_rates={1: 0.5}, max_model_tokens=32))
+    rollout(service, 3)
+    rollout(service, 3, step=1)
+    assert events.count("load") == loads
+    assert events.count("sleep") == (2 if level else 0)
+
+
+def test_restarts_within_a_pool_count(monkeypatch):
+    class Pool(ScriptedEngine):
+        num_restarts = 3
+
+    service = open_service(lambda **completed: Pool(pass_rates={1: 0.5}, max_model_tokens=32))
+    assert service.num_restarts == 3
+    service.close()
+    assert service.num_restarts == 3
+
+
+def test_the_host_is_checked_and_opens_the_engine():
+    class Host:
+        def check(self):
+            raise ValueError("no such place")
+
+        def open(self, engine, log_file):
+            opened = engine(log_file=log_file)
+            opened.place = "elsewhere"
+            return opened
+
+    service = open_service(Engines(num_broken=0), host=Host())
+    assert service._engine.place == "elsewhere"
+    with pytest.raises(ValueError, match="no such place"):
+        service.check()

@@ -1,0 +1,254 @@
+"""vLLM's own ways of bringing weights into an engine on a GPU: all that touches ``vllm.distributed.weight_transfer``.
+
+Written against the interface of vLLM 0.32.0 (``WeightTransferTrainerFactory`` on the trainer's side; on the engine's
+the four calls of ``VLLMWeightSyncClient``), which a test compares with what is installed. **Never run on a GPU by this
+project**: ``docs/gpu_acceptance.sh`` is what to run first where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Call = Callable[[str, dict[str, Any]], None]
+"""Has a method of ``VLLMWeightSyncClient`` called in every worker of the engine, with its argument; waits for it."""
+
+
+class WeightSender(Protocol):
+    """A connection from the trainer to the workers of one engine."""
+
+    def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
+        """Replace the engine's weights by these, which are on the trainer's GPU and in the engine's own type."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back."""
+        ...
+
+
+@runtime_checkable
+class WeightTransfer(Protocol):
+    """A way for weights: ``rollout.engine.weight_transfer``. Picklable, as the engine tells it to the trainer."""
+
+    backend: str
+    """vLLM's name for it; empty where none of its engines takes part."""
+
+    def connect(self, call: Call, num_workers: int) -> WeightSender:
+        """Connect this process's GPU with the workers.
+
+        Args:
+            call: see :data:`Call`.
+            num_workers: processes of the engine.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """The engine reads tensors that it is handed: by reference in the trainer's process, else through memory.
+
+    The only way on a CPU. On a GPU in the trainer's process nothing is copied but into the engine's own weights.
+    """
+
+    backend: str = ""
+
+    def connect(self, call: Call, num_workers: int) -> WeightSender:
+        """Nothing to connect.
+
+        Raises:
+            TypeError: always; tensors are handed to ``load_weights``.
+        """
+        raise TypeError("weights that are reloaded need no connection")
+
+
+@dataclass(frozen=True, slots=True)
+class CudaIpc:
+    """Handles to the trainer's GPU memory, for an engine in another process on the same GPU.
+
+    Tensors go through one buffer on the GPU, chunk by chunk: whatever the trainer gathers may be freed at once.
+
+    Args:
+        buffer_mib: of that buffer; must hold the largest tensor (a vocabulary of 152k by 3,584 in bfloat16 is 1,039).
+
+    Raises:
+        ValueError: it is not positive.
+    """
+
+    buffer_mib: int = 2048
+    backend: str = "ipc"
+
+    def __post_init__(self) -> None:
+        """Check the size."""
+        _check_buffer(self.buffer_mib)
+
+    def connect(self, call: Call, num_workers: int) -> WeightSender:
+        """Agree with the workers on packed transfer."""
+        from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
+
+        init_info = IPCTrainerInitInfo(rank=0, packed=True, packed_buffer_size_bytes=self.buffer_mib * 2**20)
+        return _Sender(init_info, call)
+
+
+@dataclass(frozen=True, slots=True)
+class Nccl:
+    """NCCL broadcast from the trainer's GPU to an engine on other GPUs.
+
+    Args:
+        master_address: where the trainer's process can be reached from the engine's.
+        master_port: free there.
+        buffer_mib: tensors are gathered, announced and sent in chunks of about this size.
+        time_limit_s: seconds for one chunk. A broadcast whose other side died never returns; after this the step fails.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    master_address: str = "127.0.0.1"
+    master_port: int = 29517
+    buffer_mib: int = 1024
+    time_limit_s: float = 300.0
+    backend: str = "nccl"
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        _check_buffer(self.buffer_mib)
+        if not 0 < self.master_port < 2**16:
+            raise ValueError(f"rollout.engine.weight_transfer.master_port must be a port; got {self.master_port}")
+        if self.time_limit_s <= 0:
+            raise ValueError(f"rollout.engine.weight_transfer.time_limit_s must be positive; got {self.time_limit_s}")
+
+    def connect(self, call: Call, num_workers: int) -> WeightSender:
+        """Build the group of the trainer, rank 0, and the workers."""
+        from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
+
+        init_info = NCCLTrainerInitInfo(
+            master_address=self.master_address,
+            master_port=self.master_port,
+            world_size=1 + num_workers,
+            packed=True,
+            rank=0,
+        )
+        return _Sender(init_info, call, chunk_bytes=self.buffer_mib * 2**20, time_limit_s=self.time_limit_s)
+
+
+class _Sender:
+    """Drives vLLM's trainer engine. Chunks are sent between one start and one finish, which are called here.
+
+    Args:
+        init_info: of the backend.
+        call: see :data:`Call`.
+        chunk_bytes: size of what is gathered at once; 0 hands the tensors over one by one, for a backend that asks for
+            no metadata beforehand.
+        time_limit_s: seconds for one chunk; 0 sets none, where ``call`` has limits of its own.
+    """
+
+    def __init__(self, init_info: Any, call: Call, *, chunk_bytes: int = 0, time_limit_s: float = 0.0) -> None:
+        from vllm.distributed.weight_transfer.factory import WeightTransferTrainerFactory
+
+        self._call = call
+        self._chunk_bytes = chunk_bytes
+        self._time_limit_s = time_limit_s
+        self._engine: Any = WeightTransferTrainerFactory.trainer_init(
+            init_info, client=_Client(call), source=_source([])
+        )
+
+    def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
+        """Send all between one start and one finish."""
+        self._call("start_weight_update", {})
+        if self._chunk_bytes:
+            for chunk in chunks(named_tensors, self._chunk_bytes):
+                self._engine.source = _source(chunk)
+                _within(self._time_limit_s, self._engine.send_weights)
+        else:
+            self._engine.source = _source(named_tensors)
+            self._engine.send_weights()
+        self._call("finish_weight_update", {})
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._engine.shutdown()
+
+
+class _Client:
+    """vLLM's ``VLLMWeightSyncClient`` without start and finish, which stand around all chunks."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
+        """Have the workers connect."""
+        self._call("init_weight_transfer_engine", init_info)
+
+    def start_weight_update(self) -> None:
+        """Done around all chunks."""
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        """Have the workers read one chunk."""
+        self._call("update_weights", update_info)
+
+    def finish_weight_update(self, weight_version: str | None = None) -> None:
+        """Done around all chunks."""
+
+
+def _source(named_tensors: Iterable[tuple[str, Tensor]]) -> Any:
+    """Return a ``WeightSource`` over tensors; its metadata can be asked for where they are a list."""
+    from vllm.distributed.weight_transfer.base import ParamMeta, WeightSource
+
+    class Source(WeightSource):
+        def metadata(self) -> list[Any]:
+            return [ParamMeta(name, tensor.dtype, tuple(tensor.shape)) for name, tensor in named_tensors]
+
+        def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+            return iter(named_tensors)
+
+    return Source()
+
+
+def chunks(named_tensors: Iterable[tuple[str, Tensor]], chunk_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
+    """Group tensors in their order until a group is large enough."""
+    chunk, size = [], 0
+    for name, tensor in named_tensors:
+        chunk.append((name, tensor))
+        size += tensor.nbytes
+        if size >= chunk_bytes:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _within(limit_s: float, send: Callable[[], None]) -> None:
+    """Run a call that may never return, for so long at most.
+
+    Raises:
+        TimeoutError: it did not return.
+        Exception: whatever it raised.
+    """
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            send()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if thread.is_alive():
+        raise TimeoutError(
+            f"a weight transfer did not end within {limit_s:g} s; NCCL leaves the GPU waiting, so end the run and "
+            "continue it with ckpt=last"
+        )
+    if errors:
+        raise errors[0]
+
+
+def _check_buffer(buffer_mib: int) -> None:
+    if buffer_mib < 1:
+        raise ValueError(f"rollout.engine.weight_transfer.buffer_mib must be at least 1; got {buffer_mib}")

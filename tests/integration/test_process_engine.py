@@ -1,0 +1,87 @@
+"""The real engine on the tiny model, in float32, in a process of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from ada_lightning.rollout.own_process import OwnProcess
+from ada_lightning.rollout.vllm_engine import VllmEngine
+from tests.integration.test_train import column
+from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
+
+pytestmark = pytest.mark.vllm
+
+
+@pytest.fixture(scope="module")
+def engine(tiny_path, tmp_path_factory):
+    log_file = tmp_path_factory.mktemp("engine") / "engine.log"
+    engine = OwnProcess(num_threads=1).open(
+        partial(
+            VllmEngine,
+            model_path=tiny_path,
+            eos_token_ids=[2],
+            max_model_tokens=64,
+            max_num_seqs=16,
+            kv_cache_gib=0.05,
+            dtype="float32",
+        ),
+        log_file,
+    )
+    yield engine
+    engine.close()
+
+
+def test_the_same_tokens_and_logprobs_as_in_the_trainers_process(engine, tiny_path, tmp_path):
+    model = load(tiny_path)
+    move(model, lambda name: True)
+    inside = open_engine(tiny_path, tmp_path)
+    try:
+        for one in (inside, engine):
+            one.load_weights(named(model), policy_version=1)
+        expected, found = generate(inside), generate(engine)
+    finally:
+        inside.close()
+    assert [g.response_ids for g in found] == [g.response_ids for g in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.sampling_logprobs == pytest.approx(other.sampling_logprobs, abs=1e-4)
+    assert largest_gap(engine, model) < 1e-3
+
+
+def test_aborted_requests_return_the_tokens_generated_for_them(engine):
+    for index in range(4):
+        engine.submit(f"a{index}", [1, 5, 6], SETTINGS, seed=index)
+    assert 0 <= engine.abort(["a0", "a1"]) <= 2 * SETTINGS.max_new_tokens
+    finished = set()
+    while engine.num_in_flight():
+        finished |= {generation.request_id for generation in engine.poll()}
+    assert finished == {"a2", "a3"}
+
+
+def test_a_run_gives_the_same_responses_as_with_the_engine_in_the_trainers_process(train):
+    inside, outside = train(name="inside"), train("rollout=vllm_process", name="outside")
+    for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
+        assert column(outside, name) == column(inside, name), name
+    assert max(column(outside, "sync/logprob_gap")) < 1e-3
+
+
+def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_stale_one(monkeypatch, tmp_path):
+    """docs/gpu_acceptance.sh, with the engine of this machine in place of one on a GPU."""
+    from scripts import gpu_acceptance
+
+    settings = {"kv_cache_gib": 0.05, "block_size": 32, "enforce_eager": True}
+    for name, value in (("DEVICE", "cpu"), ("ENGINE", settings), ("LOGS", tmp_path)):
+        monkeypatch.setattr(gpu_acceptance, name, value)
+    assert gpu_acceptance.engine() == "16 seeded responses repeat"
+    assert "from the old weights" in gpu_acceptance.reload()
+    load_weights, loads = VllmEngine.load_weights, []
+
+    def loads_once(self, named_tensors, policy_version):
+        loads.append(policy_version)
+        if len(loads) == 1:
+            load_weights(self, named_tensors, policy_version)
+
+    monkeypatch.setattr(VllmEngine, "load_weights", loads_once)
+    with pytest.raises(AssertionError, match=r"sync 2: log-probabilities differ by \d\.\d+ nat"):
+        gpu_acceptance.reload()

@@ -1,0 +1,167 @@
+"""Engines for child processes: importable, without a model, each with one fault or one thing to tell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from ada_lightning.rollout.scripted import ScriptedEngine
+from ada_lightning.types import Generation
+
+POLLS_OF_A_RESPONSE = 3
+
+
+class CoinEngine(ScriptedEngine):
+    """Coin flips that take some polls each; slow enough for a test to act in between."""
+
+    def __init__(self, *, poll_s: float = 0.0, weight_dtype: str = "", max_num_seqs: int = 8) -> None:
+        super().__init__(
+            pass_rates=dict.fromkeys(range(1, 50), 0.5),
+            num_polls=lambda generator, is_positive: POLLS_OF_A_RESPONSE,
+            max_model_tokens=32,
+            max_num_seqs=max_num_seqs,
+        )
+        self.weight_dtype = weight_dtype
+        self.weights = {}
+        self._poll_s = poll_s
+
+    def poll(self):
+        time.sleep(self._poll_s)
+        return super().poll()
+
+    def abort(self, request_ids):
+        """Ten tokens had been generated for each."""
+        return 10 * sum(request_id in self._running for request_id in request_ids) + super().abort(request_ids)
+
+    def load_weights(self, named_tensors, policy_version):
+        self.weights = dict(named_tensors)
+        self.policy_version = policy_version
+
+
+def completed(engine_class, **options):
+    """Makes an engine as a host makes one, which completes the log file."""
+    return partial(_open, engine_class, options)
+
+
+def _open(engine_class, options, *, log_file):
+    return engine_class(**options)
+
+
+class TellingEngine(CoinEngine):
+    """Answers each request with facts about its process as tokens, and with the sum of its weights as logprob."""
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        facts = (
+            os.getpid(),
+            int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN),
+            int("LOCAL_WORLD_SIZE" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ or "LD_PRELOAD" in os.environ),
+            int(os.environ["OMP_NUM_THREADS"]),
+            int(os.environ.get("GIVEN", "0")),
+            sum(tensor.element_size() for tensor in self.weights.values()),
+        )
+        total = float(sum(tensor.double().sum() for tensor in self.weights.values()))
+        self._running[request_id] = (0, Generation(request_id, facts, (total,) * len(facts), False))
+
+
+class DyingEngine(CoinEngine):
+    """Its process is killed in mid-step."""
+
+    def poll(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class HangingEngine(CoinEngine):
+    """Never comes back from a step."""
+
+    def poll(self):
+        time.sleep(1000)
+
+
+class RaisingEngine(CoinEngine):
+    """Runs out of memory in a step."""
+
+    def poll(self):
+        raise MemoryError("no block left")
+
+
+class UnloadableEngine(CoinEngine):
+    """Breaks after the first tensor."""
+
+    def load_weights(self, named_tensors, policy_version):
+        next(iter(named_tensors))
+        raise RuntimeError("shape of lm_head does not fit")
+
+
+class UnstartableEngine(CoinEngine):
+    def __init__(self, **options):
+        raise ValueError("no such model")
+
+
+class SlowStartEngine(CoinEngine):
+    def __init__(self, **options):
+        time.sleep(1000)
+
+
+class SleepyEngine(CoinEngine):
+    """Sleeps, and tells in its aborts how often it did."""
+
+    def __init__(self, *, sleep_level: int = 1, **options) -> None:
+        super().__init__(**options)
+        self.sleep_level = sleep_level
+        self.num_sleeps = 0
+
+    def sleep(self):
+        self.num_sleeps += 1
+        return self.sleep_level < 2
+
+    def abort(self, request_ids):
+        super().abort(request_ids)
+        return 1000 + self.num_sleeps
+
+
+@dataclass(frozen=True)
+class PostTransfer:
+    """A weight transfer that posts one message per tensor; remembers nothing, as it travels."""
+
+    backend: str = "post"
+
+    def connect(self, call, num_workers):
+        call("init_weight_transfer_engine", {"num_workers": num_workers})
+        return PostSender(call)
+
+
+class PostSender:
+    def __init__(self, call):
+        self.call = call
+
+    def send(self, named_tensors):
+        self.call("start_weight_update", {})
+        for name, tensor in named_tensors:
+            self.call("update_weights", {"name": name, "sum": float(tensor.sum()), "dtype": str(tensor.dtype)})
+        self.call("finish_weight_update", {})
+
+    def close(self):
+        self.call = None
+
+
+class TransferEngine(CoinEngine):
+    """Takes part in a transfer, and answers requests with the calls it got."""
+
+    weight_transfer = PostTransfer()
+    num_workers = 3
+
+    def __init__(self, *, fails_at: str = "", **options) -> None:
+        super().__init__(**options)
+        self.calls = []
+        self.fails_at = fails_at
+
+    def update_weights(self, method, argument):
+        if method == self.fails_at:
+            raise RuntimeError("no peer")
+        self.calls.append((method, argument))
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        self._running[request_id] = (0, Generation(request_id, tuple(self.calls), (0.0,) * len(self.calls), False))

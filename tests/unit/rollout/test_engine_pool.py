@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.engine_messages import Finished, Loaded
+from ada_lightning.rollout.engine_pool import EnginePool
+from ada_lightning.rollout.guard import EngineError
+from ada_lightning.rollout.schedule import Continuous
+from ada_lightning.rollout.scripted import ScriptedGrader
+from ada_lightning.sampling import BalanceSampler
+from ada_lightning.selection import BalancedSelection
+from ada_lightning.types import SamplingSettings
+from tests.builders import decode, make_prompt
+from tests.unit.rollout.faulty_engines import CoinEngine, HangingEngine, RaisingEngine, SleepyEngine, TellingEngine
+from tests.unit.rollout.thread_place import ThreadPlace
+
+SETTINGS = SamplingSettings(max_new_tokens=4)
+WEIGHTS = [("a", torch.arange(6.0)), ("b", torch.ones(2, 3))]
+
+
+class Stuck(CoinEngine):
+    """Takes requests and never finishes one."""
+
+    def poll(self):
+        time.sleep(0.001)
+        return []
+
+
+@pytest.fixture
+def opened():
+    pools = []
+
+    def open_pool(*engines, replacements=(), **options):
+        place = ThreadPlace(*engines, replacements=replacements)
+        limits = {"start_timeout_s": 10, "call_timeout_s": 10}
+        pools.append(EnginePool(place, num_engines=len(engines), **(limits | options)))
+        return pools[-1], place
+
+    yield open_pool
+    for pool in pools:
+        pool.close()
+
+
+def finish(engine):
+    done = []
+    while engine.num_in_flight():
+        done += engine.poll()
+    names = [generation.request_id for generation in done]
+    assert len(names) == len(set(names)), "a response came twice"
+    return {generation.request_id: generation for generation in done}
+
+
+def submit(engine, num, key=None):
+    for index in range(num):
+        engine.submit(f"r{index}", [key or 1 + index, 0], SETTINGS, seed=index)
+
+
+def run(engine, num, *, policy_version=None):
+    if policy_version is not None:
+        engine.load_weights(WEIGHTS, policy_version=policy_version)
+    submit(engine, num)
+    done = finish(engine)
+    assert len(done) == num
+    return list(done.values())
+
+
+def run_until(engine, holds):
+    while not holds():
+        run(engine, 6)
+
+
+def collect(engine):
+    """A whole step with the real collector: groups and what it counted."""
+    groups, stats = RolloutCollector(decode=decode, seed=3, schedule=Continuous(fill_to=100)).collect(
+        [make_prompt(1 + index) for index in range(12)],
+        engine=engine,
+        grader=ScriptedGrader(),
+        sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=16, group_size=4),
+        selection=BalancedSelection(group_size=4),
+        settings=SETTINGS,
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+    return groups, (stats.num_drawn, stats.generated_tokens, stats.num_truncated)
+
+
+def test_the_same_step_as_with_one_engine(opened):
+    pool, place = opened(CoinEngine, partial(CoinEngine, max_num_seqs=3))
+    assert (pool.max_num_seqs, pool.max_model_tokens) == (11, 32)
+    assert collect(pool) == collect(CoinEngine())
+    pool.close()
+    pool.close()
+    assert place.is_closed
+    assert all(member.is_closed for member in place.opened)
+
+
+def test_requests_go_where_there_is_most_room_for_the_engines_size(opened):
+    pool, _ = opened(Stuck, partial(Stuck, max_num_seqs=4))
+    submit(pool, 6)
+    assert pool.loads() == [4, 2]
+    submit_more = [f"more{index}" for index in range(6)]
+    for index, name in enumerate(submit_more):
+        pool.submit(name, [20 + index], SETTINGS, seed=index)
+    assert pool.loads() == [8, 4]
+
+
+def test_a_request_beyond_all_slots_waits_in_the_pool(opened):
+    pool, _ = opened(Stuck, Stuck)
+    submit(pool, 20)
+    assert pool.loads() == [8, 8]
+    assert pool.num_in_flight() == 20
+    assert pool.abort([f"r{index}" for index in range(16, 20)]) == 0  # nothing was generated for those
+    assert pool.abort([f"r{index}" for index in range(16)]) == 160
+
+
+def test_a_fast_engine_does_more_of_the_work(opened):
+    class Counting(CoinEngine):
+        num_submitted = 0
+
+        def submit(self, *request):
+            self.num_submitted += 1
+            super().submit(*request)
+
+    pool, place = opened(partial(Counting, poll_s=0.001), partial(Counting, poll_s=0.02))
+    waiting = [(f"r{index}", [1 + index % 40, index], SETTINGS, index) for index in range(120)]
+    num_done = 0
+    while num_done < 120:
+        while waiting and pool.num_in_flight() < pool.max_num_seqs:
+            pool.submit(*waiting.pop())
+        num_done += len(pool.poll())
+    fast, slow = (member.engine.num_submitted for member in place.opened)
+    assert fast + slow == 120
+    assert fast > 3 * slow
+
+
+@pytest.mark.parametrize(("affinity", "loads"), [(0, [4, 4]), (4, [5, 3]), (100, [8, 0])])
+def test_responses_of_one_prompt_stay_together_as_far_as_the_balance_allows(opened, affinity, loads):
+    pool, _ = opened(Stuck, Stuck, affinity=affinity)
+    submit(pool, 8, key=7)
+    assert sorted(pool.loads(), reverse=True) == loads
+
+
+@pytest.mark.parametrize("num_returned", [0, 10, 30])
+def test_a_step_in_which_an_engine_dies_ends_the_same(opened, num_returned):
+    pool, place = opened(partial(CoinEngine, poll_s=0.002), partial(CoinEngine, poll_s=0.002))
+    poll, returned = pool.poll, []
+
+    def killing_poll():
+        if len(returned) >= num_returned and pool.loads()[0] and not place.opened[0].death:
+            place.opened[0].die()
+        found = poll()
+        returned.extend(found)
+        return found
+
+    pool.poll = killing_poll
+    with pytest.warns(
+        RuntimeWarning, match=r"engine 0 broke \(killed; process \d+\) with \d+ requests in flight, which others fin"
+    ):
+        found = collect(pool)
+    assert found == collect(CoinEngine())
+    assert pool.num_restarts == 1
+    assert place.opened[0].is_closed
+    assert len(place.opened) == 3
+
+
+def test_responses_that_arrived_before_their_engine_died_come_once(opened):
+    pool, place = opened(TellingEngine, Stuck, affinity=0)
+    pool.submit("done", [1], SETTINGS, seed=0)
+    while not pool._finished:
+        pool._listen(0.1)
+    place.opened[0].die()
+    with pytest.warns(RuntimeWarning, match="with 0 requests in flight"):
+        pool._listen(0.1)
+    assert set(finish(pool)) == {"done"}
+
+
+def test_a_new_engine_gets_the_current_weights_before_its_first_request(opened):
+    pool, place = opened(TellingEngine)
+    for version in (4, 5):
+        pool.load_weights(((name, tensor * version) for name, tensor in WEIGHTS), policy_version=version)
+    place.opened[0].die()
+    with pytest.warns(RuntimeWarning, match="it is being replaced"):
+        (generation,) = run(pool, 1)  # the only engine is gone: the request waits for the new one
+    assert generation.sampling_logprobs[0] == 5 * (15 + 6)
+
+
+def test_a_hanging_engine_is_replaced_and_a_slow_one_is_not(opened):
+    pool, _ = opened(HangingEngine, partial(CoinEngine, poll_s=0.5), replacements=[CoinEngine], call_timeout_s=2.5)
+    submit(pool, 4)
+    with pytest.warns(RuntimeWarning, match="engine 0 broke .it made no progress for 3 s and was killed;") as warned:
+        done = finish(pool)
+    assert len(done) == 4
+    assert len(warned) == 1
+
+
+def test_an_engine_that_keeps_breaking_is_left_out(opened):
+    pool, _ = opened(RaisingEngine, CoinEngine, max_restarts=1)
+    with pytest.warns(RuntimeWarning, match="no block left") as warned:
+        run_until(pool, lambda: len(warned) == 2)
+    assert "it is being replaced" in str(warned[0].message)
+    assert "it is left out, 1 are left" in str(warned[1].message)
+    assert (pool.max_num_seqs, pool.num_restarts) == (8, 1)
+
+
+def test_a_pool_without_an_engine_left_is_an_error(opened):
+    pool, place = opened(Stuck, Stuck, max_restarts=0)
+    submit(pool, 4)
+    for member in place.opened:
+        member.die()
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(EngineError, match=r"no engine of the pool is left: .*max_restarts; the last one: killed"),
+    ):
+        finish(pool)
+    with pytest.raises(EngineError, match="no engine of the pool is left"):
+        pool.submit("r", [1], SETTINGS, seed=0)
+
+
+def test_losses_before_a_sync_do_not_count_after_it(opened):
+    pool, place = opened(CoinEngine, max_restarts=1)
+    for version in range(3):
+        place.opened[-1].die()
+        with pytest.warns(RuntimeWarning, match="it is being replaced"):
+            run(pool, 2)
+        pool.load_weights(WEIGHTS, policy_version=version)
+    assert pool.num_restarts == 3
+
+
+def test_a_replacement_that_cannot_start_leaves_the_others_at_work(opened):
+    pool, place = opened(CoinEngine, CoinEngine, replacements=[EngineError("no resources")])
+    submit(pool, 6)
+    place.opened[1].die()
+    with pytest.warns(RuntimeWarning, match=r"no resources.*left out, 1 are left"):
+        assert len(finish(pool)) == 6
+
+
+def test_a_pool_whose_engine_does_not_start_says_so_and_leaves_nothing(opened):
+    place = ThreadPlace(CoinEngine, partial(CoinEngine, nonsense=1))
+    with pytest.raises(EngineError, match="engine 1 did not start: TypeError"):
+        EnginePool(place, num_engines=2, start_timeout_s=10)
+    assert place.is_closed
+    assert all(member.is_closed for member in place.opened)
+
+
+def test_aborted_requests_return_their_tokens_wherever_they_are(opened):
+    pool, place = opened(Stuck, TellingEngine, affinity=0)
+    submit(pool, 4)
+    while len(pool._finished) < 2:
+        pool._listen(0.1)
+    assert pool.abort([f"r{index}" for index in range(4)]) == 2 * 10 + 2 * 6  # running, and finished but not polled
+    assert pool.num_in_flight() == 0
+    assert pool.loads() == [0, 0]
+    pool.submit("r0", [1], SETTINGS, seed=1)  # dropped, and wanted after all
+    assert pool.loads() == [1, 0]
+    assert place.opened[0].engine.num_in_flight() <= 1
+
+
+def test_requests_aborted_while_their_engine_dies_are_not_drawn_again(opened):
+    pool, place = opened(Stuck, Stuck, affinity=0)
+    submit(pool, 4)
+    place.opened[0].die()
+    with pytest.warns(RuntimeWarning, match="with 1 requests in flight"):
+        assert pool.abort(["r0", "r1", "r3"]) == 20  # r0 and r2 were on the dead one
+    assert pool.num_in_flight() == 1
+    pool._listen(0.1)
+    assert sum(pool.loads()) == 1
+    assert pool.abort(["r2"]) == 10
+
+
+def test_a_failing_publication_reads_every_tensor_to_its_end(opened):
+    pool, place = opened(CoinEngine)
+    place.publish_error = EngineError("store is full")
+    seen = []
+    named = ((seen.append(name), (name, tensor))[1] for name, tensor in WEIGHTS)
+    with pytest.raises(EngineError, match="store is full"):
+        pool.load_weights(named, policy_version=0)
+    assert seen == ["a", "b"]
+
+
+def test_weights_are_not_changed_under_running_requests(opened):
+    pool, _ = opened(Stuck)
+    submit(pool, 1)
+    with pytest.raises(RuntimeError, match="1 requests in flight"):
+        pool.load_weights(WEIGHTS, policy_version=0)
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (lambda e: replace(e, policy_version=1) if isinstance(e, Loaded) else e, "policy version 1 instead of 2"),
+        (
+            lambda e: replace(e, digest=replace(e.digest, num_bytes=1)) if isinstance(e, Loaded) else e,
+            "other weights than were sent",
+        ),
+        (lambda e: replace(e, policy_version=1) if isinstance(e, Finished) else e, "sampled from policy version 1"),
+    ],
+)
+def test_an_engine_with_other_weights_is_replaced(opened, forge, message):
+    pool, place = opened(CoinEngine)
+    events = place.opened[0].events
+    place.opened[0].events = lambda: [forge(event) for event in events()]
+    with pytest.warns(RuntimeWarning, match=message):
+        run(pool, 3, policy_version=2)
+    assert place.opened[1].engine.policy_version == 2
+
+
+@pytest.mark.filterwarnings("ignore:engine . broke")
+def test_random_faults_never_change_a_step(opened):
+    """Engines die at random moments, several times, and the pools stay what they are."""
+    expected, num_restarts = collect(CoinEngine()), 0
+    for seed in range(5):
+        generator = random.Random(seed)
+        engines = [partial(CoinEngine, poll_s=0.001 * generator.randrange(4), max_num_seqs=6) for _ in range(3)]
+        pool, place = opened(*engines, max_restarts=100)
+        poll = pool.poll
+
+        def faulty_poll(poll=poll, place=place, generator=generator):
+            if generator.random() < 0.5 and len(place.opened) < 10:
+                generator.choice(place.opened[-3:]).die()
+            return poll()
+
+        pool.poll = faulty_poll
+        assert collect(pool) == expected
+        num_restarts += pool.num_restarts
+        pool.close()
+    assert num_restarts > 10
+
+
+@pytest.mark.parametrize(("levels", "keeps"), [((1, 1), True), ((1, 2), False)])
+def test_every_engine_sleeps(opened, levels, keeps):
+    pool, place = opened(*(partial(SleepyEngine, sleep_level=level) for level in levels))
+    assert pool.sleep() is keeps
+    assert [member.engine.num_sleeps for member in place.opened] == [1, 1]
+    assert len(run(pool, 4)) == 4
+    mixed, place = opened(SleepyEngine, CoinEngine)
+    assert mixed.sleep() is True
+    assert place.opened[0].engine.num_sleeps == 0
+
+
+def test_an_engine_that_dies_in_its_sleep_is_replaced(opened):
+    pool, place = opened(SleepyEngine, SleepyEngine)
+    send = place.opened[1].send
+    place.opened[1].send = lambda command: place.opened[1].die() or send(command)
+    with pytest.warns(RuntimeWarning, match="engine 1 broke"):
+        assert pool.sleep() is True

@@ -1,0 +1,144 @@
+"""What the engine asks of vLLM around a sleep and a weight transfer; vLLM itself sleeps on GPUs only."""
+
+from __future__ import annotations
+
+import pytest
+
+from ada_lightning.protocols import SleepingEngine
+from ada_lightning.rollout.vllm_engine import VllmEngine
+from ada_lightning.rollout.weight_transfer import Nccl, Reload
+from ada_lightning.types import SamplingSettings
+
+SETTINGS = SamplingSettings(max_new_tokens=4)
+
+
+class RecordingEngine:
+    """Stands for ``LLMEngine``: remembers the order of calls."""
+
+    def __init__(self):
+        self.calls = []
+        self.model_config = type("Config", (), {"dtype": None})
+        self.is_reset = True
+
+    def sleep(self, level):
+        self.calls.append(f"sleep {level}")
+
+    def wake_up(self, tags):
+        self.calls.append(f"wake {','.join(tags)}")
+
+    def collective_rpc(self, method, kwargs=None):
+        name = method if isinstance(method, str) else method.__name__
+        self.calls.append((name, kwargs) if kwargs and "weights_iterator" not in kwargs else name)
+
+    def reset_prefix_cache(self):
+        self.calls.append("reset prefixes")
+        return self.is_reset
+
+    def add_request(self, request_id, prompt, params):
+        self.calls.append("add request")
+
+
+@pytest.fixture
+def engine():
+    """An engine around the recorder, as its constructor would leave it."""
+
+    def make(sleep_level):
+        engine = object.__new__(VllmEngine)
+        engine.max_model_tokens, engine.max_num_seqs, engine.num_workers = 32, 8, 1
+        engine.sleep_level, engine.weight_transfer = sleep_level, Reload()
+        engine._engine, engine._in_flight, engine._asleep, engine._has_weights = RecordingEngine(), set(), set(), True
+        engine._eos_token_ids, engine._final_only = [2], None
+        engine._sampling_params = lambda **settings: settings
+        return engine
+
+    return make
+
+
+def test_after_level_1_a_request_wakes_weights_before_the_cache(engine):
+    engine = engine(1)
+    assert isinstance(engine, SleepingEngine)
+    assert engine.sleep()
+    assert engine.sleep()  # asleep already
+    engine.submit("r", [1], SETTINGS, seed=0)
+    engine.submit("s", [1], SETTINGS, seed=0)
+    assert engine._engine.calls == ["sleep 1", "wake weights", "wake kv_cache", "add request", "add request"]
+
+
+def test_after_level_2_nothing_is_sampled_before_weights_are_loaded(engine):
+    engine = engine(2)
+    assert not engine.sleep()
+    with pytest.raises(RuntimeError, match="after sleep_level = 2 the engine has no weights"):
+        engine.submit("r", [1], SETTINGS, seed=0)
+    assert engine._engine.calls == ["sleep 2"]
+    engine.load_weights([], policy_version=1)
+    engine.submit("r", [1], SETTINGS, seed=0)
+    assert engine._engine.calls == [
+        "sleep 2",
+        "wake weights",
+        "reload_weights",
+        "_repack_tied_head",
+        "wake kv_cache",
+        "reset prefixes",
+        "add request",
+    ]
+
+
+def test_level_0_never_sleeps(engine):
+    engine = engine(0)
+    assert engine.sleep()
+    engine.submit("r", [1], SETTINGS, seed=0)
+    assert engine._engine.calls == ["add request"]
+    with pytest.raises(RuntimeError, match="sleep with 1 requests in flight"):
+        engine.sleep()
+
+
+def test_a_transfer_wakes_the_weights_first_and_the_cache_last(engine):
+    engine = engine(2)
+    engine.sleep()
+    for method, argument in (
+        ("init_weight_transfer_engine", {"packed": True}),
+        ("start_weight_update", {}),
+        ("update_weights", {"names": ["a"]}),
+        ("finish_weight_update", {}),
+    ):
+        engine.update_weights(method, argument)
+    assert engine._engine.calls == [
+        "sleep 2",
+        ("init_weight_transfer_engine", {"init_info": {"packed": True}}),
+        "wake weights",
+        "start_weight_update",
+        ("update_weights", {"update_info": {"names": ["a"]}}),
+        "finish_weight_update",
+        "_repack_tied_head",
+        "wake kv_cache",
+        "reset prefixes",
+    ]
+
+
+def test_old_prefixes_that_stay_after_a_transfer_are_an_error(engine):
+    engine = engine(0)
+    engine._engine.is_reset = False
+    with pytest.raises(RuntimeError, match="did not reset its prefix cache"):
+        engine.update_weights("finish_weight_update", {})
+    engine._in_flight.add("r")
+    with pytest.raises(RuntimeError, match="start_weight_update with 1 requests in flight"):
+        engine.update_weights("start_weight_update", {})
+
+
+def test_the_way_of_the_weights_is_told_to_vllm(engine):
+    engine = engine(0)
+    assert engine._transfer_arguments() == {}
+    engine.weight_transfer = Nccl()
+    assert engine._transfer_arguments()["weight_transfer_config"].backend == "nccl"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sleep_level": 3}, "sleep_level must be 0, 1 or 2; got 3"),
+        ({"tensor_parallel_size": 0}, "tensor_parallel_size"),
+    ],
+)
+def test_options_are_checked(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        VllmEngine(model_path=tmp_path, log_file=tmp_path / "log", max_model_tokens=8, eos_token_ids=[2], **options)

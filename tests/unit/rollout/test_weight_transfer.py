@@ -1,0 +1,182 @@
+"""vLLM's weight transfer, as far as it exists without a GPU: an upgrade that changes it must fail here."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import time
+
+import pytest
+import torch
+from vllm.distributed.weight_transfer import base, factory, ipc_engine, nccl_engine, packed_tensor
+from vllm.v1.engine.llm_engine import LLMEngine
+from vllm.v1.worker.gpu_worker import Worker
+
+from ada_lightning.rollout import weight_transfer
+from ada_lightning.rollout.weight_transfer import CudaIpc, Nccl, Reload, WeightTransfer, chunks
+
+WEIGHTS = [("a", torch.arange(6.0)), ("b", torch.ones(2, 3)), ("c", torch.zeros(4))]
+
+
+def parameters(function):
+    return list(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (factory.WeightTransferTrainerFactory.trainer_init, ["init_info", "client", "source"]),
+        (base.TrainerWeightTransferEngine.send_weights, ["self"]),
+        (base.TrainerWeightTransferEngine.shutdown, ["self"]),
+        (base.VLLMWeightSyncClient.init_weight_transfer_engine, ["self", "init_info"]),
+        (base.VLLMWeightSyncClient.start_weight_update, ["self"]),
+        (base.VLLMWeightSyncClient.update_weights, ["self", "update_info"]),
+        (base.VLLMWeightSyncClient.finish_weight_update, ["self", "weight_version"]),
+        (Worker.init_weight_transfer_engine, ["self", "init_info"]),
+        (Worker.start_weight_update, ["self"]),
+        (Worker.update_weights, ["self", "update_info"]),
+        (Worker.finish_weight_update, ["self"]),
+        (LLMEngine.sleep, ["self", "level", "mode"]),
+        (LLMEngine.wake_up, ["self", "tags"]),
+        (LLMEngine.collective_rpc, ["self", "method", "timeout", "args", "kwargs"]),
+        (base.ParamMeta, ["name", "dtype", "shape"]),
+        (ipc_engine.IPCTrainerInitInfo, ["packed", "packed_buffer_size_bytes", "rank"]),
+        (
+            nccl_engine.NCCLTrainerInitInfo,
+            [
+                "master_address",
+                "master_port",
+                "world_size",
+                "packed",
+                "packed_buffer_size_bytes",
+                "packed_num_buffers",
+                "rank",
+            ],
+        ),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", ""),
+)
+def test_the_interface_is_the_one_this_was_written_against(function, expected):
+    assert parameters(function) == expected
+
+
+def test_the_client_has_every_call_of_vllms():
+    names = [name for name in vars(base.VLLMWeightSyncClient) if not name.startswith("_")]
+    assert sorted(names) == sorted(name for name in vars(weight_transfer._Client) if not name.startswith("_"))
+    for name in names:
+        assert parameters(getattr(weight_transfer._Client, name)) == parameters(
+            getattr(base.VLLMWeightSyncClient, name)
+        )
+
+
+def test_both_backends_are_registered_on_both_sides():
+    for transfer in (CudaIpc(), Nccl()):
+        assert transfer.backend in factory.WeightTransferEngineFactory._registry
+        assert transfer.backend in factory.WeightTransferTrainerFactory._registry
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+def test_nccl_sends_chunks_between_one_start_and_one_finish(calls, monkeypatch):
+    """vLLM's own trainer engine, with the group and the broadcast replaced."""
+    sent = []
+    monkeypatch.setattr(nccl_engine, "open_trainer_endpoint", lambda init_info: sent.append(init_info) or object())
+    monkeypatch.setattr(
+        nccl_engine.NCCLTrainerWeightTransferEngine,
+        "_broadcast",
+        lambda self, source, meta: sent.append([(name, tensor.clone()) for name, tensor in source]),
+    )
+    sender = Nccl(master_port=1234, buffer_mib=1).connect(lambda *call: calls.append(call), num_workers=2)
+    init_info, sent[:] = sent[0], []
+    assert (init_info.world_size, init_info.rank, init_info.master_port) == (3, 0, 1234)
+    method, payload = calls.pop(0)
+    assert method == "init_weight_transfer_engine"
+    worker_info = nccl_engine.NCCLWeightTransferInitInfo(**payload)
+    assert (worker_info.rank_offset, worker_info.world_size, worker_info.packed) == (1, 3, True)
+    sender._chunk_bytes = 40  # "a" and "b" together, then "c"
+    sender.send(iter(WEIGHTS))
+    assert [name for name, _ in calls] == [
+        "start_weight_update",
+        "update_weights",
+        "update_weights",
+        "finish_weight_update",
+    ]
+    infos = [
+        nccl_engine.NCCLWeightTransferUpdateInfo(**argument) for name, argument in calls if name == "update_weights"
+    ]
+    assert [info.names for info in infos] == [["a", "b"], ["c"]]
+    assert [info.shapes for info in infos] == [[[6], [2, 3]], [[4]]]
+    assert {dtype for info in infos for dtype in info.dtype_names} == {"float32"}
+    flat = [pair for chunk in sent for pair in chunk]
+    assert [name for name, _ in flat] == ["a", "b", "c"]
+    assert all(torch.equal(tensor, expected) for (_, tensor), (_, expected) in zip(flat, WEIGHTS, strict=True))
+
+
+def test_ipc_sends_packed_chunks_of_an_iterator(calls, monkeypatch):
+    """vLLM's own trainer engine, with what needs a GPU replaced."""
+    chunk = ipc_engine.packed_ipc_producer.__annotations__["return"]
+    assert "PackedIpcChunk" in str(chunk)
+
+    def producer(iterator, gpu_uuid, post_iter_func, buffer_size_bytes):
+        assert parameters(real_producer) == ["iterator", "gpu_uuid", "post_iter_func", "buffer_size_bytes"]
+        for item in iterator:
+            tensor = post_iter_func(item)
+            yield packed_tensor.PackedIpcChunk(
+                names=[item[0]],
+                shapes=[list(tensor.shape)],
+                dtype_names=["float32"],
+                tensor_sizes=[tensor.nbytes],
+                ipc_handle={gpu_uuid: (buffer_size_bytes,)},
+            )
+
+    real_producer = packed_tensor.packed_ipc_producer
+    monkeypatch.setattr(ipc_engine, "packed_ipc_producer", producer)
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: type("Properties", (), {"uuid": "GPU-1"}))
+    monkeypatch.setattr(torch.cuda, "ipc_collect", lambda: None)
+    sender = CudaIpc(buffer_mib=3).connect(lambda *call: calls.append(call), num_workers=1)
+    assert calls.pop(0) == ("init_weight_transfer_engine", {"packed": True})
+    sender.send(iter(WEIGHTS))
+    assert [name for name, _ in calls] == ["start_weight_update", *["update_weights"] * 3, "finish_weight_update"]
+    for (name, tensor), (_, argument) in zip(WEIGHTS, calls[1:-1], strict=True):
+        info = ipc_engine.IPCWeightTransferUpdateInfo(**argument)
+        assert (info.names, info.shapes, info.tensor_sizes) == ([name], [list(tensor.shape)], [tensor.nbytes])
+        assert info.ipc_handles == {"GPU-1": (3 * 2**20,)}
+
+
+def test_a_transfer_that_never_returns_is_an_error():
+    started = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"did not end within 0.1 s.*continue it with ckpt=last"):
+        weight_transfer._within(0.1, lambda: time.sleep(60))
+    assert time.monotonic() - started < 10
+    with pytest.raises(ZeroDivisionError):
+        weight_transfer._within(10, lambda: 1 / 0)
+
+
+def test_chunks_keep_the_order_and_hold_every_tensor():
+    found = list(chunks(iter(WEIGHTS), 40))
+    assert [[name for name, _ in chunk] for chunk in found] == [["a", "b"], ["c"]]
+    assert list(chunks([], 40)) == []
+
+
+@pytest.mark.parametrize("transfer", [Reload(), CudaIpc(), Nccl()])
+def test_every_way_travels_to_the_trainer(transfer):
+    assert isinstance(transfer, WeightTransfer)
+    assert pickle.loads(pickle.dumps(transfer)) == transfer
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CudaIpc(buffer_mib=0), "buffer_mib must be at least 1; got 0"),
+        (lambda: Nccl(buffer_mib=0), "buffer_mib must be at least 1; got 0"),
+        (lambda: Nccl(master_port=0), "master_port must be a port; got 0"),
+        (lambda: Nccl(time_limit_s=0), "time_limit_s must be positive; got 0"),
+    ],
+)
+def test_a_value_out_of_range_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,93 @@
+"""Pool members in threads of this process, that a test can kill."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from queue import Empty, SimpleQueue
+
+from ada_lightning.rollout.engine_loop import EngineLoop
+from ada_lightning.rollout.engine_messages import Stop
+from ada_lightning.rollout.guard import EngineError
+from ada_lightning.rollout.pool_member import PublishedWeights
+from ada_lightning.rollout.weight_digest import WeightDigest
+
+
+class ThreadMember:
+    def __init__(self, open_engine):
+        self.engine = None
+        self.death = ""
+        self.is_closed = False
+        self._commands, self._events = SimpleQueue(), SimpleQueue()
+
+        def opened():
+            self.engine = open_engine()
+            return self.engine
+
+        self._loop = EngineLoop(opened, self._commands, self._events.put)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        with contextlib.suppress(Exception):
+            self._loop.run()
+
+    def die(self, reason="killed"):
+        self.death = reason
+
+    def send(self, command):
+        if self.death:
+            raise EngineError(self.death)
+        self._commands.put(command)
+
+    def events(self):
+        if self.death:
+            raise EngineError(self.death)
+        found = []
+        with contextlib.suppress(Empty):
+            while True:
+                found.append(self._events.get_nowait())
+        return found
+
+    def has_events(self):
+        return bool(self.death) or not self._events.empty()
+
+    def close(self):
+        self.is_closed = True
+        self._commands.put(Stop())
+
+
+class ThreadPlace:
+    """Opens ``engines[index]()``, or what ``replacements`` holds for a second and later member of an index."""
+
+    def __init__(self, *engines, replacements=()):
+        self.engines = engines
+        self.replacements = list(replacements)
+        self.opened = []
+        self.is_closed = False
+        self.publish_error = None
+
+    def open(self, index):
+        is_first = len(self.opened) < len(self.engines)
+        engine = self.engines[index] if is_first or not self.replacements else self.replacements.pop(0)
+        if isinstance(engine, Exception):
+            raise engine
+        self.opened.append(ThreadMember(engine))
+        return self.opened[-1]
+
+    def wait(self, members, timeout_s):
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and not any(member.has_events() for member in members):
+            time.sleep(0.001)
+
+    def publish(self, named_tensors, policy_version, weight_dtype):
+        digest = WeightDigest()
+        tensors = []
+        for named in digest.reading(named_tensors):
+            tensors.append(named)
+            if self.publish_error:
+                raise self.publish_error
+        return PublishedWeights(policy_version, tensors, digest.value())
+
+    def close(self):
+        self.is_closed = True
