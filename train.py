@@ -15,6 +15,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.choices import register_choices
+from ada_lightning.exit_codes import REQUEUE
+from ada_lightning.files import is_disk_full
+from ada_lightning.run_stopped import RunStoppedError
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -40,13 +43,20 @@ def main(cfg: DictConfig) -> float | None:
         check_config(cfg)
         run_dir = RunDir(cfg.run_dir)
         if not cfg.preview:
-            run_dir.claim(resume=cfg.ckpt is not None)
+            run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
         run = Run(cfg, run_dir)
     except ValueError as error:
         sys.exit(f"error: {error}")
     except ImportError as error:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
-    return run.fit()
+    try:
+        return run.fit()
+    except RunStoppedError as error:
+        sys.exit(f"stopped: {error}")
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        sys.exit(f"stopped: {run_dir.no_room(error)}")
 
 
 class Run:
@@ -57,6 +67,7 @@ class Run:
         from lightning.pytorch import seed_everything
 
         from ada_lightning.assembly import read_data, read_model
+        from ada_lightning.determinism import make_deterministic
         from ada_lightning.malloc import keep_freed_memory
         from ada_lightning.rollout.quiet import quiet_libraries
 
@@ -65,7 +76,8 @@ class Run:
             keep_freed_memory()
         seed_everything(cfg.seed, verbose=False)
         self.cfg, self.run_dir = cfg, run_dir
-        self.checkpoint = run_dir.last_checkpoint() if cfg.ckpt is not None else None
+        make_deterministic(cfg.reproducible)
+        self.checkpoint = _checkpoint_to_continue(cfg, run_dir)
         initial_path = instantiate(cfg.model).prepare()
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
         model = read_model(model_path)
@@ -91,6 +103,7 @@ class Run:
         from ada_lightning.estimators.history_file import write_history
         from callbacks.cost_preview import PreviewDone
         from callbacks.evaluation import Evaluation
+        from callbacks.interrupt_guard import InterruptGuard
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
         print(self.datamodule.report.text(), flush=True)
@@ -109,10 +122,13 @@ class Run:
         except SystemExit:  # how Lightning ends a run that was interrupted
             if self.run_dir.has_checkpoint():
                 print(f"continue with the same options and: ckpt=last run_name={self.cfg.run_name}", flush=True)
+            if any(isinstance(part, InterruptGuard) and part.asks_for_requeue for part in self.callbacks):
+                sys.exit(REQUEUE)
             raise
         finally:
             self.service.close()
             self.grader.close()
+            self.run_dir.release()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
@@ -134,6 +150,13 @@ class Run:
         }
         parts = instantiate(self.cfg.callbacks)
         return [part(**completed[name]) if isinstance(part, partial) else part for name, part in parts.items()]
+
+
+def _checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
+    """Return the newest good checkpoint of a run that is to be continued."""
+    if cfg.ckpt is None or (cfg.ckpt == "auto" and not run_dir.has_checkpoint()):
+        return None
+    return run_dir.good_checkpoint()
 
 
 def _name_sweep_run(cfg: DictConfig) -> None:

@@ -27,6 +27,8 @@ from ada_lightning.protocols import (
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
+from ada_lightning.run_stopped import RunStoppedError
+from ada_lightning.step_generators import seed_generators
 from ada_lightning.types import Prompt, ResponseGroup, ResponsePool
 from callbacks.rollout_listener import listeners
 
@@ -45,6 +47,11 @@ class AdaptiveSampling(Callback):
         run_dir: engine log lines go to ``engine.log`` in it.
         max_logprob_gap: warn where engine and trainer differ by more than this mean of nats per token, as they do when
             weights do not arrive. Bfloat16 alone gives about 0.025.
+        stop_logprob_gap: stop the run where they differ by more than this mean: such responses are not the policy's,
+            and what is learned from them is noise. ``inf`` only warns.
+
+    Raises:
+        ValueError: a gap is not positive, or the run would stop before it warns.
     """
 
     def __init__(
@@ -59,7 +66,13 @@ class AdaptiveSampling(Callback):
         eos_token_ids: Sequence[int],
         run_dir: str | Path,
         max_logprob_gap: float = 0.3,
+        stop_logprob_gap: float = 1.0,
     ) -> None:
+        if not 0 < max_logprob_gap <= stop_logprob_gap:
+            raise ValueError(
+                "callbacks.adaptive_sampling needs 0 < max_logprob_gap <= stop_logprob_gap (.inf: never stop); "
+                f"got {max_logprob_gap}, {stop_logprob_gap}"
+            )
         self.service = service
         self.grader = grader
         self.estimator = estimator
@@ -69,6 +82,7 @@ class AdaptiveSampling(Callback):
         self.eos_token_ids = tuple(eos_token_ids)
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
+        self.stop_logprob_gap = stop_logprob_gap
         self._metrics = RolloutMetrics()
         self._calibration = EstimatorCalibration()
         self._pending_metrics: dict[str, float] = {}
@@ -97,6 +111,13 @@ class AdaptiveSampling(Callback):
                 log_file=self.run_dir / "engine.log",
             )
 
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: TrainingBatch, batch_idx: int
+    ) -> None:
+        """Let an update draw the same random numbers whenever it is made."""
+        policy, _ = _parts(trainer, pl_module)
+        seed_generators(seed=self.service.seed, part="update", index=policy.policy_version)
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
     ) -> None:
@@ -114,17 +135,10 @@ class AdaptiveSampling(Callback):
         metrics |= policy.update_metrics
         if is_last:
             self._learn(metrics)
-        gap = metrics.get("sync/logprob_gap", 0.0)
-        if gap > self.max_logprob_gap:
-            warnings.warn(
-                f"the engine's log-probabilities differ from the trainer's by {gap:.3f} nat per token, above "
-                f"max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
-                RuntimeWarning,
-                stacklevel=2,
-            )
         policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version - 1)
+        self._check_gap(metrics)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Stop engine and graders, however the run ended."""
@@ -149,6 +163,7 @@ class AdaptiveSampling(Callback):
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
     ) -> tuple[Sequence[ResponseGroup], int]:
         chosen = self._chosen_figures(data, prompts)
+        seed_generators(seed=self.service.seed, part="rollout", index=step)
         result = self.service.rollout(
             prompts,
             weights=policy.named_weights,
@@ -180,6 +195,31 @@ class AdaptiveSampling(Callback):
         self.sampler.observe(pools)
         if isinstance(self.selection, BatchSelection):
             self.selection.observe(metrics)
+
+    def _check_gap(self, metrics: Mapping[str, float]) -> None:
+        """Compare how probable engine and trainer found the same tokens; before a checkpoint is written of the update.
+
+        Raises:
+            RunStoppedError: too differently.
+        """
+        gap = metrics.get("sync/logprob_gap", 0.0)
+        if gap <= self.max_logprob_gap:
+            return
+        text = (
+            f"the engine's log-probabilities differ from the trainer's by {gap:.3f} nat per token (mean; the largest "
+            f"difference of a token is {metrics.get('sync/logprob_gap_max', gap):.3f})"
+        )
+        if gap > self.stop_logprob_gap:
+            raise RunStoppedError(
+                f"{text}, above callbacks.adaptive_sampling.stop_logprob_gap = {self.stop_logprob_gap}: the weights in "
+                "the engine are not the trainer's, or one of the two computes something else. Compare "
+                "rollout.engine.dtype=float32 trainer.precision=32-true; this update is in no checkpoint"
+            )
+        warnings.warn(
+            f"{text}, above max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     def _chosen_figures(self, data: RolloutDataModule, prompts: Sequence[Prompt]) -> dict[str, float]:
         """What was believed of the step's prompts before it."""
