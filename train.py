@@ -34,11 +34,16 @@ register_choices(CONFIG_DIR)
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
     """Run one training job; a sweep gets its final held-out avg@k."""
+    _name_sweep_run(cfg)
+    return run_job(cfg)
+
+
+def run_job(cfg: DictConfig) -> float | None:
+    """Check a composed configuration, train, and end with one of :mod:`ada_lightning.exit_codes` where that fails."""
     from ada_lightning.config import check_config
     from ada_lightning.doctor import explain_broken_install
     from ada_lightning.run_dir import RunDir
 
-    _name_sweep_run(cfg)
     try:
         check_config(cfg)
         run_dir = RunDir(cfg.run_dir)

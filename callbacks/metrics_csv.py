@@ -112,8 +112,7 @@ class MetricsCsv(Logger):
         self._rewrite(self._columns + new_columns, [by_step[key] for key in sorted(by_step)])
 
     def _rewrite(self, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
-        self._columns = list(columns)
-        lines = [_line(self._columns)] + [self._line_of(row) for row in rows]
+        lines = [_line(columns), *(_line([row.get(column, "") for column in columns]) for row in rows)]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_name(f".{self.path.name}.tmp{os.getpid()}")
         try:
@@ -121,6 +120,7 @@ class MetricsCsv(Logger):
             temporary.replace(self.path)
         finally:
             temporary.unlink(missing_ok=True)  # what a full disk cut
+        self._columns = list(columns)
         self._row = dict(rows[-1]) if rows else {}
         self._row_start = sum(map(len, lines[:-1]))
 
