@@ -95,7 +95,7 @@ def _run(run_dir: Path, options: Sequence[str], faults: list[Fault]) -> tuple[Pa
         "logger=csv",
         "reward.reward.path=tests.integration.graders.has_few_letters",
         "callbacks.response_log.every_n_steps=1",
-        "callbacks.response_log.max_prompts=.inf",
+        "callbacks.response_log.max_prompts=inf",
         "+callbacks.faults._target_=benchmarks.faults.inject.FaultInjector",
         "+callbacks.faults.run_dir=${run_dir}",
         f"+callbacks.faults.schedule={schedule}",

@@ -119,7 +119,7 @@ class Soak:
             f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}",
             "reward.reward.path=tests.integration.graders.has_few_letters",
             "callbacks.response_log.every_n_steps=1",
-            "callbacks.response_log.max_prompts=.inf",
+            "callbacks.response_log.max_prompts=inf",
             "callbacks.checkpoint.keep_last=3",
             "callbacks.adaptive_sampling.max_logprob_gap=0.01",
             "callbacks.adaptive_sampling.stop_logprob_gap=0.02",

@@ -26,7 +26,7 @@ EXACT = (
     "reproducible=true",
     "callbacks.checkpoint.every_n_steps=1",
     "callbacks.response_log.every_n_steps=1",
-    "callbacks.response_log.max_prompts=.inf",
+    "callbacks.response_log.max_prompts=inf",
     "~callbacks.preview",
     "logger=csv",
     "+callbacks.trace._target_=benchmarks.faults.trace.Trace",
@@ -63,7 +63,7 @@ def unbroken():
 
 
 def test_a_run_killed_at_several_moments_is_the_run_it_would_have_been(train, tmp_path):
-    """SIGKILL in a rollout, in an update and before a checkpoint has its name: tokens, weights and files are the same."""
+    """SIGKILL in a rollout, an update and before a checkpoint: the same tokens, weights and files."""
     whole = train(*EXACT, "num_steps=3", name="whole")
     kills = [Fault(0, 0, "kill_in_rollout", 3), Fault(1, 1, "kill_in_update", 1), Fault(2, 2, "kill_before_checkpoint")]
     options = [*EXACT, *faulty(tmp_path, *kills), f"run_dir={tmp_path}/killed", "run_name=killed", "num_steps=3"]
