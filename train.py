@@ -158,10 +158,16 @@ class Run:
 
 
 def _checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
-    """Return the newest good checkpoint of a run that is to be continued."""
+    """Return the newest good checkpoint of a run that is to be continued.
+
+    Raises:
+        ValueError: there is none, or nothing is left to do.
+    """
     if cfg.ckpt is None or (cfg.ckpt == "auto" and not run_dir.has_checkpoint()):
         return None
-    return run_dir.good_checkpoint()
+    checkpoint = run_dir.good_checkpoint()
+    run_dir.check_not_complete(cfg.num_steps)
+    return checkpoint
 
 
 def _name_sweep_run(cfg: DictConfig) -> None:

@@ -42,6 +42,7 @@ LIGHT_COMPONENTS = (
     "reward",
     "data.source",
     "rollout",
+    "callbacks.alarms",
     "callbacks.evaluation.sampling",
     "model",
 )

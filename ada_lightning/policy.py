@@ -372,7 +372,9 @@ class PolicyModule(LightningModule):
     def _update(self, optimizer: Any, loss: Tensor, grad_norm: Tensor, *, is_empty: bool) -> None:
         """Step, unless there is nothing to step with or the guard refuses."""
         if not is_empty:
-            if reason := self.update_guard.reason_to_skip(float(loss), float(grad_norm)):
+            # Ranks must decide alike: the norm is that of all of them, the loss their own.
+            known_loss = float(loss) if self.trainer.world_size == 1 else 0.0
+            if reason := self.update_guard.reason_to_skip(known_loss, float(grad_norm)):
                 self.num_skipped_updates += 1
                 warnings.warn(f"update {self.policy_version + 1} is left out: {reason}", RuntimeWarning, stacklevel=2)
             else:

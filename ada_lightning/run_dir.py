@@ -133,6 +133,23 @@ class RunDir:
             print(f"damaged checkpoint set aside as {moved}: {damaged[path]}; continuing from {good.name}", flush=True)
         return good
 
+    def check_not_complete(self, num_steps: int) -> None:
+        """Look whether anything is left to do; a run that was killed after its last update still owes its end.
+
+        Raises:
+            ValueError: the run finished, with all of its steps.
+        """
+        file = self.path / "summary.json"
+        try:
+            summary = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        if summary.get("status") == "finished" and summary.get("steps", 0) >= num_steps:
+            raise ValueError(
+                f"this run is complete: {summary['steps']} of num_steps = {num_steps} steps are done; raise num_steps to "
+                "continue it"
+            )
+
     def no_room(self, error: BaseException) -> str:
         """Say what a full disk leaves, and how the run goes on."""
         checkpoint = self.last_checkpoint().name if self.has_checkpoint() else "none"

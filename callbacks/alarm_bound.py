@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
 class AlarmBound:
     """Raises an alarm where a figure stays out of bounds for several steps, and may stop the run.
 
@@ -22,25 +20,31 @@ class AlarmBound:
         ValueError: bounds that nothing or everything meets, or fewer than one step; all in one message.
     """
 
-    metric: str
-    low: float = -math.inf
-    high: float = math.inf
-    num_steps: int = 5
-    stops: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the bounds."""
+    def __init__(
+        self,
+        metric: str,
+        *,
+        low: float = -math.inf,
+        high: float = math.inf,
+        num_steps: int = 5,
+        stops: bool = False,
+    ) -> None:
         errors = []
-        if not self.metric:
+        if not metric:
             errors.append("metric is empty; give a column of metrics.csv")
-        if not self.low < self.high:
-            errors.append(f"low must be below high; got {self.low} and {self.high}")
-        if self.low == -math.inf and self.high == math.inf:
+        if not low < high:
+            errors.append(f"low must be below high; got {low} and {high}")
+        if low == -math.inf and high == math.inf:
             errors.append("low or high must be given: every value would be in order")
-        if self.num_steps < 1:
-            errors.append(f"num_steps must be at least 1; got {self.num_steps}")
+        if num_steps < 1:
+            errors.append(f"num_steps must be at least 1; got {num_steps}")
         if errors:
-            raise ValueError(f"alarm on {self.metric or '?'}: " + "; ".join(errors))
+            raise ValueError(f"alarm on {metric or '?'}: " + "; ".join(errors))
+        self.metric = metric
+        self.low = low
+        self.high = high
+        self.num_steps = num_steps
+        self.stops = stops
 
     def is_met(self, value: float) -> bool:
         """Whether a value is in order. One that is not a number is not."""

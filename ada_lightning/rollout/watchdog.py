@@ -97,20 +97,21 @@ class Watchdog:
         self._is_over.clear()
         if threading.current_thread() is threading.main_thread():  # only there can a handler be set, and run
             self._earlier_handler = signal.signal(signal.SIGALRM, self._raise_in_call)
+        self._put_off_last_resort()
         self._thread = threading.Thread(target=self._work, name="engine watchdog", daemon=True)
         self._thread.start()
 
     def _raise_in_call(self, number: int, frame: FrameType | None) -> None:
         call = self._call
-        if call is not None and call.was_interrupted:
+        if call is None or not call.was_interrupted:
+            if callable(self._earlier_handler):  # somebody else's alarm
+                self._earlier_handler(number, frame)
+        else:
             raise EngineStalledError(f"{call.name} did not return within rollout.stall_limit_s = {self.limit_s:g} s")
 
     def _work(self) -> None:
-        tick_s = min(_TICK_S, self.limit_s / 4)
-        while not self._is_over.wait(tick_s):
-            faulthandler.dump_traceback_later(
-                self.limit_s + self.grace_s + 60 * tick_s, exit=True, file=sys.__stderr__ or 2
-            )
+        while not self._is_over.wait(self._tick_s):
+            self._put_off_last_resort()
             call = self._call
             if call is None:
                 continue
@@ -120,6 +121,15 @@ class Watchdog:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
             elif late_s > self.grace_s:
                 self._end_process(call)
+
+    @property
+    def _tick_s(self) -> float:
+        return min(_TICK_S, self.limit_s / 4)
+
+    def _put_off_last_resort(self) -> None:
+        """Let ``faulthandler`` end the process unless this is called again: Python runs as long as it is."""
+        delay_s = self.limit_s + self.grace_s + 60 * self._tick_s
+        faulthandler.dump_traceback_later(delay_s, exit=True, file=sys.__stderr__ or 2)
 
     def _end_process(self, call: _Call) -> None:
         text = (

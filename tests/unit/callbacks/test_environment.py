@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ada_lightning.run_stopped import RunStoppedError
 from callbacks.environment import Environment
 from tests.unit.callbacks.small_run import Policy
 
@@ -26,5 +27,5 @@ def test_the_same_environment_passes_without_a_word(reproducible):
 def test_another_number_of_threads_is_a_warning_and_for_a_reproducible_run_an_error():
     with pytest.warns(RuntimeWarning, match=r"threads was 99 and is \d+"):
         resumed({"threads": 99}, reproducible=False).on_train_start(None, Policy())
-    with pytest.raises(ValueError, match=r"threads was 99.*OMP_NUM_THREADS=99.*reproducible=false"):
+    with pytest.raises(RunStoppedError, match=r"threads was 99.*OMP_NUM_THREADS=99.*reproducible=false"):
         resumed({"threads": 99}, reproducible=True).on_train_start(None, Policy())

@@ -53,7 +53,7 @@ def batches_of(seed, **options):
         [make_prompt(key) for key in (1, 2, 3)],
         engine=engine,
         grader=LateGrader(seed),
-        sampler=BalanceSampler(k_pos=3, k_neg=3, n_max=24, samples_per_round=4),
+        sampler=BalanceSampler(k_pos=3, k_neg=3, n_max=24, samples_per_round=4, group_size=4),
         selection=AllSelection(),
         settings=SamplingSettings(max_new_tokens=4),
         stage="train",
