@@ -146,8 +146,8 @@ class RunDir:
             return
         if summary.get("status") == "finished" and summary.get("steps", 0) >= num_steps:
             raise ValueError(
-                f"this run is complete: {summary['steps']} of num_steps = {num_steps} steps are done; raise num_steps to "
-                "continue it"
+                f"this run is complete: {summary['steps']} of num_steps = {num_steps} steps are done; raise num_steps "
+                "to continue it"
             )
 
     def no_room(self, error: BaseException) -> str:

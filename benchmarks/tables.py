@@ -1,8 +1,8 @@
 """Put the benchmarks' figures into the pages of ``docs/``: ``python -m benchmarks.tables``.
 
 Every table of those pages stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
-files in ``docs/performance/``, ``docs/rewards/`` and ``docs/reliability/`` and from ``docs/curriculum.json``, so that no figure is copied by
-hand. A test holds that pages and files agree.
+files in ``docs/performance/``, ``docs/rewards/`` and ``docs/reliability/`` and from ``docs/curriculum.json``, so that
+no figure is copied by hand. A test holds that pages and files agree.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -17,8 +19,8 @@ from benchmarks.exact_resume import differences
 from benchmarks.faults.inject import Fault, read_done, write_schedule
 from callbacks.prompt_log import read_prompts
 from callbacks.response_log import read_responses
-from tests.integration.conftest import ROOT
-from tests.integration.test_train import column, command, members, rows, wait_for, wait_until
+from tests.integration.conftest import ROOT, SMALL
+from tests.integration.test_train import column, members, rows, wait_until
 
 pytestmark = pytest.mark.vllm
 
@@ -34,6 +36,17 @@ EXACT = (
 )
 
 
+SLURM = {  # as in a job of that scheduler, whose signal Lightning would answer in its own way
+    "SLURM_JOB_ID": "1",
+    "SLURM_JOB_NAME": "train",
+    "SLURM_NTASKS": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODELIST": "localhost",
+}
+
+
 def faulty(tmp_path, *faults):
     """Options of a run in which these faults happen."""
     schedule = tmp_path / "schedule.json"
@@ -45,9 +58,44 @@ def faulty(tmp_path, *faults):
     )
 
 
-def session(*options):
-    process = subprocess.run(command(*options), cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
-    return process.returncode, process.stdout + process.stderr
+class Sessions:
+    """Whole runs in processes forked from one that has imported everything: a minute saved for each."""
+
+    def __init__(self, tmp_path_factory):
+        self.folder = tmp_path_factory.mktemp("sessions")
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.faults.sessions"],
+            cwd=ROOT, env=os.environ | SLURM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._server.stdout.readline() == "ready\n"
+
+    def start(self, *options, log="log"):
+        log = self.folder / log
+        log.unlink(missing_ok=True)
+        return self._ask({"overrides": ["+experiment=ada_seq_balance", *SMALL, *options], "log": str(log)})
+
+    def wait(self, pid, log="log"):
+        """Exit code, and what was printed."""
+        return self._ask({"wait": pid}), (self.folder / log).read_text()
+
+    def run(self, *options, log="log"):
+        return self.wait(self.start(*options, log=log), log)
+
+    def close(self):
+        self._server.stdin.close()
+        self._server.wait(60)
+
+    def _ask(self, request):
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory):
+    found = Sessions(tmp_path_factory)
+    yield found
+    found.close()
 
 
 @pytest.fixture
@@ -62,14 +110,15 @@ def unbroken():
     VllmEngine.poll, VllmEngine.load_weights, RolloutCheckpoint.save, MlflowRun.log_metrics = kept
 
 
-def test_a_run_killed_at_several_moments_is_the_run_it_would_have_been(train, tmp_path):
+def test_a_run_killed_at_several_moments_is_the_run_it_would_have_been(sessions, tmp_path):
     """SIGKILL in a rollout, an update and before a checkpoint: the same tokens, weights and files."""
-    whole = train(*EXACT, "num_steps=3", name="whole")
+    whole = tmp_path / "whole"
+    assert sessions.run(*EXACT, f"run_dir={whole}", "num_steps=3")[0] == 0
     kills = [Fault(0, 0, "kill_in_rollout", 3), Fault(1, 1, "kill_in_update", 1), Fault(2, 2, "kill_before_checkpoint")]
     options = [*EXACT, *faulty(tmp_path, *kills), f"run_dir={tmp_path}/killed", "run_name=killed", "num_steps=3"]
     codes = []
     while not codes or codes[-1]:
-        codes.append(session(*options, "ckpt=auto")[0])
+        codes.append(sessions.run(*options, "ckpt=auto")[0])
         assert len(codes) <= 4
     assert codes == [-signal.SIGKILL] * 3 + [0]
     found = differences(whole, tmp_path / "killed")
@@ -107,43 +156,35 @@ def test_every_response_is_counted_once(train, tmp_path, unbroken):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(tmp_path, number):
+def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(sessions, tmp_path, number):
     options = [f"run_dir={tmp_path}/run", "run_name=run", "logger=csv", "~callbacks.preview", "num_steps=500"]
-    slurm = {"JOB_ID": "1", "NTASKS": "1", "JOB_NAME": "train", "NODEID": "0", "PROCID": "0", "LOCALID": "0",
-             "NODELIST": "localhost"}  # fmt: skip
-    process = subprocess.Popen(
-        command(*options),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        env=os.environ | {f"SLURM_{name}": value for name, value in slurm.items()},
-    )
+    pid = sessions.start(*options)
     metrics = tmp_path / "run" / "metrics.csv"
-    wait_for(process, tmp_path, lambda: metrics.exists() and metrics.read_text().count("\n") > 3)
-    refused, out = session(*options, "ckpt=last")
+    deadline = time.monotonic() + 240
+    while not metrics.exists() or metrics.read_text().count("\n") < 4:
+        assert time.monotonic() < deadline, (sessions.folder / "log").read_text()
+        time.sleep(0.1)
+    refused, out = sessions.run(*options, "ckpt=auto", log="second")
     assert refused == 1
-    assert f"another process (process {process.pid} on" in out
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=240)
-    assert process.returncode == REQUEUE, out
+    assert f"another process (process {pid} on" in out
+    os.kill(pid, number)
+    code, out = sessions.wait(pid)
+    assert code == REQUEUE, out
     assert f"{number.name}: stopping at the next safe point" in out
     state = torch.load(tmp_path / "run/checkpoints/last/trainer.ckpt", weights_only=True)
     assert state["rollout_checkpoint"]["policy_version"] > 0
-    assert not list(tmp_path.glob("**/hpc_ckpt*"))  # Lightning's own way, which knows nothing of the policy's folder
-    wait_until(lambda: not members(process.pid))
+    wait_until(lambda: not members(pid))
 
 
-def test_an_engine_that_hangs_is_replaced_and_one_that_is_stuck_ends_the_process(tmp_path):
+def test_an_engine_that_hangs_is_replaced_and_one_that_is_stuck_ends_the_process(sessions, tmp_path):
     options = [f"run_dir={tmp_path}/run", "run_name=run", "logger=csv", "~callbacks.preview", "num_steps=2",
                "rollout.stall_limit_s=60", "callbacks.checkpoint.every_n_steps=1",
                *faulty(tmp_path, Fault(0, 0, "engine_hangs", 2), Fault(1, 1, "engine_stuck", 2))]  # fmt: skip
-    code, out = session(*options)
+    code, out = sessions.run(*options)
     assert "poll did not return within rollout.stall_limit_s" in out
     assert code == STALLED, out
     assert "_lock_for_ever" in (tmp_path / "run" / "stalled.txt").read_text()
-    code, out = session(*options, "ckpt=last")
+    code, out = sessions.run(*options, "ckpt=last")
     assert code == 0, out
     assert column(tmp_path / "run", "train/loss")
     assert len(rows(tmp_path / "run")) == 3
@@ -168,7 +209,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_good_checkpoint(train, tm
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_disk_that_is_really_full_corrupts_nothing(tmp_path):
+def test_a_disk_that_is_really_full_corrupts_nothing(sessions, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", small], check=False).returncode:
@@ -176,7 +217,7 @@ def test_a_disk_that_is_really_full_corrupts_nothing(tmp_path):
     try:
         options = [f"run_dir={small}/run", "run_name=run", "logger=csv", "~callbacks.preview", "num_steps=4",
                    "callbacks.checkpoint.every_n_steps=1", "callbacks.checkpoint.keep_last=9"]  # fmt: skip
-        code, out = session(*options)
+        code, out = sessions.run(*options)
         assert code == 1, out
         assert "ckpt=last" in out
         assert "Traceback" not in out
@@ -186,7 +227,7 @@ def test_a_disk_that_is_really_full_corrupts_nothing(tmp_path):
         assert [float(row["step"]) for row in rows(run_dir.path)][:version] == list(map(float, range(version)))
         assert read_prompts(run_dir.path).groupby("step").size().eq(4).all()
         subprocess.run(["mount", "-o", "remount,size=200m", small], check=True)
-        code, out = session(*options, "ckpt=last")
+        code, out = sessions.run(*options, "ckpt=last")
         assert code == 0, out
         assert [float(row["step"]) for row in rows(run_dir.path)] == [0, 1, 2, 3, 4]
     finally:
