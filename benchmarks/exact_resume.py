@@ -31,7 +31,7 @@ KINDS = (
     "engine_dies",
     "sigterm",
 )
-NOT_COMPARED = ("time/", "rollout/engine_restarts", "rollout/cache_hit_ratio")
+NOT_COMPARED = ("time/", "rollout/engine_restarts", "grader/cache_hits")
 """Columns that say what a session cost, not what it computed."""
 MODES: dict[str, tuple[str, ...]] = {
     "reproducible": ("reproducible=true",),

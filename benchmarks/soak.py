@@ -148,7 +148,7 @@ class Soak:
             between = self._damage_newest() if self._generator.random() < 0.2 else ""
             pid = start_session(self._overrides, self.log)
             watch = _MemoryWatch(pid)
-            refused = self._refused_second() if len(self.sessions) % 5 == 1 else None
+            refused = self._refused_second(pid) if len(self.sessions) % 5 == 1 else None
             code = exit_code(pid)
             self._peaks.append(watch.stop())
             new = read_done(self.run_dir)[done:]
@@ -192,10 +192,10 @@ class Soak:
         path.write_bytes(content)
         return f"a bit of {path.relative_to(self.run_dir)} flipped"
 
-    def _refused_second(self) -> bool:
+    def _refused_second(self, pid: int) -> bool:
         """Start a second process in the same folder while the first runs; whether it was refused."""
         deadline = time.monotonic() + 300
-        while not (self.run_dir / ".lock").exists() or not _is_locked(self.run_dir / ".lock"):
+        while _lock_owner(self.run_dir / ".lock") != pid:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"the session takes no lock; see {self.log}")
             time.sleep(0.1)
@@ -297,15 +297,11 @@ def _mlflow(run_dir: Path, num_steps: int) -> dict[str, int]:
     return {"steps": len(steps), "points": len(history)}
 
 
-def _is_locked(path: Path) -> bool:
-    import fcntl
-
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+def _lock_owner(path: Path) -> int:
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8"))["pid"])
+    except (OSError, ValueError, KeyError):
+        return 0
 
 
 if __name__ == "__main__":

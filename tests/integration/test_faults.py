@@ -30,7 +30,7 @@ EXACT = (
     "callbacks.response_log.every_n_steps=1",
     "callbacks.response_log.max_prompts=inf",
     "~callbacks.preview",
-    "logger=csv",
+    "~logger.mlflow",
     "+callbacks.trace._target_=benchmarks.faults.trace.Trace",
     "+callbacks.trace.run_dir=${run_dir}",
 )
@@ -114,13 +114,18 @@ def test_a_run_killed_at_several_moments_is_the_run_it_would_have_been(sessions,
     """SIGKILL in a rollout, an update and before a checkpoint: the same tokens, weights and files."""
     whole = tmp_path / "whole"
     assert sessions.run(*EXACT, f"run_dir={whole}", "num_steps=3")[0] == 0
-    kills = [Fault(0, 0, "kill_in_rollout", 3), Fault(1, 1, "kill_in_update", 1), Fault(2, 2, "kill_before_checkpoint")]
+    kills = [
+        Fault(0, 0, "kill_in_rollout", 3),
+        Fault(1, 1, "kill_in_update", 1),
+        Fault(2, 2, "kill_before_checkpoint"),
+        Fault(3, 3, "kill_after_checkpoint"),  # of the last step: only the end of the run is owed
+    ]
     options = [*EXACT, *faulty(tmp_path, *kills), f"run_dir={tmp_path}/killed", "run_name=killed", "num_steps=3"]
     codes = []
     while not codes or codes[-1]:
         codes.append(sessions.run(*options, "ckpt=auto")[0])
-        assert len(codes) <= 4
-    assert codes == [-signal.SIGKILL] * 3 + [0]
+        assert len(codes) <= 5
+    assert codes == [-signal.SIGKILL] * 4 + [0]
     found = differences(whole, tmp_path / "killed")
     assert (found["rollouts"], found["updates"]) == (3, 3)
     zeros = [name for name in found if name.startswith(("missing", "rollouts_with", "updates_with"))]
@@ -157,7 +162,7 @@ def test_every_response_is_counted_once(train, tmp_path, unbroken):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(sessions, tmp_path, number):
-    options = [f"run_dir={tmp_path}/run", "run_name=run", "logger=csv", "~callbacks.preview", "num_steps=500"]
+    options = [f"run_dir={tmp_path}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=500"]
     pid = sessions.start(*options)
     metrics = tmp_path / "run" / "metrics.csv"
     deadline = time.monotonic() + 240
@@ -177,7 +182,7 @@ def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(sessio
 
 
 def test_an_engine_that_hangs_is_replaced_and_one_that_is_stuck_ends_the_process(sessions, tmp_path):
-    options = [f"run_dir={tmp_path}/run", "run_name=run", "logger=csv", "~callbacks.preview", "num_steps=2",
+    options = [f"run_dir={tmp_path}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=2",
                "rollout.stall_limit_s=60", "callbacks.checkpoint.every_n_steps=1",
                *faulty(tmp_path, Fault(0, 0, "engine_hangs", 2), Fault(1, 1, "engine_stuck", 2))]  # fmt: skip
     code, out = sessions.run(*options)
@@ -215,7 +220,7 @@ def test_a_disk_that_is_really_full_corrupts_nothing(sessions, tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", small], check=False).returncode:
         pytest.skip("this machine lets nobody mount a disk")
     try:
-        options = [f"run_dir={small}/run", "run_name=run", "logger=csv", "~callbacks.preview", "num_steps=4",
+        options = [f"run_dir={small}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=4",
                    "callbacks.checkpoint.every_n_steps=1", "callbacks.checkpoint.keep_last=9"]  # fmt: skip
         code, out = sessions.run(*options)
         assert code == 1, out
@@ -235,12 +240,12 @@ def test_a_disk_that_is_really_full_corrupts_nothing(sessions, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_passed_over(train, capsys):
-    folder = train("num_steps=2", "callbacks.checkpoint.every_n_steps=1", "logger=csv", "~callbacks.preview")
+    folder = train("num_steps=2", "callbacks.checkpoint.every_n_steps=1", "~logger.mlflow", "~callbacks.preview")
     weights = folder / "checkpoints" / "step_000002" / "policy" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
     weights.write_bytes(content)
-    train("num_steps=3", "ckpt=last", "logger=csv", "~callbacks.preview")
+    train("num_steps=3", "ckpt=last", "~logger.mlflow", "~callbacks.preview")
     out = capsys.readouterr().out
     assert "model.safetensors has" in out
     assert "continuing from step_000001" in out
