@@ -47,10 +47,10 @@ EXPECTED: dict[str, int] = {
     "kill_after_checkpoint": -9,
 }
 """With which code each fault ends a session; 0: the run goes on by itself."""
-STALL_LIMIT_S = 45
-GRACE_S = 30  # of the watchdog
+STALL_LIMIT_S = 240
+"""The start of an engine is a call too, and takes a while where the machine is busy."""
 RARE = ("engine_hangs", "engine_stuck")
-"""Each costs more than a minute of waiting, so there are few."""
+"""Each costs minutes of waiting, so there is one."""
 
 
 def main() -> None:
