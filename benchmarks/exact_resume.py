@@ -1,9 +1,9 @@
 """Is a run that was killed the run that it would have been: ``python -m benchmarks.exact_resume``.
 
-Trains the random model for a few steps, with the real engine, in float32 on one CPU: twice without a fault, then with
-SIGKILL at moments drawn from a seed, resumed each time until it is done. Compares every sampled token, the engine's
-log-probabilities bit by bit, the digest of the weights after every update, the final weights, ``metrics.csv``,
-``prompts.csv`` and the responses. Writes ``docs/reliability/exact_resume.json``.
+Trains the random model for a few steps, with the real engine, on a CPU and in float32 unless the mode says so: twice
+without a fault, then with SIGKILL and other faults at moments drawn from a seed, resumed each time until it is done.
+Compares every sampled token, the engine's log-probabilities bit by bit, the digest of the weights after every update,
+the final weights, ``metrics.csv``, ``prompts.csv`` and the responses. Writes ``docs/reliability/exact_resume.json``.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ KINDS = (
 )
 NOT_COMPARED = ("time/", "rollout/engine_restarts", "grader/cache_hits")
 """Columns that say what a session cost, not what it computed."""
+BFLOAT16 = ("trainer.precision=bf16-mixed", "rollout.engine.dtype=bfloat16")
 MODES: dict[str, tuple[str, ...]] = {
     "reproducible": ("reproducible=true",),
     "default": (),
+    "bfloat16, reproducible": ("reproducible=true", *BFLOAT16),
+    "bfloat16, default": BFLOAT16,
     "value network": ("reproducible=true", "+experiment=ada_est_value", "estimator.warmup_steps=1"),
     "two minibatches": ("reproducible=true", "data.num_minibatches=2"),
     "unseeded requests": ("reproducible=true", "rollout.seed_requests=false"),
@@ -58,7 +61,7 @@ def main() -> None:
             row = _compare_mode(mode, Path(folder), arguments)
         rows.append(row)
         print(row, flush=True)
-    save("exact_resume", folder=RELIABILITY, rows=rows)
+        save("exact_resume", folder=RELIABILITY, rows=rows)
 
 
 def _compare_mode(mode: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
