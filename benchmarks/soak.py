@@ -47,8 +47,8 @@ EXPECTED: dict[str, int] = {
     "kill_after_checkpoint": -9,
 }
 """With which code each fault ends a session; 0: the run goes on by itself."""
-STALL_LIMIT_S = 240
-"""The start of an engine is a call too, and takes a while where the machine is busy."""
+STALL_LIMIT_S = 45
+"""Steps of this model take milliseconds; the start of an engine has a limit of its own."""
 RARE = ("engine_hangs", "engine_stuck")
 """Each costs minutes of waiting, so there is one."""
 

@@ -40,8 +40,9 @@ class RolloutService:
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
-        stall_limit_s: seconds that one call of the engine may take (start, step, weight sync) before it counts as
-            broken; :class:`~ada_lightning.rollout.watchdog.Watchdog` says what becomes of one that never returns.
+        stall_limit_s: seconds that one call of the engine may take (a step, a weight sync) before it counts as broken;
+            :class:`~ada_lightning.rollout.watchdog.Watchdog` says what becomes of one that never returns.
+        start_limit_s: the same for the start of an engine, with all it loads, compiles and captures.
         reproducible: what the engine computes depends on seeds and weights alone: verdicts count at fixed engine steps,
             and every rollout starts with an empty prefix cache, whatever was sampled before it.
         verdict_delay: then, engine steps between a response and its verdict.
@@ -65,6 +66,7 @@ class RolloutService:
         schedule: Schedule = Continuous(),  # noqa: B008 - frozen
         max_engine_restarts: int = 2,
         stall_limit_s: float = 600.0,
+        start_limit_s: float = 1800.0,
         reproducible: bool = False,
         verdict_delay: int = 4,
     ) -> None:
@@ -96,7 +98,7 @@ class RolloutService:
         self._collector = RolloutCollector(truncated=truncated, grader_failure=grader_failure, **shared)
         # A held-out figure must count every response, whatever training leaves out.
         self._evaluation_collector = RolloutCollector(truncated="grade", grader_failure="as_zero", **shared)
-        self._watchdog = Watchdog(limit_s=stall_limit_s, report_file=Path("stalled.txt"))
+        self._watchdog = Watchdog(limit_s=stall_limit_s, start_limit_s=start_limit_s, report_file=Path("stalled.txt"))
         self._open_engine: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None

@@ -28,10 +28,12 @@ class EngineStalledError(RuntimeError):
 class _Call:
     """One call under way."""
 
-    __slots__ = ("name", "since", "was_interrupted")
+    __slots__ = ("limit", "limit_s", "name", "since", "was_interrupted")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, limit: str, limit_s: float) -> None:
         self.name = name
+        self.limit = f"rollout.{limit} = {limit_s:g} s"
+        self.limit_s = limit_s
         self.since = time.monotonic()
         self.was_interrupted = False
 
@@ -48,17 +50,22 @@ class Watchdog:
 
     Args:
         limit_s: seconds that one call may take.
+        start_limit_s: seconds that the start of an engine may take.
         report_file: where the stacks go.
         grace_s: seconds for the interrupted call to end.
 
     Raises:
-        ValueError: the limit is not a positive number of seconds.
+        ValueError: a limit is not a positive number of seconds.
     """
 
-    def __init__(self, *, limit_s: float, report_file: Path, grace_s: float = GRACE_S) -> None:
-        if not 0 < limit_s < float("inf"):
-            raise ValueError(f"rollout.stall_limit_s must be a positive number of seconds; got {limit_s}")
+    def __init__(
+        self, *, limit_s: float, report_file: Path, start_limit_s: float = 1800.0, grace_s: float = GRACE_S
+    ) -> None:
+        for name, limit in (("stall_limit_s", limit_s), ("start_limit_s", start_limit_s)):
+            if not 0 < limit < float("inf"):
+                raise ValueError(f"rollout.{name} must be a positive number of seconds; got {limit}")
         self.limit_s = limit_s
+        self.start_limit_s = start_limit_s
         self.report_file = report_file
         self.grace_s = grace_s
         self._call: _Call | None = None
@@ -68,14 +75,19 @@ class Watchdog:
 
     @contextmanager
     def watch(self, name: str) -> Iterator[None]:
-        """Watch the body, a call named ``name``.
+        """Watch the body, a call named ``name``; ``start`` has a limit of its own.
 
         Raises:
-            EngineStalledError: it took longer than ``limit_s``.
+            EngineStalledError: it took longer than it may.
         """
+        if name == "start":
+            self._call = _Call(name, "start_limit_s", self.start_limit_s)
+        else:
+            self._call = _Call(name, "stall_limit_s", self.limit_s)
         if self._thread is None:
             self._start()
-        self._call = _Call(name)
+        elif name == "start":
+            self._put_off_last_resort()
         try:
             yield
         finally:
@@ -107,7 +119,7 @@ class Watchdog:
             if callable(self._earlier_handler):  # somebody else's alarm
                 self._earlier_handler(number, frame)
         else:
-            raise EngineStalledError(f"{call.name} did not return within rollout.stall_limit_s = {self.limit_s:g} s")
+            raise EngineStalledError(f"{call.name} did not return within {call.limit}")
 
     def _work(self) -> None:
         while not self._is_over.wait(self._tick_s):
@@ -115,7 +127,7 @@ class Watchdog:
             call = self._call
             if call is None:
                 continue
-            late_s = time.monotonic() - call.since - self.limit_s
+            late_s = time.monotonic() - call.since - call.limit_s
             if late_s > 0 and not call.was_interrupted and self._earlier_handler is not None:
                 call.was_interrupted = True
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
@@ -128,14 +140,15 @@ class Watchdog:
 
     def _put_off_last_resort(self) -> None:
         """Let ``faulthandler`` end the process unless this is called again: Python runs as long as it is."""
-        delay_s = self.limit_s + self.grace_s + 60 * self._tick_s
+        call = self._call
+        delay_s = (call.limit_s if call else self.limit_s) + self.grace_s + 60 * self._tick_s
         faulthandler.dump_traceback_later(delay_s, exit=True, file=sys.__stderr__ or 2)
 
     def _end_process(self, call: _Call) -> None:
         text = (
             f"\nthe engine hangs: {call.name} has not returned for {time.monotonic() - call.since:.0f} s "
-            f"(rollout.stall_limit_s = {self.limit_s:g}) and cannot be interrupted. This process ends with exit code "
-            f"{STALLED}; where it hung: {self.report_file}. Continue from the last checkpoint with: ckpt=last\n"
+            f"({call.limit}) and cannot be interrupted. This process ends with exit code {STALLED}; where it hung: "
+            f"{self.report_file}. Continue from the last checkpoint with: ckpt=last\n"
         )
         try:
             print(text, file=sys.__stderr__, flush=True)

@@ -183,7 +183,7 @@ def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(sessio
 
 def test_an_engine_that_hangs_is_replaced_and_one_that_is_stuck_ends_the_process(sessions, tmp_path):
     options = [f"run_dir={tmp_path}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=2",
-               "rollout.stall_limit_s=60", "callbacks.checkpoint.every_n_steps=1",
+               "rollout.stall_limit_s=20", "callbacks.checkpoint.every_n_steps=1",
                *faulty(tmp_path, Fault(0, 0, "engine_hangs", 2), Fault(1, 1, "engine_stuck", 2))]  # fmt: skip
     code, out = sessions.run(*options)
     assert "poll did not return within rollout.stall_limit_s" in out
