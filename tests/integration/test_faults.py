@@ -203,7 +203,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_good_checkpoint(train, tm
     options = [*EXACT[1:-2], "num_steps=3"]
     try:
         with pytest.raises(RunStoppedError, match=r"could not be written .* last good one is step_000001.*ckpt=last"):
-            train(*options, *faulty(tmp_path, Fault(0, 1, "disk_full")))
+            train(*options, *faulty(tmp_path, Fault(0, 2, "disk_full")))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     folder = tmp_path / "run"
