@@ -124,6 +124,7 @@ class Soak:
             "callbacks.adaptive_sampling.max_logprob_gap=0.01",
             "callbacks.adaptive_sampling.stop_logprob_gap=0.02",
             "policy.update_guard.max_norm_ratio=1000",
+            "optimizer.lr=1e-5",  # a policy that has learned the task leaves no update to break
             f"rollout.stall_limit_s={STALL_LIMIT_S}",
             "rollout.max_engine_restarts=3",
             # Pictures cost more than the steps of this model.
