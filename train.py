@@ -15,6 +15,9 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.choices import register_choices
+from ada_lightning.exit_codes import REQUEUE
+from ada_lightning.files import is_disk_full
+from ada_lightning.run_stopped import RunStoppedError
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -31,22 +34,34 @@ register_choices(CONFIG_DIR)
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
     """Run one training job; a sweep gets its final held-out avg@k."""
+    _name_sweep_run(cfg)
+    return run_job(cfg)
+
+
+def run_job(cfg: DictConfig) -> float | None:
+    """Check a composed configuration, train, and end with one of :mod:`ada_lightning.exit_codes` where that fails."""
     from ada_lightning.config import check_config
     from ada_lightning.doctor import explain_broken_install
     from ada_lightning.run_dir import RunDir
 
-    _name_sweep_run(cfg)
     try:
         check_config(cfg)
         run_dir = RunDir(cfg.run_dir)
         if not cfg.preview:
-            run_dir.claim(resume=cfg.ckpt is not None)
+            run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
         run = Run(cfg, run_dir)
     except ValueError as error:
         sys.exit(f"error: {error}")
     except ImportError as error:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
-    return run.fit()
+    try:
+        return run.fit()
+    except RunStoppedError as error:
+        sys.exit(f"stopped: {error}")
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        sys.exit(f"stopped: {run_dir.no_room(error)}")
 
 
 class Run:
@@ -57,6 +72,7 @@ class Run:
         from lightning.pytorch import seed_everything
 
         from ada_lightning.assembly import read_data, read_model
+        from ada_lightning.determinism import make_deterministic
         from ada_lightning.malloc import keep_freed_memory
         from ada_lightning.rollout.quiet import quiet_libraries
 
@@ -65,7 +81,8 @@ class Run:
             keep_freed_memory()
         seed_everything(cfg.seed, verbose=False)
         self.cfg, self.run_dir = cfg, run_dir
-        self.checkpoint = run_dir.last_checkpoint() if cfg.ckpt is not None else None
+        make_deterministic(cfg.reproducible)
+        self.checkpoint = _checkpoint_to_continue(cfg, run_dir)
         initial_path = instantiate(cfg.model).prepare()
         parameters = instantiate(cfg.parameters)
         model_path = parameters.weights_folder(initial_path, self.checkpoint)
@@ -94,6 +111,7 @@ class Run:
         from ada_lightning.estimators.history_file import write_history
         from callbacks.cost_preview import PreviewDone
         from callbacks.evaluation import Evaluation
+        from callbacks.interrupt_guard import InterruptGuard
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
         print(self.datamodule.report.text(), flush=True)
@@ -112,10 +130,13 @@ class Run:
         except SystemExit:  # how Lightning ends a run that was interrupted
             if self.run_dir.has_checkpoint():
                 print(f"continue with the same options and: ckpt=last run_name={self.cfg.run_name}", flush=True)
+            if any(isinstance(part, InterruptGuard) and part.asks_for_requeue for part in self.callbacks):
+                sys.exit(REQUEUE)
             raise
         finally:
             self.service.close()
             self.grader.close()
+            self.run_dir.release()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
@@ -139,6 +160,19 @@ class Run:
         }
         parts = instantiate(self.cfg.callbacks)
         return [part(**completed[name]) if isinstance(part, partial) else part for name, part in parts.items()]
+
+
+def _checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
+    """Return the newest good checkpoint of a run that is to be continued.
+
+    Raises:
+        ValueError: there is none, or nothing is left to do.
+    """
+    if cfg.ckpt is None or (cfg.ckpt == "auto" and not run_dir.has_checkpoint()):
+        return None
+    checkpoint = run_dir.good_checkpoint()
+    run_dir.check_not_complete(cfg.num_steps)
+    return checkpoint
 
 
 def _name_sweep_run(cfg: DictConfig) -> None:

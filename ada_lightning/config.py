@@ -49,6 +49,7 @@ LIGHT_COMPONENTS = (
     "reward",
     "data.source",
     "rollout",
+    "callbacks.alarms",
     "callbacks.evaluation.sampling",
     "model",
 )
@@ -293,7 +294,10 @@ def _partial_credit(cfg: DictConfig) -> tuple[str, str]:
 
 def _resume_errors(cfg: DictConfig) -> Iterator[str]:
     checkpoint = value_at(cfg, "ckpt")
-    if checkpoint not in (None, "last"):
-        yield f"ckpt = {checkpoint}: only ckpt=last is known; it continues the run named by run_name=..."
+    if checkpoint not in (None, "last", "auto"):
+        yield (
+            f"ckpt = {checkpoint}: use ckpt=last, which continues the run named by run_name=..., or ckpt=auto, which "
+            "also starts it where it left no checkpoint"
+        )
     elif checkpoint is not None and value_at(cfg, "preview"):
-        yield "preview=true shows what a fresh run would cost; leave ckpt=last out"
+        yield "preview=true shows what a fresh run would cost; leave ckpt out"

@@ -6,6 +6,8 @@ global counts; automatic optimisation would divide once more by a constant numbe
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -31,6 +33,7 @@ from ada_lightning.models.compiled import compile_layers
 from ada_lightning.models.trained import AllParameters, TrainedParameters
 from ada_lightning.protocols import Advantage, AttentionBackend
 from ada_lightning.types import Prompt, ResponseGroup
+from ada_lightning.updates import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
 
 
 class PolicyModule(LightningModule):
@@ -52,6 +55,8 @@ class PolicyModule(LightningModule):
         token_masks: which tokens train; their masks multiply.
         parameters: which parameters train.
         checkpoint_path: folder of the checkpoint to continue from; None for a fresh start.
+        update_guard: which gradients may change the weights; None is :class:`~ada_lightning.updates.UpdateGuard` with
+            its defaults.
 
     Raises:
         ValueError: a setting is out of range; all in one message.
@@ -75,6 +80,7 @@ class PolicyModule(LightningModule):
         token_masks: Sequence[TokenMask] = (),
         parameters: TrainedParameters = AllParameters(),  # noqa: B008 - has no state
         checkpoint_path: Path | None = None,
+        update_guard: UpdateGuard | None = None,
     ) -> None:
         super().__init__()
         errors = []
@@ -105,11 +111,13 @@ class PolicyModule(LightningModule):
         self.token_masks = tuple(token_masks)
         self.trained = parameters
         self.checkpoint_path = checkpoint_path
+        self.update_guard = update_guard or UpdateGuard()
         self.clock = PhaseClock()
         self._effective_weight = EffectiveWeight()
         self.policy_version = 0
         """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
         self.num_skipped_updates = 0
+        self.num_memory_retries = 0
         self.update_metrics: dict[str, float] = {}
         """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
         self.interrupt_check: Callable[[], None] = lambda: None
@@ -198,22 +206,71 @@ class PolicyModule(LightningModule):
             )
         optimizer = self.optimizers()
         self._begin_update(batch)
-        totals: dict[str, Tensor] = {}
-        total_loss = torch.zeros((), device=self.device)
         with self.clock.phase("update"):
-            for index, microbatch in enumerate(batch):
-                self.clock.report(index, len(batch.microbatches))
-                loss, sums = self.microbatch_loss(microbatch, batch)
-                self.manual_backward(loss)
-                total_loss += loss.detach()
-                _add_sums(totals, sums)
-                self.interrupt_check()
+            total_loss, totals = self._accumulate(batch)
             grad_norm = nn.utils.clip_grad_norm_(self.trained.trainable(self.model), self.max_grad_norm)
             loss_grad_norm = self._clip_loss_gradient()
-            self._update(optimizer, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
+            self._update(optimizer, total_loss, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
         self._note_update(batch, total_loss, grad_norm, totals)
         if isinstance(self.loss, TrainableLoss):
             self.update_metrics["train/loss_grad_norm"] = float(loss_grad_norm)
+
+    def _accumulate(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Compute the gradients of a batch; once more from their start, in halves, where memory does not suffice.
+
+        Raises:
+            UpdateOutOfMemoryError: halves do not fit either, or ranks would take different ways.
+        """
+        try:
+            return self._accumulate_once(batch)
+        except (RuntimeError, MemoryError) as error:
+            parts = tuple(part for microbatch in batch for part in halved(microbatch))
+            largest = max((microbatch.num_computed_tokens for microbatch in batch), default=0)
+            # One rank alone must not compute other parts than the others, which wait for it in their collectives.
+            is_alone = self.trainer.world_size == 1
+            if not is_out_of_memory(error):
+                raise
+            if not is_alone or len(parts) == len(batch.microbatches):
+                raise UpdateOutOfMemoryError(largest, error) from error
+            first = f"{type(error).__name__} with {largest} tokens at once"
+        # Outside of the handler: its traceback holds the activations.
+        self._forget_update()
+        self.num_memory_retries += 1
+        warnings.warn(
+            f"an update ran out of memory ({first}) and is repeated in {len(parts)} parts instead of "
+            f"{len(batch.microbatches)}; lower data.max_tokens_per_microbatch to spare the first attempt",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        try:
+            return self._accumulate_once(replace(batch, microbatches=parts))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UpdateOutOfMemoryError(max(part.num_computed_tokens for part in parts), error) from error
+
+    def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Add the gradients of every microbatch up; return the loss and the sums for logging."""
+        totals: dict[str, Tensor] = {}
+        total_loss = torch.zeros((), device=self.device)
+        for index, microbatch in enumerate(batch):
+            self.clock.report(index, len(batch.microbatches))
+            loss, sums = self.microbatch_loss(microbatch, batch)
+            self.manual_backward(loss)
+            total_loss += loss.detach()
+            _add_sums(totals, sums)
+            self.interrupt_check()
+        return total_loss, totals
+
+    def _forget_update(self) -> None:
+        """Drop what a failed attempt at an update left: gradients, figures, freed memory that is still held."""
+        self.zero_grad(set_to_none=True)  # the loss's own parameters, too
+        self._effective_weight.reset()
+        gc.collect()
+        if self.device.type == "cpu":
+            give_back_freed_memory()
+        else:
+            torch.cuda.empty_cache()
 
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
@@ -317,6 +374,8 @@ class PolicyModule(LightningModule):
         checkpoint["policy"] = {
             "policy_version": self.policy_version,
             "num_skipped_updates": self.num_skipped_updates,
+            "num_memory_retries": self.num_memory_retries,
+            "update_guard": self.update_guard.state_dict(),
         }
         if isinstance(self.loss, TrainableLoss):
             checkpoint["policy"]["loss"] = self.loss.state_dict()
@@ -329,6 +388,9 @@ class PolicyModule(LightningModule):
         """
         self.policy_version = int(checkpoint["policy"]["policy_version"])
         self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
+        self.num_memory_retries = int(checkpoint["policy"].get("num_memory_retries", 0))  # older ones have none
+        if "update_guard" in checkpoint["policy"]:
+            self.update_guard.load_state_dict(checkpoint["policy"]["update_guard"])
         own = self.loss.state_dict() if isinstance(self.loss, TrainableLoss) else {}
         saved = checkpoint["policy"].get("loss", {})
         shapes, saved_shapes = ({name: tuple(x.shape) for name, x in state.items()} for state in (own, saved))
@@ -373,15 +435,19 @@ class PolicyModule(LightningModule):
             return torch.zeros((), device=self.device)
         return nn.utils.clip_grad_norm_(self.loss.parameters(), self.max_grad_norm)
 
-    def _update(self, optimizer: Any, grad_norm: Tensor, *, is_empty: bool) -> None:
-        """Step, unless there is nothing to step with or the gradient is not finite."""
-        if not is_empty and not torch.isfinite(grad_norm):
-            self.num_skipped_updates += 1
-        elif not is_empty:
-            optimizer.step()
-            scheduler = self.lr_schedulers()
-            assert isinstance(scheduler, LambdaLR)
-            scheduler.step()
+    def _update(self, optimizer: Any, loss: Tensor, grad_norm: Tensor, *, is_empty: bool) -> None:
+        """Step, unless there is nothing to step with or the guard refuses."""
+        if not is_empty:
+            # Ranks must decide alike: the norm is that of all of them, the loss their own.
+            known_loss = float(loss) if self.trainer.world_size == 1 else 0.0
+            if reason := self.update_guard.reason_to_skip(known_loss, float(grad_norm)):
+                self.num_skipped_updates += 1
+                warnings.warn(f"update {self.policy_version + 1} is left out: {reason}", RuntimeWarning, stacklevel=2)
+            else:
+                optimizer.step()
+                scheduler = self.lr_schedulers()
+                assert isinstance(scheduler, LambdaLR)
+                scheduler.step()
         optimizer.zero_grad()
         if self.device.type == "cpu":
             give_back_freed_memory()
@@ -397,6 +463,7 @@ class PolicyModule(LightningModule):
             "train/trained_tokens": num_tokens,
             "train/computed_tokens": float(sum(microbatch.num_computed_tokens for microbatch in batch)),
             "train/skipped_updates": float(self.num_skipped_updates),
+            "train/memory_retries": float(self.num_memory_retries),
             "train/lr": float(self.trainer.optimizers[0].param_groups[0]["lr"]),
         }
         if batch.microbatches:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.checkpoints.store import CheckpointStore
+from ada_lightning.run_lock import RunLock
 
 
 class RunDir:
@@ -22,6 +26,7 @@ class RunDir:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._lock = RunLock(self.path)
 
     @property
     def metrics_csv(self) -> Path:
@@ -38,13 +43,20 @@ class RunDir:
         """Holds ``step_<n>`` for each checkpoint, and ``last``."""
         return self.path / "checkpoints"
 
-    def claim(self, *, resume: bool) -> None:
-        """Make the folder, or refuse it, before anything is written.
+    def claim(self, *, resume: bool, or_start: bool = False) -> None:
+        """Make the folder, or refuse it, before anything is written; until :meth:`release` no other process may.
+
+        Args:
+            resume: continue the run of this folder.
+            or_start: start it where it left no checkpoint, whatever else it left.
 
         Raises:
-            ValueError: a fresh start in a used folder, or a resume without a checkpoint to continue from.
+            ValueError: a fresh start in a used folder, a resume without a checkpoint to continue from, or another
+                process that is at work in the folder.
         """
-        if resume:
+        if resume and or_start:
+            pass
+        elif resume:
             self.last_checkpoint()
         elif used := [p.name for p in (self.path / "config.yaml", self.metrics_csv, self.checkpoints) if p.exists()]:
             raise ValueError(
@@ -52,6 +64,11 @@ class RunDir:
                 f"ckpt=last run_name={self.path.name}; to start anew choose another name: run_name=<new name>"
             )
         self.path.mkdir(parents=True, exist_ok=True)
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """Let another process claim the folder. Safe to call twice."""
+        self._lock.release()
 
     def write_config(self, cfg: DictConfig) -> Path:
         """Keep the settings the run was started with; a resume with other settings adds ``config-resumed-<n>.yaml``.
@@ -88,16 +105,59 @@ class RunDir:
         Raises:
             ValueError: there is no complete checkpoint.
         """
-        last = self.checkpoints / "last"
-        if last.exists():  # False for a link to a checkpoint that was deleted
-            return last.resolve()
-        complete = [path for path in self.checkpoints.glob("step_*") if ".tmp" not in path.name]
-        if not complete:
+        candidates = CheckpointStore(self.checkpoints).candidates()
+        if not candidates:
             raise ValueError(
                 f"nothing to continue from: {self.checkpoints} has no complete checkpoint; leave out ckpt=last and "
-                "start under another name: run_name=<new name>"
+                "start under another name: run_name=<new name>, or use ckpt=auto, which starts where there is none"
             )
-        return max(complete, key=_last_number)
+        return candidates[0]
+
+    def good_checkpoint(self) -> Path:
+        """Return the newest checkpoint whose files are as they were written; damaged ones are set aside, with a notice.
+
+        Raises:
+            ValueError: there is none.
+        """
+        self.last_checkpoint()
+        store = CheckpointStore(self.checkpoints)
+        good, damaged = store.newest_good()
+        listed = "; ".join(f"{path.name}: {wrong}" for path, wrong in damaged.items())
+        if good is None:
+            raise ValueError(
+                f"no checkpoint in {self.checkpoints} can be read ({listed}); restore one from a copy, or start under "
+                "another name: run_name=<new name>"
+            )
+        for path in damaged:
+            moved = store.set_aside(path)
+            print(f"damaged checkpoint set aside as {moved}: {damaged[path]}; continuing from {good.name}", flush=True)
+        return good
+
+    def check_not_complete(self, num_steps: int) -> None:
+        """Look whether anything is left to do; a run that was killed after its last update still owes its end.
+
+        Raises:
+            ValueError: the run finished, with all of its steps.
+        """
+        file = self.path / "summary.json"
+        try:
+            summary = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        if summary.get("status") == "finished" and summary.get("steps", 0) >= num_steps:
+            raise ValueError(
+                f"this run is complete: {summary['steps']} of num_steps = {num_steps} steps are done; raise num_steps "
+                "to continue it"
+            )
+
+    def no_room(self, error: BaseException) -> str:
+        """Say what a full disk leaves, and how the run goes on."""
+        checkpoint = self.last_checkpoint().name if self.has_checkpoint() else "none"
+        free_gb = shutil.disk_usage(self.path).free / 1e9
+        return (
+            f"the disk of {self.path} is full ({error}; {free_gb:.3f} GB are free). Every file is whole; the last "
+            f"checkpoint is {checkpoint}. Make room and continue with: ckpt=auto run_name={self.path.name}"
+        )
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
         """Write ``summary.json``, whole or not at all."""
@@ -120,8 +180,11 @@ def _replace(target: Path, text: str) -> None:
     """Write a file so that a reader finds the old content or the new, never a part of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.tmp{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(target)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)  # what a full disk cut
 
 
 def _last_number(path: Path) -> int:

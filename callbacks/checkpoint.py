@@ -1,4 +1,4 @@
-"""Checkpoints that are complete or absent: a Hugging Face policy folder and the trainer's state beside it."""
+"""Checkpoints that are whole and checked, or absent: a Hugging Face policy folder and the trainer's state beside it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.batch import TrainingBatch
+from ada_lightning.checkpoints import CheckpointStore, Retention, write_manifest
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.policy import PolicyModule
+from ada_lightning.run_dir import RunDir
+from ada_lightning.run_stopped import RunStoppedError
 from callbacks.interrupt_guard import InterruptGuard
 
 POLICY_FOLDER = "policy"
@@ -23,28 +26,37 @@ class RolloutCheckpoint(Callback):
     """Writes ``checkpoints/step_000010/{policy/, trainer.ckpt}`` every N steps, at the end and on Ctrl-C.
 
     The folder is written under a temporary name and renamed, and ``checkpoints/last`` is switched to it afterwards,
-    so a kill at any moment leaves the previous checkpoint in place. The policy is float32, the exact master weights:
-    it loads in transformers and vLLM, and is stored once, not again in the trainer's state.
+    so a kill at any moment leaves the previous checkpoint in place; ``manifest.json`` in it holds the checksum of every
+    file, by which a resume tells a damaged one. The policy is float32, the exact master weights: it loads in
+    transformers and vLLM, and is stored once, not again in the trainer's state.
 
     Args:
         run_dir: of the run.
         tokenizer: saved with the policy.
         every_n_steps: rollout steps between two checkpoints; 0 writes only the last.
-        keep_last: older checkpoints are deleted.
+        keep_last: newest checkpoints that stay; with 2 a damaged one costs ``every_n_steps`` steps, not the run.
+        keep_every: rollout steps; checkpoints at multiples of it stay for good. 0 keeps none of them.
 
     Raises:
         ValueError: a number is out of range.
     """
 
-    def __init__(self, *, run_dir: str | Path, tokenizer: Any, every_n_steps: int = 10, keep_last: int = 1) -> None:
-        if every_n_steps < 0 or keep_last < 1:
-            raise ValueError(
-                f"callbacks.checkpoint needs every_n_steps >= 0 and keep_last >= 1; got {every_n_steps}, {keep_last}"
-            )
-        self.folder = Path(run_dir) / "checkpoints"
+    def __init__(
+        self,
+        *,
+        run_dir: str | Path,
+        tokenizer: Any,
+        every_n_steps: int = 10,
+        keep_last: int = 2,
+        keep_every: int = 0,
+    ) -> None:
+        if every_n_steps < 0:
+            raise ValueError(f"callbacks.checkpoint needs every_n_steps >= 0; got {every_n_steps}")
+        self.run_dir = RunDir(run_dir)
         self.tokenizer = tokenizer
         self.every_n_steps = every_n_steps
-        self.keep_last = keep_last
+        self.retention = Retention(keep_last=keep_last, keep_every=keep_every)
+        self.store = CheckpointStore(self.run_dir.checkpoints)
         self._saved_version = -1
         self._restored: dict[str, int] | None = None
 
@@ -97,47 +109,50 @@ class RolloutCheckpoint(Callback):
         self._saved_version = self._restored["policy_version"]
 
     def save(self, trainer: Trainer, policy: PolicyModule) -> Path:
-        """Write a checkpoint of this policy version, unless it exists."""
-        target = self.folder / f"step_{policy.policy_version:06d}"
-        if policy.policy_version == self._saved_version:
-            return target
+        """Write a checkpoint of this policy version, unless it exists.
+
+        Raises:
+            RunStoppedError: it could not be written, as on a full disk; earlier checkpoints are as they were.
+        """
+        version = policy.policy_version
+        if version == self._saved_version:
+            return self.store.folder / f"step_{version:06d}"
         with policy.clock.phase("checkpoint"):
-            unfinished = target.with_name(target.name + ".tmp")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True)
-            policy.model.save_pretrained(unfinished / POLICY_FOLDER, state_dict=dict(policy.named_weights()))
-            policy.trained.save(policy.model, unfinished)
-            self.tokenizer.save_pretrained(unfinished / POLICY_FOLDER)
-            trainer.save_checkpoint(unfinished / TRAINER_FILE)
-            _flush_to_disk(unfinished)
-            shutil.rmtree(target, ignore_errors=True)
-            unfinished.rename(target)
-            self._point_last_at(target)
-        self._saved_version = policy.policy_version
-        self._delete_old()
+            unfinished = self.store.folder / f"step_{version:06d}.tmp"
+            try:
+                unfinished = self.store.unfinished(version)
+                policy.model.save_pretrained(unfinished / POLICY_FOLDER, state_dict=dict(policy.named_weights()))
+                policy.trained.save(policy.model, unfinished)
+                self.tokenizer.save_pretrained(unfinished / POLICY_FOLDER)
+                trainer.save_checkpoint(unfinished / TRAINER_FILE)
+                write_manifest(unfinished, policy_version=version)
+                self._flush_logs()
+                target = self.store.finish(unfinished)
+            except Exception as error:  # of the disk: torch and safetensors each have errors of their own for it
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise RunStoppedError(self._failure(version, error)) from error
+        self._saved_version = version
+        data = _parts(trainer, policy)[1]
+        self.store.prune(self.retention, newest=version, updates_per_step=data.num_minibatches)
         return target
 
-    def _point_last_at(self, target: Path) -> None:
-        link = self.folder / "last.tmp"
-        link.unlink(missing_ok=True)
-        link.symlink_to(target.name)
-        link.replace(self.folder / "last")
+    def _failure(self, version: int, error: Exception) -> str:
+        free_gb = shutil.disk_usage(self.run_dir.path).free / 1e9
+        versions = list(self.store.versions().values())
+        kept = f"the last good one is {versions[-1].name}" if versions else "there is no earlier one"
+        return (
+            f"the checkpoint of policy version {version} could not be written to {self.store.folder} "
+            f"({type(error).__name__}: {error}); {free_gb:.2f} GB are free there, and {kept}. Make room "
+            f"(or lower callbacks.checkpoint.keep_last = {self.retention.keep_last}) and continue with: "
+            f"ckpt=last run_name={self.run_dir.path.name}"
+        )
 
-    def _delete_old(self) -> None:
-        complete = sorted(path for path in self.folder.glob("step_*") if not path.name.endswith(".tmp"))
-        for old in complete[: -self.keep_last]:
-            shutil.rmtree(old, ignore_errors=True)
-
-
-def _flush_to_disk(folder: Path) -> None:
-    """Make the rename that follows the last thing a power cut can lose."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+    def _flush_logs(self) -> None:
+        """Put the rows of the steps before a checkpoint on the disk before it: a resume repeats only those after it."""
+        for path in (self.run_dir.metrics_csv, self.run_dir.prompts_csv):
+            if path.exists():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
 
 
 def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:

@@ -58,6 +58,14 @@ class Evaluation(RolloutListener):
         """avg@k of the last evaluation."""
         self._evaluated_version = -1
 
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Measure the trained policy of a run that was killed after its last update: Lightning starts no training."""
+        assert isinstance(pl_module, PolicyModule)
+        data = _data(trainer)
+        is_trained = data.num_updates_done == data.num_steps * data.num_minibatches
+        if is_trained and pl_module.policy_version != self._evaluated_version:
+            self._evaluate(trainer, pl_module, is_final=True)
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the untrained policy. A resumed run has that figure, but may owe one that was interrupted."""
         assert isinstance(pl_module, PolicyModule)

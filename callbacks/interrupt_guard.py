@@ -1,7 +1,8 @@
-"""Ctrl-C and SIGTERM stop a run where nothing is half done."""
+"""Ctrl-C, SIGTERM and SIGUSR1 stop a run where nothing is half done."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -18,7 +19,13 @@ class InterruptGuard(Callback):
     """
 
     def __init__(self) -> None:
-        self._signals = StopSignals("without a checkpoint")
+        # SIGUSR1 is what SLURM sends ahead of a time limit where it is told to: --signal=USR1@<seconds>.
+        self._signals = StopSignals("without a checkpoint", (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1))
+
+    @property
+    def asks_for_requeue(self) -> bool:
+        """Whether a scheduler's signal stopped the run, and not a person's Ctrl-C."""
+        return self._signals.received in (signal.SIGTERM, signal.SIGUSR1) and not self.is_forced
 
     @property
     def is_forced(self) -> bool:
@@ -26,7 +33,7 @@ class InterruptGuard(Callback):
         return self._signals.is_forced
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Take over both signals."""
+        """Take the signals over; before Lightning, which then leaves SIGUSR1 alone under SLURM."""
         assert isinstance(pl_module, PolicyModule)
         self._signals.install()
         pl_module.interrupt_check = self._signals.check

@@ -13,6 +13,7 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
+from ada_lightning.files import append_whole, write_whole
 from ada_lightning.metrics_file import read_cells, read_metrics
 from ada_lightning.run_dir import RunDir
 
@@ -83,9 +84,7 @@ class MetricsCsv(Logger):
         self._is_open = True
 
     def _append(self, row: dict[str, str]) -> None:
-        with self.path.open("ab", buffering=0) as file:
-            self._row_start = file.tell()
-            file.write(self._line_of(row))
+        self._row_start = append_whole(self.path, self._line_of(row))
         self._row = row
 
     def _replace_last(self, row: dict[str, str]) -> None:
@@ -95,7 +94,13 @@ class MetricsCsv(Logger):
             return
         with self.path.open("r+b", buffering=0) as file:
             file.seek(self._row_start)
-            file.write(new)  # one system call: a killed process leaves the old line or the new
+            try:
+                write_whole(file.fileno(), new, self.path)  # a killed process leaves the old line or the new
+            except OSError:
+                file.seek(self._row_start)
+                file.write(old)  # had room before
+                file.truncate()
+                raise
         self._row = row
 
     def _merge_into_table(self, cells: dict[str, str]) -> None:
@@ -107,12 +112,15 @@ class MetricsCsv(Logger):
         self._rewrite(self._columns + new_columns, [by_step[key] for key in sorted(by_step)])
 
     def _rewrite(self, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
-        self._columns = list(columns)
-        lines = [_line(self._columns)] + [self._line_of(row) for row in rows]
+        lines = [_line(columns), *(_line([row.get(column, "") for column in columns]) for row in rows)]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_name(f".{self.path.name}.tmp{os.getpid()}")
-        temporary.write_bytes(b"".join(lines))
-        temporary.replace(self.path)
+        try:
+            temporary.write_bytes(b"".join(lines))
+            temporary.replace(self.path)
+        finally:
+            temporary.unlink(missing_ok=True)  # what a full disk cut
+        self._columns = list(columns)
         self._row = dict(rows[-1]) if rows else {}
         self._row_start = sum(map(len, lines[:-1]))
 

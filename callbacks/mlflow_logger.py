@@ -117,6 +117,11 @@ class MLflowTracking(Logger):
         self._put(self._sender.figures, {"kind": "points", "step": step or 0, "metrics": figures})
 
     @rank_zero_only
+    def log_tag(self, name: str, text: str) -> None:
+        """Queue a tag of the run; a later one of that name replaces it."""
+        self._put(self._sender.figures, {"kind": "tag", "name": name, "text": text})
+
+    @rank_zero_only
     def log_file(self, path: Path, folder: str = "") -> None:
         """Queue a file for a folder of the run's artifacts. It is read when its turn comes and must stay until then."""
         self._put(self._sender.files, {"kind": "file", "artifact": folder, "path": self._relative(path)})

@@ -115,6 +115,10 @@ class MlflowRun:
             self._client.log_batch(self.run_id, tags=tags_chunk)
         return [param.key for param in changed]
 
+    def log_tag(self, name: str, text: str) -> None:
+        """Set a tag, replacing an earlier one of its name."""
+        self._client.set_tag(self.run_id, metric_name(name), text)
+
     def log_file(self, path: Path, folder: str = "") -> None:
         """Upload a file into a folder of the run's artifacts, replacing an earlier version."""
         self._client.log_artifact(self.run_id, str(path), folder or None)

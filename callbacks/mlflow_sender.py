@@ -155,6 +155,8 @@ class MlflowSender:
                     "shows the new ones as tags resumed.<name>",
                     ", ".join(changed),
                 )
+        elif record["kind"] == "tag":
+            run.log_tag(record["name"], record["text"])
         elif record["kind"] == "finish":
             run.finish(record["status"], record["time_ms"])
 

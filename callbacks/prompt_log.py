@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
+from ada_lightning.files import append_whole
+from ada_lightning.offline.atomic import replacing
 from ada_lightning.run_dir import RunDir
 from ada_lightning.stopping.paths import MAX_RESPONSES, reach, unbiased_table
 from ada_lightning.stopping.rule import StoppingRule
@@ -74,8 +76,7 @@ class PromptLog(RolloutListener):
         writer = csv.writer(text, lineterminator="\n")
         for group in result.groups:
             writer.writerow(_row(result, group))
-        with self.path.open("ab", buffering=0) as file:
-            file.write(text.getvalue().encode())
+        append_whole(self.path, text.getvalue().encode())
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Send the file to MLflow."""
@@ -149,9 +150,8 @@ def _open(path: Path, *, before_step: int) -> None:
         rows = [line for line in lines[1:] if line.endswith(b"\n") and int(line.split(b",", 1)[0]) < before_step]
         kept = header + b"".join(rows)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(kept)
-    temporary.replace(path)
+    with replacing(path) as temporary:
+        temporary.write_bytes(kept)
 
 
 def _row(result: RolloutResult, group: ResponseGroup) -> list[Any]:

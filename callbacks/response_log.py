@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
+from ada_lightning.offline.atomic import replacing
 from ada_lightning.run_dir import RunDir
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
@@ -134,9 +135,8 @@ class ResponseLog(RolloutListener):
         schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
         target = self.folder / stage / f"step_{result.step:06d}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.tmp")
-        parquet.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
-        temporary.replace(target)
+        with replacing(target) as temporary:
+            parquet.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
         for logger in trainer.loggers:
             if isinstance(logger, MLflowTracking):
                 logger.log_file(target, f"{FOLDER}/{stage}")

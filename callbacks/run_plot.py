@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,8 @@ class RunPlot(RolloutListener, ABC):
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Plot what there is of an interrupted run."""
-        self._plot(trainer)
+        with suppress(OSError):  # a full disk may be why it ends, and others have more important things to do now
+            self._plot(trainer)
 
     def _plot(self, trainer: Trainer) -> None:
         target = self.draw() if trainer.is_global_zero else None

@@ -111,7 +111,13 @@ class Summary(RolloutListener):
         if not trainer.is_global_zero:
             return
         summary = self._summary(trainer, status=status, error=error)
-        file = self.run_dir.write_summary(summary)
+        try:
+            file = self.run_dir.write_summary(summary)
+        except OSError as failed:
+            if not error:
+                raise
+            print(f"summary.json could not be written: {failed}", flush=True)  # the run fails for a reason of its own
+            return
         print("\n".join(self._closing_lines(trainer, summary)), flush=True)
         for logger in trainer.loggers:
             if isinstance(logger, MLflowTracking):

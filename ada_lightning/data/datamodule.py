@@ -328,7 +328,7 @@ class RolloutDataModule(LightningDataModule):
                 f"continue with data.num_minibatches={earlier} or start a new run"
             )
         self.num_updates_done = int(state_dict["num_updates_done"])
-        if self.num_updates_done >= self.num_steps * self.num_minibatches:
+        if self.num_updates_done > self.num_steps * self.num_minibatches:  # equal: only the end of the run is owed
             raise ValueError(
                 f"this run is complete: {self.num_updates_done // self.num_minibatches} of num_steps = "
                 f"{self.num_steps} steps are done; raise num_steps to continue it"

@@ -25,6 +25,7 @@ from ada_lightning.rollout.launcher import Launcher, RequestSeeds
 from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Barrier, Schedule
+from ada_lightning.rollout.stepwise import StepwiseGrader
 from ada_lightning.rollout.tally import Tally
 from ada_lightning.rollout.top_up import TopUp
 from ada_lightning.types import (
@@ -74,6 +75,8 @@ class CollectionSettings:
     grader_failure: Literal["exclude", "as_zero"]
     failure_alarm_ratio: float
     schedule: Schedule
+    is_stepwise: bool = False
+    verdict_delay: int = 4
 
 
 class Collection:
@@ -113,7 +116,9 @@ class Collection:
         self._settings = settings
         self._id = collection_id
         self._engine = engine
-        self._grader = grader
+        self._grader: Grader = grader
+        if settings.is_stepwise:
+            self._grader = StepwiseGrader(grader, delay=settings.verdict_delay, interrupt_check=interrupt_check)
         self._sampler = sampler
         # A prompt's next round may start only when every prompt's last one is graded.
         self._waits_for_all = isinstance(settings.schedule, Barrier) or isinstance(sampler, StagedSampler)

@@ -41,9 +41,12 @@ class RolloutCollector:
         grader_failure: ``exclude`` (no evidence either way) or ``as_zero``.
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         schedule: when a prompt's next block may start. With a step budget nothing is drawn ahead: it has to know first.
+        reproducible: let verdicts count at fixed engine steps, so that the engine's batches do not depend on the clock
+            (:class:`~ada_lightning.rollout.stepwise.StepwiseGrader`).
+        verdict_delay: then, engine steps between a response and its verdict.
 
     Raises:
-        ValueError: an unknown choice or a ratio outside [0, 1].
+        ValueError: an unknown choice a ratio outside [0, 1], or a negative delay.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class RolloutCollector:
         grader_failure: Literal["exclude", "as_zero"] = "exclude",
         failure_alarm_ratio: float = 0.05,
         schedule: Schedule = Continuous(),  # noqa: B008 - frozen
+        reproducible: bool = False,
+        verdict_delay: int = 4,
     ) -> None:
         if truncated not in ("grade", "zero", "exclude", "mask"):
             raise ValueError(f"rollout.truncated must be grade, zero, exclude or mask; got {truncated!r}")
@@ -64,6 +69,8 @@ class RolloutCollector:
             raise ValueError(f"rollout.grader_failure must be exclude or as_zero; got {grader_failure!r}")
         if not 0 <= failure_alarm_ratio <= 1:
             raise ValueError(f"rollout.failure_alarm_ratio must be in [0, 1]; got {failure_alarm_ratio}")
+        if verdict_delay < 0:
+            raise ValueError(f"rollout.verdict_delay must not be negative; got {verdict_delay}")
         self._settings = CollectionSettings(
             decode=decode,
             seed=seed,
@@ -73,6 +80,8 @@ class RolloutCollector:
             grader_failure=grader_failure,
             failure_alarm_ratio=failure_alarm_ratio,
             schedule=schedule,
+            is_stepwise=reproducible,
+            verdict_delay=verdict_delay,
         )
         self._num_collections = 0
 

@@ -19,6 +19,8 @@ from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.rollout.seeds import request_seed
 from ada_lightning.rollout.top_up import TopUp
+from ada_lightning.rollout.watchdog import Watchdog
+from ada_lightning.rollout.watched_engine import WatchedEngine
 from ada_lightning.types import Belief, Prompt, ResponsePool, SamplingSettings
 
 if TYPE_CHECKING:
@@ -43,6 +45,12 @@ class RolloutService:
         schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
         host: where the engine lives.
+        stall_limit_s: seconds that one call of the engine may take (a step, a weight sync) before it counts as broken;
+            :class:`~ada_lightning.rollout.watchdog.Watchdog` says what becomes of one that never returns.
+        start_limit_s: the same for the start of an engine, with all it loads, compiles and captures.
+        reproducible: what the engine computes depends on seeds and weights alone: verdicts count at fixed engine steps,
+            and every rollout starts with an empty prefix cache, whatever was sampled before it.
+        verdict_delay: then, engine steps between a response and its verdict.
 
     Raises:
         ValueError: a setting is out of range.
@@ -63,6 +71,10 @@ class RolloutService:
         schedule: Schedule = Continuous(),  # noqa: B008 - frozen
         max_engine_restarts: int = 2,
         host: EngineHost = TrainerProcess(),  # noqa: B008 - frozen
+        stall_limit_s: float = 600.0,
+        start_limit_s: float = 1800.0,
+        reproducible: bool = False,
+        verdict_delay: int = 4,
     ) -> None:
         if max_model_tokens < 2:
             raise ValueError(f"rollout.max_model_tokens must be at least 2; got {max_model_tokens}")
@@ -76,6 +88,7 @@ class RolloutService:
         self.truncated = truncated
         self.grader_failure = grader_failure
         self.failure_alarm_ratio = failure_alarm_ratio
+        self.reproducible = reproducible
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
         self._host = host
@@ -86,10 +99,13 @@ class RolloutService:
             "positive_threshold": positive_threshold,
             "failure_alarm_ratio": failure_alarm_ratio,
             "schedule": schedule,
+            "reproducible": reproducible,
+            "verdict_delay": verdict_delay,
         }
         self._collector = RolloutCollector(truncated=truncated, grader_failure=grader_failure, **shared)
         # A held-out figure must count every response, whatever training leaves out.
         self._evaluation_collector = RolloutCollector(truncated="grade", grader_failure="as_zero", **shared)
+        self._watchdog = Watchdog(limit_s=stall_limit_s, start_limit_s=start_limit_s, report_file=Path("stalled.txt"))
         self._open_engine: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
@@ -117,7 +133,8 @@ class RolloutService:
             eos_token_ids=eos_token_ids,
         )
         self._open_engine = lambda: self._host.open(engine, log_file)
-        self._engine = self._open_engine()
+        self._watchdog.report_file = log_file.with_name("stalled.txt")
+        self._engine = self._started()
         self._loaded_version = None
 
     def rollout(
@@ -162,6 +179,8 @@ class RolloutService:
             RuntimeError: the service is not open.
             ValueError: the sampler does not go with ``top_up``.
         """
+        if self.reproducible:  # cached prefixes were computed in batches that a resumed run does not repeat
+            self._loaded_version = None
         collector = self._evaluation_collector if stage == "eval" else self._collector
         for attempt in range(self._max_engine_restarts + 1):
             try:
@@ -270,6 +289,7 @@ class RolloutService:
         """Stop the engine. Safe to call twice."""
         self._discard_engine()
         self._open_engine = None
+        self._watchdog.close()
 
     def _synced_engine(
         self, weights: Callable[[], Iterable[tuple[str, Tensor]]], policy_version: int, clock: PhaseClock
@@ -292,10 +312,16 @@ class RolloutService:
             raise RuntimeError("the rollout service is not open")
         if self._engine is None:
             try:
-                self._engine = self._open_engine()
+                self._engine = self._started()
             except Exception as error:
                 raise EngineError(f"restart failed: {type(error).__name__}: {error}") from error
         return self._engine
+
+    def _started(self) -> RolloutEngine:
+        """Start an engine whose calls must end."""
+        assert self._open_engine is not None
+        with self._watchdog.watch("start"):
+            return WatchedEngine(self._open_engine(), self._watchdog)
 
     def _note_broken(self, error: EngineError) -> None:
         self._num_restarts += 1

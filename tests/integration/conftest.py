@@ -52,7 +52,7 @@ def train(tmp_path):
             )
         check_config(cfg)
         run_dir = RunDir(cfg.run_dir)
-        run_dir.claim(resume=cfg.ckpt is not None)
+        run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
         Run(cfg, run_dir).fit()
         return folder
 

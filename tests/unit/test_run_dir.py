@@ -92,3 +92,13 @@ def test_mlflow_run_is_remembered(run_dir):
     assert run_dir.mlflow_run_id == ""
     run_dir.write_mlflow_run_id("abc")
     assert RunDir(run_dir.path).mlflow_run_id == "abc"
+
+
+def test_a_complete_run_says_so_and_one_that_can_go_on_does_not(run_dir):
+    run_dir.check_not_complete(3)
+    run_dir.write_summary({"status": "interrupted", "steps": 3})
+    run_dir.check_not_complete(3)
+    run_dir.write_summary({"status": "finished", "steps": 3})
+    run_dir.check_not_complete(4)
+    with pytest.raises(ValueError, match=r"this run is complete: 3 of num_steps = 3 steps are done; raise num_steps"):
+        run_dir.check_not_complete(3)

@@ -102,8 +102,14 @@ def test_a_resumed_stream_continues_where_the_updates_ended():
 def test_a_position_that_does_not_fit_the_settings_is_refused():
     with pytest.raises(ValueError, match=r"num_minibatches = 1, but this run has counted its updates with 3"):
         make_data().load_state_dict({"num_updates_done": 3, "num_minibatches": 3})
-    with pytest.raises(ValueError, match="this run is complete: 4 of num_steps = 4 steps"):
-        make_data().load_state_dict({"num_updates_done": 4, "num_minibatches": 1})
+    with pytest.raises(ValueError, match="this run is complete: 5 of num_steps = 4 steps"):
+        make_data().load_state_dict({"num_updates_done": 5, "num_minibatches": 1})
+
+
+def test_a_run_that_was_killed_after_its_last_update_has_nothing_left_to_train():
+    data = make_data()
+    data.load_state_dict({"num_updates_done": 4, "num_minibatches": 1})
+    assert len(data.train_dataloader()) == 0
 
 
 @pytest.mark.parametrize(("options", "needs_all", "num_documents"), [({}, False, 1), ({}, True, 2), (ALL, False, 2)])

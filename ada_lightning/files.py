@@ -1,0 +1,54 @@
+"""Appending to a file so that a full disk leaves whole lines."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""No room on the device, in the quota, or under the limit of a file's size."""
+
+
+def append_whole(path: Path, content: bytes) -> int:
+    """Append all of ``content`` or nothing.
+
+    A write to a nearly full disk takes what fits and says how much that was: half a line, to which the next one would
+    be glued. It is taken back here.
+
+    Returns:
+        Where in the file it begins.
+
+    Raises:
+        OSError: the disk is full or gone; the file is as it was.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        start = os.fstat(file).st_size
+        try:
+            write_whole(file, content, path)
+        except OSError:
+            os.ftruncate(file, start)
+            raise
+        return start
+    finally:
+        os.close(file)
+
+
+def write_whole(file: int, content: bytes, path: Path) -> None:
+    """Write at the position of an open file, with one system call where there is room.
+
+    Raises:
+        OSError: only a part found room.
+    """
+    if os.write(file, content) != len(content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or what it came from, says that there is no room left."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in FULL_DISK:
+            return True
+        error = error.__cause__ or error.__context__
+    return False

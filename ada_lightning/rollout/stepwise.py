@@ -1,0 +1,84 @@
+"""Verdicts at fixed engine steps, so that what runs beside what in the engine does not depend on the clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ada_lightning.types import Completion, Grade, Prompt
+
+if TYPE_CHECKING:
+    from ada_lightning.rollout.collection import Grader
+
+_WAIT_S = 0.05
+
+
+class StepwiseGrader:
+    """Hands each verdict over a fixed number of engine steps after its response was submitted, in order of submission.
+
+    A sampler asks for more as verdicts come in, so with graders that answer when they are done the engine's batches
+    differ from run to run. Rounding differs with the batch, and by it, rarely, a token. Here the engine waits for a
+    verdict that is late and leaves alone one that is early: the composition of every batch is a function of the tokens.
+
+    Args:
+        grader: what really grades, with nothing of this collection pending.
+        delay: engine steps between submission and verdict. More hide a slower grader; as many steps pass before a
+            prompt's next block may start.
+        interrupt_check: called while waiting; may raise.
+    """
+
+    def __init__(self, grader: Grader, *, delay: int, interrupt_check: Callable[[], None] = lambda: None) -> None:
+        self._grader = grader
+        self._delay = delay
+        self._interrupt_check = interrupt_check
+        self._step = 0
+        self._due: deque[tuple[int, Any]] = deque()
+        self._expected: set[Any] = set()
+        self._arrived: dict[Any, Grade] = {}
+
+    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
+        """Queue one response."""
+        self._due.append((self._step + self._delay, ticket))
+        self._expected.add(ticket)
+        self._grader.submit(ticket, prompt, completion)
+
+    def poll(self) -> list[tuple[Any, Grade]]:
+        """Return the verdicts that are due after another engine step; waits for those that are not there."""
+        self._step += 1
+        return self._take()
+
+    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
+        """Return the verdicts that are due next, for an engine that has nothing else to do.
+
+        Args:
+            timeout_s: not looked at: how long it takes must not matter.
+        """
+        if self._due:
+            self._step = max(self._step, self._due[0][0])
+        return self._take()
+
+    def discard_pending(self) -> None:
+        """Forget what was submitted."""
+        self._due.clear()
+        self._expected.clear()
+        self._arrived.clear()
+        self._grader.discard_pending()
+
+    def _take(self) -> list[tuple[Any, Grade]]:
+        taken = []
+        while self._due and self._due[0][0] <= self._step:
+            _, ticket = self._due.popleft()
+            taken.append((ticket, self._verdict(ticket)))
+        return taken
+
+    def _verdict(self, ticket: Any) -> Grade:
+        self._note(self._grader.poll())
+        while ticket not in self._arrived:
+            self._interrupt_check()
+            self._note(self._grader.wait(_WAIT_S))
+        self._expected.discard(ticket)
+        return self._arrived.pop(ticket)
+
+    def _note(self, verdicts: list[tuple[Any, Grade]]) -> None:
+        self._arrived.update((ticket, grade) for ticket, grade in verdicts if ticket in self._expected)

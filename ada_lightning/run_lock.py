@@ -1,0 +1,62 @@
+"""One process at a time in a run's folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+from typing import TextIO
+
+
+class RunLock:
+    """A lock that ends with its process, however that ends.
+
+    Args:
+        folder: of the run; it exists.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / ".lock"
+        self._file: TextIO | None = None
+
+    def acquire(self) -> None:
+        """Take the lock. Does nothing on a file system without locks.
+
+        Raises:
+            ValueError: another process has it.
+        """
+        if self._file is not None:
+            return
+        file = self.path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            owner = _owner(file.read())
+            file.close()
+            raise ValueError(
+                f"another process{owner} is running in {self.path.parent}: two would overwrite each other's "
+                "checkpoints and figures; wait until it ends, end it, or choose another name: run_name=<new name>"
+            ) from error
+        except OSError:  # no locks here: as on some network file systems
+            pass
+        file.truncate(0)
+        file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        file.flush()
+        self._file = file
+
+    def release(self) -> None:
+        """Let another process in. Safe to call twice."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _owner(text: str) -> str:
+    try:
+        owner = json.loads(text)
+        return f" (process {owner['pid']} on {owner['host']})"
+    except (ValueError, KeyError, TypeError):
+        return ""

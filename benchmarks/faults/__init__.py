@@ -1,0 +1,1 @@
+"""Runs under faults, and whether they are what they would have been without."""

@@ -1,0 +1,86 @@
+"""Alarms for runs that collapse: they go on, learn nothing, and nobody looks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ada_lightning.run_stopped import RunStoppedError
+from callbacks.alarm_bound import AlarmBound
+from callbacks.mlflow_logger import MLflowTracking
+
+log = logging.getLogger(__name__)
+
+
+class Alarms(Callback):
+    """Watches figures of each rollout step: a warning, ``alarm/<name>`` = 1 in the metrics, a tag in MLflow.
+
+    The alarm ends with the first step in which its figure is in order again. A resumed run goes on counting where the
+    checkpoint was. Belongs behind the callbacks that log, and before the checkpoint, so that a run which an alarm stops
+    keeps the checkpoint before it.
+
+    Args:
+        bounds: by name of the alarm.
+    """
+
+    def __init__(self, *, bounds: Mapping[str, AlarmBound]) -> None:
+        self.bounds = dict(bounds)
+        self._num_out = dict.fromkeys(self.bounds, 0)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Look at the figures once a rollout step's last update is done.
+
+        Raises:
+            RunStoppedError: an alarm that stops was raised.
+        """
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]
+        if batch.minibatch_index != data.num_minibatches - 1:
+            return
+        policy: Any = pl_module
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        raised = {}
+        for name, bound in self.bounds.items():
+            if bound.metric in metrics:
+                raised[f"alarm/{name}"] = float(self._note(trainer, name, bound, metrics[bound.metric]))
+        for logger in trainer.loggers:
+            logger.log_metrics(raised, step=policy.policy_version - 1)
+        for name, bound in self.bounds.items():
+            if bound.stops and self._num_out[name] >= bound.num_steps:
+                raise RunStoppedError(
+                    f"alarm {name}: {self._text(name, bound, metrics[bound.metric])}. To go on in spite of it: "
+                    f"callbacks.alarms.bounds.{name}.stops=false ckpt=last"
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        """How long each figure has been out of bounds."""
+        return {"num_out": dict(self._num_out)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`; alarms that are new start at 0."""
+        self._num_out |= {name: count for name, count in state_dict["num_out"].items() if name in self.bounds}
+
+    def _note(self, trainer: Trainer, name: str, bound: AlarmBound, value: float) -> bool:
+        """Count a value; whether the alarm is on."""
+        was_on = self._num_out[name] >= bound.num_steps
+        self._num_out[name] = 0 if bound.is_met(value) else self._num_out[name] + 1
+        is_on = self._num_out[name] >= bound.num_steps
+        if is_on and not was_on:
+            log.warning("alarm %s: %s", name, self._text(name, bound, value))
+        elif was_on and not is_on:
+            log.warning("alarm %s is over: %s = %.4g", name, bound.metric, value)
+        if is_on != was_on:
+            for logger in trainer.loggers:
+                if isinstance(logger, MLflowTracking):
+                    logger.log_tag(f"alarm.{name}", self._text(name, bound, value) if is_on else "over")
+        return is_on
+
+    def _text(self, name: str, bound: AlarmBound, value: float) -> str:
+        return (
+            f"{bound.metric} = {value:.4g} is outside of [{bound.low:g}, {bound.high:g}] for "
+            f"{self._num_out[name]} steps in a row"
+        )

@@ -1,0 +1,260 @@
+"""Faults in whole runs: the real engine, real reward workers, the tiny model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from ada_lightning.exit_codes import REQUEUE, STALLED
+from ada_lightning.run_dir import RunDir
+from ada_lightning.run_stopped import RunStoppedError
+from benchmarks.exact_resume import differences
+from benchmarks.faults.inject import Fault, read_done, write_schedule
+from callbacks.prompt_log import read_prompts
+from callbacks.response_log import read_responses
+from tests.integration.conftest import ROOT, SMALL
+from tests.integration.test_train import column, members, rows, wait_until
+
+pytestmark = pytest.mark.vllm
+
+EXACT = (
+    "reproducible=true",
+    "callbacks.checkpoint.every_n_steps=1",
+    "callbacks.response_log.every_n_steps=1",
+    "callbacks.response_log.max_prompts=inf",
+    "~callbacks.preview",
+    "~logger.mlflow",
+    "+callbacks.trace._target_=benchmarks.faults.trace.Trace",
+    "+callbacks.trace.run_dir=${run_dir}",
+)
+
+
+SLURM = {  # as in a job of that scheduler, whose signal Lightning would answer in its own way
+    "SLURM_JOB_ID": "1",
+    "SLURM_JOB_NAME": "train",
+    "SLURM_NTASKS": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODELIST": "localhost",
+}
+
+
+def faulty(tmp_path, *faults):
+    """Options of a run in which these faults happen."""
+    schedule = tmp_path / "schedule.json"
+    write_schedule(schedule, list(faults))
+    return (
+        "+callbacks.faults._target_=benchmarks.faults.inject.FaultInjector",
+        "+callbacks.faults.run_dir=${run_dir}",
+        f"+callbacks.faults.schedule={schedule}",
+    )
+
+
+class Sessions:
+    """Whole runs in processes forked from one that has imported everything: a minute saved for each."""
+
+    def __init__(self, tmp_path_factory):
+        self.folder = tmp_path_factory.mktemp("sessions")
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.faults.sessions"],
+            cwd=ROOT, env=os.environ | SLURM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._server.stdout.readline() == "ready\n"
+
+    def start(self, *options, log="log"):
+        log = self.folder / log
+        log.unlink(missing_ok=True)
+        return self._ask({"overrides": ["+experiment=ada_seq_balance", *SMALL, *options], "log": str(log)})
+
+    def wait(self, pid, log="log"):
+        """Exit code, and what was printed."""
+        return self._ask({"wait": pid}), (self.folder / log).read_text()
+
+    def run(self, *options, log="log"):
+        return self.wait(self.start(*options, log=log), log)
+
+    def close(self):
+        self._server.stdin.close()
+        self._server.wait(60)
+
+    def _ask(self, request):
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory):
+    found = Sessions(tmp_path_factory)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def unbroken():
+    """Undo what the injector does to classes, for runs in this process."""
+    from ada_lightning.rollout.vllm_engine import VllmEngine
+    from callbacks.checkpoint import RolloutCheckpoint
+    from callbacks.mlflow_run import MlflowRun
+
+    kept = VllmEngine.poll, VllmEngine.load_weights, RolloutCheckpoint.save, MlflowRun.log_metrics
+    yield
+    VllmEngine.poll, VllmEngine.load_weights, RolloutCheckpoint.save, MlflowRun.log_metrics = kept
+
+
+def test_a_run_killed_at_several_moments_is_the_run_it_would_have_been(sessions, tmp_path):
+    """SIGKILL in a rollout, an update and before a checkpoint: the same tokens, weights and files."""
+    whole = tmp_path / "whole"
+    assert sessions.run(*EXACT, f"run_dir={whole}", "num_steps=3")[0] == 0
+    kills = [
+        Fault(0, 0, "kill_in_rollout", 3),
+        Fault(1, 1, "kill_in_update", 1),
+        Fault(2, 2, "kill_before_checkpoint"),
+        Fault(3, 3, "kill_after_checkpoint"),  # of the last step: only the end of the run is owed
+    ]
+    options = [*EXACT, *faulty(tmp_path, *kills), f"run_dir={tmp_path}/killed", "run_name=killed", "num_steps=3"]
+    codes = []
+    while not codes or codes[-1]:
+        codes.append(sessions.run(*options, "ckpt=auto")[0])
+        assert len(codes) <= 5
+    assert codes == [-signal.SIGKILL] * 4 + [0]
+    found = differences(whole, tmp_path / "killed")
+    assert (found["rollouts"], found["updates"]) == (3, 3)
+    zeros = [name for name in found if name.startswith(("missing", "rollouts_with", "updates_with"))]
+    assert {name: found[name] for name in zeros} == dict.fromkeys(zeros, 0)
+    assert found["weight_difference"] <= 1e-6
+    assert found["metric_cells_that_differ"] == []
+    assert found["prompt_log_is_equal"]
+    assert found["responses_are_equal"]
+
+
+def test_every_response_is_counted_once(train, tmp_path, unbroken):
+    """Engine, worker, gradient and memory faults in one run: what the files say of it adds up."""
+    faults = [
+        Fault(0, 0, "engine_dies", 4),
+        Fault(1, 1, "worker_dies", 2),
+        Fault(2, 1, "nan_loss", 1),
+        Fault(3, 2, "gpu_memory", 1),
+    ]
+    with pytest.warns(RuntimeWarning) as caught:
+        folder = train(*EXACT[1:], *faulty(tmp_path, *faults), "num_steps=3")
+    assert [entry["kind"] for entry in read_done(folder)] == ["engine_dies", "worker_dies", "nan_loss", "gpu_memory"]
+    texts = "\n".join(str(warning.message) for warning in caught)
+    for text in ("the engine died", "update 2 is left out: its gradient norm is nan", "ran out of memory"):
+        assert text in texts
+    assert column(folder, "train/skipped_updates") == [0, 1, 1]
+    assert column(folder, "train/memory_retries") == [0, 0, 1]
+    prompts, responses = read_prompts(folder), read_responses(folder, "train")
+    assert not prompts.duplicated(["step", "slot"]).any()
+    assert not responses.duplicated(["step", "slot", "sample_index"]).any()
+    assert prompts.groupby("step").num_drawn.sum().tolist() == column(folder, "rollout/num_sampled")
+    assert responses.groupby("step").size().tolist() == prompts.groupby("step").num_sampled.sum().tolist()
+    assert json.loads((folder / "summary.json").read_text())["responses"] == prompts.num_drawn.sum()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(sessions, tmp_path, number):
+    options = [f"run_dir={tmp_path}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=500"]
+    pid = sessions.start(*options)
+    metrics = tmp_path / "run" / "metrics.csv"
+    deadline = time.monotonic() + 240
+    while not metrics.exists() or metrics.read_text().count("\n") < 4:
+        assert time.monotonic() < deadline, (sessions.folder / "log").read_text()
+        time.sleep(0.1)
+    refused, out = sessions.run(*options, "ckpt=auto", log="second")
+    assert refused == 1
+    assert f"another process (process {pid} on" in out
+    os.kill(pid, number)
+    code, out = sessions.wait(pid)
+    assert code == REQUEUE, out
+    assert f"{number.name}: stopping at the next safe point" in out
+    state = torch.load(tmp_path / "run/checkpoints/last/trainer.ckpt", weights_only=True)
+    assert state["rollout_checkpoint"]["policy_version"] > 0
+    wait_until(lambda: not members(pid))
+
+
+def test_an_engine_that_hangs_is_replaced_and_one_that_is_stuck_ends_the_process(sessions, tmp_path):
+    options = [f"run_dir={tmp_path}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=2",
+               "rollout.stall_limit_s=20", "callbacks.checkpoint.every_n_steps=1",
+               *faulty(tmp_path, Fault(0, 0, "engine_hangs", 2), Fault(1, 1, "engine_stuck", 2))]  # fmt: skip
+    code, out = sessions.run(*options)
+    assert "poll did not return within rollout.stall_limit_s" in out
+    assert code == STALLED, out
+    assert "_lock_for_ever" in (tmp_path / "run" / "stalled.txt").read_text()
+    code, out = sessions.run(*options, "ckpt=last")
+    assert code == 0, out
+    assert column(tmp_path / "run", "train/loss")
+    assert len(rows(tmp_path / "run")) == 3
+
+
+def test_a_full_disk_stops_the_run_and_leaves_the_last_good_checkpoint(train, tmp_path, unbroken):
+    """No file may grow beyond 100 kB while the second checkpoint is written; a real full disk is a test of its own."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    options = [*EXACT[1:-2], "num_steps=3"]
+    try:
+        with pytest.raises(RunStoppedError, match=r"could not be written .* last good one is step_000001.*ckpt=last"):
+            train(*options, *faulty(tmp_path, Fault(0, 2, "disk_full")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    folder = tmp_path / "run"
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["last", "step_000001"]
+    assert RunDir(folder).good_checkpoint().name == "step_000001"
+    train(*options, "ckpt=last")
+    assert [float(row["step"]) for row in rows(folder)] == [0, 1, 2, 3]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_disk_that_is_really_full_corrupts_nothing(sessions, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", small], check=False).returncode:
+        pytest.skip("this machine lets nobody mount a disk")
+    try:
+        options = [f"run_dir={small}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=4",
+                   "callbacks.checkpoint.every_n_steps=1", "callbacks.checkpoint.keep_last=9"]  # fmt: skip
+        code, out = sessions.run(*options)
+        assert code == 1, out
+        assert "ckpt=last" in out
+        assert "Traceback" not in out
+        run_dir = RunDir(small / "run")
+        assert run_dir.good_checkpoint().name.startswith("step_00000")
+        version = int(run_dir.last_checkpoint().name[-6:])
+        assert [float(row["step"]) for row in rows(run_dir.path)][:version] == list(map(float, range(version)))
+        assert read_prompts(run_dir.path).groupby("step").size().eq(4).all()
+        subprocess.run(["mount", "-o", "remount,size=200m", small], check=True)
+        code, out = sessions.run(*options, "ckpt=last")
+        assert code == 0, out
+        assert [float(row["step"]) for row in rows(run_dir.path)] == [0, 1, 2, 3, 4]
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+def test_a_damaged_checkpoint_is_passed_over(train, capsys):
+    folder = train("num_steps=2", "callbacks.checkpoint.every_n_steps=1", "~logger.mlflow", "~callbacks.preview")
+    weights = folder / "checkpoints" / "step_000002" / "policy" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    train("num_steps=3", "ckpt=last", "~logger.mlflow", "~callbacks.preview")
+    out = capsys.readouterr().out
+    assert "model.safetensors has" in out
+    assert "continuing from step_000001" in out
+    assert [float(row["step"]) for row in rows(folder)] == [0, 1, 2, 3]
+
+
+def test_weights_that_are_not_the_trainers_stop_the_run_before_a_checkpoint(train, tmp_path, unbroken):
+    options = [*EXACT[1:-2], "num_steps=3", *faulty(tmp_path, Fault(0, 1, "sync_mismatch"))]
+    with pytest.raises(RunStoppedError, match=r"differ from the trainer's by \d+\.\d+ nat .*stop_logprob_gap = 0.05"):
+        train(*options, "callbacks.adaptive_sampling.stop_logprob_gap=0.05",
+              "callbacks.adaptive_sampling.max_logprob_gap=0.01")  # fmt: skip
+    assert RunDir(tmp_path / "run").last_checkpoint().name == "step_000001"

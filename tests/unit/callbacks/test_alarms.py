@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ada_lightning.run_stopped import RunStoppedError
+from callbacks.alarm_bound import AlarmBound
+from callbacks.alarms import Alarms
+from callbacks.metrics_csv import MetricsCsv, read_metrics
+from callbacks.mlflow_logger import MLflowTracking
+
+
+class Batch:
+    minibatch_index = 0
+
+
+class Data:
+    num_minibatches = 1
+
+
+class Policy:
+    policy_version = 0
+
+
+class Trainer:
+    def __init__(self, loggers=()):
+        self.loggers = list(loggers)
+        self.datamodule = Data()
+        self.callback_metrics = {}
+
+
+def step(alarms, trainer, policy, **metrics):
+    trainer.callback_metrics = {name.replace("__", "/"): value for name, value in metrics.items()}
+    policy.policy_version += 1
+    alarms.on_train_batch_end(trainer, policy, None, Batch(), 0)
+
+
+def test_an_alarm_is_raised_after_its_steps_once_and_ends(tmp_path, caplog):
+    alarms = Alarms(bounds={"flat": AlarmBound("train/entropy", low=0.5, num_steps=2)})
+    logger = MetricsCsv(run_dir=tmp_path)
+    trainer, policy = Trainer([logger]), Policy()
+    with caplog.at_level(logging.WARNING):
+        for value in (0.1, 0.9, 0.1, 0.2, 0.3, 0.8):
+            step(alarms, trainer, policy, train__entropy=value)
+    assert [row["alarm/flat"] for row in read_metrics(logger.path)] == [0, 0, 0, 1, 1, 0]
+    assert [record.getMessage() for record in caplog.records] == [
+        "alarm flat: train/entropy = 0.2 is outside of [0.5, inf] for 2 steps in a row",
+        "alarm flat is over: train/entropy = 0.8",
+    ]
+
+
+def test_a_figure_that_is_not_a_number_is_out_of_bounds_and_a_missing_one_counts_neither_way():
+    alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=2, stops=True)})
+    trainer, policy = Trainer(), Policy()
+    step(alarms, trainer, policy, x=float("nan"))
+    step(alarms, trainer, policy, y=0.0)
+    with pytest.raises(RunStoppedError, match=r"alarm x: x = 2 is outside of \[-inf, 1\] for 2 steps.*x.stops=false"):
+        step(alarms, trainer, policy, x=2.0)
+
+
+def test_only_the_last_update_of_a_step_counts():
+    alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1, stops=True)})
+    trainer, policy = Trainer(), Policy()
+    trainer.datamodule.num_minibatches = 2
+    try:
+        step(alarms, trainer, policy, x=2.0)  # the first of two
+    finally:
+        trainer.datamodule.num_minibatches = 1
+
+
+def test_a_resumed_run_goes_on_counting():
+    bounds = {"x": AlarmBound("x", high=1.0, num_steps=3, stops=True)}
+    alarms, resumed = Alarms(bounds=bounds), Alarms(bounds=bounds | {"new": AlarmBound("z", low=0.0)})
+    trainer, policy = Trainer(), Policy()
+    for _ in range(2):
+        step(alarms, trainer, policy, x=2.0)
+    resumed.load_state_dict(alarms.state_dict())
+    with pytest.raises(RunStoppedError, match="3 steps in a row"):
+        step(resumed, trainer, policy, x=2.0)
+
+
+def test_mlflow_gets_a_tag(tmp_path, mlflow_uri):
+    import mlflow
+
+    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="alarms", tracking_uri=mlflow_uri)
+    alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1)})
+    trainer, policy = Trainer([logger]), Policy()
+    step(alarms, trainer, policy, x=2.0)
+    logger.finalize("success")
+    run = mlflow.MlflowClient(mlflow_uri).get_run(logger.version)
+    assert run.data.tags["alarm.x"] == "x = 2 is outside of [-inf, 1] for 1 steps in a row"
+    assert run.data.metrics["alarm/x"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "x"}, "low or high must be given"),
+        ({"metric": "", "low": 1.0}, "metric is empty"),
+        ({"metric": "x", "low": 2.0, "high": 1.0}, "low must be below high; got 2.0 and 1.0"),
+        ({"metric": "x", "low": 2.0, "num_steps": 0}, "num_steps must be at least 1; got 0"),
+    ],
+)
+def test_bounds_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        AlarmBound(**options)
