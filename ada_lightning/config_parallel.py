@@ -1,0 +1,74 @@
+"""Checks of how many processes train, and of what goes with several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omegaconf import DictConfig
+
+from ada_lightning.config_problems import class_at, value_at
+from ada_lightning.parallel.environment import Launch, launch
+
+
+def parallel_errors(cfg: DictConfig, launched: Launch | None = None) -> Iterator[str]:
+    """Yield one message per problem.
+
+    Args:
+        cfg: the composed configuration, every ``auto`` of the trainer resolved.
+        launched: how this process was started; read from the environment if not given.
+    """
+    counts = {key: value_at(cfg, key) for key in ("trainer.devices", "trainer.num_nodes")}
+    wrong = {key: value for key, value in counts.items() if not isinstance(value, int) or value < 1}
+    for key, value in wrong.items():
+        if value is not None:
+            yield f"{key} = {value} is no number of at least 1; use {key}=1, or trainer=auto for what this machine has"
+    if wrong:
+        return
+    num_processes = counts["trainer.devices"] * counts["trainer.num_nodes"]
+    yield from _launch_errors(num_processes, launched or launch())
+    yield from _strategy_errors(cfg, num_processes)
+    if num_processes > 1:
+        yield from _engine_errors(cfg, num_processes)
+
+
+def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
+    if started.launcher and started.num_processes != num_processes:
+        yield (
+            f"{started.launcher} started {started.num_processes} processes, and trainer.devices x trainer.num_nodes = "
+            f"{num_processes}; use trainer=fsdp or trainer=ddp, which take the launcher's numbers, or start "
+            f"{num_processes}"
+        )
+
+
+def _strategy_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
+    from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_message
+
+    strategy = class_at(cfg, "trainer.strategy")
+    if not issubclass(strategy, ShardedStrategy | ReplicatedStrategy):
+        if num_processes > 1:
+            yield (
+                f"trainer.devices x trainer.num_nodes = {num_processes}: several processes train with trainer=fsdp "
+                "(weights in shards) or trainer=ddp (a copy of the model on each); or use trainer.devices=1 "
+                "trainer.num_nodes=1"
+            )
+        elif strategy is not object or value_at(cfg, "trainer.strategy") not in (None, "auto"):
+            yield "trainer.strategy: one process needs none; leave it out, or use trainer=fsdp or trainer=ddp"
+        return
+    if issubclass(strategy, ShardedStrategy):
+        data, tensor = (value_at(cfg, f"trainer.strategy.{name}_parallel_size") for name in ("data", "tensor"))
+        tensor = 1 if tensor is None else tensor
+        if not isinstance(tensor, int) or tensor < 1:
+            return  # the constructor says so
+        data = num_processes // tensor if data in (None, "auto") else data
+        if isinstance(data, int) and data * tensor != num_processes:
+            yield size_message(data, tensor, num_processes)
+
+
+def _engine_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
+    """An engine in the trainer's process takes over torch's default group, and its start is collective."""
+    engine = class_at(cfg, "rollout.engine")
+    if engine.__name__ == "VllmEngine":
+        yield (
+            f"rollout.engine: {engine.__name__} runs inside of the training process, which {num_processes} processes "
+            "cannot share; use rollout=vllm_process, which gives it a process of its own"
+        )
