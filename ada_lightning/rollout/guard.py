@@ -32,5 +32,7 @@ def guarded(call: Callable[..., T], *args: object) -> T:
     """
     try:
         return call(*args)
+    except EngineError:
+        raise
     except Exception as error:
         raise EngineError(f"{type(error).__name__}: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, Sele
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
+from ada_lightning.rollout.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.rollout.seeds import request_seed
@@ -38,6 +40,7 @@ class RolloutService:
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
+        host: where the engine lives.
 
     Raises:
         ValueError: a setting is out of range.
@@ -57,6 +60,7 @@ class RolloutService:
         failure_alarm_ratio: float = 0.05,
         schedule: Schedule = Continuous(),  # noqa: B008 - frozen
         max_engine_restarts: int = 2,
+        host: EngineHost = TrainerProcess(),  # noqa: B008 - frozen
     ) -> None:
         if max_model_tokens < 2:
             raise ValueError(f"rollout.max_model_tokens must be at least 2; got {max_model_tokens}")
@@ -72,6 +76,7 @@ class RolloutService:
         self.failure_alarm_ratio = failure_alarm_ratio
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
+        self._host = host
         shared: dict[str, Any] = {
             "decode": self._decode,
             "seed": seed,
@@ -88,18 +93,29 @@ class RolloutService:
         self._loaded_version: int | None = None
         self.num_restarts = 0
 
+    def check(self) -> None:
+        """Find what is wrong with the engine's place before a model loads.
+
+        Raises:
+            ValueError: the host's own ``check`` says so.
+        """
+        if callable(check := getattr(self._host, "check", None)):
+            check()
+
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
     ) -> None:
         """Start the engine, with the weights of ``model_path`` until the first :meth:`rollout` loads newer ones."""
         self._tokenizer = tokenizer
         self._grader = grader
-        self._open_engine = lambda: self._engine_factory(
+        engine = partial(
+            self._engine_factory,
             model_path=model_path,
             log_file=log_file,
             max_model_tokens=self.max_model_tokens,
             eos_token_ids=eos_token_ids,
         )
+        self._open_engine = lambda: self._host.open(engine, log_file)
         self._engine = self._open_engine()
         self._loaded_version = None
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.rollout.quiet import logger_to_file, output_to_file
+from ada_lightning.rollout.room import check_room
 from ada_lightning.types import Generation, SamplingSettings
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class VllmEngine:
                 raise ValueError(f"rollout.engine.{name} must be positive; got {value}")
         self.max_model_tokens = max_model_tokens
         self.max_num_seqs = max_num_seqs
+        self.weight_dtype = dtype
         self._eos_token_ids = list(eos_token_ids)
         self._in_flight: set[str] = set()
         os.environ.update(_ENVIRONMENT)
@@ -119,13 +121,7 @@ class VllmEngine:
         Raises:
             ValueError: prompt and longest response together exceed ``max_model_tokens``.
         """
-        needed = len(prompt_ids) + settings.max_new_tokens
-        if needed > self.max_model_tokens:
-            raise ValueError(
-                f"a prompt of {len(prompt_ids)} tokens and a response of {settings.max_new_tokens} need {needed} "
-                f"tokens; the engine has room for {self.max_model_tokens}: raise rollout.max_model_tokens "
-                "or lower data.max_prompt_tokens"
-            )
+        check_room(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         params = self._sampling_params(
             max_tokens=settings.max_new_tokens,
             temperature=settings.temperature,

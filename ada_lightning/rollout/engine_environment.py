@@ -1,0 +1,55 @@
+"""The environment variables of a process that an engine has for itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+_OF_THE_TRAINER = frozenset(
+    {
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "GROUP_WORLD_SIZE",
+        "ROLE_RANK",
+        "ROLE_NAME",
+        "ROLE_WORLD_SIZE",
+        "NODE_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "PL_GLOBAL_SEED",
+        # vLLM writes these two in the process it runs in, for its own workers.
+        "LD_PRELOAD",
+        "KMP_AFFINITY",
+    }
+)
+"""Who the trainer is among the training processes, which vLLM would take for its own place, and vLLM's own traces."""
+_PREFIXES_OF_THE_TRAINER = ("TORCHELASTIC_",)
+
+
+def engine_environment(num_threads: int, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment without what belongs to the trainer.
+
+    Args:
+        num_threads: CPU threads of the engine; 0: all cores. torch reads them once, at import, and torchrun sets one.
+        environment: further variables, which overrule the rest.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _OF_THE_TRAINER and not name.startswith(_PREFIXES_OF_THE_TRAINER)
+    }
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "OMP_NUM_THREADS": str(num_threads or num_cores()),
+        **{str(name): str(value) for name, value in environment.items()},
+    }
+
+
+def num_cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

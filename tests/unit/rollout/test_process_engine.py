@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.rollout.engine_messages import Loaded
+from ada_lightning.rollout.guard import EngineError
+from ada_lightning.rollout.host import EngineHost
+from ada_lightning.rollout.own_process import OwnProcess
+from ada_lightning.rollout.process_engine import ProcessEngine
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.rollout.weight_digest import Digest
+from ada_lightning.sampling import UniformSampler
+from ada_lightning.selection import AllSelection
+from ada_lightning.types import SamplingSettings
+from tests.builders import InstantGrader, make_prompt
+from tests.unit.rollout import faulty_engines as engines
+
+ROOT = Path(__file__).parents[3]
+SETTINGS = SamplingSettings(max_new_tokens=4)
+WEIGHTS = [
+    ("small", torch.arange(6, dtype=torch.float32).reshape(2, 3)),
+    ("large", torch.full((1000, 7), 0.5)),
+    ("one number", torch.tensor(2.0)),
+    ("nothing", torch.empty(0, 3)),
+    ("integers", torch.arange(4)),
+    ("last", torch.ones(5)),
+]
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens engines in child processes and leaves none."""
+    made = []
+
+    def open_engine(engine, **options):
+        limits = {"start_timeout_s": 60, "call_timeout_s": 60, "num_threads": 1}
+        made.append(ProcessEngine(engine, log_file=tmp_path / "engine.log", **(limits | options)))
+        return made[-1]
+
+    yield open_engine
+    for engine in made:
+        engine.close()
+
+
+def finish(engine):
+    done = {}
+    while engine.num_in_flight():
+        done |= {generation.request_id: generation for generation in engine.poll()}
+    return done
+
+
+def run_all(engine, num=20):
+    for index in range(num):
+        engine.submit(f"r{index}", [1 + index, 0], SETTINGS, seed=index)
+    return finish(engine)
+
+
+def process_of(engine):
+    engine.submit("who", [1], SETTINGS, seed=0)
+    return finish(engine)["who"].response_ids
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+
+
+def wait_until(holds, limit_s=10.0):
+    deadline = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_the_same_responses_as_in_this_process(opened):
+    engine = opened(engines.CoinEngine)
+    assert (engine.max_model_tokens, engine.max_num_seqs) == (32, 8)
+    assert run_all(engine) == run_all(engines.CoinEngine())
+    assert engine.poll() == []
+
+
+def test_a_poll_waits_for_no_token(opened):
+    """One response takes three engine steps of 0.2 s; polls meanwhile return at once."""
+    engine = opened(partial(engines.CoinEngine, poll_s=0.2))
+    engine.submit("r", [1], SETTINGS, seed=0)
+    seconds = []
+    while engine.num_in_flight():
+        started = time.monotonic()
+        engine.poll()
+        seconds.append(time.monotonic() - started)
+    assert len(seconds) > 10
+    assert sorted(seconds)[len(seconds) // 2] < 0.1
+
+
+def test_a_prompt_without_room_is_refused_here(opened):
+    engine = opened(engines.CoinEngine)
+    with pytest.raises(ValueError, match=r"30 tokens and a response of 4 need 34 tokens; the engine has room for 32"):
+        engine.submit("long", [1] * 30, SETTINGS, seed=0)
+    assert engine.num_in_flight() == 0
+    assert len(run_all(engine)) == 20
+
+
+def test_aborted_requests_return_their_tokens_and_nothing_else(opened):
+    engine = opened(partial(engines.CoinEngine, poll_s=0.1))
+    for index in range(4):
+        engine.submit(f"r{index}", [1], SETTINGS, seed=index)
+    assert engine.abort(["r0", "r1", "unknown"]) == 20
+    assert engine.abort(["r0"]) == 0
+    assert engine.num_in_flight() == 2
+    engine.submit("r0", [1], SETTINGS, seed=7)  # as a response does that was dropped and is wanted after all
+    assert set(finish(engine)) == {"r0", "r2", "r3"}
+
+
+def test_what_finished_before_it_was_aborted_counts_with_its_tokens(opened):
+    engine = opened(engines.TellingEngine)
+    engine.submit("r", [1], SETTINGS, seed=0)
+    time.sleep(0.5)
+    assert engine.abort(["r"]) == 6  # the facts, as tokens
+    assert engine.poll() == []
+    assert engine.num_in_flight() == 0
+
+
+@pytest.mark.parametrize(("weight_dtype", "num_bytes"), [("", 8 + 5 * 4), ("bfloat16", 8 + 5 * 2)])
+def test_weights_arrive_as_they_were_sent_in_the_engines_type(opened, weight_dtype, num_bytes):
+    engine = opened(partial(engines.TellingEngine, weight_dtype=weight_dtype))
+    for version in (0, 1):
+        named = [(name, tensor * (version + 1)) for name, tensor in WEIGHTS]
+        engine.load_weights(iter(named), policy_version=version)
+        engine.submit("r", [1], SETTINGS, seed=0)
+        generation = finish(engine)["r"]
+        assert generation.sampling_logprobs[0] == sum(float(tensor.sum()) for _, tensor in named)
+        assert generation.response_ids[-1] == num_bytes
+
+
+def test_no_more_than_one_tensor_is_held_and_nothing_afterwards(opened):
+    engine = opened(engines.TellingEngine)
+    sizes = []
+
+    def named():
+        for name, tensor in WEIGHTS:
+            yield name, tensor
+            sizes.append(os.fstat(engine._memory_fd).st_size)
+
+    engine.load_weights(named(), policy_version=0)
+    assert max(sizes) == max(tensor.nbytes for _, tensor in WEIGHTS)
+    assert os.fstat(engine._memory_fd).st_size == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda loaded: Loaded(loaded.policy_version - 1, loaded.digest), "policy version 2 instead of 3"),
+        (
+            lambda loaded: Loaded(loaded.policy_version, Digest(5, loaded.digest.num_bytes, loaded.digest.checksum)),
+            "got other weights than were sent: 5 tensors .* instead of 6",
+        ),
+    ],
+)
+def test_weights_that_arrived_otherwise_are_an_error(opened, answer, message):
+    engine = opened(engines.TellingEngine)
+    receive = engine._receive
+    engine._receive = lambda event: receive(answer(event) if isinstance(event, Loaded) else event)
+    with pytest.raises(EngineError, match=message):
+        engine.load_weights(WEIGHTS, policy_version=3)
+
+
+def test_a_tensor_that_changed_on_its_way_is_an_error(opened, monkeypatch):
+    """The memory is overwritten after the checksum was taken."""
+    engine = opened(engines.TellingEngine)
+    send = engine._send
+
+    def overwrite(message):
+        if getattr(message, "name", "") == "large":
+            engine._memory.write(torch.zeros(1000, 7))
+        send(message)
+
+    monkeypatch.setattr(engine, "_send", overwrite)
+    with pytest.raises(EngineError, match="checksum"):
+        engine.load_weights(WEIGHTS, policy_version=0)
+
+
+def test_a_failing_load_reads_every_tensor_to_its_end(opened):
+    """Other training processes take part in gathering each."""
+    engine = opened(engines.UnloadableEngine)
+    seen = []
+    named = ((seen.append(name), (name, tensor))[1] for name, tensor in WEIGHTS)
+    with pytest.raises(EngineError, match="shape of lm_head does not fit"):
+        engine.load_weights(named, policy_version=0)
+    assert seen == [name for name, _ in WEIGHTS]
+
+
+def test_weights_that_cannot_be_read_leave_no_half_loaded_engine(opened):
+    engine = opened(engines.TellingEngine)
+
+    def named():
+        yield WEIGHTS[0]
+        raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        engine.load_weights(named(), policy_version=0)
+    with pytest.raises(EngineError, match="closed"):
+        engine.submit("r", [1], SETTINGS, seed=0)
+
+
+def test_weights_are_not_changed_under_running_requests(opened):
+    engine = opened(partial(engines.CoinEngine, poll_s=1.0))
+    engine.submit("r", [1], SETTINGS, seed=0)
+    with pytest.raises(RuntimeError, match="1 requests in flight"):
+        engine.load_weights(WEIGHTS, policy_version=0)
+
+
+@pytest.mark.parametrize(
+    ("engine_class", "message"),
+    [
+        (engines.DyingEngine, "ended by SIGKILL"),
+        (engines.RaisingEngine, "MemoryError: no block left"),
+        (engines.HangingEngine, "made no progress for 1 s and was killed"),
+    ],
+)
+def test_a_broken_engine_is_an_error_and_leaves_no_process(opened, tmp_path, engine_class, message):
+    engine = opened(engine_class, call_timeout_s=1)
+    process = engine._process
+    engine.submit("r", [1], SETTINGS, seed=0)
+    with pytest.raises(EngineError, match=rf"{message}.*engine\.log"):
+        finish(engine)
+    assert not is_alive(process.pid)
+    assert engine.abort(["r"]) == 0
+    with pytest.raises(EngineError):
+        engine.submit("r", [1], SETTINGS, seed=0)
+    engine.close()
+
+
+def test_a_slow_engine_is_not_a_hanging_one(opened):
+    """Steps of 0.7 s under a limit of 1 s, and three of them until the response."""
+    engine = opened(partial(engines.CoinEngine, poll_s=0.7), call_timeout_s=1.5)
+    engine.submit("r", [1], SETTINGS, seed=0)
+    assert len(finish(engine)) == 1
+
+
+def test_time_in_which_nobody_listened_does_not_count(opened):
+    engine = opened(partial(engines.CoinEngine, poll_s=0.3), call_timeout_s=1.5)
+    engine.submit("r", [1], SETTINGS, seed=0)
+    os.killpg(engine._process.pid, signal.SIGSTOP)  # as a job is that a scheduler suspends
+    time.sleep(2.0)
+    os.killpg(engine._process.pid, signal.SIGCONT)
+    assert len(finish(engine)) == 1
+
+
+@pytest.mark.parametrize(
+    ("engine_class", "message"),
+    [(engines.UnstartableEngine, "ValueError: no such model"), (engines.SlowStartEngine, "made no progress for")],
+)
+def test_an_engine_that_does_not_start_is_an_error(opened, engine_class, message):
+    with pytest.raises(EngineError, match=message):
+        opened(engine_class, start_timeout_s=1.5 if engine_class is engines.SlowStartEngine else 30)
+
+
+def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened, monkeypatch):
+    for name, value in (("LOCAL_WORLD_SIZE", "2"), ("TORCHELASTIC_RUN_ID", "x"), ("LD_PRELOAD", "")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as torchrun sets it
+    engine = opened(engines.TellingEngine, num_threads=3, environment={"GIVEN": 5})
+    pid, ignores, knows, num_threads, given, _ = process_of(engine)
+    assert (ignores, knows, num_threads, given) == (1, 0, 3, 5)
+    assert os.getpgid(pid) != os.getpgid(0)
+    os.kill(pid, signal.SIGINT)
+    assert process_of(engine)[0] == pid
+    engine.close()
+    engine.close()
+    assert not is_alive(pid)
+
+
+def test_the_child_ends_with_its_parent_even_in_a_step_that_hangs(tmp_path):
+    program = f"""
+from pathlib import Path
+from ada_lightning.rollout.process_engine import ProcessEngine
+from ada_lightning.types import SamplingSettings
+from tests.unit.rollout.faulty_engines import HangingEngine
+engine = ProcessEngine(HangingEngine, log_file=Path({str(tmp_path / "engine.log")!r}), num_threads=1)
+engine.submit("r", [1], SamplingSettings(max_new_tokens=4), seed=0)
+print(engine._process.pid, flush=True)
+engine.poll()
+import time; time.sleep(100)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    child = int(parent.stdout.readline())
+    assert is_alive(child)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not is_alive(child))
+
+
+class Completed:
+    """A factory of the service that goes to the child: drops what the program fills in."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __call__(self, *, model_path, log_file, max_model_tokens, eos_token_ids):
+        if self.marker.exists():
+            return engines.CoinEngine()
+        self.marker.touch()
+        return engines.DyingEngine()
+
+
+def test_the_service_replaces_a_dead_child_and_repeats_the_step(tmp_path):
+    def rollout(engine, host):
+        service = RolloutService(engine=engine, sampling=SETTINGS, max_model_tokens=32, seed=0, **host)
+        service.check()
+        service.open(
+            model_path=Path(),
+            tokenizer=Tokenizer(),
+            eos_token_ids=[2],
+            grader=InstantGrader(),
+            log_file=tmp_path / "engine.log",
+        )
+        try:
+            result = service.rollout(
+                [make_prompt(1), make_prompt(2)],
+                weights=lambda: WEIGHTS,
+                policy_version=4,
+                sampler=UniformSampler(group_size=4),
+                selection=AllSelection(),
+                stage="train",
+                step=0,
+                clock=PhaseClock(),
+            )
+        finally:
+            service.close()
+        return result.groups, service.num_restarts
+
+    class Tokenizer:
+        def decode(self, response_ids, skip_special_tokens):
+            return str(response_ids[0])
+
+    whole, _ = rollout(lambda **completed: engines.CoinEngine(), {})
+    host = OwnProcess(call_timeout_s=60, num_threads=1)
+    assert isinstance(host, EngineHost)
+    with pytest.warns(RuntimeWarning, match="ended by SIGKILL"):
+        repeated, num_restarts = rollout(Completed(tmp_path / "died"), {"host": host})
+    assert (repeated, num_restarts) == (whole, 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("call_timeout_s", 0), ("start_timeout_s", -1), ("call_timeout_s", float("inf")), ("num_threads", -1)],
+)
+def test_limits_are_checked(option, value):
+    with pytest.raises(ValueError, match=rf"rollout\.host\.{option} must be .*; got {value}"):
+        OwnProcess(**{option: value})
+
+
+def test_a_limit_below_the_interval_of_reports_would_kill_working_engines():
+    with pytest.raises(ValueError, match="a working engine says so every 1 s; use 2 or more"):
+        OwnProcess(call_timeout_s=1)
