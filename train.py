@@ -15,6 +15,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.choices import register_choices
+from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.parallel.ranks import LeaderStopped
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -32,21 +34,31 @@ register_choices(CONFIG_DIR)
 def main(cfg: DictConfig) -> float | None:
     """Run one training job; a sweep gets its final held-out avg@k."""
     from ada_lightning.config import check_config
+    from ada_lightning.config_parallel import check_sweep
     from ada_lightning.doctor import explain_broken_install
+    from ada_lightning.parallel.hardware import choose_hardware
     from ada_lightning.run_dir import RunDir
 
     _name_sweep_run(cfg)
     try:
+        hardware = choose_hardware(cfg.trainer)
         check_config(cfg)
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            check_sweep(cfg)
         run_dir = RunDir(cfg.run_dir)
-        if not cfg.preview:
-            run_dir.claim(resume=cfg.ckpt is not None)
+        if is_first_process():
+            print(hardware, end="\n" if hardware else "", flush=True)
+            if not cfg.preview:
+                run_dir.claim(resume=cfg.ckpt is not None)
         run = Run(cfg, run_dir)
     except ValueError as error:
-        sys.exit(f"error: {error}")
+        sys.exit(f"error: {error}" if is_first_process() else 1)
     except ImportError as error:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
-    return run.fit()
+    try:
+        return run.fit()
+    except LeaderStopped as stop:
+        return sys.exit(stop.exit_code)
 
 
 class Run:
@@ -56,7 +68,7 @@ class Run:
         """Raise ValueError where something turns out wrong that only data or weights could show."""
         from lightning.pytorch import seed_everything
 
-        from ada_lightning.assembly import read_data, read_model
+        from ada_lightning.assembly import read_model
         from ada_lightning.malloc import keep_freed_memory
         from ada_lightning.rollout.quiet import quiet_libraries
 
@@ -70,9 +82,10 @@ class Run:
         model_path = self.checkpoint / "policy" if self.checkpoint else initial_path
         model = read_model(model_path)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
-        self.datamodule = read_data(cfg, model.tokenizer, self.grader, curriculum=instantiate(cfg.curriculum))
+        self.datamodule = self._data(model.tokenizer)
         self.estimator = instantiate(cfg.estimator)
-        self.estimator.check_prompts(self.datamodule.train_prompts)
+        if is_first_process():
+            self.estimator.check_prompts(self.datamodule.train_prompts)
         self.policy = instantiate(
             cfg.policy,
             model_path=model_path,
@@ -93,8 +106,9 @@ class Run:
         from callbacks.evaluation import Evaluation
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
-        print(self.datamodule.report.text(), flush=True)
-        if not self.cfg.preview:
+        if is_first_process():
+            print(self.datamodule.report.text(), flush=True)
+        if is_first_process() and not self.cfg.preview:
             self.run_dir.write_config(self.cfg)
             self.datamodule.report.write(self.run_dir.path)
         for logger in self.loggers:
@@ -102,18 +116,27 @@ class Run:
         state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
         try:
             trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state)
-            if counts := self.estimator.history_counts():
+            if is_first_process() and (counts := self.estimator.history_counts()):
                 write_history(self.run_dir.path / "history.json", counts)
         except PreviewDone:
             return None
         except SystemExit:  # how Lightning ends a run that was interrupted
-            if self.run_dir.has_checkpoint():
+            if is_first_process() and self.run_dir.has_checkpoint():
                 print(f"continue with the same options and: ckpt=last run_name={self.cfg.run_name}", flush=True)
             raise
         finally:
             self.service.close()
             self.grader.close()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
+
+    def _data(self, tokenizer: Any) -> Any:
+        """Prompts belong to the first of several processes: it alone rolls them out."""
+        from ada_lightning.assembly import read_data
+
+        curriculum = instantiate(self.cfg.curriculum)
+        if is_first_process():
+            return read_data(self.cfg, tokenizer, self.grader, curriculum=curriculum)
+        return instantiate(self.cfg.data, curriculum=curriculum)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         sampler, selection = instantiate(self.cfg.sampler), instantiate(self.cfg.selection)
@@ -151,5 +174,7 @@ if __name__ == "__main__":
     from ada_lightning.config import override_errors
 
     if errors := override_errors(sys.argv[1:], CONFIG_DIR, "train"):
-        sys.exit("\n".join(f"error: {error}" for error in errors))
+        sys.exit("\n".join(f"error: {error}" for error in errors) if is_first_process() else 1)
+    if not is_first_process():
+        sys.argv.append("hydra.run.dir=.")  # the run folder, named by the time, is the first process's
     main()

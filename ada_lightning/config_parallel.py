@@ -31,6 +31,19 @@ def parallel_errors(cfg: DictConfig, launched: Launch | None = None) -> Iterator
         yield from _engine_errors(cfg, num_processes)
 
 
+def check_sweep(cfg: DictConfig) -> None:
+    """Refuse a sweep of several processes: its jobs would share process groups, and one failure end them all.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if value_at(cfg, "trainer.devices") != 1 or value_at(cfg, "trainer.num_nodes") != 1:
+        raise ValueError(
+            "a sweep (-m) runs its jobs one after the other in this process, and each of these would take several; "
+            "start every run by itself, with a run_name of its own, or use trainer.devices=1 trainer.num_nodes=1"
+        )
+
+
 def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
     if started.launcher and started.num_processes != num_processes:
         yield (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from types import FrameType
 from typing import Any
 
@@ -18,13 +19,17 @@ class StopSignals:
     def __init__(self, cost_of_force: str) -> None:
         self.received: signal.Signals | None = None
         self.is_forced = False
+        self.echo_s = 0.0
+        """Seconds in which a second signal is the echo of the first: launchers pass on what a terminal sends to all."""
+        self._received_at = 0.0
         self._cost_of_force = cost_of_force
         self._previous: dict[signal.Signals, Any] = {}
 
     def install(self) -> None:
         """Take over both signals. Only the main thread may."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._on_signal)
+            if (previous := signal.signal(number, self._on_signal)) != self._on_signal:
+                self._previous.setdefault(number, previous)
 
     def restore(self) -> None:
         """Give the signals back."""
@@ -43,9 +48,11 @@ class StopSignals:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:
+            if time.monotonic() - self._received_at < self.echo_s:
+                return
             self.is_forced = True
             raise KeyboardInterrupt(signal.Signals(number).name)
-        self.received = signal.Signals(number)
+        self.received, self._received_at = signal.Signals(number), time.monotonic()
         print(
             f"\n{self.received.name}: stopping at the next safe point; once more stops at once, {self._cost_of_force}",
             file=sys.stderr,

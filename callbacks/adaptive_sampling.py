@@ -69,8 +69,8 @@ class AdaptiveSampling(Callback):
         self.eos_token_ids = tuple(eos_token_ids)
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
-        self._metrics = RolloutMetrics()
-        self._calibration = EstimatorCalibration()
+        self._metrics = RolloutMetrics(sync_on_compute=False)  # one process rolls out
+        self._calibration = EstimatorCalibration(sync_on_compute=False)
         self._pending_metrics: dict[str, float] = {}
         self._unlearned: list[ResponsePool] = []
 
@@ -82,11 +82,15 @@ class AdaptiveSampling(Callback):
             score_old=policy.score_old,
             keep_groups_without_signal=policy.loss.needs_groups_without_signal,
             recall=self.estimator.recall if isinstance(self.estimator, RememberingEstimator) else None,
+            ranks=policy.ranks,
         )
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start graders and engine."""
+        """Start graders and engine, in the leading process."""
         policy, _ = _parts(trainer, pl_module)
+        policy.ranks.lead(lambda: self._start(policy))
+
+    def _start(self, policy: PolicyModule) -> None:
         with policy.clock.phase("start"):
             self.grader.start()
             self.service.open(
@@ -106,6 +110,11 @@ class AdaptiveSampling(Callback):
         """
         policy, data = _parts(trainer, pl_module)
         data.num_updates_done = policy.policy_version
+        policy.ranks.lead(lambda: self._log_update(trainer, policy, data, batch))
+
+    def _log_update(
+        self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, batch: TrainingBatch
+    ) -> None:
         is_last = batch.minibatch_index == data.num_minibatches - 1
         metrics, self._pending_metrics = self._pending_metrics, {}
         if is_last:

@@ -12,6 +12,8 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.parallel.optimizer_state import whole_optimizer_state
+from ada_lightning.parallel.strategies import OPTIMIZER_FOLDER
 from ada_lightning.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
 
@@ -48,6 +50,10 @@ class RolloutCheckpoint(Callback):
         self._saved_version = -1
         self._restored: dict[str, int] | None = None
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Say what a process does where another one leads."""
+        _parts(trainer, pl_module)[0].ranks.on("trainer_state", trainer.save_checkpoint)
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After a resume, continue Lightning's counters, which start anew with the rest of the stream.
 
@@ -77,6 +83,7 @@ class RolloutCheckpoint(Callback):
         """Save on Ctrl-C and SIGTERM, unless a second signal may have stopped an update half-way."""
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
         guards = [callback for callback in callbacks if isinstance(callback, InterruptGuard)]
+        # Which process was forced does not matter: a leader that does not save ends, and so the others do.
         was_safe = bool(guards) and not any(guard.is_forced for guard in guards)
         if isinstance(exception, KeyboardInterrupt | SIGTERMException) and was_safe and hasattr(pl_module, "model"):
             policy, _ = _parts(trainer, pl_module)
@@ -92,29 +99,39 @@ class RolloutCheckpoint(Callback):
         }
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Remember the counters for :meth:`on_train_start`."""
+        """Remember the counters for :meth:`on_train_start`; bring an optimiser that was saved in shards together."""
+        policy, _ = _parts(trainer, pl_module)
+        if policy.sharding is None:
+            folder = Path(trainer.ckpt_path or "").parent / OPTIMIZER_FOLDER
+            if "sharded_optimizer" in checkpoint:
+                settings = checkpoint["sharded_optimizer"]
+                checkpoint["optimizer_states"] = [whole_optimizer_state(folder, policy.model, settings)]
         self._restored = dict(checkpoint["rollout_checkpoint"])
         self._saved_version = self._restored["policy_version"]
 
     def save(self, trainer: Trainer, policy: PolicyModule) -> Path:
-        """Write a checkpoint of this policy version, unless it exists."""
+        """Write a checkpoint of this policy version, unless it exists. All processes call it; the first one writes."""
         target = self.folder / f"step_{policy.policy_version:06d}"
+        policy.ranks.lead(lambda: self._write(trainer, policy, target))
+        return target
+
+    def _write(self, trainer: Trainer, policy: PolicyModule, target: Path) -> None:
         if policy.policy_version == self._saved_version:
-            return target
+            return
         with policy.clock.phase("checkpoint"):
             unfinished = target.with_name(target.name + ".tmp")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(parents=True)
-            policy.model.save_pretrained(unfinished / POLICY_FOLDER)
+            policy.save_weights(unfinished / POLICY_FOLDER)
             self.tokenizer.save_pretrained(unfinished / POLICY_FOLDER)
-            trainer.save_checkpoint(unfinished / TRAINER_FILE)
+            with policy.ranks.command("trainer_state", unfinished / TRAINER_FILE):
+                trainer.save_checkpoint(unfinished / TRAINER_FILE)
             _flush_to_disk(unfinished)
             shutil.rmtree(target, ignore_errors=True)
             unfinished.rename(target)
             self._point_last_at(target)
         self._saved_version = policy.policy_version
         self._delete_old()
-        return target
 
     def _point_last_at(self, target: Path) -> None:
         link = self.folder / "last.tmp"

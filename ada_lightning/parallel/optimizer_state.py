@@ -37,20 +37,36 @@ def write_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, 
     dcp.save(tensors, storage_writer=dcp.FileSystemWriter(folder), process_group=group)
 
 
-def read_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, group: Any = None) -> None:
+def read_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, group: Any) -> None:
     """Restore what any number of processes wrote. Collective.
 
     Args:
         folder: of :func:`write_optimizer_state`.
-        model: whose parameters are optimised, sharded in any way or not at all.
+        model: whose parameters are optimised, sharded in any way.
         optimizer: of it.
-        group: gloo group of all processes; None where there is one.
+        group: gloo group of all processes.
     """
-    reader = dcp.FileSystemReader(folder)
-    parameters = dict(model.named_parameters())
-    tensors = {key: _template(parameters, key, entry) for key, entry in reader.read_metadata().state_dict_metadata.items()}
-    dcp.load(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
-    _assign(optimizer, parameters, tensors)
+    _assign(optimizer, dict(model.named_parameters()), _read(folder, model, group))
+
+
+def whole_optimizer_state(folder: Path, model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what any number of processes wrote as one process would have kept it.
+
+    Args:
+        folder: of :func:`write_optimizer_state`.
+        model: whose parameters are optimised, whole.
+        settings: of the optimiser, for the one group of parameters.
+
+    Returns:
+        As ``Optimizer.state_dict()``.
+    """
+    tensors = _read(folder, model, None)
+    number_of = {name: number for number, (name, _) in enumerate(model.named_parameters())}
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in tensors.items():
+        name, _, field = key.rpartition(_SEPARATOR)
+        state.setdefault(number_of[name], {})[field] = value
+    return {"state": state, "param_groups": [{**settings, "params": list(number_of.values())}]}
 
 
 def take_whole_state(model: nn.Module, optimizer: Optimizer, state: Mapping[int, Mapping[str, Any]]) -> None:
@@ -69,6 +85,17 @@ def take_whole_state(model: nn.Module, optimizer: Optimizer, state: Mapping[int,
         for key, value in values.items()
     }
     _assign(optimizer, parameters, tensors)
+
+
+def _read(folder: Path, model: nn.Module, group: Any) -> dict[str, Any]:
+    """Read everything, sharded as the model is. Collective unless ``group`` is None: then each process reads alone."""
+    reader = dcp.FileSystemReader(folder)
+    parameters = dict(model.named_parameters())
+    entries = reader.read_metadata().state_dict_metadata
+    tensors = {key: _template(parameters, key, entry) for key, entry in entries.items()}
+    if tensors:
+        dcp.load(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
+    return tensors
 
 
 def _template(parameters: Mapping[str, Tensor], key: str, entry: Any) -> Any:

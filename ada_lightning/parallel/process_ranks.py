@@ -100,9 +100,9 @@ class ProcessRanks(Ranks):
         self._check_led(name)
         self._send(_Command(name, None))
         self._unfinished = pieces
-        # A plain loop: leaving it must not close `pieces`, whose collectives the others go through to the end.
-        for piece in pieces:  # noqa: UP028
-            yield piece
+        # Not `yield from`: whoever stops asking must not close `pieces`, which the others go through to the end.
+        while (piece := self._next(pieces)) is not None:
+            yield piece[0]
         self._unfinished = None
 
     def scatter(self, parts: Sequence[Sequence[TrainingBatch]] | None) -> list[TrainingBatch]:
@@ -134,8 +134,19 @@ class ProcessRanks(Ranks):
         added = largest.clone() if counts_once else torch.zeros_like(largest)
         dist.all_reduce(added, group=self.group)
         dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=self.group)
-        chosen = [big if name.endswith("_max") else total for name, big, total in zip(names, largest, added, strict=True)]
+        chosen = [
+            big if name.endswith("_max") else total for name, big, total in zip(names, largest, added, strict=True)
+        ]
         return dict(zip(names, map(float, chosen), strict=True))
+
+    def _next(self, pieces: Iterator[T]) -> tuple[T] | None:
+        try:
+            return (next(pieces),)
+        except StopIteration:
+            return None
+        except BaseException:
+            self._is_broken = True
+            raise
 
     def _check_led(self, name: str) -> None:
         if not self.is_leader or not self._depth:
@@ -147,9 +158,9 @@ class ProcessRanks(Ranks):
             if isinstance(message, _Done):
                 return
             if isinstance(message, _Stop):
-                raise KeyboardInterrupt(message.text) if message.is_interrupt else LeaderStopped(
-                    message.kind, message.text
-                )
+                if message.is_interrupt:
+                    raise KeyboardInterrupt(message.text)
+                raise LeaderStopped(message.kind, message.text)
             self._handlers[message.name](message.argument)
 
     def _tell_of(self, error: BaseException) -> None:
@@ -160,7 +171,7 @@ class ProcessRanks(Ranks):
 
     def _send(self, message: _Command | _Done | _Stop) -> None:
         if self._unfinished is not None:
-            for _ in self._unfinished:
+            while self._next(self._unfinished) is not None:
                 pass
             self._unfinished = None
         dist.broadcast_object_list([message], src=0, group=self.group, device=torch.device("cpu"))

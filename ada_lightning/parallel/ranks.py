@@ -31,6 +31,11 @@ class LeaderStopped(Exception):  # noqa: N818 - not this process's error
         super().__init__(f"the leading process ended the run: {kind}: {text}")
         self.kind = kind
 
+    @property
+    def exit_code(self) -> int:
+        """Of this process: 0 where the leader had done all that was asked for."""
+        return 0 if self.kind == "PreviewDone" else 1
+
 
 class Ranks:
     """This process alone: it leads, and nobody follows."""

@@ -1,4 +1,4 @@
-"""Loads a causal language model in shards (FSDP2), optionally with its layers cut across processes (tensor parallel)."""
+"""Loads a causal language model in shards (FSDP2), optionally with layers cut across processes (tensor parallel)."""
 
 from __future__ import annotations
 
@@ -58,12 +58,10 @@ class Sharding:
         self._check(model)
         reader = CheckpointReader(path)
         names = [name for name, _ in model.named_parameters()]
-        fill: Callable[[nn.Module, str], None] = lambda module, prefix: _fill(module, prefix, reader)
         if not reader.has(names):  # a checkpoint with names of its own, which transformers translates
             model = _whole_model(path, attention)
-            fill = lambda module, prefix: None  # noqa: E731
         prepare(model)
-        self._shard(model, fill)
+        self._shard(model, reader)
         _read_buffers(model, reader)
         return model
 
@@ -93,15 +91,15 @@ class Sharding:
         if self.mesh[TENSOR].size() > 1:
             check_divisible(model, layers_of(model)[0][1], self.mesh[TENSOR].size())
 
-    def _shard(self, model: Any, fill: Callable[[nn.Module, str], None]) -> None:
+    def _shard(self, model: Any, reader: CheckpointReader) -> None:
         """Fill and shard unit by unit, so that no more than one is ever whole."""
         for name, layer in layers_of(model):
-            fill(layer, f"{name}.")
+            _fill(layer, f"{name}.", reader)
             if self.mesh[TENSOR].size() > 1:
                 plan: dict[str, ParallelStyle] = layer_plan()
                 parallelize_module(layer, self.mesh[TENSOR], plan, src_data_rank=None)
             fully_shard(layer, mesh=self.mesh[DATA], mp_policy=self._policy)
-        fill(model, "")
+        _fill(model, "", reader)
         model.tie_weights()
         # The root's weights stay whole until the backward pass has used them.
         fully_shard(model, mesh=self.mesh[DATA], mp_policy=self._policy, reshard_after_forward=False)

@@ -65,9 +65,7 @@ class ShardedStrategy(ModelParallelStrategy):
         super().setup_environment()
         _never_requeue(self)
         policy: Any = self.lightning_module
-        policy.sharding = Sharding(
-            self.device_mesh, low_precision=self.precision_plugin.precision == "bf16-mixed"
-        )
+        policy.sharding = Sharding(self.device_mesh, low_precision=self.precision_plugin.precision == "bf16-mixed")
         policy.ranks = ProcessRanks(
             replica=self.device_mesh[DATA].get_local_rank(), num_replicas=self.device_mesh[DATA].size()
         )
@@ -81,9 +79,11 @@ class ShardedStrategy(ModelParallelStrategy):
         return {}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: _PATH, storage_options: Any | None = None) -> None:
-        """Write the optimiser's shards to a folder beside ``filepath``, and everything else to that file. Collective."""
+        """Write the optimiser's shards to a folder beside ``filepath``, all else to that file. Collective."""
         policy: Any = self.lightning_module
         checkpoint["optimizer_states"] = []
+        settings = self.optimizers[0].param_groups[0]
+        checkpoint["sharded_optimizer"] = {name: value for name, value in settings.items() if name != "params"}
         write_optimizer_state(
             Path(filepath).parent / OPTIMIZER_FOLDER, policy.model, self.optimizers[0], policy.ranks.group
         )

@@ -65,7 +65,10 @@ def flatten_batches(batches: Sequence[TrainingBatch]) -> tuple[bytes, Tensor]:
         tensors.append((offset, tensor))
         return _Place(offset, tensor.dtype, tuple(tensor.shape))
 
-    placed = [_with_microbatches(batch, lambda value: place(value) if isinstance(value, Tensor) else value) for batch in batches]
+    placed = [
+        _with_microbatches(batch, lambda value: place(value) if isinstance(value, Tensor) else value)
+        for batch in batches
+    ]
     buffer = torch.zeros(max(end, 1), dtype=torch.uint8)
     for offset, tensor in tensors:
         raw = tensor.contiguous().flatten().view(torch.uint8)
@@ -81,7 +84,10 @@ def restore_batches(header: bytes, buffer: Tensor) -> list[TrainingBatch]:
         return buffer[place.offset : place.offset + num_bytes].view(place.dtype).view(place.shape)
 
     placed: list[TrainingBatch] = pickle.loads(header)  # from the leader of this very run
-    return [_with_microbatches(batch, lambda value: tensor_at(value) if isinstance(value, _Place) else value) for batch in placed]
+    return [
+        _with_microbatches(batch, lambda value: tensor_at(value) if isinstance(value, _Place) else value)
+        for batch in placed
+    ]
 
 
 def _with_microbatches(batch: TrainingBatch, convert: Any) -> TrainingBatch:
@@ -89,7 +95,9 @@ def _with_microbatches(batch: TrainingBatch, convert: Any) -> TrainingBatch:
     return replace(
         batch,
         microbatches=tuple(
-            replace(microbatch, **{field.name: convert(getattr(microbatch, field.name)) for field in fields(Microbatch)})
+            replace(
+                microbatch, **{field.name: convert(getattr(microbatch, field.name)) for field in fields(Microbatch)}
+            )
             for microbatch in batch.microbatches
         ),
     )
