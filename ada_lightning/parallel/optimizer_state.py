@@ -5,6 +5,7 @@ Kept by the names of parameters, not by their numbers, which depend on how many 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,9 @@ def _read(folder: Path, model: nn.Module, group: Any) -> dict[str, Any]:
     parameters = dict(model.named_parameters())
     entries = reader.read_metadata().state_dict_metadata
     tensors = {key: _template(parameters, key, entry) for key, entry in entries.items()}
-    if tensors:
+    with warnings.catch_warnings():
+        if group is None:
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)
         dcp.load(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
     return tensors
 

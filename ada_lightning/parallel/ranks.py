@@ -50,7 +50,8 @@ class Ranks:
         """Do a part of the program in the leading process alone.
 
         Args:
-            work: called by the leader. It may call :meth:`command` and :meth:`stream`.
+            work: called by the leader. It may call :meth:`command` and :meth:`stream`; nothing else in it may need the
+                other processes (a torchmetric, for one, needs ``sync_on_compute=False``).
 
         Returns:
             What the leader's ``work`` returned; None in the others, once the leader is through.

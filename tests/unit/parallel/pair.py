@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import multiprocessing
 import os
@@ -30,7 +31,7 @@ class Pair:
 
     def run(self, function, timeout_s=240, **arguments):
         for pipe in self.pipes:
-            pipe.send((function.__module__, function.__qualname__, arguments))
+            pipe.send((function.__module__, function.__qualname__, arguments, timeout_s / 2))
         outcomes = []
         for rank, pipe in enumerate(self.pipes):
             if not pipe.poll(timeout_s):
@@ -60,10 +61,12 @@ def _serve(rank, num_processes, port, pipe):
         "OMP_NUM_THREADS": "1",
     }
     while True:
-        module, name, arguments = pipe.recv()
+        module, name, arguments, patience_s = pipe.recv()
+        faulthandler.dump_traceback_later(patience_s)  # a hang shows where
         try:
             pipe.send((True, getattr(importlib.import_module(module), name)(**arguments)))
         except BaseException as error:
             sys.stdout.flush()
             text = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
             pipe.send((False, text))
+        faulthandler.cancel_dump_traceback_later()
