@@ -54,7 +54,7 @@ def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
 
 
 def _strategy_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
-    from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_message
+    from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_problem
 
     strategy = class_at(cfg, "trainer.strategy")
     if not issubclass(strategy, ShardedStrategy | ReplicatedStrategy):
@@ -69,19 +69,18 @@ def _strategy_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
         return
     if issubclass(strategy, ShardedStrategy):
         data, tensor = (value_at(cfg, f"trainer.strategy.{name}_parallel_size") for name in ("data", "tensor"))
-        tensor = 1 if tensor is None else tensor
-        if not isinstance(tensor, int) or tensor < 1:
-            return  # the constructor says so
-        data = num_processes // tensor if data in (None, "auto") else data
-        if isinstance(data, int) and data * tensor != num_processes:
-            yield size_message(data, tensor, num_processes)
+        data, tensor = "auto" if data is None else data, 1 if tensor is None else tensor
+        if isinstance(tensor, int) and tensor >= 1 and (problem := size_problem(data, tensor, num_processes)):
+            yield problem
 
 
 def _engine_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
     """An engine in the trainer's process takes over torch's default group, and its start is collective."""
-    engine = class_at(cfg, "rollout.engine")
-    if engine.__name__ == "VllmEngine":
+    from ada_lightning.rollout.host import TrainerProcess
+
+    host, engine = class_at(cfg, "rollout.host"), class_at(cfg, "rollout.engine")
+    if issubclass(host, TrainerProcess) and engine.__name__ == "VllmEngine":
         yield (
-            f"rollout.engine: {engine.__name__} runs inside of the training process, which {num_processes} processes "
-            "cannot share; use rollout=vllm_process, which gives it a process of its own"
+            f"rollout.host = {host.__name__}: the engine would take over torch's process group, which {num_processes} "
+            "training processes need for themselves; use rollout=vllm_process, which gives it a process of its own"
         )

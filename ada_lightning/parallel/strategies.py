@@ -58,10 +58,9 @@ class ShardedStrategy(ModelParallelStrategy):
         """Connect the processes and tell the policy how it is spread over them."""
         num_processes = self.num_nodes * self.num_processes
         assert isinstance(self._tensor_parallel_size, int)
-        if self._data_parallel_size == "auto":
-            self._data_parallel_size = num_processes // self._tensor_parallel_size
-        if self._data_parallel_size * self._tensor_parallel_size != num_processes:
-            raise ValueError(size_message(self._data_parallel_size, self._tensor_parallel_size, num_processes))
+        if problem := size_problem(self._data_parallel_size, self._tensor_parallel_size, num_processes):
+            raise ValueError(problem)
+        self._data_parallel_size = num_processes // self._tensor_parallel_size
         super().setup_environment()
         _never_requeue(self)
         policy: Any = self.lightning_module
@@ -127,12 +126,15 @@ class ReplicatedStrategy(DDPStrategy):
         """Leave the policy as it is."""
 
 
-def size_message(data_parallel_size: int, tensor_parallel_size: int, num_processes: int) -> str:
-    """Say that sizes do not multiply to the number of processes."""
+def size_problem(data_parallel_size: int | Literal["auto"], tensor_parallel_size: int, num_processes: int) -> str:
+    """Say where sizes do not multiply to the number of processes; empty where they do."""
+    data = data_parallel_size
+    if num_processes % tensor_parallel_size == 0 and data in ("auto", num_processes // tensor_parallel_size):
+        return ""
     return (
-        f"trainer.strategy.data_parallel_size x tensor_parallel_size = {data_parallel_size} x {tensor_parallel_size}, "
-        f"but there are {num_processes} processes (trainer.devices x trainer.num_nodes); use data_parallel_size=auto "
-        f"and a tensor_parallel_size that divides {num_processes}"
+        f"trainer.strategy.data_parallel_size x tensor_parallel_size = {data} x {tensor_parallel_size} does not make "
+        f"{num_processes} processes (trainer.devices x trainer.num_nodes); use data_parallel_size=auto and a "
+        f"tensor_parallel_size that divides {num_processes}"
     )
 
 
