@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-import torch
-
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.estimators import ValueNetworkEstimator
 from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
@@ -69,7 +67,7 @@ class Data(RolloutDataModule):
 
 def run_flow(kind, path, run_dir, *, trouble="", num_steps=2, num_minibatches=2, **strategy_options):
     Engine.loaded, Engine.trouble = [], trouble
-    policy = make_policy(path, optimizer=torch.optim.AdamW, lr=1e-2)
+    policy = make_policy(path)
     service = RolloutService(
         engine=lambda **completed: Engine(pass_rates=dict.fromkeys(range(10, 26), 0.5)),
         sampling=SamplingSettings(max_new_tokens=4), max_model_tokens=32, seed=0, max_engine_restarts=1,

@@ -8,7 +8,7 @@ import torch
 from tests.unit.parallel.checkpoint_runs import read_folder
 from tests.unit.parallel.flow_run import run_flow
 
-SAME = {"rtol": 1e-4, "atol": 1e-5}  # after four updates with Adam, see test_checkpoints
+SAME = {"rtol": 1e-4, "atol": 1e-6}  # float32 after four updates with plain SGD and learning rate 1
 
 
 @pytest.fixture(scope="module")
