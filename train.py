@@ -17,6 +17,8 @@ from omegaconf import DictConfig, OmegaConf
 from ada_lightning.choices import register_choices
 from ada_lightning.exit_codes import REQUEUE
 from ada_lightning.files import is_disk_full
+from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.run_stopped import RunStoppedError
 
 if TYPE_CHECKING:
@@ -41,23 +43,32 @@ def main(cfg: DictConfig) -> float | None:
 def run_job(cfg: DictConfig) -> float | None:
     """Check a composed configuration, train, and end with one of :mod:`ada_lightning.exit_codes` where that fails."""
     from ada_lightning.config import check_config
+    from ada_lightning.config_parallel import check_sweep
     from ada_lightning.doctor import explain_broken_install
+    from ada_lightning.parallel.hardware import choose_hardware
     from ada_lightning.run_dir import RunDir
 
     try:
+        hardware = choose_hardware(cfg.trainer)
         check_config(cfg)
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            check_sweep(cfg)
         run_dir = RunDir(cfg.run_dir)
-        if not cfg.preview:
-            run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
+        if is_first_process():
+            print(hardware, end="\n" if hardware else "", flush=True)
+            if not cfg.preview:
+                run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
         run = Run(cfg, run_dir)
     except ValueError as error:
-        sys.exit(f"error: {error}")
+        sys.exit(f"error: {error}" if is_first_process() else 1)
     except ImportError as error:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
     try:
         return run.fit()
     except RunStoppedError as error:
         sys.exit(f"stopped: {error}")
+    except LeaderStopped as stop:
+        return sys.exit(stop.exit_code)
     except OSError as error:
         if not is_disk_full(error):
             raise
@@ -71,7 +82,7 @@ class Run:
         """Raise ValueError where something turns out wrong that only data or weights could show."""
         from lightning.pytorch import seed_everything
 
-        from ada_lightning.assembly import read_data, read_model
+        from ada_lightning.assembly import read_model
         from ada_lightning.determinism import make_deterministic
         from ada_lightning.malloc import keep_freed_memory
         from ada_lightning.rollout.quiet import quiet_libraries
@@ -88,9 +99,10 @@ class Run:
         model_path = parameters.weights_folder(initial_path, self.checkpoint)
         model = read_model(model_path)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
-        self.datamodule = read_data(cfg, model.tokenizer, self.grader, curriculum=instantiate(cfg.curriculum))
+        self.datamodule = self._data(model.tokenizer)
         self.estimator = instantiate(cfg.estimator)
-        self.estimator.check_prompts(self.datamodule.train_prompts)
+        if is_first_process():
+            self.estimator.check_prompts(self.datamodule.train_prompts)
         self.policy = instantiate(
             cfg.policy,
             model_path=model_path,
@@ -114,8 +126,9 @@ class Run:
         from callbacks.interrupt_guard import InterruptGuard
 
         trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
-        print(self.datamodule.report.text(), flush=True)
-        if not self.cfg.preview:
+        if is_first_process():
+            print(self.datamodule.report.text(), flush=True)
+        if is_first_process() and not self.cfg.preview:
             self.run_dir.write_config(self.cfg)
             self.datamodule.report.write(self.run_dir.path)
         for logger in self.loggers:
@@ -123,12 +136,12 @@ class Run:
         state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
         try:
             trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state)
-            if counts := self.estimator.history_counts():
+            if is_first_process() and (counts := self.estimator.history_counts()):
                 write_history(self.run_dir.path / "history.json", counts)
         except PreviewDone:
             return None
         except SystemExit:  # how Lightning ends a run that was interrupted
-            if self.run_dir.has_checkpoint():
+            if is_first_process() and self.run_dir.has_checkpoint():
                 print(f"continue with the same options and: ckpt=last run_name={self.cfg.run_name}", flush=True)
             if any(isinstance(part, InterruptGuard) and part.asks_for_requeue for part in self.callbacks):
                 sys.exit(REQUEUE)
@@ -138,6 +151,15 @@ class Run:
             self.grader.close()
             self.run_dir.release()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
+
+    def _data(self, tokenizer: Any) -> Any:
+        """Prompts belong to the first of several processes: it alone rolls them out."""
+        from ada_lightning.assembly import read_data
+
+        curriculum = instantiate(self.cfg.curriculum)
+        if is_first_process():
+            return read_data(self.cfg, tokenizer, self.grader, curriculum=curriculum)
+        return instantiate(self.cfg.data, curriculum=curriculum)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         sampler, selection = instantiate(self.cfg.sampler), instantiate(self.cfg.selection)
@@ -190,5 +212,7 @@ if __name__ == "__main__":
     from ada_lightning.config import override_errors
 
     if errors := override_errors(sys.argv[1:], CONFIG_DIR, "train"):
-        sys.exit("\n".join(f"error: {error}" for error in errors))
+        sys.exit("\n".join(f"error: {error}" for error in errors) if is_first_process() else 1)
+    if not is_first_process():
+        sys.argv.append("hydra.run.dir=.")  # the run folder, named by the time, is the first process's
     main()

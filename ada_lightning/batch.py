@@ -73,6 +73,8 @@ class Microbatch:
     """Index into ``rules`` of the rule that ended the response's pool; -1 where counts alone did not decide. int64."""
     rules: tuple[StoppingRule, ...]
     """The distinct stopping rules of the microbatch."""
+    is_filler: bool = False
+    """Whether it only keeps its process busy while others compute theirs: its loss and its figures count nothing."""
 
     @property
     def num_computed_tokens(self) -> int:

@@ -14,6 +14,7 @@ from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_keys import unknown_keys
 from ada_lightning.config_labels import label_errors
+from ada_lightning.config_parallel import parallel_errors
 from ada_lightning.config_problems import (
     ENGINE_ARGUMENTS,
     ConfigError,
@@ -52,6 +53,7 @@ LIGHT_COMPONENTS = (
     "callbacks.alarms",
     "callbacks.evaluation.sampling",
     "model",
+    "trainer.strategy",
 )
 """Nodes whose constructor checks its arguments and does nothing else, so that it can be tried."""
 REFERENCES: dict[str, tuple[str, ...]] = {"curriculum": ("objective", "sampler")}
@@ -112,6 +114,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     problems += [
         *_length_errors(cfg),
         *_size_errors(cfg),
+        *parallel_errors(cfg),
         *_training_errors(cfg),
         *_attention_errors(cfg),
         *_objective_errors(cfg),
@@ -201,10 +204,6 @@ def _size_errors(cfg: DictConfig) -> Iterator[str]:
             f"data.prompts_per_step = {prompts} is less than data.num_minibatches = {minibatches}: a minibatch holds "
             f"whole prompts; use data.num_minibatches={prompts} or fewer"
         )
-    for key in ("trainer.devices", "trainer.num_nodes"):
-        value = value_at(cfg, key)
-        if value not in (None, 1, "1"):
-            yield f"{key} = {value}: training runs in one process so far; use {key}=1"
 
 
 def _training_errors(cfg: DictConfig) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -31,6 +32,11 @@ from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.models.compiled import compile_layers
 from ada_lightning.models.trained import AllParameters, TrainedParameters
+from ada_lightning.parallel.checkpoint_writer import write_checkpoint
+from ada_lightning.parallel.gradients import add_up, clip_to_norm
+from ada_lightning.parallel.pieces import whole_weights
+from ada_lightning.parallel.ranks import Ranks
+from ada_lightning.parallel.sharding import Sharding, run_inside
 from ada_lightning.protocols import Advantage, AttentionBackend
 from ada_lightning.types import Prompt, ResponseGroup
 from ada_lightning.updates import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
@@ -122,6 +128,16 @@ class PolicyModule(LightningModule):
         """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
         self.interrupt_check: Callable[[], None] = lambda: None
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
+        self.ranks = Ranks()
+        """The processes that train this policy. The strategy of several processes replaces it."""
+        self.sharding: Sharding | None = None
+        """How the weights are spread over processes; None where each has them whole."""
+
+    def setup(self, stage: str) -> None:
+        """Say what this process does where another one leads."""
+        self.ranks.on("represent", self._represent)
+        self.ranks.on("rehearse", self._rehearse)
+        self.ranks.on("weights", lambda _: deque(whole_weights(self.model), maxlen=0))
 
     def configure_model(self) -> None:
         """Load the policy, and the reference where the loss needs one. Master weights are float32.
@@ -131,23 +147,17 @@ class PolicyModule(LightningModule):
         """
         if hasattr(self, "model"):
             return
-        self.model: Any = self._load(self.model_path)
-        self.trained.attach(self.model, self.checkpoint_path)
-        if self.compile_layers:
-            compile_layers(self.model)
-        self.model.train()
-        if self.gradient_checkpointing:
-            self.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        self.model: Any = self._load(self.model_path, self._prepare_policy)
         if self.loss.needs_reference and not self.trained.has_reference:
-            self.reference: Any = self._load(self.reference_path).eval().requires_grad_(False)
-            if self.compile_layers:
-                compile_layers(self.reference)
+            self.reference: Any = self._load(self.reference_path, self._prepare_reference)
         if isinstance(self.loss, TrainableLoss):
             self.loss.build(self.model.get_output_embeddings().weight.shape[1])
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Complete the optimiser with what trains, the loss's own parameters too if it has any, and add the warm-up."""
-        parameters: Iterable[Any] = self.trained.trainable(self.model)
+        parameters: Iterable[Any] = (
+            self.sharding.parameter_groups(self.model) if self.sharding else self.trained.trainable(self.model)
+        )
         if isinstance(self.loss, TrainableLoss):
             own = {"params": list(self.loss.parameters()), "lr": self.loss.learning_rate}
             parameters = [{"params": list(parameters)}, own]
@@ -182,9 +192,8 @@ class PolicyModule(LightningModule):
             raise ValueError(f"{type(self.attention).__name__} needs a GPU, and this run has none; use attention=sdpa")
         tokens_1T = torch.arange(8, device=self.device)[None]
         with torch.no_grad(), self.trainer.precision_plugin.forward_context():
-            whole = self.model(input_ids=tokens_1T, use_cache=False).logits.float()
-            hidden = self.model.base_model(input_ids=tokens_1T, use_cache=False).last_hidden_state
-            parts = self.model.get_output_embeddings()(hidden).float()
+            whole = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=False))
+            parts = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=True))
         if not torch.allclose(whole, parts, rtol=1e-3, atol=1e-3):
             raise ValueError(
                 f"{type(self.model).__name__} changes its logits after the output embedding (by up to "
@@ -208,7 +217,8 @@ class PolicyModule(LightningModule):
         self._begin_update(batch)
         with self.clock.phase("update"):
             total_loss, totals = self._accumulate(batch)
-            grad_norm = nn.utils.clip_grad_norm_(self.trained.trainable(self.model), self.max_grad_norm)
+            self._finish_gradients()
+            grad_norm = clip_to_norm(self.trained.trainable(self.model), self.max_grad_norm)
             loss_grad_norm = self._clip_loss_gradient()
             self._update(optimizer, total_loss, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
         self._note_update(batch, total_loss, grad_norm, totals)
@@ -256,10 +266,12 @@ class PolicyModule(LightningModule):
         for index, microbatch in enumerate(batch):
             self.clock.report(index, len(batch.microbatches))
             loss, sums = self.microbatch_loss(microbatch, batch)
+            if microbatch.is_filler:
+                loss, sums = 0.0 * loss, {name: torch.zeros_like(value) for name, value in sums.items()}
             self.manual_backward(loss)
             total_loss += loss.detach()
             _add_sums(totals, sums)
-            self.interrupt_check()
+            self.ranks.check_together(self.interrupt_check)
         return total_loss, totals
 
     def _forget_update(self) -> None:
@@ -275,9 +287,9 @@ class PolicyModule(LightningModule):
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
         advantages_B = self.advantage(microbatch) * microbatch.inverse_probability_B
-        self._effective_weight.update(microbatch, advantages_B)
-        hidden_TH = self.hidden_states(self.model, microbatch)
-        logprobs_K, entropy_K = self.logprobs_of(self.model, hidden_TH, microbatch)
+        if not microbatch.is_filler:
+            self._effective_weight.update(microbatch, advantages_B)
+        hidden_TH, logprobs_K, entropy_K = self._forward(self.model, microbatch)
         old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
         reference_logprobs_K = old_logprobs_K
         if self.loss.needs_reference:
@@ -292,7 +304,7 @@ class PolicyModule(LightningModule):
             entropy_K=entropy_K,
             response_K=microbatch.response_K,
             mask_K=torch.ones_like(microbatch.sampling_logprobs_K),
-            hidden_TH=hidden_TH if self._needs_hidden else None,
+            hidden_TH=hidden_TH,
         )
         kept = {}
         for mask in self.token_masks:
@@ -308,7 +320,17 @@ class PolicyModule(LightningModule):
 
     def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
-        return self.logprobs_of(model, self.hidden_states(model, microbatch), microbatch)
+        return self._forward(model, microbatch)[1:]
+
+    def _forward(self, model: Any, microbatch: Microbatch) -> tuple[Tensor | None, Tensor, Tensor]:
+        """Hidden states, where something reads them; log-probability and entropy at every response token."""
+
+        def forward() -> tuple[Tensor | None, Tensor, Tensor]:
+            hidden_TH = self.hidden_states(model, microbatch)
+            logprobs_K, entropy_K = self.logprobs_of(model, hidden_TH, microbatch)
+            return hidden_TH if self._needs_hidden else None, logprobs_K, entropy_K
+
+        return run_inside(model, forward)
 
     def hidden_states(self, model: Any, microbatch: Microbatch) -> Tensor:
         """Last hidden state of every packed token. Shape ``(T, H)``."""
@@ -341,18 +363,32 @@ class PolicyModule(LightningModule):
                 on_device = microbatch.to(self.device)
                 logprobs_K, _ = self.token_logprobs(self.model, on_device)
                 scored.append(replace(microbatch, old_logprobs_K=logprobs_K.to(microbatch.rewards_B.device)))
-                self.interrupt_check()
+                self.ranks.check_together(self.interrupt_check)
         return replace(batch, microbatches=tuple(scored))
 
-    @torch.no_grad()
     def represent(self, prompts: Sequence[Prompt]) -> Tensor:
         """The current policy's hidden state after each prompt's last token. Shape ``(P, H)``, float32, on the CPU."""
+        token_ids = [tuple(prompt.prompt_ids) for prompt in prompts]
+        if self.sharding is None:
+            return self._represent(token_ids)
+        with self.ranks.command("represent", token_ids):
+            return self._represent(token_ids)
+
+    def rehearse(self, batch: TrainingBatch) -> None:
+        """Compute the gradients of a batch and forget them: what an update costs."""
+        if self.sharding is None:
+            self._rehearse(batch)
+            return
+        with self.ranks.command("rehearse", batch):
+            self._rehearse(batch)
+
+    @torch.no_grad()
+    def _represent(self, token_ids: Sequence[tuple[int, ...]]) -> Tensor:
         rows = []
         with self.clock.phase("represent"), self.trainer.precision_plugin.forward_context():
-            for prompt in prompts:
-                ids_1T = torch.tensor([prompt.prompt_ids], device=self.device)
-                hidden_1TH = self.model.base_model(input_ids=ids_1T, use_cache=False).last_hidden_state
-                rows.append(hidden_1TH[0, -1].to("cpu", torch.float32))
+            for ids in token_ids:
+                ids_1T = torch.tensor([ids], device=self.device)
+                rows.append(run_inside(self.model, lambda ids_1T=ids_1T: self._last_state(ids_1T)))
         return torch.stack(rows)
 
     def forward_context(self) -> AbstractContextManager[None]:
@@ -360,13 +396,48 @@ class PolicyModule(LightningModule):
         context: AbstractContextManager[None] = self.trainer.precision_plugin.forward_context()
         return context
 
+    def _last_state(self, ids_1T: Tensor) -> Tensor:
+        hidden_1TH = self.model.base_model(input_ids=ids_1T, use_cache=False).last_hidden_state
+        last_H: Tensor = hidden_1TH[0, -1].to("cpu", torch.float32)
+        return last_H
+
+    def _logits(self, tokens_1T: Tensor, *, in_parts: bool) -> Tensor:
+        """Logits of the model as it computes them, or as the loss does: output embedding of the last hidden state."""
+        if in_parts:
+            hidden_1TH = self.model.base_model(input_ids=tokens_1T, use_cache=False).last_hidden_state
+            logits_1TV: Tensor = self.model.get_output_embeddings()(hidden_1TH)
+        else:
+            logits_1TV = self.model(input_ids=tokens_1T, use_cache=False).logits
+        return logits_1TV.float()
+
+    def _rehearse(self, batch: TrainingBatch) -> None:
+        with self.trainer.precision_plugin.forward_context():
+            for microbatch in batch:
+                loss, _ = self.microbatch_loss(microbatch.to(self.device), batch)
+                loss.backward()
+        self._effective_weight.reset()
+        self.zero_grad(set_to_none=True)
+
     def group_advantages(self, group: ResponseGroup) -> list[float]:
         """Advantage of each kept response of a group, in its order; for tables."""
         return self.advantage(group_microbatch(group)).tolist() if group.kept else []
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads."""
-        return self.trained.named_weights(self.model)
+        """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads.
+
+        Sharded weights are gathered one at a time, as they are asked for.
+        """
+        if self.sharding is None:
+            yield from self.trained.named_weights(self.model)
+        else:
+            yield from self.ranks.stream("weights", whole_weights(self.model))
+
+    def save_weights(self, folder: Path) -> None:
+        """Write the policy as a Hugging Face checkpoint in float32. Where weights are sharded, the leader does it."""
+        if self.sharding is None:
+            self.model.save_pretrained(folder, state_dict=dict(self.named_weights()))
+        else:
+            write_checkpoint(folder, self.model, self.named_weights())
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder beside this file."""
@@ -406,14 +477,41 @@ class PolicyModule(LightningModule):
     def _needs_hidden(self) -> bool:
         return self.loss.needs_hidden or any(mask.needs_hidden for mask in self.token_masks)
 
-    def _load(self, path: Path) -> Any:
+    def _prepare_policy(self, model: Any) -> None:
+        self.trained.attach(model, self.checkpoint_path)
+        if self.compile_layers:
+            compile_layers(model)
+        model.train()
+        if self.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+    def _load(self, path: Path, prepare: Callable[[Any], object]) -> Any:
         from transformers import AutoModelForCausalLM
 
-        model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, attn_implementation=self.attention.implementation
-        )
-        self.attention.check_model(model)
+        def check_and_prepare(model: Any) -> None:
+            self.attention.check_model(model)
+            prepare(model)
+
+        attention = self.attention.implementation
+        if self.sharding:
+            return self.sharding.load(path, attention=attention, prepare=check_and_prepare)
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
+        check_and_prepare(model)
         return model
+
+    def _prepare_reference(self, model: Any) -> None:
+        if self.compile_layers:
+            compile_layers(model)
+        model.eval().requires_grad_(False)
+
+    def _finish_gradients(self) -> None:
+        """Make every gradient that of the whole batch: no microbatch follows."""
+        if self.sharding:
+            self.sharding.finish_gradients(self.model)
+        elif self.ranks.num_replicas > 1:
+            add_up(self.trained.trainable(self.model))
+            if isinstance(self.loss, TrainableLoss):
+                add_up(self.loss.parameters())
 
     def _begin_update(self, batch: TrainingBatch) -> None:
         """Tell the masks that look ahead what is known of this update."""
@@ -454,14 +552,20 @@ class PolicyModule(LightningModule):
         self.policy_version += 1
 
     def _note_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:
-        num_tokens = float(totals.pop("tokens", torch.tensor(0.0)))
+        sums = {name: float(value) for name, value in totals.items()} | {
+            "loss": float(loss),
+            "computed_tokens": float(sum(microbatch.num_computed_tokens for microbatch in batch)),
+        }
+        sums = self.ranks.totals(sums)
+        total_loss, computed_tokens = sums.pop("loss"), sums.pop("computed_tokens")
+        num_tokens = sums.pop("tokens", 0.0)
         per_token = max(num_tokens, 1.0)
-        pool_weight = float(totals.pop("pool_weight", torch.tensor(1.0)))
+        pool_weight = sums.pop("pool_weight", 1.0)
         self.update_metrics = {
-            "train/loss": float(loss),
+            "train/loss": total_loss,
             "train/grad_norm": float(grad_norm),
             "train/trained_tokens": num_tokens,
-            "train/computed_tokens": float(sum(microbatch.num_computed_tokens for microbatch in batch)),
+            "train/computed_tokens": computed_tokens,
             "train/skipped_updates": float(self.num_skipped_updates),
             "train/memory_retries": float(self.num_memory_retries),
             "train/lr": float(self.trainer.optimizers[0].param_groups[0]["lr"]),
@@ -469,11 +573,11 @@ class PolicyModule(LightningModule):
         if batch.microbatches:
             self.update_metrics |= {name: float(value) for name, value in self._effective_weight.compute().items()}
         self._effective_weight.reset()
-        for name, value in totals.items():
+        for name, value in sums.items():
             if name == "logprob_gap_max":
-                self.update_metrics["sync/logprob_gap_max"] = float(value)
+                self.update_metrics["sync/logprob_gap_max"] = value
             elif name == "logprob_gap":
-                self.update_metrics["sync/logprob_gap"] = float(value) / per_token
+                self.update_metrics["sync/logprob_gap"] = value / per_token
             else:
                 divisor = 1.0 if name.endswith("_max") else pool_weight if name in POOL_WEIGHTED else per_token
                 self.update_metrics[f"train/{name}"] = float(value) / divisor

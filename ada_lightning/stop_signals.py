@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
@@ -20,6 +21,9 @@ class StopSignals:
     def __init__(self, cost_of_force: str, numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)) -> None:
         self.received: signal.Signals | None = None
         self.is_forced = False
+        self.echo_s = 0.0
+        """Seconds in which a second signal is the echo of the first: launchers pass on what a terminal sends to all."""
+        self._received_at = 0.0
         self._cost_of_force = cost_of_force
         self._numbers = tuple(numbers)
         self._previous: dict[signal.Signals, Any] = {}
@@ -27,7 +31,8 @@ class StopSignals:
     def install(self) -> None:
         """Take the signals over. Only the main thread may."""
         for number in self._numbers:
-            self._previous[number] = signal.signal(number, self._on_signal)
+            if (previous := signal.signal(number, self._on_signal)) != self._on_signal:
+                self._previous.setdefault(number, previous)
 
     def restore(self) -> None:
         """Give the signals back."""
@@ -46,9 +51,11 @@ class StopSignals:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:
+            if time.monotonic() - self._received_at < self.echo_s:
+                return
             self.is_forced = True
             raise KeyboardInterrupt(signal.Signals(number).name)
-        self.received = signal.Signals(number)
+        self.received, self._received_at = signal.Signals(number), time.monotonic()
         print(
             f"\n{self.received.name}: stopping at the next safe point; once more stops at once, {self._cost_of_force}",
             file=sys.stderr,

@@ -93,8 +93,8 @@ class AdaptiveSampling(Callback):
         self.max_logprob_gap = max_logprob_gap
         self._refilling = Refilling(refill)
         self.stop_logprob_gap = stop_logprob_gap
-        self._metrics = RolloutMetrics()
-        self._calibration = EstimatorCalibration()
+        self._metrics = RolloutMetrics(sync_on_compute=False)  # one process rolls out
+        self._calibration = EstimatorCalibration(sync_on_compute=False)
         self._pending_metrics: dict[str, float] = {}
         self._step_metrics: dict[str, float] = {}
         self._unlearned: list[ResponsePool] = []
@@ -107,13 +107,17 @@ class AdaptiveSampling(Callback):
             score_old=policy.score_old,
             keep_groups_without_signal=policy.loss.needs_groups_without_signal,
             recall=self.estimator.recall if isinstance(self.estimator, RememberingEstimator) else None,
+            ranks=policy.ranks,
         )
         if isinstance(self.sampler, PolicyReader):
             self.sampler.connect(policy)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start graders and engine."""
+        """Start graders and engine, in the leading process."""
         policy, _ = _parts(trainer, pl_module)
+        policy.ranks.lead(lambda: self._start(policy))
+
+    def _start(self, policy: PolicyModule) -> None:
         with policy.clock.phase("start"):
             self.grader.start()
             self.service.open(
@@ -140,6 +144,11 @@ class AdaptiveSampling(Callback):
         """
         policy, data = _parts(trainer, pl_module)
         data.num_updates_done = policy.policy_version
+        policy.ranks.lead(lambda: self._log_update(trainer, policy, data, batch))
+
+    def _log_update(
+        self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, batch: TrainingBatch
+    ) -> None:
         is_last = batch.minibatch_index == data.num_minibatches - 1
         metrics, self._pending_metrics = self._pending_metrics, {}
         if is_last:

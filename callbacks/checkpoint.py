@@ -13,6 +13,8 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 from ada_lightning.batch import TrainingBatch
 from ada_lightning.checkpoints import CheckpointStore, Retention, write_manifest
 from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.parallel.optimizer_state import whole_optimizer_state
+from ada_lightning.parallel.strategies import OPTIMIZER_FOLDER
 from ada_lightning.policy import PolicyModule
 from ada_lightning.run_dir import RunDir
 from ada_lightning.run_stopped import RunStoppedError
@@ -60,6 +62,10 @@ class RolloutCheckpoint(Callback):
         self._saved_version = -1
         self._restored: dict[str, int] | None = None
 
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Say what a process does where another one leads."""
+        _parts(trainer, pl_module)[0].ranks.on("trainer_state", trainer.save_checkpoint)
+
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After a resume, continue Lightning's counters, which start anew with the rest of the stream.
 
@@ -89,6 +95,7 @@ class RolloutCheckpoint(Callback):
         """Save on Ctrl-C and SIGTERM, unless a second signal may have stopped an update half-way."""
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
         guards = [callback for callback in callbacks if isinstance(callback, InterruptGuard)]
+        # Which process was forced does not matter: a leader that does not save ends, and so the others do.
         was_safe = bool(guards) and not any(guard.is_forced for guard in guards)
         if isinstance(exception, KeyboardInterrupt | SIGTERMException) and was_safe and hasattr(pl_module, "model"):
             policy, _ = _parts(trainer, pl_module)
@@ -104,37 +111,47 @@ class RolloutCheckpoint(Callback):
         }
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        """Remember the counters for :meth:`on_train_start`."""
+        """Remember the counters for :meth:`on_train_start`; bring an optimiser that was saved in shards together."""
+        policy, _ = _parts(trainer, pl_module)
+        if policy.sharding is None:
+            folder = Path(trainer.ckpt_path or "").parent / OPTIMIZER_FOLDER
+            if "sharded_optimizer" in checkpoint:
+                settings = checkpoint["sharded_optimizer"]
+                checkpoint["optimizer_states"] = [whole_optimizer_state(folder, policy.model, settings)]
         self._restored = dict(checkpoint["rollout_checkpoint"])
         self._saved_version = self._restored["policy_version"]
 
     def save(self, trainer: Trainer, policy: PolicyModule) -> Path:
-        """Write a checkpoint of this policy version, unless it exists.
+        """Write a checkpoint of this policy version, unless it exists. All processes call it; the first one writes.
 
         Raises:
             RunStoppedError: it could not be written, as on a full disk; earlier checkpoints are as they were.
         """
+        policy.ranks.lead(lambda: self._write(trainer, policy))
+        return self.store.folder / f"step_{policy.policy_version:06d}"
+
+    def _write(self, trainer: Trainer, policy: PolicyModule) -> None:
         version = policy.policy_version
         if version == self._saved_version:
-            return self.store.folder / f"step_{version:06d}"
+            return
         with policy.clock.phase("checkpoint"):
             unfinished = self.store.folder / f"step_{version:06d}.tmp"
             try:
                 unfinished = self.store.unfinished(version)
-                policy.model.save_pretrained(unfinished / POLICY_FOLDER, state_dict=dict(policy.named_weights()))
+                policy.save_weights(unfinished / POLICY_FOLDER)
                 policy.trained.save(policy.model, unfinished)
                 self.tokenizer.save_pretrained(unfinished / POLICY_FOLDER)
-                trainer.save_checkpoint(unfinished / TRAINER_FILE)
+                with policy.ranks.command("trainer_state", unfinished / TRAINER_FILE):
+                    trainer.save_checkpoint(unfinished / TRAINER_FILE)
                 write_manifest(unfinished, policy_version=version)
                 self._flush_logs()
-                target = self.store.finish(unfinished)
+                self.store.finish(unfinished)
             except Exception as error:  # of the disk: torch and safetensors each have errors of their own for it
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise RunStoppedError(self._failure(version, error)) from error
         self._saved_version = version
         data = _parts(trainer, policy)[1]
         self.store.prune(self.retention, newest=version, updates_per_step=data.num_minibatches)
-        return target
 
     def _failure(self, version: int, error: Exception) -> str:
         free_gb = shutil.disk_usage(self.run_dir.path).free / 1e9

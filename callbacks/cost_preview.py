@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.policy import PolicyModule
@@ -81,20 +80,23 @@ class CostPreview(Callback):
         data = getattr(trainer, "datamodule", None)
         assert isinstance(pl_module, PolicyModule)
         assert isinstance(data, RolloutDataModule)
-        if pl_module.policy_version > 0:
-            return
+        policy = pl_module
+        if policy.policy_version == 0:
+            policy.ranks.lead(lambda: self._preview(policy, data))
+
+    def _preview(self, policy: PolicyModule, data: RolloutDataModule) -> None:
         result = self.service.rollout(
             data.step_prompts(0)[: self.num_prompts],
-            weights=pl_module.named_weights,
-            policy_version=pl_module.policy_version,
+            weights=policy.named_weights,
+            policy_version=policy.policy_version,
             sampler=UniformSampler(group_size=self.num_samples),
             selection=AllSelection(),
             stage="preview",
             step=0,
-            clock=pl_module.clock,
-            interrupt_check=pl_module.interrupt_check,
+            clock=policy.clock,
+            interrupt_check=policy.interrupt_check,
         )
-        update_tokens_per_s = _update_speed(pl_module, data, result)
+        update_tokens_per_s = _update_speed(policy, data, result)
         lines = self._report(result, data, update_tokens_per_s)
         print("\n".join(lines), file=sys.stdout, flush=True)
         if self.only_preview:
@@ -188,7 +190,7 @@ def _histogram(pass_rates: Sequence[float]) -> str:
 def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: RolloutResult) -> float:
     """Tokens per second of one forward and backward pass over a full microbatch, after a short one to warm up.
 
-    NaN where no response was graded.
+    Of all replicas together: each has such microbatches. NaN where no response was graded.
     """
     (batch,) = pack_groups(
         result.groups,
@@ -205,14 +207,7 @@ def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: Rollout
     seconds = 0.0
     for microbatch in (smallest, largest):
         started = time.monotonic()
-        _forward_backward(policy, replace(batch, microbatches=(microbatch,)))
+        with policy.clock.phase("preview"):
+            policy.rehearse(replace(batch, microbatches=(microbatch,)))
         seconds = time.monotonic() - started
-    policy.zero_grad(set_to_none=True)
-    return largest.num_computed_tokens / max(seconds, 1e-9)
-
-
-def _forward_backward(policy: PolicyModule, batch: TrainingBatch) -> None:
-    with policy.clock.phase("preview"), policy.trainer.precision_plugin.forward_context():
-        microbatch = batch.microbatches[0].to(policy.device)
-        loss, _ = policy.microbatch_loss(microbatch, batch)
-        loss.backward()
+    return policy.ranks.num_replicas * largest.num_computed_tokens / max(seconds, 1e-9)

@@ -69,21 +69,27 @@ class Evaluation(RolloutListener):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the untrained policy. A resumed run has that figure, but may owe one that was interrupted."""
         assert isinstance(pl_module, PolicyModule)
-        if pl_module.policy_version == 0 or self._is_due(pl_module, _data(trainer)):
-            self._evaluate(trainer, pl_module, is_final=False)
+        policy, data = pl_module, _data(trainer)
+        policy.ranks.lead(
+            lambda: (
+                (policy.policy_version == 0 or self._is_due(policy, data))
+                and self._evaluate(trainer, policy, is_final=False)
+            )
+        )
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
     ) -> None:
         """Measure after every ``every_n_steps`` rollout steps, except where the final evaluation follows anyway."""
         assert isinstance(pl_module, PolicyModule)
-        if self._is_due(pl_module, _data(trainer)):
-            self._evaluate(trainer, pl_module, is_final=False)
+        policy, data = pl_module, _data(trainer)
+        policy.ranks.lead(lambda: self._is_due(policy, data) and self._evaluate(trainer, policy, is_final=False))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the trained policy."""
         assert isinstance(pl_module, PolicyModule)
-        self._evaluate(trainer, pl_module, is_final=True)
+        policy = pl_module
+        policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
 
     def state_dict(self) -> dict[str, Any]:
         """What has been measured."""

@@ -42,6 +42,15 @@ class InterruptGuard(Callback):
         """Give the signals back."""
         self._signals.restore()
 
-    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """With several processes, take SIGTERM over from Lightning: its handler broadcasts, wherever the others are."""
+        if trainer.world_size > 1:
+            self._signals.echo_s = 1.0
+            self._signals.install()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
         """A step is complete: the safest point of all."""
-        self._signals.check()
+        assert isinstance(pl_module, PolicyModule)
+        pl_module.ranks.check_together(self._signals.check)

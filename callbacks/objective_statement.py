@@ -39,6 +39,8 @@ class ObjectiveStatement(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Print. What a resumed run remembers is not restored yet, so it says the same as the fresh run did."""
+        if not trainer.is_global_zero:
+            return
         data = getattr(trainer, "datamodule", None)
         assert isinstance(pl_module, PolicyModule)
         assert isinstance(data, RolloutDataModule)

@@ -13,9 +13,10 @@ from ada_lightning.curriculum.uniform import UniformCurriculum
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.only import OnlyPrompts
-from ada_lightning.data.packing import pack_groups
+from ada_lightning.data.packing import pack_for_replicas
 from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.data.report import DataReport
+from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.protocols import Curriculum, LearningCurriculum, PromptSource
 from ada_lightning.types import Prompt, PromptHistory, ResponseGroup
 
@@ -113,6 +114,7 @@ class RolloutDataModule(LightningDataModule):
         self._score_old: ScoreOld | None = None
         self._recall: Recall | None = None
         self._queue: PromptQueue | None = None
+        self._ranks = Ranks()
         self._keep_groups_without_signal = False
 
     def check(self) -> None:
@@ -187,11 +189,13 @@ class RolloutDataModule(LightningDataModule):
         score_old: ScoreOld,
         keep_groups_without_signal: bool,
         recall: Recall | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         """Wire in what only a running trainer can provide. Called from a callback's ``setup``.
 
-        ``recall`` is None where the estimator keeps nothing by prompt.
+        ``recall`` is None where the estimator keeps nothing by prompt; ``ranks`` is None where there is one process.
         """
+        self._ranks = ranks or Ranks()
         self._collect = collect
         self._score_old = score_old
         self._recall = recall
@@ -265,16 +269,26 @@ class RolloutDataModule(LightningDataModule):
         )
 
     def rollout_batches(self, step: int) -> list[TrainingBatch]:
-        """Collect one rollout step now and cut it into optimiser steps.
+        """Collect one rollout step now and cut it into optimiser steps: those of this process's replica.
+
+        Only the leading process has prompts and rolls them out; the others get their batches from it.
 
         Raises:
             RuntimeError: no callback called :meth:`connect`.
         """
         if self._collect is None or self._score_old is None:
             raise RuntimeError("no rollout is connected: add callbacks.adaptive_sampling to the trainer's callbacks")
+        batches = self._ranks.scatter(self._ranks.lead(lambda: self._packed_rollout(step)))
+        if self.num_minibatches == 1:
+            return batches  # on-policy: the current log-probabilities are the old ones
+        return [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
+
+    def _packed_rollout(self, step: int) -> list[list[TrainingBatch]]:
+        assert self._collect is not None
         groups, policy_version = self._collect(step, self.step_prompts(step))
-        batches = pack_groups(
+        return pack_for_replicas(
             groups,
+            num_replicas=self._ranks.num_replicas,
             num_minibatches=self.num_minibatches,
             max_tokens_per_microbatch=self.max_tokens_per_microbatch,
             policy_version=policy_version,
@@ -282,9 +296,6 @@ class RolloutDataModule(LightningDataModule):
             keep_groups_without_signal=self._keep_groups_without_signal or not self.skip_groups_without_signal,
             share_prompts=self.share_prompts,
         )
-        if self.num_minibatches == 1:
-            return batches  # on-policy: the current log-probabilities are the old ones
-        return [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
@@ -340,7 +351,7 @@ class RolloutDataModule(LightningDataModule):
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
         """Return where the step begins that is to be continued, if its number alone does not say it."""
         step = self.num_updates_done // self.num_minibatches
-        if chosen is None or chosen["step"] != step:
+        if not self._ranks.is_leader or chosen is None or chosen["step"] != step:
             return None
         by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
         missing = [prompt_id for prompt_id in chosen["prompt_ids"] if prompt_id not in by_id]

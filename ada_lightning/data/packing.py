@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -58,6 +58,49 @@ def pack_groups(
         ``num_minibatches`` batches. One holds no microbatch where none of its groups has a signal, or where there are
         fewer groups than minibatches; the denominators are then those of the minibatches that have a group.
     """
+    (batches,) = pack_for_replicas(
+        groups,
+        num_replicas=1,
+        num_minibatches=num_minibatches,
+        max_tokens_per_microbatch=max_tokens_per_microbatch,
+        policy_version=policy_version,
+        shuffle_seed=shuffle_seed,
+        keep_groups_without_signal=keep_groups_without_signal,
+        share_prompts=share_prompts,
+    )
+    return batches
+
+
+def pack_for_replicas(
+    groups: Sequence[ResponseGroup],
+    *,
+    num_replicas: int,
+    num_minibatches: int,
+    max_tokens_per_microbatch: int,
+    policy_version: int,
+    shuffle_seed: int,
+    keep_groups_without_signal: bool,
+    share_prompts: bool,
+) -> list[list[TrainingBatch]]:
+    """Cut a rollout as :func:`pack_groups` does, and every optimiser step among the replicas of the model.
+
+    Every replica gets the same number of microbatches, and those that are computed at the same time have about the same
+    number of tokens: sharded weights are gathered for all at once. Where there are too few documents a replica computes
+    a filler, a response that another one trains on and that counts nothing here. Counts are those of the whole batch.
+
+    Args:
+        groups: of one rollout step.
+        num_replicas: parts that compute at the same time.
+        num_minibatches: as in :func:`pack_groups`, like all that follow.
+        max_tokens_per_microbatch: see there.
+        policy_version: see there.
+        shuffle_seed: see there.
+        keep_groups_without_signal: see there.
+        share_prompts: see there.
+
+    Returns:
+        For every replica ``num_minibatches`` batches.
+    """
     num_filled = max(min(num_minibatches, len(groups)), 1)
     counts = BatchCounts(
         num_prompts=len(groups) / num_filled,
@@ -67,25 +110,23 @@ def pack_groups(
     )
     order = list(groups)
     random.Random(shuffle_seed).shuffle(order)
-    batches = []
+    replicas: list[list[TrainingBatch]] = [[] for _ in range(num_replicas)]
     for index in range(num_minibatches):
-        documents = [
-            document
-            for group in order[index::num_minibatches]
-            if keep_groups_without_signal or group.has_signal
-            for document in _documents(group, max_tokens_per_microbatch if share_prompts else 0)
-        ]
-        batches.append(
-            TrainingBatch(
-                microbatches=tuple(map(_microbatch, _balance(documents, max_tokens_per_microbatch))),
-                counts=counts,
-                policy_version=policy_version,
-                minibatch_index=index,
-                updates_since_rollout=index,
-                has_old_logprobs=False,
+        computed = [g for g in order[index::num_minibatches] if keep_groups_without_signal or g.has_signal]
+        documents = _divide(computed, max_tokens_per_microbatch if share_prompts else 0, num_replicas)
+        rounds = _balance(documents, max_tokens_per_microbatch, num_replicas)
+        for replica, batches in enumerate(replicas):
+            batches.append(
+                TrainingBatch(
+                    microbatches=tuple(_microbatch_or_filler(parts[replica], documents) for parts in rounds),
+                    counts=counts,
+                    policy_version=policy_version,
+                    minibatch_index=index,
+                    updates_since_rollout=index,
+                    has_old_logprobs=False,
+                )
             )
-        )
-    return batches
+    return replicas
 
 
 def group_microbatch(*groups: ResponseGroup) -> Microbatch:
@@ -117,22 +158,48 @@ def _documents(group: ResponseGroup, max_tokens: int) -> list[_Document]:
     return documents
 
 
-def _balance(documents: Sequence[_Document], max_tokens: int) -> list[list[_Document]]:
+def _divide(groups: Sequence[ResponseGroup], max_tokens: int, num_replicas: int) -> list[_Document]:
+    """Make documents. Several replicas get none larger than a fair share, so that a large group holds nobody up."""
+    documents = [document for group in groups for document in _documents(group, max_tokens)]
+    if num_replicas == 1:
+        return documents
+    fair_share = -(-_num_tokens(documents) // num_replicas)
+    return [document for group in groups for document in _documents(group, min(max_tokens, fair_share))]
+
+
+def _balance(documents: Sequence[_Document], max_tokens: int, num_replicas: int) -> list[list[list[_Document]]]:
     """Share documents out to the fewest microbatches that a simple rule finds, of nearly equal numbers of tokens.
 
     The rule (longest processing time first, Graham 1969) gives each document, longest first, to the microbatch that has
-    least. Where that breaks the budget it is tried again with one microbatch more. The largest microbatch comes first:
-    it sets the peak of memory, so what does not fit fails at once. Inside one, documents go from long to short.
+    least. Where that breaks the budget it is tried again with more microbatches. The largest ones come first: they set
+    the peak of memory, so what does not fit fails at once. Inside one, documents go from long to short.
+
+    Returns:
+        Rounds of one microbatch for each replica, in turn from both ends, so that no replica always gets the largest.
+        Where documents are fewer, some are empty.
     """
     by_length = sorted(documents, key=lambda document: document.num_tokens, reverse=True)
     alone = [[document] for document in by_length if document.num_tokens > max_tokens]
     rest = by_length[len(alone) :]
-    num_parts = -(-sum(document.num_tokens for document in rest) // max_tokens)
+    num_parts = _round_up(len(alone) + -(-_num_tokens(rest) // max_tokens), num_replicas) - len(alone)
     parts = _share_out(rest, num_parts)
     while any(_num_tokens(part) > max_tokens for part in parts):
-        num_parts += 1
+        num_parts += num_replicas
         parts = _share_out(rest, num_parts)
-    return alone + sorted(parts, key=_num_tokens, reverse=True)
+    ordered = alone + sorted(parts, key=_num_tokens, reverse=True)
+    rounds = [ordered[first : first + num_replicas] for first in range(0, len(ordered), num_replicas)]
+    return [parts if index % 2 == 0 else parts[::-1] for index, parts in enumerate(rounds)]
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _microbatch_or_filler(part: Sequence[_Document], documents: Sequence[_Document]) -> Microbatch:
+    if part:
+        return _microbatch(part)
+    shortest = min(documents, key=lambda document: document.num_tokens)
+    return replace(_microbatch([replace(shortest, kept=shortest.kept[:1])]), is_filler=True)
 
 
 def _share_out(documents: Sequence[_Document], num_parts: int) -> list[list[_Document]]:

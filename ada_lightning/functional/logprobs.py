@@ -109,8 +109,10 @@ class _ChosenLogprobs(torch.autograd.Function):
         if grad_logprobs_K is None:
             grad_logprobs_K = torch.zeros_like(log_norm_K)
         grad_hidden = torch.empty_like(hidden)
-        grad_weight = torch.zeros_like(weight, dtype=weight_dtype) if ctx.needs_input_grad[1] else None
-        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=weight_dtype)
+        # Chunks add up in float32, also where shards are gathered in bfloat16.
+        sum_dtype = torch.promote_types(weight_dtype, torch.float32)
+        grad_weight = torch.zeros_like(weight, dtype=sum_dtype) if ctx.needs_input_grad[1] else None
+        grad_bias = None if bias is None else torch.zeros_like(bias, dtype=sum_dtype)
         with torch.autocast(hidden.device.type, enabled=False):
             for chunk in _cuts(len(token_ids_K), chunk_size):
                 is_last = chunk.stop == len(token_ids_K)
@@ -130,8 +132,9 @@ class _ChosenLogprobs(torch.autograd.Function):
                 if grad_weight is not None:
                     grad_weight += grad_kV.mT @ hidden[chunk]
                 if grad_bias is not None:
-                    grad_bias += grad_kV.sum(dim=0, dtype=weight_dtype)
-        return grad_hidden.to(hidden_dtype), grad_weight, grad_bias, None, None, None, None
+                    grad_bias += grad_kV.sum(dim=0, dtype=sum_dtype)
+        of_weight, of_bias = (None if g is None else g.to(weight_dtype) for g in (grad_weight, grad_bias))
+        return grad_hidden.to(hidden_dtype), of_weight, of_bias, None, None, None, None
 
 
 def _cuts(total: int, size: int) -> Iterator[slice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ada_lightning.metrics.avg_at_k import AvgAtK
 from ada_lightning.metrics.maj_at_k import MajAtK
@@ -38,8 +39,9 @@ def heldout_metrics(groups: Sequence[ResponseGroup], *, num_samples: int) -> dic
 
 
 def _figures(groups: Sequence[ResponseGroup], num_samples: int) -> dict[str, float]:
-    average, length = AvgAtK(), ResponseLength()
-    passed, majority = PassAtK(max_k=num_samples), MajAtK(max_k=num_samples)
+    alone: dict[str, Any] = {"sync_on_compute": False}  # one process evaluates, and the others do not listen
+    average, length = AvgAtK(**alone), ResponseLength(**alone)
+    passed, majority = PassAtK(max_k=num_samples, **alone), MajAtK(max_k=num_samples, **alone)
     for metric in (average, length, passed, majority):
         metric.update(groups)
     figures = {f"avg_at_{num_samples}": float(average.compute())}

@@ -1,0 +1,1 @@
+"""Training in several processes: who leads, how weights are sharded, what travels between processes."""

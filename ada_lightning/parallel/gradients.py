@@ -1,0 +1,90 @@
+"""Gradients of several processes: their sum, their norm, their clipping."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Partial
+
+_BUCKET_NUMBERS = 2**25
+"""Numbers added up at once: 128 MiB in float32."""
+
+
+@torch.no_grad()
+def add_up(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace the gradients of whole parameters by their sums over all processes, a bucket at a time.
+
+    Sums, not means: every loss is divided by counts of the whole batch already.
+    """
+    for bucket in _buckets([parameter.grad for parameter in parameters if parameter.grad is not None]):
+        flat = torch.cat([gradient.flatten() for gradient in bucket])
+        dist.all_reduce(flat)
+        for gradient, summed in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
+            gradient.copy_(summed.view_as(gradient))
+
+
+@torch.no_grad()
+def clip_to_norm(parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor:
+    """Scale gradients so that their joint norm is at most ``max_norm``. Some may be sharded, others whole.
+
+    Torch's own ``clip_grad_norm_`` refuses that mix.
+
+    Returns:
+        The norm before, the same on all processes. A scalar, float32.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not any(isinstance(gradient, DTensor) for gradient in gradients):
+        norm = torch.nn.utils.get_total_norm(gradients)
+    else:
+        norm = _joint_norm(gradients)
+    factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)  # as torch does
+    local = [_local(gradient) for gradient in gradients]
+    if local:
+        torch._foreach_mul_(local, factor.to(local[0].device))
+    return norm
+
+
+def _joint_norm(gradients: Sequence[Tensor]) -> Tensor:
+    """Sum the squares of every gradient over just those processes that hold different parts of it."""
+    by_layout: dict[Any, list[Tensor]] = defaultdict(list)
+    for gradient in gradients:
+        by_layout[_layout(gradient)].append(torch.linalg.vector_norm(_local(gradient), dtype=torch.float32))
+    total = torch.zeros((), device=_local(gradients[0]).device)
+    for (mesh, dimensions), norms in by_layout.items():
+        squares = torch.stack(norms).square().sum()
+        for dimension in dimensions:
+            dist.all_reduce(squares, group=mesh.get_group(dimension))
+        total += squares
+    return total.sqrt()
+
+
+def _layout(gradient: Tensor) -> tuple[Any, tuple[int, ...]]:
+    """Return the mesh of a gradient and along which of its dimensions the parts differ."""
+    if not isinstance(gradient, DTensor):
+        return None, ()
+    if any(isinstance(placement, Partial) for placement in gradient.placements):
+        raise RuntimeError(f"a gradient that is not summed up yet has no norm; its placements: {gradient.placements}")
+    sharded = [index for index, placement in enumerate(gradient.placements) if not placement.is_replicate()]
+    return gradient.device_mesh, tuple(sharded)
+
+
+def _local(gradient: Tensor) -> Tensor:
+    return gradient.to_local() if isinstance(gradient, DTensor) else gradient
+
+
+def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    bucket: list[Tensor] = []
+    size = 0
+    for gradient in gradients:
+        if bucket and size + gradient.numel() > _BUCKET_NUMBERS:
+            yield bucket
+            bucket, size = [], 0
+        bucket.append(gradient)
+        size += gradient.numel()
+    if bucket:
+        yield bucket

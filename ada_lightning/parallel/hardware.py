@@ -1,0 +1,61 @@
+"""What ``auto`` means on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import DictConfig, open_dict
+
+from ada_lightning.parallel.environment import Launch, launch
+
+AUTO = "auto"
+_SHARDED = "ada_lightning.parallel.strategies.ShardedStrategy"
+
+
+def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launched: Launch | None = None) -> str:
+    """Replace every ``auto`` of accelerator, devices, num_nodes and strategy by what this machine and launcher have.
+
+    Args:
+        trainer: node of the configuration; changed.
+        num_gpus: on this machine; counted if not given.
+        launched: how this process was started; read from the environment if not given.
+
+    Returns:
+        One line on what was chosen; empty where nothing was left open.
+    """
+    keys = [key for key in ("accelerator", "devices", "num_nodes", "strategy") if trainer.get(key) == AUTO]
+    if not keys:
+        return ""
+    started = launched or launch()
+    gpus = _count_gpus() if num_gpus is None else num_gpus
+    with open_dict(trainer):
+        if "accelerator" in keys:
+            trainer.accelerator = "cuda" if gpus else "cpu"
+        if "devices" in keys:
+            by_itself = gpus if trainer.accelerator in ("cuda", "gpu") else 1
+            trainer.devices = started.processes_per_node if started.launcher else max(by_itself, 1)
+        if "num_nodes" in keys:
+            trainer.num_nodes = started.num_nodes
+        num_processes = _number(trainer.devices) * _number(trainer.num_nodes)
+        if "strategy" in keys and num_processes > 1:
+            trainer.strategy = {"_target_": _SHARDED}
+    return _line(trainer, num_processes, started)
+
+
+def _line(trainer: DictConfig, num_processes: int, started: Launch) -> str:
+    place = f"{trainer.devices} on each of {trainer.num_nodes} machines" if _number(trainer.num_nodes) > 1 else "here"
+    count = f"{num_processes} processes, {place}" if num_processes > 1 else "one process"
+    strategy: Any = trainer.get("strategy", AUTO)
+    kind = strategy._target_.rpartition(".")[2] if isinstance(strategy, DictConfig) else "no strategy"
+    by = f", started by {started.launcher}" if started.launcher else ""
+    return f"trainer: {count} on {trainer.accelerator}, {kind}{by}"
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 1
+
+
+def _count_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()

@@ -1,0 +1,132 @@
+"""The optimiser's state on disk, in shards that any number of processes can read again.
+
+Kept by the names of parameters, not by their numbers, which depend on how many processes there are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import Tensor, nn
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.optim import Optimizer
+
+from ada_lightning.parallel.pieces import like
+
+_SEPARATOR = "/"
+
+
+def write_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, group: Any) -> None:
+    """Write every process's part of the state. Collective.
+
+    Args:
+        folder: made if need be; all processes must see the same one.
+        model: whose parameters are optimised.
+        optimizer: of it.
+        group: gloo group of all processes.
+    """
+    tensors = {
+        f"{name}{_SEPARATOR}{key}": value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+    dcp.save(tensors, storage_writer=dcp.FileSystemWriter(folder), process_group=group)
+
+
+def read_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, group: Any) -> None:
+    """Restore what any number of processes wrote. Collective.
+
+    Args:
+        folder: of :func:`write_optimizer_state`.
+        model: whose parameters are optimised, sharded in any way.
+        optimizer: of it.
+        group: gloo group of all processes.
+    """
+    _assign(optimizer, dict(model.named_parameters()), _read(folder, model, group))
+
+
+def whole_optimizer_state(folder: Path, model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what any number of processes wrote as one process would have kept it.
+
+    Args:
+        folder: of :func:`write_optimizer_state`.
+        model: whose parameters are optimised, whole.
+        settings: of the optimiser, for the one group of parameters.
+
+    Returns:
+        As ``Optimizer.state_dict()``.
+    """
+    tensors = _read(folder, model, None)
+    number_of = {name: number for number, (name, _) in enumerate(model.named_parameters())}
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in tensors.items():
+        name, _, field = key.rpartition(_SEPARATOR)
+        state.setdefault(number_of[name], {})[field] = value
+    return {"state": state, "param_groups": [{**settings, "params": list(number_of.values())}]}
+
+
+def take_whole_state(model: nn.Module, optimizer: Optimizer, state: Mapping[int, Mapping[str, Any]]) -> None:
+    """Restore the state that a run of one process kept in its checkpoint: each process takes its part.
+
+    Args:
+        model: whose parameters are optimised.
+        optimizer: of it.
+        state: by number of the parameter, as ``Optimizer.state_dict()["state"]`` has it.
+    """
+    parameters = dict(model.named_parameters())
+    names = list(parameters)
+    tensors = {
+        f"{names[number]}{_SEPARATOR}{key}": _part(parameters[names[number]], value)
+        for number, values in state.items()
+        for key, value in values.items()
+    }
+    _assign(optimizer, parameters, tensors)
+
+
+def _read(folder: Path, model: nn.Module, group: Any) -> dict[str, Any]:
+    """Read everything, sharded as the model is. Collective unless ``group`` is None: then each process reads alone."""
+    reader = dcp.FileSystemReader(folder)
+    parameters = dict(model.named_parameters())
+    entries = reader.read_metadata().state_dict_metadata
+    tensors = {key: _template(parameters, key, entry) for key, entry in entries.items()}
+    with warnings.catch_warnings():
+        if group is None:
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)
+        dcp.load(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
+    return tensors
+
+
+def _template(parameters: Mapping[str, Tensor], key: str, entry: Any) -> Any:
+    """Make room for one entry, sharded like its parameter if it has the same shape."""
+    parameter = parameters[key.rpartition(_SEPARATOR)[0]]
+    if not isinstance(entry, TensorStorageMetadata):
+        return None
+    if entry.size == parameter.shape:
+        return torch.empty_like(parameter.detach(), dtype=entry.properties.dtype)
+    return torch.empty(entry.size, dtype=entry.properties.dtype)
+
+
+def _part(parameter: Tensor, value: Any) -> Any:
+    if isinstance(value, Tensor) and value.shape == parameter.shape:
+        return like(parameter, value)
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _assign(optimizer: Optimizer, parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Any]) -> None:
+    """Hand the state to the optimiser, which moves steps and the like where it wants them."""
+    state: dict[int, dict[str, Any]] = {}
+    number_of = {parameter: number for number, parameter in enumerate(_in_order(optimizer))}
+    for key, value in tensors.items():
+        name, _, field = key.rpartition(_SEPARATOR)
+        state.setdefault(number_of[parameters[name]], {})[field] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _in_order(optimizer: Optimizer) -> Iterator[nn.Parameter]:
+    for group in optimizer.param_groups:
+        yield from group["params"]

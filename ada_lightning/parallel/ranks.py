@@ -1,0 +1,109 @@
+"""One process leads, the others follow: the order of everything collective is the leader's.
+
+A step has parts that one process does alone (rollouts, grading, files) and parts that need all of them (gathering
+weights, forward passes over shards, checkpoints). Written out on every rank, each condition around such a part would be
+a chance to hang. So the leader runs the plain program, and where it needs the others it says so: they wait in
+:meth:`Ranks.lead` and do what they are told until the leader is through, or fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from ada_lightning.batch import TrainingBatch
+
+T = TypeVar("T")
+Handler = Callable[[Any], object]
+
+
+class LeaderStopped(Exception):  # noqa: N818 - not this process's error
+    """The leading process has ended the run, and has said why.
+
+    Args:
+        kind: class of what it raised.
+        text: of it.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"the leading process ended the run: {kind}: {text}")
+        self.kind = kind
+
+    @property
+    def exit_code(self) -> int:
+        """Of this process: 0 where the leader had done all that was asked for."""
+        return 0 if self.kind == "PreviewDone" else 1
+
+
+class Ranks:
+    """This process alone: it leads, and nobody follows."""
+
+    is_leader = True
+    replica = 0
+    """Which part of a batch this process computes. Processes that share one copy of the model have the same."""
+    num_replicas = 1
+    """Parts that a batch is cut into."""
+
+    def lead(self, work: Callable[[], T]) -> T | None:
+        """Do a part of the program in the leading process alone.
+
+        Args:
+            work: called by the leader. It may call :meth:`command` and :meth:`stream`; nothing else in it may need the
+                other processes (a torchmetric, for one, needs ``sync_on_compute=False``).
+
+        Returns:
+            What the leader's ``work`` returned; None in the others, once the leader is through.
+
+        Raises:
+            LeaderStopped: in the others, where ``work`` raised.
+            KeyboardInterrupt: in all of them, where ``work`` was interrupted.
+        """
+        return work()
+
+    def on(self, name: str, handler: Handler) -> None:
+        """Say what a follower does at a command."""
+
+    @contextmanager
+    def command(self, name: str, argument: object = None) -> Iterator[None]:
+        """Have the followers do their part of something collective, while the body does the leader's.
+
+        Args:
+            name: of a handler, see :meth:`on`.
+            argument: for it; anything that pickles.
+        """
+        yield
+
+    def stream(self, name: str, pieces: Iterator[T]) -> Iterator[T]:
+        """Have the followers take part in every piece of an iteration, however much of it the leader uses.
+
+        Args:
+            name: of a handler that runs the same iteration.
+            pieces: each is collective.
+        """
+        return pieces
+
+    def scatter(self, parts: Sequence[Sequence[TrainingBatch]] | None) -> list[TrainingBatch]:
+        """Give every process the batches of its replica.
+
+        Args:
+            parts: the leader's, by replica; None in the others.
+        """
+        assert parts is not None
+        return list(parts[0])
+
+    def check_together(self, check: Callable[[], None]) -> None:
+        """Stop all processes where one has reason to.
+
+        Args:
+            check: raises KeyboardInterrupt where this process was asked to stop.
+
+        Raises:
+            KeyboardInterrupt: one of them was.
+        """
+        check()
+
+    def totals(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Add up figures over replicas; of keys that end in ``_max`` the largest. All processes have the same keys."""
+        return dict(sums)

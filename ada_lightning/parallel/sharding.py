@@ -1,0 +1,180 @@
+"""Loads a causal language model in shards (FSDP2), optionally with layers cut across processes (tensor parallel)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import MethodType
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
+from torch.utils._pytree import tree_map
+
+from ada_lightning.parallel.checkpoint_reader import CheckpointReader
+from ada_lightning.parallel.tensor_parallel import check_divisible, layer_plan, partial_gradients
+
+T = TypeVar("T")
+DATA, TENSOR = "data_parallel", "tensor_parallel"
+"""Dimensions of the mesh of processes, named as Lightning names them."""
+
+
+class Sharding:
+    """How a model is spread over processes.
+
+    Every transformer layer is a unit of its own; embeddings, final norm and output embedding are the root unit, so that
+    tied embeddings stand in one.
+
+    Args:
+        mesh: processes, of the dimensions data_parallel x tensor_parallel.
+        low_precision: compute in bfloat16; weights, gradients' sums and optimiser state are float32 in either case.
+    """
+
+    def __init__(self, mesh: DeviceMesh, *, low_precision: bool) -> None:
+        self.mesh = mesh
+        self._policy = (
+            MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+            if low_precision
+            else MixedPrecisionPolicy()
+        )
+
+    def load(self, path: Path, *, attention: str, prepare: Callable[[Any], None]) -> Any:
+        """Load a checkpoint: every process reads one layer at a time and keeps its part.
+
+        Args:
+            path: Hugging Face folder.
+            attention: name of the attention function in transformers.
+            prepare: called with the model before it is sharded, its weights perhaps not there yet.
+
+        Raises:
+            ValueError: this architecture cannot be sharded, or not cut into so many parts.
+        """
+        model = empty_model(path, attention)
+        self._check(model)
+        reader = CheckpointReader(path)
+        names = [name for name, _ in model.named_parameters()]
+        if not reader.has(names):  # a checkpoint with names of its own, which transformers translates
+            model = _whole_model(path, attention)
+        prepare(model)
+        self._shard(model, reader)
+        _read_buffers(model, reader)
+        return model
+
+    def finish_gradients(self, model: Any) -> None:
+        """Complete the gradients after the last backward pass: parts that tensor parallelism left apart are summed."""
+        if self.mesh[TENSOR].size() == 1:
+            return
+        for parameter in partial_gradients(model):
+            if parameter.grad is not None:
+                gradient = parameter.grad.to_local() if isinstance(parameter.grad, DTensor) else parameter.grad
+                dist.all_reduce(gradient, group=self.mesh.get_group(TENSOR))
+
+    def parameter_groups(self, model: Any) -> list[dict[str, Any]]:
+        """Parameters by the mesh they are spread over: an optimiser's fused step takes one mesh at a time."""
+        groups: dict[Any, list[nn.Parameter]] = {}
+        for parameter in model.parameters():
+            mesh = parameter.device_mesh if isinstance(parameter, DTensor) else None
+            groups.setdefault(mesh, []).append(parameter)
+        return [{"params": parameters} for parameters in groups.values()]
+
+    def _check(self, model: Any) -> None:
+        if not layers_of(model):
+            raise ValueError(
+                f"{type(model).__name__} does not name its layers, so it cannot be sharded; use trainer=ddp or one "
+                "process"
+            )
+        if self.mesh[TENSOR].size() > 1:
+            check_divisible(model, layers_of(model)[0][1], self.mesh[TENSOR].size())
+
+    def _shard(self, model: Any, reader: CheckpointReader) -> None:
+        """Fill and shard unit by unit, so that no more than one is ever whole."""
+        for name, layer in layers_of(model):
+            _fill(layer, f"{name}.", reader)
+            if self.mesh[TENSOR].size() > 1:
+                plan: dict[str, ParallelStyle] = layer_plan()
+                parallelize_module(layer, self.mesh[TENSOR], plan, src_data_rank=None)
+            fully_shard(layer, mesh=self.mesh[DATA], mp_policy=self._policy)
+        _fill(model, "", reader)
+        model.tie_weights()
+        # The root's weights stay whole until the backward pass has used them.
+        fully_shard(model, mesh=self.mesh[DATA], mp_policy=self._policy, reshard_after_forward=False)
+        for module in model.modules():
+            if isinstance(module, FSDPModule):  # sums, not means: losses are divided by global counts already
+                module.set_gradient_divide_factor(1.0)
+                module.set_force_sum_reduction_for_comms(True)
+        model.run_inside = MethodType(_run_inside, model)
+        register_fsdp_forward_method(model, "run_inside")
+
+
+def run_inside(model: Any, function: Callable[[], T]) -> T:
+    """Call a function that uses a model's parts, with the weights that belong to no layer whole during it.
+
+    A forward pass of ours calls the model's inner parts, not the model, so it must say where it begins and ends.
+
+    Args:
+        model: sharded or not.
+        function: the forward pass; returns tensors.
+    """
+    if not isinstance(model, FSDPModule):
+        return function()
+    result: T = model.run_inside(function)  # type: ignore[operator]
+    if not torch.is_grad_enabled():
+        model.reshard()  # no backward pass will: and the next forward pass must not find the weights of this one
+    return result
+
+
+def layers_of(model: Any) -> list[tuple[str, nn.Module]]:
+    """Name and module of every transformer layer."""
+    kinds = set(model._no_split_modules or ())
+    return [(name, module) for name, module in model.named_modules() if type(module).__name__ in kinds]
+
+
+def empty_model(path: Path, attention: str) -> Any:
+    """Make a model whose parameters have shapes only (meta device); its buffers are real."""
+    from accelerate import init_empty_weights
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+
+    config = AutoConfig.from_pretrained(path)
+    with init_empty_weights(include_buffers=False):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=attention)
+    model.tie_weights()
+    if (path / "generation_config.json").exists():
+        model.generation_config = GenerationConfig.from_pretrained(path)
+    return model
+
+
+def _whole_model(path: Path, attention: str) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
+
+
+def _run_inside(self: Any, function: Callable[[], T]) -> T:
+    # Views are copied: an in-place change of one would silently lose the backward pass of the root unit.
+    return tree_map(lambda x: x.clone() if isinstance(x, Tensor) and x._is_view() else x, function())  # type: ignore[no-any-return]
+
+
+def _fill(module: nn.Module, prefix: str, reader: CheckpointReader) -> None:
+    """Give every parameter that has only a shape its values from the checkpoint; tied ones stay tied."""
+    for name, owner, leaf in _empty_parameters(module):
+        old = owner._parameters[leaf]
+        assert old is not None
+        owner._parameters[leaf] = nn.Parameter(reader.read(prefix + name), requires_grad=old.requires_grad)
+
+
+def _empty_parameters(module: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    for name, parameter in list(module.named_parameters()):
+        if parameter.is_meta:
+            owner, _, leaf = name.rpartition(".")
+            yield name, module.get_submodule(owner), leaf
+
+
+def _read_buffers(model: Any, reader: CheckpointReader) -> None:
+    for name, buffer in model.named_buffers():
+        if reader.has([name]):
+            buffer.copy_(reader.read(name))

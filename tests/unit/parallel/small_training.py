@@ -1,0 +1,137 @@
+"""One or two steps of plain SGD on given rollouts, with any number of processes: what the weights become."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from lightning.pytorch import Trainer
+
+from ada_lightning.advantages import PoolMeanAdvantage
+from ada_lightning.attention import SdpaAttention
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.parallel.pieces import whole, whole_weights
+from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
+from ada_lightning.policy import PolicyModule
+from ada_lightning.types import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from callbacks.interrupt_guard import InterruptGuard
+
+
+def group_of(key, rewards, *, max_length=9):
+    generator = random.Random(key)
+    prompt_ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(3, 12)))
+    pool = ResponsePool(Prompt(f"p{key}", (), prompt_ids=prompt_ids), slot=key)
+    for index, reward in enumerate(rewards):
+        ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(1, max_length)))
+        pool.add(Response(f"p{key}", index, 0, ids, (-5.5,) * len(ids), "", False, reward, reward > 0.7, 0))
+    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+def one_kept(group):
+    return ResponseGroup(group.pool, group.kept[:1])
+
+
+ROLLOUTS = {
+    "uneven groups": lambda: [
+        group_of(1, [1.0, 0.0, 0.0, 1.0, 0.0], max_length=40),
+        group_of(2, [0.0, 1.0]),
+        group_of(3, [0.0, 0.0]),
+        group_of(4, [1.0, 0.0, 0.0]),
+        group_of(5, [0.0, 1.0, 1.0]),
+    ],
+    "one document": lambda: [group_of(1, [1.0, 0.0])] + [group_of(key, [0.0, 0.0]) for key in (2, 3)],
+    "one response": lambda: [one_kept(group_of(1, [1.0, 0.0]))] + [group_of(key, [0.0, 0.0]) for key in (2, 3)],
+    "no signal": lambda: [group_of(key, [0.0, 0.0]) for key in (1, 2, 3)],
+}
+
+
+@dataclass
+class Outcome:
+    gradients: list[dict[str, torch.Tensor]]
+    weights: dict[str, torch.Tensor]
+    figures: dict[str, float]
+    fillers: list[list[bool]]
+
+
+class GivenRollouts(RolloutDataModule):
+    """Hands out a fixed rollout instead of sampling one."""
+
+    def __init__(self, rollout, *, num_minibatches=1, num_steps=1, max_tokens=64):
+        super().__init__(
+            source=None, prompts_per_step=3, max_prompt_tokens=32, num_steps=num_steps, seed=0,
+            num_minibatches=num_minibatches, max_tokens_per_microbatch=max_tokens,
+        )  # fmt: skip
+        self.rollout = rollout
+
+    def setup(self, stage):
+        policy = self.trainer.lightning_module
+        self.connect(
+            collect=lambda step, prompts: (ROLLOUTS[self.rollout](), policy.policy_version),
+            score_old=policy.score_old,
+            keep_groups_without_signal=policy.loss.needs_groups_without_signal,
+            ranks=policy.ranks,
+        )
+
+    def step_prompts(self, step):
+        return []
+
+
+class RecordingPolicy(PolicyModule):
+    """Keeps the whole gradients of every update, before they are clipped."""
+
+    def _finish_gradients(self):
+        super()._finish_gradients()
+        self.gradients = [
+            *getattr(self, "gradients", []),
+            {name: whole(p.grad).clone() for name, p in self.model.named_parameters() if p.grad is not None},
+        ]
+
+
+def make_policy(path, *, lr=1.0, kl_coef=0.0, optimizer=torch.optim.SGD, **options):
+    return RecordingPolicy(
+        model_path=path,
+        reference_path=path,
+        advantage=PoolMeanAdvantage(),
+        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8), kl_coef=kl_coef),
+        attention=SdpaAttention(),
+        optimizer=partial(optimizer, lr=lr),
+        **{"max_grad_norm": float("inf"), "logprob_chunk_size": 16, **options},
+    )
+
+
+def make_strategy(kind, **options):
+    return {"fsdp": ShardedStrategy, "ddp": ReplicatedStrategy, "alone": lambda: "auto"}[kind](**options)
+
+
+def make_trainer(kind, *, strategy_options=None, precision="32-true", callbacks=(), **options):
+    return Trainer(
+        accelerator="cpu",
+        devices=1 if kind == "alone" else 2,
+        strategy=make_strategy(kind, **(strategy_options or {})),
+        precision=precision,
+        callbacks=[InterruptGuard(), *callbacks],
+        **{
+            "max_epochs": 1,
+            "logger": False,
+            "enable_checkpointing": False,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+        }
+        | options,
+    )
+
+
+def train(kind, path, rollout, *, num_minibatches=1, num_steps=1, max_tokens=64, strategy_options=None,
+          precision="32-true", **options):  # fmt: skip
+    """Whole gradients and weights, the figures of the last update, and what this process computed."""
+    policy = make_policy(path, **options)
+    data = GivenRollouts(rollout, num_minibatches=num_minibatches, num_steps=num_steps, max_tokens=max_tokens)
+    seen = []
+    policy.on_train_batch_start = lambda batch, index: seen.append([m.is_filler for m in batch])
+    trainer = make_trainer(kind, strategy_options=strategy_options, precision=precision)
+    trainer.fit(policy, datamodule=data)
+    weights = {name: tensor.clone() for name, tensor in whole_weights(policy.model)}
+    return Outcome(policy.gradients, weights, dict(policy.update_metrics), seen)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from ada_lightning.config import ConfigError, check_config
+from ada_lightning.config_parallel import check_sweep, parallel_errors
+from ada_lightning.parallel.environment import Launch
+from ada_lightning.parallel.hardware import choose_hardware
+from tests.integration.conftest import ROOT
+
+BY_ITSELF = Launch("", 1, 1)
+SHARDED = "ada_lightning.parallel.strategies.ShardedStrategy"
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        return compose("train", ["+experiment=ada_seq_balance", "run_name=x", *overrides])
+
+
+def chosen(*overrides, num_gpus=0, launched=BY_ITSELF):
+    cfg = composed(*overrides)
+    line = choose_hardware(cfg.trainer, num_gpus=num_gpus, launched=launched)
+    strategy = cfg.trainer.get("strategy")
+    kind = strategy if strategy in (None, "auto") else strategy._target_.rpartition(".")[2]
+    return (cfg.trainer.accelerator, cfg.trainer.devices, cfg.trainer.num_nodes, kind), line
+
+
+@pytest.mark.parametrize(
+    ("trainer", "num_gpus", "launched", "expected", "line"),
+    [
+        ("auto", 0, BY_ITSELF, ("cpu", 1, 1, "auto"), "trainer: one process on cpu, no strategy"),
+        ("auto", 1, BY_ITSELF, ("cuda", 1, 1, "auto"), "trainer: one process on cuda, no strategy"),
+        (
+            "auto", 8, BY_ITSELF, ("cuda", 8, 1, "ShardedStrategy"),
+            "trainer: 8 processes, here on cuda, ShardedStrategy",
+        ),
+        (
+            "auto", 8, Launch("srun", 8, 4), ("cuda", 8, 4, "ShardedStrategy"),
+            "trainer: 32 processes, 8 on each of 4 machines on cuda, ShardedStrategy, started by srun",
+        ),
+        (
+            "fsdp", 0, Launch("torchrun", 2, 1), ("cpu", 2, 1, "ShardedStrategy"),
+            "trainer: 2 processes, here on cpu, ShardedStrategy, started by torchrun",
+        ),
+        (
+            "ddp", 4, BY_ITSELF, ("cuda", 4, 1, "ReplicatedStrategy"),
+            "trainer: 4 processes, here on cuda, ReplicatedStrategy",
+        ),
+        ("cpu", 8, BY_ITSELF, ("cpu", 1, 1, None), ""),
+    ],
+)  # fmt: skip
+def test_auto_is_what_the_machine_and_the_launcher_have(trainer, num_gpus, launched, expected, line):
+    assert chosen(f"trainer={trainer}", num_gpus=num_gpus, launched=launched) == (expected, line)
+
+
+def errors(*overrides, launched=BY_ITSELF):
+    cfg = composed(*overrides)
+    choose_hardware(cfg.trainer, num_gpus=0, launched=launched)
+    return list(parallel_errors(cfg, launched))
+
+
+TWO = Launch("torchrun", 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "launched", "message"),
+    [
+        (["trainer.devices=2", "rollout=vllm_process"], BY_ITSELF, "several processes train with trainer=fsdp"),
+        (["trainer.devices=0"], BY_ITSELF, "trainer.devices = 0 is no number of at least 1; use trainer.devices=1"),
+        (["trainer.num_nodes=many"], BY_ITSELF, "trainer.num_nodes = many is no number"),
+        ([], TWO, "torchrun started 2 processes, and trainer.devices x trainer.num_nodes = 1"),
+        (["trainer=fsdp"], TWO, "the engine would take over torch's process group, which 2 training processes"),
+        (
+            ["trainer=fsdp", "rollout=vllm_process", "trainer.strategy.tensor_parallel_size=4"], TWO,
+            "data_parallel_size x tensor_parallel_size = auto x 4 does not make 2 processes",
+        ),
+        (["+trainer.strategy=ddp"], BY_ITSELF, "trainer.strategy: one process needs none"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_said_with_a_way_out(overrides, launched, message):
+    (found,) = errors(*overrides, launched=launched)
+    assert message in found
+
+
+@pytest.mark.parametrize("trainer", ["fsdp", "ddp", "auto"])
+def test_two_processes_with_an_engine_of_its_own_are_in_order(trainer):
+    assert errors(f"trainer={trainer}", "rollout=vllm_process", launched=TWO) == []
+
+
+def test_a_strategy_checks_its_own_settings():
+    with pytest.raises(ConfigError, match=r"trainer.strategy: tensor_parallel_size must be at least 1; got 0"):
+        check_config(composed("trainer=fsdp", "trainer.devices=1", "trainer.num_nodes=1", "trainer.accelerator=cpu",
+                              "trainer.strategy.tensor_parallel_size=0"))  # fmt: skip
+    with pytest.raises(ConfigError, match=r"trainer.strategy: timeout_minutes must be positive; got 0"):
+        check_config(composed("trainer=ddp", "trainer.devices=1", "trainer.num_nodes=1", "trainer.accelerator=cpu",
+                              "trainer.strategy.timeout_minutes=0"))  # fmt: skip
+
+
+def test_a_sweep_runs_in_one_process():
+    check_sweep(composed())
+    with pytest.raises(ValueError, match="start every run by itself"):
+        check_sweep(composed("trainer.devices=2"))
