@@ -101,8 +101,8 @@ def _mask_errors(cfg: DictConfig) -> Iterator[str]:
     for name in map(str, node) if isinstance(node, DictConfig) else ():
         if hasattr(class_at(cfg, f"token_masks.{name}"), "begin_update"):
             yield (
-                f"token_masks.{name} models the coming update, and each of several processes would see its own part of it "
-                "only; train in one process with it"
+                f"token_masks.{name} models the coming update, and each of several processes would see its own part of "
+                "it only; train in one process with it"
             )
 
 

@@ -16,7 +16,7 @@ CONF = Path(__file__).resolve().parents[3] / "conf"
 def errors(*overrides):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("train", [*overrides, "rollout=vllm_process"])
-    return list(parallel_errors(cfg, Launch("torchrun", 2)))
+    return list(parallel_errors(cfg, Launch("torchrun", 2, 1)))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def errors(*overrides):
     ],
 )
 def test_parts_that_need_whole_weights_are_refused_with_shards_and_taken_with_copies(overrides, message):
-    two = ("trainer.devices=2",)
+    two = ("trainer.devices=2", "trainer.num_nodes=1")
     (found,) = errors("trainer=fsdp", *two, *overrides)
     assert message in found
     assert "use trainer=ddp" in found
@@ -36,6 +36,6 @@ def test_parts_that_need_whole_weights_are_refused_with_shards_and_taken_with_co
 
 
 def test_a_mask_that_models_the_update_trains_in_one_process():
-    (found,) = errors("trainer=ddp", "trainer.devices=2", "token_masks=capo")
+    (found,) = errors("trainer=ddp", "trainer.devices=2", "trainer.num_nodes=1", "token_masks=capo")
     assert "train in one process with it" in found
-    assert errors("trainer=ddp", "trainer.devices=2", "token_masks=jackpot") == []
+    assert errors("trainer=ddp", "trainer.devices=2", "trainer.num_nodes=1", "token_masks=jackpot") == []
