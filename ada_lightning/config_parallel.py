@@ -25,9 +25,9 @@ def parallel_errors(cfg: DictConfig, launched: Launch | None = None) -> Iterator
     if wrong:
         return
     num_processes = counts["trainer.devices"] * counts["trainer.num_nodes"]
-    yield from _launch_errors(num_processes, launched or launch())
-    yield from _strategy_errors(cfg, num_processes)
-    if num_processes > 1:
+    problems = [*_launch_errors(num_processes, launched or launch()), *_strategy_errors(cfg, num_processes)]
+    yield from problems
+    if num_processes > 1 and not problems:  # else perhaps one process was meant
         yield from _engine_errors(cfg, num_processes)
         yield from _mask_errors(cfg)
     yield from _shard_errors(cfg)

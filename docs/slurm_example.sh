@@ -1,0 +1,21 @@
+#!/bin/bash
+# Two machines with 8 GPUs each, one task for each GPU:  sbatch docs/slurm_example.sh
+# Continue after the time limit:  sbatch docs/slurm_example.sh ckpt=last
+#SBATCH --job-name=ada-lightning
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=12
+#SBATCH --time=24:00:00
+#SBATCH --signal=TERM@300
+#SBATCH --output=%x-%j.out
+
+set -euo pipefail
+# --gpus-per-node and not --gpus-per-task: every task must see all GPUs of its machine, Lightning takes the one of its number.
+# The name must be the same when the run is continued, so it is no time and no job number.
+srun --kill-on-bad-exit=1 python train.py \
+  +experiment=paper/qwen2_5_math_1_5b_ada_seq_balance \
+  run_name=qwen1.5b-balance \
+  trainer=fsdp \
+  rollout=vllm_process \
+  "$@"
