@@ -1,9 +1,10 @@
 """Is a run that was killed the run that it would have been: ``python -m benchmarks.exact_resume``.
 
-Trains the random model for a few steps, with the real engine, on a CPU and in float32 unless the mode says so: twice
-without a fault, then with SIGKILL and other faults at moments drawn from a seed, resumed each time until it is done.
-Compares every sampled token, the engine's log-probabilities bit by bit, the digest of the weights after every update,
-the final weights, ``metrics.csv``, ``prompts.csv`` and the responses. Writes ``docs/reliability/exact_resume.json``.
+Trains the random model for a few steps, with the real engine, graders that take a random time, on a CPU and in float32
+unless the mode says so: twice without a fault, then with SIGKILL and other faults at moments drawn from a seed, resumed
+each time until it is done. Compares every sampled token, the engine's log-probabilities bit by bit, the digest of the
+weights after every update, the final weights, ``metrics.csv``, ``prompts.csv`` and the responses. Writes
+``docs/reliability/exact_resume.json``.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _run(run_dir: Path, options: Sequence[str], faults: list[Fault]) -> tuple[Pa
         f"run_dir={run_dir}",
         f"run_name={run_dir.name}",
         "logger=csv",
-        "reward.reward.path=tests.integration.graders.has_few_letters",
+        "reward.reward.path=benchmarks.faults.grader.few_letters_later",
         "callbacks.response_log.every_n_steps=1",
         "callbacks.response_log.max_prompts=inf",
         "+callbacks.faults._target_=benchmarks.faults.inject.FaultInjector",
@@ -128,6 +129,7 @@ def differences(one: Path, other: Path) -> dict[str, Any]:
         "rollouts_with_other_prompts": sum(a["prompts"] != b.get("prompts") for a, b in pairs),
         "rollouts_with_other_tokens": sum(a["tokens"] != b.get("tokens") for a, b in pairs),
         "rollouts_with_other_logprobs": sum(a["logprobs"] != b.get("logprobs") for a, b in pairs),
+        "rollouts_with_other_waste": sum(a["generated_tokens"] != b.get("generated_tokens") for a, b in pairs),
         "logprob_difference": max((_gap(a["logprobs"], b.get("logprobs", [])) for a, b in pairs), default=0.0),
         "updates": len(updates),
         "updates_with_other_weights": sum(

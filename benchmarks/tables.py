@@ -29,8 +29,15 @@ def main() -> None:
 
 
 def filled(page: str) -> str:
-    """Return the page with every table made anew."""
-    return _TABLE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], page)
+    """Return the page with every table made anew; one whose benchmark has left no file says so."""
+    return _TABLE.sub(lambda found: found[1] + _made(found[2]) + found[3], page)
+
+
+def _made(name: str) -> str:
+    try:
+        return TABLES[name]()
+    except FileNotFoundError as error:
+        return f"No figures yet: `{Path(error.filename).name}` is missing.\n"
 
 
 def _load(name: str, folder: Path = FOLDER) -> dict[str, Any]:
@@ -323,6 +330,7 @@ def _exact_resume() -> str:
                     row["mode"],
                     name if name == "again" else ", ".join(row["faults"]),
                     f"{found['rollouts'] - found['rollouts_with_other_tokens']} of {found['rollouts']}",
+                    f"{found['rollouts'] - found['rollouts_with_other_waste']} of {found['rollouts']}",
                     f"{found['logprob_difference']:.1g}",
                     f"{found['updates'] - found['updates_with_other_weights']} of {found['updates']}",
                     f"{found['weight_difference']:.1g}",
@@ -334,6 +342,7 @@ def _exact_resume() -> str:
         "mode",
         "run",
         "rollouts with the same tokens",
+        "with the same dropped tokens",
         "largest difference of a log-probability",
         "updates with the same bits",
         "largest difference of a weight",

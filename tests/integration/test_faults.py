@@ -202,7 +202,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_good_checkpoint(train, tm
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     options = [*EXACT[1:-2], "num_steps=3"]
     try:
-        with pytest.raises(RunStoppedError, match=r"could not be written .* last good one is step_000001.*ckpt=last"):
+        with pytest.raises(RunStoppedError, match=r"could not be written .* last good one is step_000001.*ckpt=auto"):
             train(*options, *faulty(tmp_path, Fault(0, 2, "disk_full")))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -224,7 +224,7 @@ def test_a_disk_that_is_really_full_corrupts_nothing(sessions, tmp_path):
                    "callbacks.checkpoint.every_n_steps=1", "callbacks.checkpoint.keep_last=9"]  # fmt: skip
         code, out = sessions.run(*options)
         assert code == 1, out
-        assert "ckpt=last" in out
+        assert "ckpt=auto" in out
         assert "Traceback" not in out
         run_dir = RunDir(small / "run")
         assert run_dir.good_checkpoint().name.startswith("step_00000")

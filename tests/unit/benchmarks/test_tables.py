@@ -26,3 +26,8 @@ def test_a_table_is_made_anew():
     assert "old" not in made
     assert made.startswith("before\n<!-- table: cluster_validation -->\n| rollout | measured |")
     assert made.endswith("|\n<!-- end -->\nafter\n")
+
+
+def test_a_table_without_its_file_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr("benchmarks.tables.RELIABILITY", tmp_path)
+    assert "`soak.json` is missing" in filled("<!-- table: soak -->\n<!-- end -->\n")
