@@ -102,7 +102,7 @@ def _content(expected: str, shape: Sequence[int], name: str, tensor: Tensor) -> 
     if name != expected or tuple(tensor.shape) != tuple(shape):
         raise ValueError(f"expected the tensor {expected} of shape {shape}; got {name} of shape {tuple(tensor.shape)}")
     numbers = tensor.detach().to("cpu", torch.float32).contiguous()
-    return memoryview(numbers.numpy()).cast("B")
+    return numbers.numpy().data.cast("B")
 
 
 def _num_bytes(shape: Sequence[int]) -> int:

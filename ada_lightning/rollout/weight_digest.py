@@ -45,7 +45,7 @@ class WeightDigest:
 
         flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
         self._hash.update(f"{name}\x1f{tuple(tensor.shape)}\x1f{tensor.dtype}\x1f".encode())
-        self._hash.update(flat.numpy())
+        self._hash.update(flat.numpy().data)
         self._num_tensors += 1
         self._num_bytes += flat.numel()
 
