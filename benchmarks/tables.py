@@ -17,7 +17,8 @@ from typing import Any
 from benchmarks.report import FOLDER, RELIABILITY, REWARDS
 
 PAGES = tuple(
-    FOLDER.parent / name for name in ("performance.md", "curriculum.md", "rewards.md", "scaling.md", "reliability.md")
+    FOLDER.parent / f"{name}.md"
+    for name in ("performance", "curriculum", "rewards", "scaling", "reliability", "methods")
 )
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -401,6 +402,49 @@ def _soak_memory() -> str:
     return _markdown(["session", "highest in its second quarter", "highest in its last quarter"], rows)
 
 
+def _allocators() -> str:
+    from benchmarks.allocators import relative
+
+    found = relative(_load("allocators")["rows"])
+    mixes = list(dict.fromkeys(row["mix"] for row in found))
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in found):
+        rows = {row["mix"]: row for row in found if row["method"] == method}
+        first = rows[mixes[0]]["responses_per_prompt"]["mean"], rows[mixes[-1]]["responses_per_prompt"]["mean"]
+        drawn = f"{first[0]:.1f}" if first[0] == first[1] else f"{min(first):.1f}-{max(first):.1f}"
+        cells = [method, drawn]
+        for mix in mixes:
+            signals, variance = rows[mix]["signals_per_1000"], rows[mix]["relative_variance"]
+            cells.append(f"{signals['mean']:.0f} ± {2 * signals['error']:.0f}")
+            cells.append(f"{variance['mean']:.2f} ± {2 * variance['error']:.2f}" if variance["error"] else "1")
+        lines.append(cells)
+    head = [
+        "allocator",
+        "responses per prompt",
+        *(f"{mix}: {part}" for mix in mixes for part in ("signals", "variance")),
+    ]
+    return _markdown(head, lines)
+
+
+def _allocators_planning() -> str:
+    lines = [
+        (
+            row["method"],
+            *(f"{1000 * row[size]['seconds']:.1f} ms" for size in ("512", "8192")),
+            f"{row['8192']['of_rollout']:.2%}",
+        )
+        for row in _load("allocators")["planning"]
+        if row["8192"]["seconds"] > 1e-3
+    ]
+    head = [
+        "plans a step of",
+        "512 prompts",
+        "8,192 prompts",
+        "of the larger one's rollout (8 x 512 tokens at 50,000 a second)",
+    ]
+    return _markdown(head, lines)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "update": _update,
@@ -418,6 +462,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "attack": _attack,
     "attack_speed": _attack_speed,
     "curriculum": _curriculum,
+    "allocators": _allocators,
+    "allocators_planning": _allocators_planning,
     "memory_plan": _memory_plan,
     "memory_activations": _memory_activations,
     "exact_resume": _exact_resume,
