@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -70,8 +71,9 @@ def _strategy_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
             yield "trainer.strategy: one process needs none; leave it out, or use trainer=fsdp or trainer=ddp"
         return
     if issubclass(strategy, ShardedStrategy):
-        data, tensor = (value_at(cfg, f"trainer.strategy.{name}_parallel_size") for name in ("data", "tensor"))
-        data, tensor = "auto" if data is None else data, 1 if tensor is None else tensor
+        sizes = [value_at(cfg, f"trainer.strategy.{name}_parallel_size") for name in ("data", "tensor")]
+        data: Any = "auto" if sizes[0] is None else sizes[0]
+        tensor = 1 if sizes[1] is None else sizes[1]
         if isinstance(tensor, int) and tensor >= 1 and (problem := size_problem(data, tensor, num_processes)):
             yield problem
 

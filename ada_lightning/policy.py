@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -388,7 +389,7 @@ class PolicyModule(LightningModule):
         with self.clock.phase("represent"), self.trainer.precision_plugin.forward_context():
             for ids in token_ids:
                 ids_1T = torch.tensor([ids], device=self.device)
-                rows.append(run_inside(self.model, lambda ids_1T=ids_1T: self._last_state(ids_1T)))
+                rows.append(run_inside(self.model, partial(self._last_state, ids_1T)))
         return torch.stack(rows)
 
     def forward_context(self) -> AbstractContextManager[None]:

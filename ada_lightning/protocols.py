@@ -475,8 +475,11 @@ class RolloutEngine(Protocol):
 
     max_model_tokens: int
     """Prompt and response together."""
-    max_num_seqs: int
-    """Slots: requests that run at once. More may be submitted, and wait."""
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Slots: requests that run at once. More may be submitted, and wait."""
+        ...
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response. Raises ValueError where the prompt leaves no room for a response."""

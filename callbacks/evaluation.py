@@ -71,10 +71,7 @@ class Evaluation(RolloutListener):
         assert isinstance(pl_module, PolicyModule)
         policy, data = pl_module, _data(trainer)
         policy.ranks.lead(
-            lambda: (
-                (policy.policy_version == 0 or self._is_due(policy, data))
-                and self._evaluate(trainer, policy, is_final=False)
-            )
+            lambda: self._evaluate_if(policy.policy_version == 0 or self._is_due(policy, data), trainer, policy)
         )
 
     def on_train_batch_end(
@@ -83,7 +80,7 @@ class Evaluation(RolloutListener):
         """Measure after every ``every_n_steps`` rollout steps, except where the final evaluation follows anyway."""
         assert isinstance(pl_module, PolicyModule)
         policy, data = pl_module, _data(trainer)
-        policy.ranks.lead(lambda: self._is_due(policy, data) and self._evaluate(trainer, policy, is_final=False))
+        policy.ranks.lead(lambda: self._evaluate_if(self._is_due(policy, data), trainer, policy))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the trained policy."""
@@ -98,6 +95,10 @@ class Evaluation(RolloutListener):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         self._evaluated_version = int(state_dict["evaluated_version"])
+
+    def _evaluate_if(self, is_wanted: bool, trainer: Trainer, policy: PolicyModule) -> None:
+        if is_wanted:
+            self._evaluate(trainer, policy, is_final=False)
 
     def _is_due(self, policy: PolicyModule, data: RolloutDataModule) -> bool:
         step, minibatch = divmod(policy.policy_version, data.num_minibatches)

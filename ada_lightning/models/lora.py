@@ -138,7 +138,8 @@ class LoraParameters:
         # peft, transformers and vLLM look for the names that a PeftModel would give them.
         named = {f"base_model.model.{name}": tensor.detach().contiguous() for name, tensor in tensors.items()}
         save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})
-        config = model.peft_config[_NAME]
+        described: Any = model
+        config = described.peft_config[_NAME]
         config.base_model_name_or_path = getattr(model, "name_or_path", "")
         config.inference_mode = True
         config.save_pretrained(str(folder))

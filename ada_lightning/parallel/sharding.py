@@ -122,7 +122,7 @@ def run_inside(model: Any, function: Callable[[], T]) -> T:
     """
     if not isinstance(model, FSDPModule):
         return function()
-    result: T = model.run_inside(function)  # type: ignore[operator]
+    result: T = model.run_inside(function)  # type: ignore[attr-defined]
     if not torch.is_grad_enabled():
         model.reshard()  # no backward pass will: and the next forward pass must not find the weights of this one
     return result
@@ -156,7 +156,7 @@ def _whole_model(path: Path, attention: str) -> Any:
 
 def _run_inside(self: Any, function: Callable[[], T]) -> T:
     # Views are copied: an in-place change of one would silently lose the backward pass of the root unit.
-    return tree_map(lambda x: x.clone() if isinstance(x, Tensor) and x._is_view() else x, function())  # type: ignore[no-any-return]
+    return tree_map(lambda x: x.clone() if isinstance(x, Tensor) and x._is_view() else x, function())
 
 
 def _fill(module: nn.Module, prefix: str, reader: CheckpointReader) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -174,7 +175,7 @@ class RayPool:
                 "include_dashboard": False,
             }
         try:
-            ray.init(**options, log_to_driver=False, logging_level="error")
+            ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:
             raise EngineError(f"Ray cannot be reached at {self._address!r}: {type(error).__name__}: {error}") from error
         finally:
@@ -291,7 +292,8 @@ class _RayPlace:
         """Begin to start an actor."""
         import ray
 
-        actor_class = ray.remote(
+        remote: Any = ray.remote
+        actor_class = remote(
             max_restarts=0, max_task_retries=0, concurrency_groups={"events": 1}, **self._actor_options
         )(_EngineActor)
         return _RayMember(actor_class.remote(self._open_engine(index), self._num_threads, self._environment))

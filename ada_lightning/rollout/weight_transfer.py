@@ -35,8 +35,10 @@ class WeightSender(Protocol):
 class WeightTransfer(Protocol):
     """A way for weights: ``rollout.engine.weight_transfer``. Picklable, as the engine tells it to the trainer."""
 
-    backend: str
-    """vLLM's name for it; empty where none of its engines takes part."""
+    @property
+    def backend(self) -> str:
+        """VLLM's name for it; empty where none of its engines takes part."""
+        ...
 
     def connect(self, call: Call, num_workers: int) -> WeightSender:
         """Connect this process's GPU with the workers.
@@ -153,9 +155,8 @@ class _Sender:
         self._call = call
         self._chunk_bytes = chunk_bytes
         self._time_limit_s = time_limit_s
-        self._engine: Any = WeightTransferTrainerFactory.trainer_init(
-            init_info, client=_Client(call), source=_source([])
-        )
+        client: Any = _Client(call)
+        self._engine: Any = WeightTransferTrainerFactory.trainer_init(init_info, client=client, source=_source([]))
 
     def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
         """Send all between one start and one finish."""
