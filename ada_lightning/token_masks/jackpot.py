@@ -28,9 +28,9 @@ class JackpotMask:
 
     - *No normaliser.* The paper's weight is ``p / q~ = Z p / (a q)`` for a mean over the kept tokens, with Z estimated
       from the top-k log-probabilities of both models and calibrated in the batch. Every loss here divides by what was
-      drawn, kept or not, so the weight without Z is the unbiased one, exactly, and from the sampled token's
-      log-probability alone. The two differ in how positions count: with Z one that rejects much counts less, here all
-      count the same.
+      drawn, kept or not, so the weight without Z is the unbiased one: exactly, but for the loss's own clip and caps,
+      and from the sampled token's log-probability alone. The two differ in how positions count: with Z one that rejects
+      much counts less, here all count the same.
     - *lambda and cap*: the paper's are not known to us. With lambda = 1 the share kept is one minus the total variation
       distance of the two policies, ``train/jackpot_kept``.
     - The draw of a token is a function of the run's seed, its response and its position: a repeated step rejects the
