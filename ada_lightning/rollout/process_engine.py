@@ -93,6 +93,7 @@ class ProcessEngine:
         self._finished: list[Generation] = []
         self._answers: list[Event | TensorTaken] = []
         self._num_aborts = 0
+        self._arriving_version = 0
         self._policy_version = -1
         self._sender: WeightSender | None = None
         log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -248,10 +249,12 @@ class ProcessEngine:
     ) -> None:
         """Send weights from GPU to GPU, connecting first where that was not done."""
 
+        # A connection outlives the version it began with, so that the version must not be bound here.
         def call(method: str, argument: dict[str, Any]) -> None:
-            self._send(Update(method, argument, policy_version))
+            self._send(Update(method, argument, self._arriving_version))
             self._wait_for(Updated)
 
+        self._arriving_version = policy_version
         try:
             self._sender = self._sender or transfer.connect(call, self._num_workers)
             self._sender.send(named_tensors)

@@ -73,7 +73,7 @@ def test_two_processes_train_and_one_process_continues(torchrun, train, tmp_path
     assert max(column(folder, "sync/logprob_gap_max")) < 1e-3  # the engine has the weights that were in shards
     assert column(folder, "train/loss")[0] != 0
     assert sorted(path.name for path in (folder / "checkpoints/last").resolve().iterdir()) == [
-        "optimizer", "policy", "trainer.ckpt",
+        "manifest.json", "optimizer", "policy", "trainer.ckpt",
     ]  # fmt: skip
 
     alone = train("callbacks.checkpoint.every_n_steps=1", name="alone")

@@ -35,7 +35,7 @@ def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
         sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=16, group_size=4),
         selection=BalancedSelection(group_size=4), truncated="mask", grader_failure="exclude",
     )  # fmt: skip
-    callback.setup(SimpleNamespace(datamodule=data), policy, "fit")
+    callback.setup(SimpleNamespace(datamodule=data, is_global_zero=True), policy, "fit")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("log p as far as 16 responses can see: f'(p) = (1 - (1-p)^15) / p")
     for words in (

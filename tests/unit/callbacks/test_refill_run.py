@@ -69,7 +69,7 @@ class Policy(PolicyModule):
         optimizer = self.optimizers()
         if batch.microbatches:
             self.model(torch.ones(1, 1)).sum().backward()
-        self._update(optimizer, torch.tensor(1.0), is_empty=not batch.microbatches)
+        self._update(optimizer, torch.tensor(0.0), torch.tensor(1.0), is_empty=not batch.microbatches)
         self.update_metrics = {"train/entropy": 1.0}
 
 

@@ -46,7 +46,7 @@ def test_a_run_goes_on_with_other_processes(pair, tiny_path, tmp_path, whole_run
     state = torch.load(tmp_path / "checkpoints/last/trainer.ckpt", weights_only=True)
     assert state["rollout_checkpoint"] == {"global_step": 3, "policy_version": 3}
     names = {path.name for path in (tmp_path / "checkpoints/last").resolve().iterdir()}
-    assert names == {"policy", "trainer.ckpt"} | ({"optimizer"} if then == "fsdp" else set())
+    assert names == {"manifest.json", "policy", "trainer.ckpt"} | ({"optimizer"} if then == "fsdp" else set())
 
 
 def test_without_the_optimizer_a_continued_run_is_another(pair, tiny_path, tmp_path, whole_run, monkeypatch):
