@@ -121,10 +121,12 @@ def differences(one: Path, other: Path) -> dict[str, Any]:
     """
     first, second = read_trace(one), read_trace(other)
     rollouts = [key for key in first if key[0] == "rollout"]
-    updates = [key for key in first if key[0] == "update"]
+    # A kill right after a checkpoint comes before the update's record, and that update is not made again: the final
+    # weights tell about it.
+    updates = [key for key in first if key[0] == "update" and key in second]
     pairs = [(first[key], second.get(key, {})) for key in rollouts]
     return {
-        "missing_records": len(first.keys() ^ second.keys()),
+        "missing_rollouts": sum(key not in second for key in rollouts),
         "rollouts": len(rollouts),
         "rollouts_with_other_prompts": sum(a["prompts"] != b.get("prompts") for a, b in pairs),
         "rollouts_with_other_tokens": sum(a["tokens"] != b.get("tokens") for a, b in pairs),
@@ -132,9 +134,7 @@ def differences(one: Path, other: Path) -> dict[str, Any]:
         "rollouts_with_other_waste": sum(a["generated_tokens"] != b.get("generated_tokens") for a, b in pairs),
         "logprob_difference": max((_gap(a["logprobs"], b.get("logprobs", [])) for a, b in pairs), default=0.0),
         "updates": len(updates),
-        "updates_with_other_weights": sum(
-            first[key]["weights"] != second.get(key, {}).get("weights") for key in updates
-        ),
+        "updates_with_other_weights": sum(first[key]["weights"] != second[key]["weights"] for key in updates),
         "weight_difference": _weight_gap(one, other),
         "metric_cells_that_differ": _cells(one / "metrics.csv", other / "metrics.csv"),
         "prompt_log_is_equal": (one / "prompts.csv").read_bytes() == (other / "prompts.csv").read_bytes(),
