@@ -436,7 +436,7 @@ class PolicyModule(LightningModule):
     def save_weights(self, folder: Path) -> None:
         """Write the policy as a Hugging Face checkpoint in float32. Where weights are sharded, the leader does it."""
         if self.sharding is None:
-            self.model.save_pretrained(folder, state_dict=dict(self.named_weights()))
+            self.trained.write(self.model, folder)
         else:
             write_checkpoint(folder, self.model, self.named_weights())
 

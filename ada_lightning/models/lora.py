@@ -127,6 +127,10 @@ class LoraParameters:
                     weight = weight + layer.get_delta_weight(_NAME).to(weight.dtype)
             yield name.replace(".base_layer.", "."), weight
 
+    def write(self, model: Any, folder: Path) -> None:
+        """With merged weights, so that it loads where any model does."""
+        model.save_pretrained(folder, state_dict=dict(self.named_weights(model)))
+
     def save(self, model: nn.Module, checkpoint: Path) -> None:
         """Write ``adapter/`` as peft does."""
         from peft import get_peft_model_state_dict

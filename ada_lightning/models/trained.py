@@ -43,6 +43,10 @@ class TrainedParameters(Protocol):
         """Yield the whole model's weights under the names of its Hugging Face checkpoint, tied ones once."""
         ...
 
+    def write(self, model: Any, folder: Path) -> None:
+        """Write the whole model as a Hugging Face checkpoint in float32."""
+        ...
+
     def save(self, model: nn.Module, checkpoint: Path) -> None:
         """Write into a checkpoint's folder what :meth:`attach` needs beside ``policy/``."""
         ...
@@ -78,6 +82,10 @@ class AllParameters:
         """The parameters themselves."""
         for name, parameter in model.named_parameters():
             yield name, parameter.detach()
+
+    def write(self, model: Any, folder: Path) -> None:
+        """As transformers does."""
+        model.save_pretrained(folder)
 
     def save(self, model: nn.Module, checkpoint: Path) -> None:
         """``policy/`` holds everything."""

@@ -12,6 +12,7 @@ import torch
 from hydra import compose, initialize_config_dir
 
 from ada_lightning.config import check_config
+from ada_lightning.parallel.hardware import choose_hardware
 from scripts import gpu_acceptance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,6 +105,7 @@ def test_the_runs_have_settings_that_go_together(point, monkeypatch, tmp_path):
     (overrides,) = commands
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         cfg = compose("train", overrides)
+    choose_hardware(cfg.trainer)
     if point == "flash":  # its package is not installed here
         cfg.attention = {"_target_": "ada_lightning.attention.SdpaAttention"}
     check_config(cfg)

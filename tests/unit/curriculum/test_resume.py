@@ -60,7 +60,7 @@ class Policy(PolicyModule):
     def training_step(self, batch, batch_idx):
         optimizer = self.optimizers()
         self.model(torch.ones(1, 1)).sum().backward()
-        self._update(optimizer, torch.tensor(1.0), is_empty=False)
+        self._update(optimizer, torch.tensor(0.0), torch.tensor(1.0), is_empty=False)
 
 
 class Steps(Callback):

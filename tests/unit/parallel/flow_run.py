@@ -81,7 +81,7 @@ def run_flow(kind, path, run_dir, *, trouble="", num_steps=2, num_minibatches=2,
     callbacks = [
         AdaptiveSampling(
             service=service, grader=Grader(), estimator=ValueNetworkEstimator(seed=0, warmup_steps=1), sampler=sampler,
-            selection=selection, tokenizer=TOKENIZER, eos_token_ids=[2], run_dir=run_dir, 
+            selection=selection, tokenizer=TOKENIZER, eos_token_ids=[2], run_dir=run_dir,
             max_logprob_gap=100.0, stop_logprob_gap=float("inf"),
         ),
         CostPreview(service=service, sampler=sampler, selection=selection, num_prompts=2, num_samples=2),

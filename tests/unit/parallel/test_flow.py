@@ -29,7 +29,7 @@ def test_a_run_of_two_processes_is_that_of_one(pair, tiny_path, tmp_path, alone,
     assert follower["loaded"] == []  # no engine of its own
     torch.testing.assert_close(leader["weights"], alone["weights"], **SAME)
     assert leader["version"] == follower["version"] == 4
-    assert leader["checkpoints"] == alone["checkpoints"] == ["last", "step_000004"]
+    assert leader["checkpoints"] == alone["checkpoints"] == ["last", "step_000002", "step_000004"]
     torch.testing.assert_close(read_folder(tmp_path / "checkpoints/last/policy"), leader["weights"], rtol=0, atol=0)
     assert leader["metrics"].keys() == alone["metrics"].keys()
     for name in ("rollout/num_sampled", "train/loss", "train/grad_norm", "estimator/brier"):

@@ -140,7 +140,7 @@ class PostSender:
     def send(self, named_tensors):
         self.call("start_weight_update", {})
         for name, tensor in named_tensors:
-            self.call("update_weights", {"name": name, "sum": float(tensor.sum()), "dtype": str(tensor.dtype)})
+            self.call("update_weights", {"name": name, "sum": float(tensor.double().sum()), "dtype": str(tensor.dtype)})
         self.call("finish_weight_update", {})
 
     def close(self):
