@@ -51,7 +51,7 @@ def run_job(cfg: DictConfig) -> float | None:
     try:
         hardware = choose_hardware(cfg.trainer)
         check_config(cfg)
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
+        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
             check_sweep(cfg)
         run_dir = RunDir(cfg.run_dir)
         if is_first_process():
