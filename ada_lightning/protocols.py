@@ -328,8 +328,11 @@ class RolloutEngine(Protocol):
 
     max_model_tokens: int
     """Prompt and response together."""
-    max_num_seqs: int
-    """Slots: requests that run at once. More may be submitted, and wait."""
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Slots: requests that run at once. More may be submitted, and wait. A pool that lost an engine has fewer."""
+        ...
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response. Raises ValueError where the prompt leaves no room for a response."""
@@ -360,8 +363,10 @@ class RolloutEngine(Protocol):
 class SleepingEngine(RolloutEngine, Protocol):
     """An engine that can give its memory back while the policy is updated. It wakes by itself when it is used."""
 
-    sleep_level: int
-    """0: it does not sleep; 1: its weights are kept elsewhere meanwhile; 2: they are gone."""
+    @property
+    def sleep_level(self) -> int:
+        """0: it does not sleep; 1: its weights are kept elsewhere meanwhile; 2: they are gone."""
+        ...
 
     def sleep(self) -> bool:
         """Give memory back; whether the weights will still be there. Only legal while nothing is in flight."""

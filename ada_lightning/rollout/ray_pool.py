@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -174,7 +175,7 @@ class RayPool:
                 "include_dashboard": False,
             }
         try:
-            ray.init(**options, log_to_driver=False, logging_level="error")
+            ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:
             raise EngineError(f"Ray cannot be reached at {self._address!r}: {type(error).__name__}: {error}") from error
         finally:
@@ -291,9 +292,9 @@ class _RayPlace:
         """Begin to start an actor."""
         import ray
 
-        actor_class = ray.remote(
-            max_restarts=0, max_task_retries=0, concurrency_groups={"events": 1}, **self._actor_options
-        )(_EngineActor)
+        options: Any = {"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"events": 1}}
+        remote: Any = ray.remote  # its annotations do not know concurrency groups
+        actor_class = remote(**options, **self._actor_options)(_EngineActor)
         return _RayMember(actor_class.remote(self._open_engine(index), self._num_threads, self._environment))
 
     def wait(self, members: Sequence[PoolMember], timeout_s: float) -> None:

@@ -35,8 +35,10 @@ class WeightSender(Protocol):
 class WeightTransfer(Protocol):
     """A way for weights: ``rollout.engine.weight_transfer``. Picklable, as the engine tells it to the trainer."""
 
-    backend: str
-    """vLLM's name for it; empty where none of its engines takes part."""
+    @property
+    def backend(self) -> str:
+        """vLLM's name for it; empty where none of its engines takes part."""
+        ...
 
     def connect(self, call: Call, num_workers: int) -> WeightSender:
         """Connect this process's GPU with the workers.
@@ -187,7 +189,7 @@ class _Client:
     def start_weight_update(self) -> None:
         """Done around all chunks."""
 
-    def update_weights(self, update_info: dict[str, Any]) -> None:
+    def update_weights(self, update_info: Any) -> None:
         """Have the workers read one chunk."""
         self._call("update_weights", update_info)
 
