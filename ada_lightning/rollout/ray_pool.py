@@ -292,10 +292,9 @@ class _RayPlace:
         """Begin to start an actor."""
         import ray
 
-        remote: Any = ray.remote
-        actor_class = remote(
-            max_restarts=0, max_task_retries=0, concurrency_groups={"events": 1}, **self._actor_options
-        )(_EngineActor)
+        options: Any = {"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"events": 1}}
+        remote: Any = ray.remote  # its annotations do not know concurrency groups
+        actor_class = remote(**options, **self._actor_options)(_EngineActor)
         return _RayMember(actor_class.remote(self._open_engine(index), self._num_threads, self._environment))
 
     def wait(self, members: Sequence[PoolMember], timeout_s: float) -> None:

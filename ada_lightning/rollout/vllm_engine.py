@@ -195,11 +195,11 @@ class VllmEngine:
         cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)
         self._wake("weights")
         if self.num_workers > 1:  # an iterator does not travel to other processes
-            reload_chunk: Any = _reload_chunk
-            self._engine.collective_rpc(_begin_reload)
+            call_workers: Any = self._engine.collective_rpc
+            call_workers(_begin_reload)
             for chunk in chunks(cast, _CHUNK_BYTES):
-                self._engine.collective_rpc(reload_chunk, args=([(name, tensor.cpu()) for name, tensor in chunk],))
-            self._engine.collective_rpc(_finish_reload)
+                call_workers(_reload_chunk, args=([(name, tensor.cpu()) for name, tensor in chunk],))
+            call_workers(_finish_reload)
         else:
             # model.load_weights would fail: on CPU the weights were repacked after loading.
             self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": cast})

@@ -155,8 +155,9 @@ class _Sender:
         self._call = call
         self._chunk_bytes = chunk_bytes
         self._time_limit_s = time_limit_s
-        client: Any = _Client(call)
-        self._engine: Any = WeightTransferTrainerFactory.trainer_init(init_info, client=client, source=_source([]))
+        self._engine: Any = WeightTransferTrainerFactory.trainer_init(
+            init_info, client=_Client(call), source=_source([])
+        )
 
     def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
         """Send all between one start and one finish."""
@@ -188,7 +189,7 @@ class _Client:
     def start_weight_update(self) -> None:
         """Done around all chunks."""
 
-    def update_weights(self, update_info: dict[str, Any]) -> None:
+    def update_weights(self, update_info: Any) -> None:
         """Have the workers read one chunk."""
         self._call("update_weights", update_info)
 
