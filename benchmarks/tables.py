@@ -186,6 +186,51 @@ def _cluster_validation() -> str:
     return _markdown(["rollout", "measured", "simulated", "error"], rows)
 
 
+def _cluster_engines() -> str:
+    rows = [
+        (
+            row["engines"],
+            *(f"{row[name]['seconds']:.0f} s" for name in ("GRPO n=4", "barrier", "continuous", "continuous, ahead")),
+            *(f"{row[name]['efficiency']:.0%}" for name in ("GRPO n=4", "barrier", "continuous, ahead")),
+        )
+        for row in _load("cluster_sim")["engines"]
+    ]
+    head = ["engines", "GRPO n=4", "barrier", "continuous", "ours", "efficiency of GRPO", "of barrier", "of ours"]
+    return _markdown(head, rows)
+
+
+def _engine_pool() -> str:
+    rows = [
+        (
+            row["way"],
+            f"{statistics.median(row['seconds']):.2f} s",
+            f"{row['seconds_ratio']:.2f}",
+            f"{statistics.median(row['cpu_seconds']):.2f} s",
+            f"{row['cpu_seconds_ratio']:.2f}",
+            f"{1000 * statistics.median(row['sync_s']):.0f} ms",
+            "yes" if row["same_tokens"] else "no",
+            "" if row["balance"] is None else f"{row['balance']:.2f}",
+        )
+        for row in _load("engine_pool")["rows"]
+    ]
+    head = ["engine in", "rollout", "ratio", "CPU", "ratio", "weight sync", "same tokens", "balance"]
+    return _markdown(head, rows)
+
+
+def _engine_pool_affinity() -> str:
+    rows = [
+        (
+            row["name"],
+            f"{statistics.median(row['seconds']):.2f} s",
+            f"{row['seconds_ratio']:.2f}",
+            f"{row['cpu_seconds_ratio']:.2f}",
+            f"{row['balance']:.2f}",
+        )
+        for row in _load("engine_pool")["affinity"]
+    ]
+    return _markdown(["responses of a prompt", "rollout", "ratio", "CPU ratio", "balance"], rows)
+
+
 def _growth() -> str:
     rows = [
         (
@@ -456,6 +501,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "adaptive_ratios": _adaptive_ratios,
     "cluster": _cluster,
     "cluster_validation": _cluster_validation,
+    "cluster_engines": _cluster_engines,
+    "engine_pool": _engine_pool,
+    "engine_pool_affinity": _engine_pool_affinity,
     "growth": _growth,
     "engine": _engine,
     "attack_summary": _attack_summary,
