@@ -37,8 +37,17 @@ def mask_errors(cfg: DictConfig) -> Iterator[str]:
         mask = part_of(cfg, key)
         if isinstance(mask, ForesightedMask):
             yield from _adam_errors(cfg, key)
+            yield from _frozen_errors(cfg, key)
         if isinstance(mask, JackpotMask):
             yield from _ratio_errors(cfg, key, mask)
+
+
+def _frozen_errors(cfg: DictConfig, key: str) -> Iterator[str]:
+    """A mask that models the step of the output embedding needs one that trains."""
+    from ada_lightning.models.lora import LoraParameters
+
+    if issubclass(class_at(cfg, "parameters"), LoraParameters):
+        yield f"{key} models the coming step of the output embedding, which parameters=lora freezes; use parameters=all"
 
 
 def target_errors(cfg: DictConfig) -> Iterator[str]:

@@ -3,8 +3,9 @@ from __future__ import annotations
 import os
 
 # Workers that run side by side share the cores.
-num_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // num_workers)))
+os.environ.setdefault(
+    "OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))))
+)
 
 import pytest
 

@@ -93,3 +93,9 @@ def test_path_counting_does_not_go_with_a_majority():
 def test_a_misspelt_key_of_a_mask_is_found():
     with pytest.raises(ConfigError, match=r"unknown key token_masks\.capo\.max_shfit; did you mean max_shift"):
         check_config(composed("token_masks=capo", "+token_masks.capo.max_shfit=1"))
+
+
+def test_a_mask_that_models_the_output_embedding_needs_it_to_train():
+    (found,) = (line for line in update_errors(composed("token_masks=capo", "parameters=lora")) if "freezes" in line)
+    assert found.endswith("use parameters=all")
+    assert not [line for line in update_errors(composed("token_masks=capo")) if "freezes" in line]
