@@ -17,7 +17,7 @@ def to_plain(value: Any) -> Any:
 
     Example:
         >>> to_plain(Belief(1.0, 3.0))
-        {'_type': 'Belief', 'alpha': 1.0, 'beta': 3.0}
+        {'_type': 'Belief', 'alpha': 1.0, 'beta': 3.0, 'num_seen': 0.0, 'num_seen_positive': 0.0}
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {_TYPE: type(value).__name__} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
@@ -37,8 +37,8 @@ def from_plain(plain: Any) -> Any:
         ValueError: something of a type that is no part of a pool.
 
     Example:
-        >>> from_plain({"_type": "Belief", "alpha": 1.0, "beta": 3.0})
-        Belief(alpha=1.0, beta=3.0)
+        >>> from_plain({"_type": "Belief", "alpha": 1.0, "beta": 3.0}).mean
+        0.25
     """
     if isinstance(plain, Mapping):
         items = {key: from_plain(item) for key, item in plain.items() if key != _TYPE}
