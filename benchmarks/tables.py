@@ -380,7 +380,7 @@ def _exact_resume() -> str:
                     f"{found['logprob_difference']:.1g}",
                     f"{found['updates'] - found['updates_with_other_weights']} of {found['updates']}",
                     f"{found['weight_difference']:.1g}",
-                    ", ".join(f"`{column}`" for column in found["metric_cells_that_differ"]) or "none",
+                    _named(found["metric_cells_that_differ"]),
                     "equal" if found["prompt_log_is_equal"] and found["responses_are_equal"] else "differ",
                 )
             )
@@ -396,6 +396,12 @@ def _exact_resume() -> str:
         "prompts.csv, responses",
     ]
     return _markdown(head, rows)
+
+
+def _named(columns: Sequence[str]) -> str:
+    if len(columns) > 3:
+        return str(len(columns))
+    return ", ".join(f"`{column}`" for column in columns) or "none"
 
 
 def _reproducible_cost() -> str:
