@@ -38,6 +38,9 @@ class RolloutCheckpoint(Callback):
         every_n_steps: rollout steps between two checkpoints; 0 writes only the last.
         keep_last: newest checkpoints that stay; with 2 a damaged one costs ``every_n_steps`` steps, not the run.
         keep_every: rollout steps; checkpoints at multiples of it stay for good. 0 keeps none of them.
+        whole_steps: where a run is stopped between two updates of a rollout, leave the last checkpoint as it is. A
+            checkpoint there saves the updates that are done, but what is left of the rollout would be drawn anew, from
+            a policy that had never sampled without the stop.
 
     Raises:
         ValueError: a number is out of range.
@@ -51,6 +54,7 @@ class RolloutCheckpoint(Callback):
         every_n_steps: int = 10,
         keep_last: int = 2,
         keep_every: int = 0,
+        whole_steps: bool = False,
     ) -> None:
         if every_n_steps < 0:
             raise ValueError(f"callbacks.checkpoint needs every_n_steps >= 0; got {every_n_steps}")
@@ -58,6 +62,7 @@ class RolloutCheckpoint(Callback):
         self.tokenizer = tokenizer
         self.every_n_steps = every_n_steps
         self.retention = Retention(keep_last=keep_last, keep_every=keep_every)
+        self.whole_steps = whole_steps
         self.store = CheckpointStore(self.run_dir.checkpoints)
         self._saved_version = -1
         self._restored: dict[str, int] | None = None
@@ -98,8 +103,9 @@ class RolloutCheckpoint(Callback):
         # Which process was forced does not matter: a leader that does not save ends, and so the others do.
         was_safe = bool(guards) and not any(guard.is_forced for guard in guards)
         if isinstance(exception, KeyboardInterrupt | SIGTERMException) and was_safe and hasattr(pl_module, "model"):
-            policy, _ = _parts(trainer, pl_module)
-            if policy.policy_version > 0:
+            policy, data = _parts(trainer, pl_module)
+            is_between = policy.policy_version % data.num_minibatches != 0
+            if policy.policy_version > 0 and not (self.whole_steps and is_between):
                 self.save(trainer, policy)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:

@@ -232,6 +232,23 @@ def test_a_run_stopped_between_two_minibatches_continues(train, monkeypatch):
     assert (summary["status"], summary["policy_version"]) == ("finished", 4)
 
 
+def test_a_reproducible_run_stopped_between_two_minibatches_keeps_its_last_whole_step(train, monkeypatch, tmp_path):
+    from ada_lightning.policy import PolicyModule
+
+    options = ["data.num_minibatches=2", "num_steps=3", "reproducible=true", "callbacks.checkpoint.every_n_steps=1"]
+    step = PolicyModule.training_step
+
+    def interrupted(self, batch, batch_idx):
+        if self.policy_version == 3:
+            raise KeyboardInterrupt
+        return step(self, batch, batch_idx)
+
+    monkeypatch.setattr(PolicyModule, "training_step", interrupted)
+    with pytest.raises(SystemExit):
+        train(*options)
+    assert (tmp_path / "run" / "checkpoints" / "last").resolve().name == "step_000002"
+
+
 def test_a_resumed_run_uses_the_new_learning_rate(train):
     train("num_steps=1")
     folder = train("num_steps=2", "optimizer.lr=5e-4", "ckpt=last")
