@@ -24,11 +24,18 @@ class StudyRun:
     """Name of the experiment."""
     seed: int
     overrides: tuple[str, ...] = ()
+    label: str = ""
+    """Name of the run in folders and tables, where one experiment runs with different settings; else the method's."""
+
+    @property
+    def name(self) -> str:
+        """What tells the run from others of its study."""
+        return f"{self.label or self.method}-{self.seed}"
 
     @property
     def folder(self) -> Path:
         """Run folder."""
-        return ROOT / "runs" / self.study / f"{self.method}-{self.seed}"
+        return ROOT / "runs" / self.study / self.name
 
     def train(self) -> None:
         """Train unless it is done; continue where a checkpoint is.
@@ -46,7 +53,7 @@ class StudyRun:
             str(ROOT / "train.py"),
             f"+experiment={self.method}",
             f"seed={self.seed}",
-            f"run_name={self.study}/{self.method}-{self.seed}",
+            f"run_name={self.study}/{self.name}",
             *self.overrides,
             *(["ckpt=last"] if started else []),
         ]
@@ -59,7 +66,7 @@ class StudyRun:
     @property
     def result_file(self) -> Path:
         """What is committed of the run."""
-        return ROOT / "docs" / "studies" / self.study / f"{self.method}-{self.seed}.json"
+        return ROOT / "docs" / "studies" / self.study / f"{self.name}.json"
 
     def is_done(self) -> bool:
         """Whether the run ended, here or where its committed result comes from."""
