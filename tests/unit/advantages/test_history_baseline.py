@@ -22,7 +22,7 @@ def believed(rewards, alpha, beta):
 
 
 def moments(pass_rate, size, alpha, beta):
-    """Mean over all outcomes of ``sum of A (r - p)``, which is p q times the factor on grad p, and of ``sum of A^2``."""
+    """Mean over all outcomes of ``sum of A (r - p)`` (p q times the factor on grad p) and of ``sum of A^2``."""
     slope = square = 0.0
     for rewards in itertools.product((0.0, 1.0), repeat=size):
         chance = math.prod(pass_rate if reward else 1 - pass_rate for reward in rewards)
