@@ -176,8 +176,8 @@ def test_a_part_that_only_the_chosen_option_has_can_be_chosen(overrides):
 
 def test_a_part_that_the_chosen_option_lacks_is_explained():
     assert override_errors(["curriculum/usefulness=learnability"], CONF, "train") == [
-        "curriculum/usefulness=learnability: curriculum=uniform has no usefulness to choose; choose another curriculum, "
-        "or leave it out"
+        "curriculum/usefulness=learnability: curriculum=uniform has no usefulness to choose; "
+        "choose another curriculum, or leave it out"
     ]
     (error,) = override_errors(["curriculum=posterior", "curriculum/usefulness=learnabilty"], CONF, "train")
     assert "did you mean learnability?" in error
