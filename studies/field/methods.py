@@ -33,4 +33,6 @@ METHODS: Mapping[str, Method] = {
     "speed_rl": Method("speed_rl"),
     "mopps": Method("mopps"),
     "ada": Method("ada"),
+    "ada_n2": Method("ada", ("sampler.group_size=2",)),
+    "ada_n1": Method("ada", ("sampler.group_size=1",)),
 }
