@@ -1,0 +1,92 @@
+"""Measured figures, the fitted mix, the files of counts, and the page."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from ada_lightning.offline import ResponseStore
+from benchmarks.simulation.pass_rates import Mix
+from benchmarks.tables import TABLES
+from studies.group_signal.measured import measured_figures
+from studies.group_signal.mix_fit import fit_mix, log_likelihood
+from studies.group_signal.rates import CountedRates
+from studies.group_signal.resampling import resampled_means, with_interval
+from studies.group_signal.uniform import uniform_groups
+
+MIX = Mix(0.25, 0.1, 0.6, 1.5)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    generator = np.random.default_rng(0)
+    rates = np.concatenate([np.zeros(100), np.ones(40), generator.beta(MIX.alpha, MIX.beta, 260)])
+    return CountedRates(generator.binomial(64, rates), np.full(400, 64))
+
+
+@pytest.fixture(scope="module")
+def figures(counts):
+    return measured_figures(counts)
+
+
+def test_the_fit_finds_the_mix_that_made_the_counts(counts):
+    """Within about two standard errors of 400 prompts, and likelier than the truth."""
+    fit = fit_mix(counts.positives_R, counts.responses_R)
+    assert fit.mix.never == pytest.approx(MIX.never, abs=0.06)
+    assert fit.mix.always == pytest.approx(MIX.always, abs=0.04)
+    assert fit.mix.alpha == pytest.approx(MIX.alpha, rel=0.35)
+    assert fit.mix.beta == pytest.approx(MIX.beta, rel=0.35)
+    assert fit.log_likelihood >= log_likelihood(MIX, counts.positives_R, counts.responses_R)
+    for interval, share in ((fit.never_interval, MIX.never), (fit.always_interval, MIX.always)):
+        assert interval[0] < share < interval[1]
+
+
+def test_an_interval_ends_where_the_likelihood_falls_by_half_a_chi_square():
+    """All of 3,000 responses wrong or half of them: the share of never-solved prompts is a binomial proportion."""
+    positives, responses = np.array([0] * 30 + [1500] * 70), np.full(100, 3000)
+    low, high = fit_mix(positives, responses).never_interval
+
+    def drop(share):
+        return 30 * math.log(0.3 / share) + 70 * math.log(0.7 / (1 - share))
+
+    assert drop(low) == pytest.approx(1.9207, abs=0.02)
+    assert drop(high) == pytest.approx(1.9207, abs=0.02)
+
+
+def test_counts_without_a_prompt_at_the_end_leave_no_share_there():
+    fit = fit_mix(np.array([3, 5, 9, 12, 14] * 8), np.full(40, 20))
+    assert (fit.mix.never, fit.mix.always) == (0.0, 0.0)
+    assert fit.never_interval[0] == fit.always_interval[0] == 0.0
+
+
+def test_measured_curves_are_means_of_unbiased_estimates(figures, counts):
+    groups = uniform_groups(counts, 64)
+    assert figures["curves"]["all_right"]["16"]["mean"] == pytest.approx(groups.all_right_RN[:, 15].mean())
+    assert figures["curves"]["pass"]["1"]["mean"] == pytest.approx(counts.positives_R.mean() / 64)
+    for curve in figures["curves"].values():
+        for size, found in curve.items():
+            assert found["low"] <= found["mean"] <= found["high"], size
+
+
+def test_a_lead_is_over_uniform_groups_of_as_many_responses(figures, counts):
+    row = figures["rules"]["Seq-balance, blocks of 4"]
+    uniform = uniform_groups(counts, 64).signal_at(row["responses"]["mean"])
+    assert row["lead_signal"]["mean"] == pytest.approx(row["signal"]["mean"] - uniform, rel=1e-9)
+    assert row["signal"]["mean"] == pytest.approx(figures["curves"]["signal"]["32"]["mean"])
+    assert row["signals_per_1000"]["mean"] == pytest.approx(1000 * row["signal"]["mean"] / row["responses"]["mean"])
+
+
+def test_an_interval_of_a_mean_is_about_two_standard_errors_wide():
+    values = np.random.default_rng(1).normal(size=(400, 1))
+    means = resampled_means(values)
+    found = with_interval(float(values.mean()), means[:, 0])
+    error = float(values.std()) / 20
+    assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * error, rel=0.04)  # quantiles of 10,000 resamples
+
+
+def test_budgets_beyond_the_counts_are_left_out(figures):
+    assert {name for name in figures["rules"] if name.startswith("up to")} == {f"up to {n}" for n in (8, 16, 32, 64)}
