@@ -22,7 +22,7 @@ from benchmarks.report import versions
 from benchmarks.tables import filled
 from studies.group_signal.by_mix import figures_by_mix
 from studies.group_signal.by_rate import figures_by_rate
-from studies.group_signal.draw import CountedDraw
+from studies.group_signal.draw import CountedDraw, check_same_prompts
 from studies.group_signal.measured import measured_figures, read_counts
 from studies.group_signal.place import FOLDER, counts_file
 from studies.group_signal.plots import plot_budgets, plot_groups
@@ -55,15 +55,19 @@ def report() -> None:
     """Compute everything from the committed counts.
 
     Models without counts are left out; the page says which figures are missing.
+
+    Raises:
+        ValueError: the models were asked different prompts.
     """
     _save("by_rate", figures_by_rate())
     _save("by_mix", figures_by_mix())
     counts = {model: read_counts(counts_file(model)) for model in MODELS if counts_file(model).exists()}
     if len(counts) == len(MODELS):
+        check_same_prompts([counts_file(model) for model in MODELS])
         measured = {model: measured_figures(rates) for model, rates in counts.items()}
         _save("measured", measured)
         plot_groups(measured, FOLDER / "groups.png")
-        plot_budgets(measured, counts, FOLDER / "budgets.png")
+        plot_budgets(measured, FOLDER / "budgets.png")
     else:
         missing = [model for model in MODELS if model not in counts]
         print(f"no counts of {' and '.join(missing)}; see --help", file=sys.stderr)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.group_signal.rates import Floats, KnownRates, MixRates, PassRates
+from studies.group_signal.rates import Floats, KnownRates, PassRates
 
 PRICES = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 4000)])
 """Signals that a response has to promise. Neighbours differ by 0.35 %: a bound is high by less than that times price
 times responses."""
 HORIZON = 900
-"""Equal responses after which the rule without history gives up; path counts end at 1,000."""
+"""Of rules without history; scaled moments end at 1,000 responses."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,17 @@ class Frontier:
         return float(np.min(self.values + PRICES * responses))
 
 
-def best_without_history(rates: PassRates) -> Frontier:
+def best_without_history(rates: PassRates, horizon: int = HORIZON) -> Frontier:
     """Bound for rules that know the mix, but nothing of the single prompt.
 
     After m equal responses a rule either stops or draws one more; by Bayes the next one differs with chance
     ``1 - E[p^(m+1)] / E[p^m]``. Backward induction over m finds the best choice at every price.
+
+    Args:
+        rates: the mix, or counts of its prompts.
+        horizon: equal responses after which all rules give up.
     """
-    sizes = np.arange(1, HORIZON + 2)
+    sizes = np.arange(1, horizon + 2)
     scale, none = 2.0**-sizes, np.zeros_like(sizes)
     right = np.append(1.0, rates.weights_R @ (rates.scaled_moments(sizes, none) * scale))
     wrong = np.append(1.0, rates.weights_R @ (rates.scaled_moments(none, sizes) * scale))
@@ -64,15 +68,10 @@ def best_with_known_rates(rates: KnownRates) -> Frontier:
     return Frontier(rates.weights_R @ np.maximum(start, 0.0))
 
 
-def known_rates_of(rates: MixRates, num_prompts: int = 1000) -> KnownRates:
-    """Prompts at the quantiles of a mix."""
-    return KnownRates(rates.mix.rates(num_prompts, seed=0))
-
-
 def _value_of_going_on(survival_M: Floats) -> Floats:
     """Value after one response, at every price, where ``survival_M[m]`` is the chance of m equal responses."""
     value = np.zeros_like(PRICES)
-    for size in range(HORIZON, 0, -1):
+    for size in range(len(survival_M) - 2, 0, -1):
         again = survival_M[size + 1] / survival_M[size] if survival_M[size] > 0 else 1.0
         value = np.maximum(0.0, 1.0 - again - PRICES + again * value)
     return value
@@ -83,3 +82,18 @@ def _value_until(chance_R1: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = 1.0 - PRICES / chance_R1
     return np.where(chance_R1 > PRICES, value, 0.0)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Both bounds."""
+
+    without_history: Frontier
+    with_known_rates: Frontier
+
+    def at(self, responses: float) -> dict[str, float]:
+        """Return the most signals at so many expected responses per prompt."""
+        return {
+            "best_without_history": self.without_history.at(responses),
+            "best_with_known_rates": self.with_known_rates.at(responses),
+        }

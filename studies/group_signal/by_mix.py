@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.simulation.pass_rates import MIXES, Mix
-from studies.group_signal.best import best_with_known_rates, best_without_history, known_rates_of
+from studies.group_signal.best import Bounds, best_with_known_rates, best_without_history
 from studies.group_signal.outcome import Outcome, outcome
 from studies.group_signal.posterior_exit import posterior_exit
-from studies.group_signal.rates import MixRates, PassRates
+from studies.group_signal.rates import KnownRates, MixRates, PassRates
 from studies.group_signal.rules import BALANCE, BUDGETS, GROUP_SIZES, RULES, balance_up_to
 from studies.group_signal.uniform import UniformGroups, uniform_groups
 
@@ -38,7 +38,7 @@ def all_outcomes(rates: PassRates) -> dict[str, Outcome]:
 def figures_of_mix(mix: Mix) -> dict[str, Any]:
     """Compute every rule on a mix beside uniform groups, as primitives."""
     rates = MixRates(mix)
-    beside = _Beside(uniform_groups(rates, LARGEST), Bounds(mix))
+    beside = _Beside(uniform_groups(rates, LARGEST), bounds_of_mix(mix))
     return {
         "mix": [mix.never, mix.always, mix.alpha, mix.beta],
         "uniform": {
@@ -55,24 +55,10 @@ def figures_by_mix(mixes: Mapping[str, Mix] = STUDIED) -> dict[str, Any]:
     return {name: figures_of_mix(mix) for name, mix in mixes.items()}
 
 
-class Bounds:
-    """The most signals that any sampling reaches on a mix, without and with known pass rates.
-
-    Args:
-        mix: of pass rates.
-    """
-
-    def __init__(self, mix: Mix) -> None:
-        rates = MixRates(mix)
-        self.without_history = best_without_history(rates)
-        self.with_known_rates = best_with_known_rates(known_rates_of(rates))
-
-    def at(self, responses: float) -> dict[str, float]:
-        """Return both at so many expected responses per prompt."""
-        return {
-            "best_without_history": self.without_history.at(responses),
-            "best_with_known_rates": self.with_known_rates.at(responses),
-        }
+def bounds_of_mix(mix: Mix) -> Bounds:
+    """Compute the most signals that any sampling reaches on a mix; known pass rates are 1,000 quantiles."""
+    rates = KnownRates(mix.rates(1000, seed=0))
+    return Bounds(best_without_history(MixRates(mix)), best_with_known_rates(rates))
 
 
 @dataclass(frozen=True)

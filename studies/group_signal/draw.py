@@ -103,20 +103,36 @@ def counted(folder: Path) -> dict[str, Any]:
     plan = read_plan(results)
     if len(plan.weights) != 1:
         raise ValueError(f"{folder} holds {len(plan.weights)} sets ({', '.join(plan.weights)}); the study counts one")
+    store = ResponseStore(set_folder(folder, next(iter(plan.weights))))
     rule = OutcomeRule(plan.positive_threshold, "grade", "as_zero" if plan.grader_failure == "as_zero" else "exclude")
-    outcomes = rule.outcomes(ResponseStore(set_folder(folder, next(iter(plan.weights)))).table())
-    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    outcomes = rule.outcomes(store.table())
+    job = json.loads((store.folder / "job.json").read_text(encoding="utf-8"))
     return {
         "num_responses": plan.num_samples,
-        "seed": config["rollout"]["seed"],
+        "seed": job["seed"],
+        "weights": job["model"]["weights"],
         "sampling": results["sampling"],
-        "dtype": config["rollout"]["engine"]["dtype"],
+        "dtype": job["dtype"],
         "columns": ["prompt", "right", "graded", "tokens", "truncated"],
         "prompts": [
             [found.prompt_id, found.num_positive, found.num_counted, found.num_tokens, found.num_truncated]
             for found in outcomes
         ],
     }
+
+
+def check_same_prompts(files: Sequence[Path]) -> None:
+    """Compare the prompts of files of counts.
+
+    Raises:
+        ValueError: they differ.
+    """
+    asked = [[row[0] for row in json.loads(file.read_text())["prompts"]] for file in files]
+    for file, prompts in zip(files, asked, strict=True):
+        if prompts != asked[0]:
+            raise ValueError(
+                f"{file.name} counts other prompts than {files[0].name}; draw both with the same data and --prompts"
+            )
 
 
 def _compact(content: dict[str, Any]) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ada_lightning.evaluation.bootstrap import Estimate, SetBootstrap
-from studies.group_signal.by_mix import Bounds, all_outcomes
-from studies.group_signal.mix_fit import fit_mix
+from studies.group_signal.best import Bounds, best_with_known_rates, best_without_history
+from studies.group_signal.by_mix import all_outcomes
+from studies.group_signal.mix_fit import fit_mix, likely_rates
 from studies.group_signal.outcome import Outcome, outcome
 from studies.group_signal.rates import CountedRates, Floats, MixRates
 from studies.group_signal.resampling import SEED, resampled_means, with_interval
@@ -18,6 +19,9 @@ from studies.group_signal.rules import BUDGETS, balance_up_to
 from studies.group_signal.uniform import UniformGroups, uniform_groups
 
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Group sizes."""
+FRONTIER = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Expected responses per prompt at which bounds are drawn."""
 
 
 def read_counts(file: Path) -> CountedRates:
@@ -29,13 +33,18 @@ def read_counts(file: Path) -> CountedRates:
 def measured_figures(rates: CountedRates) -> dict[str, Any]:
     """Compute pass@k, all right and all wrong by group size, every rule of the study, and the fitted mix.
 
-    Everything but the fit and its bounds is unbiased for the prompts' own pass rates. Intervals are over prompts: BCa
-    for means, percentiles for ratios and differences; prior and price of the posterior exit stay as they are.
+    Everything but the fit and the bounds is unbiased for the prompts' own pass rates. Intervals are over prompts: BCa
+    for means, percentiles for ratios and differences; prior and price of the posterior exit stay as they are. The bound
+    without history is that of rules which draw no more than was counted; the one with known pass rates takes what is
+    likely of each prompt by its counts and the fitted mix.
     """
     largest = rates.most_responses
     groups = uniform_groups(rates, largest)
     fit = fit_mix(rates.positives_R, rates.responses_R)
-    bounds = Bounds(fit.mix)
+    bounds = Bounds(
+        best_without_history(rates, largest - 1),
+        best_with_known_rates(likely_rates(fit.mix, rates.positives_R, rates.responses_R)),
+    )
     outcomes = all_outcomes(rates)
     outcomes |= {f"up to {n_max}": outcome(balance_up_to(n_max), rates) for n_max in BUDGETS if n_max <= largest}
     return {
@@ -45,13 +54,15 @@ def measured_figures(rates: CountedRates) -> dict[str, Any]:
         "never": int((rates.positives_R == 0).sum()),
         "always": int((rates.positives_R == rates.responses_R).sum()),
         "curves": _curves(groups, largest),
-        "rules": _rules(outcomes, groups),
+        "rules": {name: row | bounds.at(row["responses"]["mean"]) for name, row in _rules(outcomes, groups).items()},
+        "frontier": [
+            {"responses": at, "uniform": groups.signal_at(at), **bounds.at(at)} for at in FRONTIER if at <= largest
+        ],
         "fit": {
             "mix": [fit.mix.never, fit.mix.always, fit.mix.alpha, fit.mix.beta],
             "never_interval": fit.never_interval,
             "always_interval": fit.always_interval,
             "curves": _fitted_curves(MixRates(fit.mix), largest),
-            "bounds": {name: bounds.at(found.responses) for name, found in outcomes.items()},
         },
     }
 

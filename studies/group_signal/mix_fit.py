@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
-from scipy.stats import betabinom, chi2
+from scipy.stats import beta, betabinom, chi2
 
 from benchmarks.simulation.pass_rates import Mix
-from studies.group_signal.rates import Floats
+from studies.group_signal.rates import Floats, KnownRates
 
 Counts = NDArray[np.int64]
 _STARTS = ((0.05, 0.05, 0.5, 1.0), (0.3, 0.01, 0.5, 5.0), (0.01, 0.3, 5.0, 0.5), (0.01, 0.01, 1.0, 1.0))
 """Never, always, alpha, beta."""
 _HALF_CHI2 = float(chi2.ppf(0.95, 1)) / 2
+_QUANTILES = 20
 _TINY = 1e-6
 """Shares below it are 0."""
 
@@ -63,6 +64,23 @@ def log_likelihood(mix: Mix, positives: Counts, responses: Counts) -> float:
     between = (1 - mix.never - mix.always) * betabinom.pmf(positives, responses, mix.alpha, mix.beta)
     chances = between + mix.never * (positives == 0) + mix.always * (positives == responses)
     return float(np.log(np.maximum(chances, 1e-300)).sum())
+
+
+def likely_rates(mix: Mix, positives: Counts, responses: Counts) -> KnownRates:
+    """Pass rates that the prompts may have: quantiles of each one's posterior, the mix being the prior.
+
+    Returns:
+        As many rates of each prompt.
+    """
+    levels_L = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    between = (1 - mix.never - mix.always) * betabinom.pmf(positives, responses, mix.alpha, mix.beta)
+    never, always = mix.never * (positives == 0), mix.always * (positives == responses)
+    total = between + never + always
+    never_P1, always_P1 = (never / total)[:, None], (always / total)[:, None]
+    inside_PL = np.clip((levels_L - never_P1) / np.maximum(1 - never_P1 - always_P1, 1e-300), 0.0, 1.0)
+    beta_PL = beta.ppf(inside_PL, mix.alpha + positives[:, None], mix.beta + (responses - positives)[:, None])
+    rates_PL = np.where(levels_L < never_P1, 0.0, np.where(levels_L > 1 - always_P1, 1.0, beta_PL))
+    return KnownRates(rates_PL.ravel())
 
 
 def _likeliest(positives: Counts, responses: Counts, fixed: dict[str, float]) -> tuple[Mix, float]:

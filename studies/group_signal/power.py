@@ -72,7 +72,7 @@ def blind_below(size: int) -> float:
 
     Example:
         >>> round(blind_below(4), 3)
-        0.165
+        0.159
     """
     if size < 3:
         raise ValueError(f"a group needs at least 3 responses to have a signal more often than not; got {size}")

@@ -73,8 +73,15 @@ def _rules() -> str:
 def _mixes_uniform() -> str:
     found = load("by_mix")
     rows = [
-        (name, *(_percent(1 - at["signal"]) for at in found[name]["uniform"].values()), _percent(_unrecoverable(name)))
-        for name in STUDIED
+        (
+            name,
+            *(
+                f"{_percent(1 - at['signal'])} / {1000 * at['signal'] / int(size):.0f}"
+                for size, at in found[name]["uniform"].items()
+            ),
+            _percent(mix.never + mix.always),
+        )
+        for name, mix in STUDIED.items()
     ]
     sizes = next(iter(found.values()))["uniform"]
     return markdown(["pass rates", *(f"n = {size}" for size in sizes), "pass rate 0 or 1"], rows)
@@ -174,7 +181,7 @@ def _measured_rules() -> str:
     rows = []
     for model, figures in load("measured").items():
         for name in (*RULES, *_POSTERIOR):
-            row, best = figures["rules"][name], figures["fit"]["bounds"][name]
+            row = figures["rules"][name]
             rows.append(
                 (
                     model,
@@ -186,7 +193,7 @@ def _measured_rules() -> str:
                     _points_interval(row["lead_balanced"]),
                     f"{row['signals_per_1000']['mean']:.0f} [{row['signals_per_1000']['low']:.0f}, "
                     f"{row['signals_per_1000']['high']:.0f}]",
-                    f"{_percent(best['best_without_history'])}, {_percent(best['best_with_known_rates'])}",
+                    f"{_percent(row['best_without_history'])}, {_percent(row['best_with_known_rates'])}",
                 )
             )
     head = [
@@ -223,10 +230,6 @@ def _fits() -> str:
             )
         )
     return markdown(["model", "never", "always", "the rest", "all wrong / all right by the fit, at n"], rows)
-
-
-def _unrecoverable(name: str) -> float:
-    return STUDIED[name].never + STUDIED[name].always
 
 
 def _percent(share: float) -> str:

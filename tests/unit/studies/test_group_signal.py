@@ -14,8 +14,8 @@ from scipy.stats import beta as beta_distribution
 from ada_lightning.functional.subsets import chance_all_in_class, pass_at_k
 from ada_lightning.stopping import FixedRule, QuotaRule
 from benchmarks.simulation.pass_rates import MIXES, Mix, expectations
-from studies.group_signal.best import best_with_known_rates, best_without_history, known_rates_of
-from studies.group_signal.by_mix import STUDIED
+from studies.group_signal.best import best_with_known_rates, best_without_history
+from studies.group_signal.by_mix import STUDIED, bounds_of_mix
 from studies.group_signal.outcome import outcome, second_outcome
 from studies.group_signal.paper import WORKED_EXAMPLE
 from studies.group_signal.posterior_exit import pooled_prior, posterior_exit
@@ -219,11 +219,12 @@ def test_what_a_group_is_blind_to():
 def test_nothing_beats_the_bounds():
     for mix in (*MIXES.values(), UNEVEN):
         rates = MixRates(mix)
-        knows_mix, knows_all = best_without_history(rates), best_with_known_rates(known_rates_of(rates))
+        bounds = bounds_of_mix(mix)
         for rule in (*RULES.values(), FixedRule(2), FixedRule(16)):
             found = outcome(rule, rates)
-            assert found.signal <= knows_mix.at(found.responses) + 1e-9
-            assert knows_mix.at(found.responses) <= knows_all.at(found.responses) + 2e-3  # 1,000 quantiles of the mix
+            assert found.signal <= bounds.without_history.at(found.responses) + 1e-9
+            # 1,000 quantiles stand for the mix in the second
+            assert bounds.without_history.at(found.responses) <= bounds.with_known_rates.at(found.responses) + 2e-3
 
 
 def test_the_bound_without_history_is_reached_by_the_best_of_all_small_rules():

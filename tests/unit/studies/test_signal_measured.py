@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 
 import numpy as np
 import pytest
 
-from ada_lightning.offline import ResponseStore
 from benchmarks.simulation.pass_rates import Mix
-from benchmarks.tables import TABLES
 from studies.group_signal.measured import measured_figures
-from studies.group_signal.mix_fit import fit_mix, log_likelihood
+from studies.group_signal.mix_fit import fit_mix, likely_rates, log_likelihood
 from studies.group_signal.rates import CountedRates
 from studies.group_signal.resampling import resampled_means, with_interval
 from studies.group_signal.uniform import uniform_groups
@@ -86,6 +82,20 @@ def test_an_interval_of_a_mean_is_about_two_standard_errors_wide():
     found = with_interval(float(values.mean()), means[:, 0])
     error = float(values.std()) / 20
     assert found["high"] - found["low"] == pytest.approx(2 * 1.96 * error, rel=0.04)  # quantiles of 10,000 resamples
+
+
+def test_no_rule_beats_the_bounds_on_counts(figures):
+    for name, row in figures["rules"].items():
+        assert row["signal"]["mean"] <= row["best_without_history"] + 1e-9, name
+        assert row["best_without_history"] <= row["best_with_known_rates"] + 0.01, name
+
+
+def test_likely_rates_follow_the_posterior():
+    mix = Mix(0.25, 0.0, 1.0, 1.0)
+    rates = likely_rates(mix, np.array([0, 30]), np.array([2, 40])).pass_rates.reshape(2, -1)
+    assert (rates[0] == 0).mean() == pytest.approx(0.25 / (0.25 + 0.75 / 3), abs=0.051)  # one of 20 quantiles
+    assert rates[0][rates[0] > 0].mean() == pytest.approx(1 / 4, abs=0.01)
+    assert rates[1].mean() == pytest.approx(31 / 42, abs=0.002)
 
 
 def test_budgets_beyond_the_counts_are_left_out(figures):
