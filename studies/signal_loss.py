@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.report import versions
 from benchmarks.tables import filled
-from studies.group_signal.by_mix import figures_by_mix
+from studies.group_signal.by_mix import figures_by_mix, studied_mixes
 from studies.group_signal.by_rate import figures_by_rate
 from studies.group_signal.draw import CountedDraw, check_same_prompts
 from studies.group_signal.measured import measured_figures, read_counts
@@ -60,7 +60,7 @@ def report() -> None:
         ValueError: the models were asked different prompts.
     """
     _save("by_rate", figures_by_rate())
-    _save("by_mix", figures_by_mix())
+    _save("by_mix", figures_by_mix(studied_mixes()))
     counts = {model: read_counts(counts_file(model)) for model in MODELS if counts_file(model).exists()}
     if len(counts) == len(MODELS):
         check_same_prompts([counts_file(model) for model in MODELS])

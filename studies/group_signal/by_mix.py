@@ -7,25 +7,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from scipy.stats import beta
+
 from benchmarks.simulation.pass_rates import MIXES, Mix
 from studies.group_signal.best import Bounds, best_with_known_rates, best_without_history
 from studies.group_signal.outcome import Outcome, outcome
+from studies.group_signal.paper import CURVES
 from studies.group_signal.posterior_exit import posterior_exit
+from studies.group_signal.published_mix import published_mix
 from studies.group_signal.rates import KnownRates, MixRates, PassRates
 from studies.group_signal.rules import BALANCE, BUDGETS, GROUP_SIZES, RULES, balance_up_to
 from studies.group_signal.uniform import UniformGroups, uniform_groups
 
-STUDIED = {
-    **{f"paper, {name}": mix for name, mix in MIXES.items() if name in ("step 50", "step 200", "step 400", "step 600")},
-    "paper, 7B, step 200": MIXES["7B, step 200"],
+STEPS = ("step 50", "step 200", "step 400", "step 600", "7B, step 200")
+"""Of the mixes fitted to sample counts of the paper's Seq-balance runs (benchmarks/simulation/pass_rates.py)."""
+BETAS = {
     "wide": MIXES["wide"],
     "even": Mix(0.0, 0.0, 1.0, 1.0),
     "mostly hard": Mix(0.0, 0.0, 0.5, 3.0),
     "extremes": Mix(0.0, 0.0, 0.5, 0.4),
 }
-"""Mixes fitted to the paper's runs (benchmarks/simulation/pass_rates.py), and Beta distributions: (1/2, 1/2), (1, 1),
-(1/2, 3), (1/2, 2/5)."""
+"""Beta(1/2, 1/2), (1, 1), (1/2, 3), (1/2, 2/5)."""
 LARGEST = 256
+"""Of uniform groups."""
+_QUANTILES = 1000
 
 
 def all_outcomes(rates: PassRates) -> dict[str, Outcome]:
@@ -42,7 +48,11 @@ def figures_of_mix(mix: Mix) -> dict[str, Any]:
     return {
         "mix": [mix.never, mix.always, mix.alpha, mix.beta],
         "uniform": {
-            str(size): {"signal": beside.groups.signal_at(size), "balanced": beside.groups.balanced_at(size)}
+            str(size): {
+                "all_right": rates.mean(beside.groups.all_right_RN[:, size - 1]),
+                "all_wrong": rates.mean(beside.groups.all_wrong_RN[:, size - 1]),
+                "signal": beside.groups.signal_at(size),
+            }
             for size in GROUP_SIZES
         },
         "rules": {name: beside.row(found) for name, found in all_outcomes(rates).items()},
@@ -50,15 +60,27 @@ def figures_of_mix(mix: Mix) -> dict[str, Any]:
     }
 
 
-def figures_by_mix(mixes: Mapping[str, Mix] = STUDIED) -> dict[str, Any]:
-    """Compute all mixes."""
+def studied_mixes() -> dict[str, Mix]:
+    """Return every mix by its name; those of the paper's pass@k curves are fitted now."""
+    return {
+        **{f"paper, {model}: pass@k": published_mix(model)[0] for model in CURVES},
+        **{f"paper, {name}": MIXES[name] for name in STEPS},
+        **BETAS,
+    }
+
+
+def figures_by_mix(mixes: Mapping[str, Mix]) -> dict[str, Any]:
+    """Compute mixes by name."""
     return {name: figures_of_mix(mix) for name, mix in mixes.items()}
 
 
 def bounds_of_mix(mix: Mix) -> Bounds:
-    """Compute the most signals that any sampling reaches on a mix; known pass rates are 1,000 quantiles."""
-    rates = KnownRates(mix.rates(1000, seed=0))
-    return Bounds(best_without_history(MixRates(mix)), best_with_known_rates(rates))
+    """Compute the most signals that any sampling reaches on a mix; quantiles stand for the known pass rates."""
+    between = 1 - mix.never - mix.always
+    quantiles = beta.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES, mix.alpha, mix.beta)
+    weights = [mix.never, mix.always, *[between / _QUANTILES] * _QUANTILES]
+    known = KnownRates([0.0, 1.0, *quantiles], weights)
+    return Bounds(best_without_history(MixRates(mix)), best_with_known_rates(known))
 
 
 @dataclass(frozen=True)

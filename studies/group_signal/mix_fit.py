@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,11 +42,12 @@ def fit_mix(positives: Counts, responses: Counts) -> MixFit:
         positives: right responses of each prompt.
         responses: graded responses of each prompt.
     """
-    mix, best = _likeliest(positives, responses, {})
+    mix, best = _likeliest(positives, responses, {}, _STARTS)
 
     def interval(name: str) -> tuple[float, float]:
         def shortfall(share: float) -> float:
-            return best - _likeliest(positives, responses, {name: share})[1] - _HALF_CHI2
+            start = (max(mix.never, _TINY), max(mix.always, _TINY), mix.alpha, mix.beta)
+            return best - _likeliest(positives, responses, {name: share}, (start,))[1] - _HALF_CHI2
 
         at = min(max(getattr(mix, name), _TINY), 1 - 2 * _TINY)
         low = 0.0 if shortfall(0.0) <= 0 else float(brentq(shortfall, 0.0, at, xtol=1e-4))
@@ -83,8 +85,10 @@ def likely_rates(mix: Mix, positives: Counts, responses: Counts) -> KnownRates:
     return KnownRates(rates_PL.ravel())
 
 
-def _likeliest(positives: Counts, responses: Counts, fixed: dict[str, float]) -> tuple[Mix, float]:
-    """Return the likeliest mix with a share fixed, and its log-likelihood."""
+def _likeliest(
+    positives: Counts, responses: Counts, fixed: dict[str, float], starts: Sequence[tuple[float, float, float, float]]
+) -> tuple[Mix, float]:
+    """Return the likeliest mix, with a share fixed or none, and its log-likelihood."""
 
     def decode(x: Floats) -> Mix:
         never = fixed.get("never", expit(x[0]) * (1 - fixed.get("always", 0.0)))
@@ -102,7 +106,7 @@ def _likeliest(positives: Counts, responses: Counts, fixed: dict[str, float]) ->
             bounds=[(logit(_TINY / 2), -logit(_TINY / 2))] * 2 + [(np.log(1e-3), np.log(1e4))] * 2,
             options={"maxiter": 2000, "xatol": 1e-5, "fatol": 1e-7},
         )
-        for never, always, alpha, beta in _STARTS
+        for never, always, alpha, beta in starts
     ]
     best = min(found, key=lambda result: float(result.fun))
     return _rounded(decode(best.x)), -float(best.fun)

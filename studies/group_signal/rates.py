@@ -45,20 +45,25 @@ class KnownRates(PassRates):
 
     Args:
         pass_rates: in [0, 1].
+        weights: shares of the prompts; the same for all unless given.
 
     Raises:
-        ValueError: none, or one outside [0, 1].
+        ValueError: no rate, one outside [0, 1], or weights that are not as many or do not sum to 1.
 
     Example:
         >>> KnownRates([0.5, 0.25]).scaled_moments(np.array([1]), np.array([1])).tolist()
         [[1.0], [0.75]]
     """
 
-    def __init__(self, pass_rates: Sequence[float] | Floats) -> None:
+    def __init__(self, pass_rates: Sequence[float] | Floats, weights: Sequence[float] | Floats = ()) -> None:
         self.pass_rates = np.asarray(pass_rates, dtype=float)
         if not self.pass_rates.size or not ((self.pass_rates >= 0) & (self.pass_rates <= 1)).all():
             raise ValueError(f"pass rates must be in [0, 1], at least one; got {pass_rates}")
-        self.weights_R = np.full(len(self.pass_rates), 1 / len(self.pass_rates))
+        self.weights_R = np.asarray(
+            weights if len(weights) else np.full(len(self.pass_rates), 1 / len(self.pass_rates))
+        )
+        if len(self.weights_R) != len(self.pass_rates) or abs(self.weights_R.sum() - 1) > 1e-9:
+            raise ValueError(f"{len(self.pass_rates)} pass rates need as many weights that sum to 1; got {weights}")
 
     def scaled_moments(self, positives_E: NDArray[np.int64], negatives_E: NDArray[np.int64]) -> Floats:
         """Return ``(2p)^P (2q)^Q``."""

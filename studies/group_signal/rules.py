@@ -15,7 +15,7 @@ RULES = {
     "one of each, one at a time": QuotaRule(k_pos=1, k_neg=1, samples_per_round=1, n_max=32),
 }
 """By name. Blocks of 8 as the released code (verl/trainer at 05be605), of 4 as ``conf/sampler``."""
-GROUP_SIZES = (4, 8, 16, 32)
+GROUP_SIZES = (4, 8, 16, 32, 256)
 """Of uniform groups in tables of rules."""
 BUDGETS = (8, 16, 32, 64, 128, 256)
 """Most responses of Seq-balance in blocks of 4, where that is varied."""

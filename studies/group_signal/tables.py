@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.markdown import markdown
-from studies.group_signal.by_mix import STUDIED
 from studies.group_signal.by_rate import CHANCES, SIZES
 from studies.group_signal.paper import CURVES
 from studies.group_signal.paper import SIZES as PUBLISHED_SIZES
@@ -15,7 +14,6 @@ from studies.group_signal.place import FOLDER
 from studies.group_signal.rules import RULES
 
 _PAPER = {"untrained": "base", "trained": "after RL"}
-_SHOWN_RULES = ("Seq-balance, blocks of 8", "Seq-balance, blocks of 4", "Seq-pos, blocks of 8", "Seq-pos, blocks of 4")
 _POSTERIOR = ("posterior exit, first visit", "posterior exit, second visit")
 
 
@@ -72,26 +70,52 @@ def _rules() -> str:
 
 def _mixes_uniform() -> str:
     found = load("by_mix")
-    rows = [
-        (
-            name,
-            *(
-                f"{_percent(1 - at['signal'])} / {1000 * at['signal'] / int(size):.0f}"
-                for size, at in found[name]["uniform"].items()
-            ),
-            _percent(mix.never + mix.always),
+    rows = []
+    for name, figures in found.items():
+        never, always, alpha, beta = figures["mix"]
+        shape = f"{_percent(never)}, {_percent(always)}, Beta({alpha:.3g}, {beta:.3g})"
+        cells = (
+            f"{_percent(at['all_wrong'])} + {_percent(at['all_right'])} / {1000 * at['signal'] / int(size):.0f}"
+            for size, at in figures["uniform"].items()
         )
-        for name, mix in STUDIED.items()
-    ]
+        rows.append((name, shape, *cells))
     sizes = next(iter(found.values()))["uniform"]
-    return markdown(["pass rates", *(f"n = {size}" for size in sizes), "pass rate 0 or 1"], rows)
+    return markdown(["pass rates", "never, always, the rest", *(f"n = {size}" for size in sizes)], rows)
 
 
 def _mixes() -> str:
     rows = []
     for name, found in load("by_mix").items():
-        for rule in (*_SHOWN_RULES, "one of each, blocks of 4", *_POSTERIOR):
-            row = found["rules"][rule]
+        row, small = found["rules"]["Seq-balance, blocks of 4"], found["uniform"]["4"]
+        rows.append(
+            (
+                name,
+                f"{row['responses']:.1f}",
+                f"{32 / row['responses']:.1f}",
+                f"{_percent(row['signal'])} ({_percent(row['uniform_signal'])})",
+                _points(row["signal"] - row["uniform_signal"]),
+                f"{_percent(row['balanced'])} ({_percent(row['uniform_balanced'])})",
+                f"{row['signals_per_1000']:.0f} ({1000 * small['signal'] / 4:.0f})",
+                f"{_percent(row['best_without_history'])}, {_percent(row['best_with_known_rates'])}",
+            )
+        )
+    head = [
+        "pass rates",
+        "responses",
+        "groups of 32 over them",
+        "signal (groups of as many)",
+        "lead, points",
+        "2 right and 2 wrong (groups)",
+        "signals per 1,000 (groups of 4)",
+        "most possible: mix known, each p known",
+    ]
+    return markdown(head, rows)
+
+
+def _mixes_rules() -> str:
+    rows = []
+    for name in ("paper, after RL: pass@k", "paper, step 50", "paper, 7B, step 200", "wide"):
+        for rule, row in load("by_mix")[name]["rules"].items():
             rows.append(
                 (
                     name,
@@ -102,26 +126,24 @@ def _mixes() -> str:
                     f"{_percent(row['balanced'])} ({_percent(row['uniform_balanced'])})",
                     f"{row['signals_per_1000']:.0f}",
                     "more than 256" if row["uniform_size"] is None else f"{row['uniform_size']:.1f}",
-                    f"{_percent(row['best_without_history'])}, {_percent(row['best_with_known_rates'])}",
                 )
             )
     head = [
         "pass rates",
         "rule",
         "responses",
-        "signal (uniform, as many responses)",
+        "signal (groups of as many)",
         "lead, points",
-        "2 right, 2 wrong (uniform)",
+        "2 right and 2 wrong (groups)",
         "signals per 1,000",
-        "uniform needs",
-        "bounds: mix known, each p known",
+        "n of groups with as much signal",
     ]
     return markdown(head, rows)
 
 
 def _budgets() -> str:
     rows = []
-    for name in ("paper, step 400", "wide", "mostly hard"):
+    for name in ("paper, after RL: pass@k", "paper, step 400", "wide"):
         for n_max, row in load("by_mix")[name]["budgets"].items():
             rows.append(
                 (
@@ -205,7 +227,7 @@ def _measured_rules() -> str:
         "lead, points",
         "lead in 2 right, 2 wrong, points",
         "signals per 1,000",
-        "bounds: mix known, each p known",
+        "most possible: mix known, each p known",
     ]
     return markdown(head, rows)
 
@@ -234,7 +256,7 @@ def _fits() -> str:
 
 def _percent(share: float) -> str:
     percent = 100 * share
-    return f"{percent:.1f} %" if 0.05 <= percent < 9.95 or 90.05 < percent < 99.95 else f"{percent:.0f} %"
+    return f"{percent:.0f} %" if percent < 0.05 or percent > 99.95 else f"{percent:.1f} %"
 
 
 def _interval(found: Mapping[str, float]) -> str:
@@ -256,6 +278,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "signal_rules": _rules,
     "signal_mixes_uniform": _mixes_uniform,
     "signal_mixes": _mixes,
+    "signal_mixes_rules": _mixes_rules,
     "signal_budgets": _budgets,
     "signal_measured": _measured,
     "signal_measured_rules": _measured_rules,
