@@ -80,8 +80,8 @@ def likely_rates(mix: Mix, positives: Counts, responses: Counts) -> KnownRates:
     total = between + never + always
     never_P1, always_P1 = (never / total)[:, None], (always / total)[:, None]
     inside_PL = np.clip((levels_L - never_P1) / np.maximum(1 - never_P1 - always_P1, 1e-300), 0.0, 1.0)
-    beta_PL = beta.ppf(inside_PL, mix.alpha + positives[:, None], mix.beta + (responses - positives)[:, None])
-    rates_PL = np.where(levels_L < never_P1, 0.0, np.where(levels_L > 1 - always_P1, 1.0, beta_PL))
+    # its quantiles at 0 and 1 are the pass rates 0 and 1
+    rates_PL = beta.ppf(inside_PL, mix.alpha + positives[:, None], mix.beta + (responses - positives)[:, None])
     return KnownRates(rates_PL.ravel())
 
 

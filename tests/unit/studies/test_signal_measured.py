@@ -77,6 +77,8 @@ def test_a_lead_is_over_uniform_groups_of_as_many_responses(figures, few):
     row = figures["rules"]["Seq-balance, blocks of 4"]
     uniform = uniform_groups(few, 64).signal_at(row["responses"]["mean"])
     assert row["lead_signal"]["mean"] == pytest.approx(row["signal"]["mean"] - uniform, rel=1e-9)
+    balanced = uniform_groups(few, 64).balanced_at(row["responses"]["mean"])
+    assert row["lead_balanced"]["mean"] == pytest.approx(row["balanced"]["mean"] - balanced, rel=1e-9)
     assert row["signal"]["mean"] == pytest.approx(figures["curves"]["signal"]["32"]["mean"])
     assert row["signals_per_1000"]["mean"] == pytest.approx(1000 * row["signal"]["mean"] / row["responses"]["mean"])
 
