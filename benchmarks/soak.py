@@ -51,6 +51,8 @@ STALL_LIMIT_S = 45
 """Steps of this model take milliseconds; the start of an engine has a limit of its own."""
 RARE = ("engine_hangs", "engine_stuck")
 """Each costs minutes of waiting, so there is one."""
+IN_UPDATES = ("nan_loss", "huge_gradient", "gpu_memory", "host_memory", "kill_in_update")
+"""An update of this model may have one microbatch only, so they come with the first."""
 
 
 def main() -> None:
@@ -87,7 +89,7 @@ def schedule(num_steps: int, num_faults: int, seed: int) -> list[Fault]:
     generator.shuffle(kinds)
     steps = sorted(generator.randrange(1, num_steps) for _ in kinds)
     return [
-        Fault(key, step, kind, generator.randint(1, 6))
+        Fault(key, step, kind, 1 if kind in IN_UPDATES else generator.randint(1, 6))
         for key, (step, kind) in enumerate(zip(steps, kinds, strict=True))
     ]
 
@@ -117,7 +119,7 @@ class Soak:
             "run_name=soak",
             "ckpt=auto",
             f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}",
-            "reward.reward.path=tests.integration.graders.has_few_letters",
+            "reward.reward.path=benchmarks.faults.grader.few_letters_later",  # so that a worker dies at its work
             "callbacks.response_log.every_n_steps=1",
             "callbacks.response_log.max_prompts=inf",
             "callbacks.checkpoint.keep_last=3",
@@ -170,8 +172,14 @@ class Soak:
                 raise RuntimeError(f"{len(self.sessions)} sessions and no end; see {self.log}")
 
     def fault_rows(self) -> list[dict[str, Any]]:
-        """Return how often each kind happened, and what it came to."""
+        """Return how often each kind happened.
+
+        Raises:
+            AssertionError: one that was scheduled did not happen.
+        """
         happened = Counter(entry["kind"] for entry in read_done(self.run_dir))
+        missing = Counter(fault.kind for fault in self.faults) - happened
+        assert not missing, f"faults that were scheduled and did not happen: {dict(missing)}"
         happened["damaged_checkpoint"] = sum(bool(session["before_it"]) for session in self.sessions)
         happened["second_process"] = sum(session["second_process_refused"] is not None for session in self.sessions)
         return [{"kind": kind, "times": count} for kind, count in sorted(happened.items())]
