@@ -93,6 +93,8 @@ def test_an_interval_of_a_mean_is_about_two_standard_errors_wide():
 
 def test_no_rule_beats_the_bounds_on_counts(figures):
     for name, row in figures["rules"].items():
+        if name == "posterior exit, second visit":
+            continue  # it has a history
         assert row["signal"]["mean"] <= row["best_without_history"] + 1e-9, name
         assert row["best_without_history"] <= row["best_with_known_rates"] + 0.01, name
 

@@ -8,6 +8,7 @@ import pytest
 
 from studies.group_signal.measured import measured_figures, read_counts
 from studies.group_signal.place import FOLDER, counts_file
+from studies.group_signal.published_mix import published_mix
 from studies.group_signal.tables import load
 
 PAGE = re.sub(r"\s+", " ", (FOLDER.parent / "signal_loss.md").read_text())
@@ -30,6 +31,7 @@ def over_mixes(figure):
 def test_sentences_about_the_trained_model():
     trained = load("measured")["trained"]
     rules, curves = trained["rules"], trained["curves"]
+    (never, _, alpha, beta), (lowest, highest) = trained["fit"]["mix"], trained["fit"]["never_interval"]
     balance, first = rules["Seq-balance, blocks of 4"], rules["posterior exit, first visit"]
     for sentence in (
         f"on the trained model {interval(balance['lead_signal'])} points ({100 * balance['signal']['mean']:.1f} % of "
@@ -43,11 +45,28 @@ def test_sentences_about_the_trained_model():
         f"{share(curves['all_right']['4'])} and {share(curves['all_right']['256'])} for the model trained here",
         f"the fit has {100 * trained['fit']['curves']['all_right']['256']:.1f} % of the groups of 256 all right where "
         f"{share(curves['all_right']['256'])} were measured",
-        "Beta({:.3f}, {:.3f}) is the likeliest here".format(*trained["fit"]["mix"][2:]),
+        f"Beta({alpha:.3f}, {beta:.3f}) with {100 * never:.1f} % [{100 * lowest:.0f}, {100 * highest:.1f}] never "
+        "solved is the likeliest here",
+        "All right or all wrong: {:.1f} % and {:.1f} % here".format(
+            *(100 * (1 - curves["signal"][size]["mean"]) for size in ("4", "256"))
+        ),
     ):
         assert sentence in PAGE
     second = rules["posterior exit, second visit"]
     assert min(second["lead_signal"]["low"], second["lead_balanced"]["low"]) > 0  # "on second visits it leads in both"
+
+
+def test_sentences_about_the_untrained_model():
+    rules = load("measured")["untrained"]["rules"]
+    plain, second = rules["Seq-balance, blocks of 4"], rules["posterior exit, second visit"]
+    for sentence in (
+        f"on the default model before training {interval(plain['lead_signal'])} points",
+        f"hardly any prompt lets it stop early, {plain['responses']['mean']:.1f}.",
+        f"{second['responses']['mean']:.1f} responses on a second visit to the prompts of the untrained model, where "
+        f"the plain rule draws {plain['responses']['mean']:.1f} (and gives {100 * plain['signal']['mean']:.1f} % of the "
+        f"prompts a signal instead of {100 * second['signal']['mean']:.1f} %)",
+    ):
+        assert sentence in PAGE
 
 
 def test_sentences_about_mixes():
@@ -60,6 +79,7 @@ def test_sentences_about_mixes():
     small = over_mixes(lambda found: 250 * found["uniform"]["4"]["signal"])
     adaptive = over_mixes(lambda found: balance(found)["signals_per_1000"])
     published, step_400 = load("by_mix")["paper, after RL: pass@k"], load("by_mix")["paper, step 400"]
+    never, _, alpha, beta = published["mix"]
     for sentence in (
         f"it draws {responses[0]:.0f} to {responses[1]:.0f} on average over the mixes below, "
         f"{32 / responses[1]:.1f} to {32 / responses[0]:.1f} times fewer",
@@ -67,7 +87,8 @@ def test_sentences_about_mixes():
         f"up to {balanced[1]:.0f} points, in prompts with two right *and* two wrong",
         f"Groups of 4 find {small[0]:.0f} to {small[1]:.0f} signals per 1,000 responses where Seq-balance finds "
         f"{adaptive[0]:.0f} to {adaptive[1]:.0f}",
-        "Beta({:.3f}, {:.3f}) reproduces all 18".format(*published["mix"][2:]),
+        f"Beta({alpha:.3f}, {beta:.3f}) with {100 * never:.1f} % never solved reproduces all 18 published points to "
+        f"{100 * published_mix('after RL')[1]:.1f} points",
         f"{100 * (1 - published['uniform']['4']['signal']):.0f} % of the groups without a signal after RL",
         f"its sample counts {100 * (1 - step_400['uniform']['4']['signal']):.0f} % at step 400",
     ):
