@@ -14,7 +14,6 @@ import json
 import os
 import random
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from typing import Any
 
 from ada_lightning.exit_codes import REQUEUE, STALLED
 from benchmarks.faults.inject import Fault, read_done, write_schedule
+from benchmarks.faults.memory_watch import MemoryWatch
 from benchmarks.faults.sessions import SMALL, exit_code, start_session, warm_up
 from benchmarks.report import RELIABILITY, save
 
@@ -150,10 +150,17 @@ class Soak:
             started = time.monotonic()
             between = self._damage_newest() if self._generator.random() < 0.2 else ""
             pid = start_session(self._overrides, self.log)
-            watch = _MemoryWatch(pid)
+            watch = MemoryWatch(pid)
             refused = self._refused_second(pid) if len(self.sessions) % 5 == 1 else None
             code = exit_code(pid)
-            self._peaks.append(watch.stop())
+            quarters = watch.stop()
+            self._peaks.append(
+                {
+                    "seconds": round(watch.seconds, 1),
+                    "second_quarter_mb": round(quarters[1]),
+                    "last_quarter_mb": round(quarters[3]),
+                }
+            )
             new = read_done(self.run_dir)[done:]
             session = {
                 "exit_code": code,
@@ -211,40 +218,6 @@ class Soak:
         log = self.log.with_suffix(".second.log")
         log.unlink(missing_ok=True)
         return exit_code(start_session(self._overrides, log)) == 1 and "another process" in log.read_text()
-
-
-class _MemoryWatch:
-    """Samples a process's resident memory until it ends."""
-
-    def __init__(self, pid: int) -> None:
-        import psutil
-
-        self._process = psutil.Process(pid)
-        self._samples: list[tuple[float, float]] = []
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> dict[str, float]:
-        """Return seconds, and the highest memory in the second and in the last quarter of them, MB."""
-        self._is_over.set()
-        self._thread.join()
-        end = self._samples[-1][0] if self._samples else 0.0
-        parts = [
-            max((mb for at, mb in self._samples if low * end <= at <= high * end), default=0.0)
-            for low, high in ((0.25, 0.5), (0.75, 1.0))
-        ]
-        return {"seconds": round(end, 1), "second_quarter_mb": round(parts[0]), "last_quarter_mb": round(parts[1])}
-
-    def _work(self) -> None:
-        import psutil
-
-        started = time.monotonic()
-        while not self._is_over.wait(0.5):
-            try:
-                self._samples.append((time.monotonic() - started, self._process.memory_info().rss / 1e6))
-            except psutil.Error:
-                return
 
 
 def prove(run_dir: Path, num_steps: int) -> dict[str, Any]:

@@ -63,8 +63,8 @@ def test_sentences_about_the_untrained_model():
         f"on the default model before training {interval(plain['lead_signal'])} points",
         f"hardly any prompt lets it stop early, {plain['responses']['mean']:.1f}.",
         f"{second['responses']['mean']:.1f} responses on a second visit to the prompts of the untrained model, where "
-        f"the plain rule draws {plain['responses']['mean']:.1f} (and gives {100 * plain['signal']['mean']:.1f} % of the "
-        f"prompts a signal instead of {100 * second['signal']['mean']:.1f} %)",
+        f"the plain rule draws {plain['responses']['mean']:.1f} (and gives {100 * plain['signal']['mean']:.1f} % of "
+        f"the prompts a signal instead of {100 * second['signal']['mean']:.1f} %)",
     ):
         assert sentence in PAGE
 
