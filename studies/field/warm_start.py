@@ -20,14 +20,13 @@ from studies.field.sums import problems, worked
 from studies.runs import ROOT
 
 MODEL = ROOT / "runs" / "field" / "model"
-SIZE = {"hidden_size": 64, "num_layers": 3, "num_heads": 2}
 NUM_STEPS = 2500
 SEED_OF_PROBLEMS = 1_000_000
 """Far from the seeds of training and held-out problems."""
 
 
-def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed: int) -> list[float]:
-    """Train the tiny model on worked sums, save it, and return the mean loss per 100 steps.
+def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed: int) -> None:
+    """Train the tiny model on worked sums and save it.
 
     Args:
         folder: where model and tokenizer go.
@@ -36,7 +35,7 @@ def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed
         lr: peak learning rate; it rises for 5 % of the steps and then falls to zero by a cosine.
         seed: of weights and problems.
     """
-    start = TinyLlama(seed=seed, **SIZE).prepare()
+    start = TinyLlama(seed=seed, hidden_size=64, num_layers=3, num_heads=2).prepare()
     tokenizer = AutoTokenizer.from_pretrained(start)
     model = AutoModelForCausalLM.from_pretrained(start)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
@@ -59,7 +58,6 @@ def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed
             print(f"step {step + 1}/{num_steps}  loss {sum(losses[-100:]) / 100:.3f}", flush=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return [sum(losses[i : i + 100]) / len(losses[i : i + 100]) for i in range(0, num_steps, 100)]
 
 
 def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor]:
