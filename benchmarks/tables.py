@@ -1,8 +1,8 @@
 """Put the benchmarks' figures into the pages of ``docs/``: ``python -m benchmarks.tables``.
 
 Every table of those pages stands between ``<!-- table: name -->`` and ``<!-- end -->`` and is made here from the JSON
-files in ``docs/performance/``, ``docs/rewards/`` and ``docs/reliability/`` and from ``docs/curriculum.json``, so that
-no figure is copied by hand. A test holds that pages and files agree.
+files in ``docs/performance/``, ``docs/rewards/``, ``docs/reliability/`` and ``docs/studies/`` and from
+``docs/curriculum.json``, so that no figure is copied by hand. A test holds that pages and files agree.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.markdown import markdown as _markdown
 from benchmarks.report import FOLDER, RELIABILITY, REWARDS
+from studies.variance.tables import TABLES as VARIANCE_TABLES
 
 PAGES = tuple(
     FOLDER.parent / f"{name}.md"
-    for name in ("performance", "curriculum", "rewards", "scaling", "reliability", "methods")
+    for name in ("performance", "curriculum", "rewards", "scaling", "reliability", "methods", "studies/gradient_variance")
 )
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -44,11 +46,6 @@ def _made(name: str) -> str:
 def _load(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return content
-
-
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
 
 
 def _rollout() -> str:
@@ -526,6 +523,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "soak": _soak,
     "soak_faults": _soak_faults,
     "soak_memory": _soak_memory,
+    **VARIANCE_TABLES,
 }
 
 if __name__ == "__main__":

