@@ -20,7 +20,15 @@ from studies.variance.tables import TABLES as VARIANCE_TABLES
 
 PAGES = tuple(
     FOLDER.parent / f"{name}.md"
-    for name in ("performance", "curriculum", "rewards", "scaling", "reliability", "methods", "studies/gradient_variance")
+    for name in (
+        "performance",
+        "curriculum",
+        "rewards",
+        "scaling",
+        "reliability",
+        "methods",
+        "studies/gradient_variance",
+    )
 )
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

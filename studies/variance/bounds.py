@@ -1,7 +1,7 @@
 """What no rule can do better, for scores of unit norm: lower bounds of variance times cost.
 
-The expected update of a prompt is ``f'(p) grad p`` if ``E[q a P' + p b Q'] = f'(p) p q``, where a and b are what each of
-P' kept positives and Q' kept negatives weighs, whatever the rule does. Cauchy and Schwarz give
+The expected update of a prompt is ``f'(p) grad p`` if ``E[q a P' + p b Q'] = f'(p) p q``, where a and b are what each
+of P' kept positives and Q' kept negatives weighs, whatever the rule does. Cauchy and Schwarz give
 
     (f' p q)^2 <= E[P' a^2 + Q' b^2] * E[q^2 P' + p^2 Q'].
 
@@ -10,9 +10,9 @@ Kept are at most those drawn, of which by Wald's identity ``E[P] = p E[N]`` for 
     variance * responses generated >= f'(p)^2 p q,
     variance * responses trained   >= f'(p)^2 p^2 q^2 / max(p, q)^2,
 
-the first attained by ``A = f'(p) (r - p) / N`` on all of the pool, the second by training on the rarer class alone. With
-a cost of c per trained response beside 1 per generated one, all of the pool or the rarer class alone is best, whichever
-costs less: the rarer class where ``c > p / (1 - 2 p)`` (p < 1/2).
+the first attained by ``A = f'(p) (r - p) / N`` on all of the pool, the second by training on the rarer class alone.
+With a cost of c per trained response beside 1 per generated one, all of the pool or the rarer class alone is best,
+whichever costs less: the rarer class where ``c > p / (1 - 2 p)`` (p < 1/2).
 
 A step that gives prompt i, out of many, n_i responses in expectation (less than one: it is drawn with probability n_i
 and weighs 1 / n_i) has the variance ``sum of sigma_i^2 / n_i`` with ``sigma^2 = f'^2 p q``: least for ``n_i`` in
@@ -88,7 +88,7 @@ def costs_least(rate: float, trained_cost: float) -> float:
     """Least variance times cost for ``f' = 1``, where a trained response costs so much beside a generated one's 1.
 
     Example:
-        >>> costs_least(0.5, 0.0), round(costs_least(0.1, 1.0), 3)  # p q; training on positives: (1 + p) p^2 q^2/(p q^2)
+        >>> costs_least(0.5, 0.0), round(costs_least(0.1, 1.0), 3)  # p q; of positives alone p (1 + p)
         (0.25, 0.11)
     """
     rarer = min(rate, 1.0 - rate)

@@ -89,3 +89,27 @@ ON_MODEL = (
     "screen 4, then 20 / all / RLOO",
 )
 """Rules whose variance is computed with a model's moments."""
+HISTORY_ON_MODEL = (
+    "VIP, RLOO, 8 on average",
+    "baseline from history, 1 response",
+    "baseline from history and the others, 4 responses",
+    "rarer class by history, 1 response",
+    "n by p q, not weighted back",
+    "best half by history, 4 responses",
+    "best quarter by history, 1 response",
+    "best quarter by history, 4 responses",
+)
+LENGTHS_SHOWN = {
+    "uniform 2 / all / exact p": "n = 2, exact p",
+    "uniform 4 / all / exact p": "n = 4, exact p",
+    "uniform 8 / all / exact p": "n = 8, exact p",
+    "uniform 16 / all / exact p": "n = 16, exact p",
+    "uniform 32 / all / exact p": "n = 32, exact p",
+    "Seq-balance k=2 / 2+2 / official": SHOWN["Seq-balance k=2 / 2+2 / official"],
+    "Seq-balance k=2 / all / exact log p": SHOWN["Seq-balance k=2 / all / exact log p"],
+    "Seq-pos k=1 / 2+2 / official": SHOWN["Seq-pos k=1 / 2+2 / official"],
+    "screen 4, then 4 / all / exact p": SHOWN["screen 4, then 4 / all / exact p"],
+    "screen 4, then 20 / all / RLOO": SHOWN["screen 4, then 20 / all / RLOO"],
+    **HISTORY_SHOWN,
+}
+"""Rules whose cost is shown by the length of Delta."""

@@ -14,14 +14,20 @@ from ada_lightning.sampling import UniformSampler
 from ada_lightning.selection import AllSelection
 from ada_lightning.types import Prompt, ResponsePool
 
-NUM_SCREENED = 256
-"""Training prompts that are screened, the first ones."""
 NUM_SCREEN = 16
-"""Responses of each."""
-NUM_MEASURED = 28
-"""Prompts whose gradients are taken."""
-NUM_DRAWN = 192
-"""Responses of each of those, fresh ones."""
+"""Responses of each prompt that is screened."""
+
+
+@dataclass(frozen=True)
+class DrawSizes:
+    """How much is drawn."""
+
+    num_screened: int = 256
+    """Training prompts that are screened, the first ones."""
+    num_measured: int = 28
+    """Prompts whose gradients are taken."""
+    num_drawn: int = 192
+    """Responses of each of those, fresh ones."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +41,13 @@ class DrawnPool:
     is_positive: tuple[bool, ...]
 
 
-def draw(model_path: Path, folder: Path) -> tuple[list[int], list[DrawnPool]]:
+def draw(model_path: Path, folder: Path, sizes: DrawSizes) -> tuple[list[int], list[DrawnPool]]:
     """Screen the training prompts of the default task, choose, and draw anew; what is on the disk is not drawn again.
 
     Args:
         model_path: checkpoint in Hugging Face format.
         folder: where draws are kept.
+        sizes: how much is drawn.
 
     Returns:
         Positives of the screening, prompt by prompt, and the pools of the chosen prompts.
@@ -48,7 +55,7 @@ def draw(model_path: Path, folder: Path) -> tuple[list[int], list[DrawnPool]]:
     file = folder / "draws.json"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        screened, pools = _draw(model_path, folder / "engine.log")
+        screened, pools = _draw(model_path, folder / "engine.log", sizes)
         content = {"screened": screened, "pools": [asdict(pool) for pool in pools]}
         partial = file.with_suffix(".partial")
         partial.write_text(json.dumps(content))
@@ -76,7 +83,7 @@ def evenly_chosen(positives: Sequence[int], num_screen: int, num_chosen: int) ->
     return [mixed[int((place + 0.5) * len(mixed) / num_chosen)] for place in range(num_chosen)]
 
 
-def _draw(model_path: Path, log_file: Path) -> tuple[list[int], list[DrawnPool]]:
+def _draw(model_path: Path, log_file: Path, sizes: DrawSizes) -> tuple[list[int], list[DrawnPool]]:
     from hydra import compose, initialize_config_dir
     from hydra.utils import instantiate
 
@@ -87,7 +94,7 @@ def _draw(model_path: Path, log_file: Path) -> tuple[list[int], list[DrawnPool]]
     with initialize_config_dir(str(conf), version_base="1.3"):
         cfg = compose("prepare", ["rollout.engine.dtype=float32", "run_name=unused"])
     parts = assemble(cfg, model_path)
-    prompts = list(read_data(cfg, parts.model.tokenizer, parts.grader).train_prompts[:NUM_SCREENED])
+    prompts = list(read_data(cfg, parts.model.tokenizer, parts.grader).train_prompts[: sizes.num_screened])
     parts.grader.start()
     engine = instantiate(cfg.rollout.engine)(
         model_path=parts.model.path,
@@ -97,8 +104,8 @@ def _draw(model_path: Path, log_file: Path) -> tuple[list[int], list[DrawnPool]]
     )
     try:
         screened = _collect(parts, engine, prompts, NUM_SCREEN, step=0)
-        chosen = evenly_chosen([pool.num_positive for pool in screened], NUM_SCREEN, NUM_MEASURED)
-        pools = _collect(parts, engine, [prompts[index] for index in chosen], NUM_DRAWN, step=1)
+        chosen = evenly_chosen([pool.num_positive for pool in screened], NUM_SCREEN, sizes.num_measured)
+        pools = _collect(parts, engine, [prompts[index] for index in chosen], sizes.num_drawn, step=1)
     finally:
         engine.close()
         parts.grader.close()

@@ -16,6 +16,8 @@ from studies.variance.update_moments import Array, UpdateMoments, update_moments
 RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 SHARES = (0.5, 0.25, 0.1)
 ROUNDED_SIZES = (4, 8, 16, 32)
+LENGTHS = (0.01, 0.03, 0.1, 0.3)
+"""Squared lengths of Delta, for scores of unit norm."""
 
 
 def exact_figures() -> dict[str, Any]:
@@ -25,7 +27,9 @@ def exact_figures() -> dict[str, Any]:
         "bounds": {name: mix_bounds(mix) for name, mix in MIXES.items()},
         "rules": [_figures(rule) for rule in [*all_rules(), *_rounded()]],
         "history": {
-            name: {mix_name: figures_of_mix(planned_moments(make(mix), mix.grid()), mix) for mix_name, mix in MIXES.items()}
+            name: {
+                mix_name: figures_of_mix(planned_moments(make(mix), mix.grid()), mix) for mix_name, mix in MIXES.items()
+            }
             for name, make in history_plans().items()
         },
     }
@@ -34,10 +38,10 @@ def exact_figures() -> dict[str, Any]:
 def mix_bounds(mix: Mix) -> dict[str, float]:
     """Return the least variance times cost that a mix allows, in several senses.
 
-    ``known_p``: all prompts alike, one response each, the pass rate as the baseline. ``neyman``: responses in proportion
-    to ``sqrt(p q)``, still the gradient of the mean pass rate. ``log_neyman``: the same for log p, of pass rates of at
-    least 1/64. ``best ...``: the share of the prompts nearest to 1/2, whatever objective that is. ``trained``: responses
-    trained instead of generated.
+    ``known_p``: all prompts alike, one response each, the pass rate as the baseline. ``neyman``: responses in
+    proportion to ``sqrt(p q)``, still the gradient of the mean pass rate. ``log_neyman``: the same for log p, of pass
+    rates of at least 1/64. ``best ...``: the share of the prompts nearest to 1/2, whatever objective that is.
+    ``trained``: responses trained instead of generated.
     """
     rates_P = mix.grid()
     spread_P = rates_P * (1.0 - rates_P)
@@ -50,7 +54,7 @@ def mix_bounds(mix: Mix) -> dict[str, float]:
     }
 
 
-def figures_of_mix(moments: UpdateMoments, mix: Mix) -> dict[str, float]:
+def figures_of_mix(moments: UpdateMoments, mix: Mix) -> dict[str, Any]:
     """Return a rule's figures over a mix.
 
     Args:
@@ -59,13 +63,15 @@ def figures_of_mix(moments: UpdateMoments, mix: Mix) -> dict[str, float]:
 
     Returns:
         ``generated`` and ``trained`` responses per prompt; relative variance times either (``generated_cost``,
-        ``trained_cost``), in units of a score's second moment over ``|Delta|^2``; these over the bound of the rule's own
-        objective (``..._over_bound``); and one minus the squared cosine of its expected update with that of log p and
-        of p, where the gradients of different prompts are orthogonal (``off_log``, ``off_p``).
+        ``trained_cost``), in units of a score's second moment over ``|Delta|^2``; these over the bound of the rule's
+        own objective (``..._over_bound``); the generated cost where Delta is not short beside a score, so that a
+        prompt's own gradient adds to the spread between prompts (``at_lengths``); and one minus the squared cosine of
+        its expected update with that of log p and of p, where the gradients of different prompts are orthogonal
+        (``off_log``, ``off_p``).
     """
     signal = mix.expect(moments.signal_P)
-    variance = mix.expect(moments.noise_P) / signal**2
-    generated, trained = mix.expect(moments.drawn_P), mix.expect(moments.kept_P)
+    variance = mix.expect(moments.noise) / signal**2
+    generated, trained = mix.expect(moments.drawn), mix.expect(moments.kept)
     rates_P, weights_P = mix.grid(), weights_of(mix)
     return {
         "generated": generated,
@@ -74,6 +80,7 @@ def figures_of_mix(moments: UpdateMoments, mix: Mix) -> dict[str, float]:
         "trained_cost": variance * trained,
         "generated_over_bound": variance * generated / generated_bound(moments.signal_P, mix),
         "trained_over_bound": variance * trained / trained_bound(moments.signal_P, mix),
+        "at_lengths": [generated * _second_moment(moments, mix, length) / signal**2 for length in LENGTHS],
         "off_log": _off(moments.signal_P, np.where(rates_P > 0, 1.0 - rates_P, 0.0), weights_P),
         "off_p": _off(moments.signal_P, rates_P * (1.0 - rates_P), weights_P),
     }
@@ -85,10 +92,10 @@ def figures_by_rate(moments: UpdateMoments, rates_P: Array) -> dict[str, list[fl
     squared_P = moments.signal_P**2
     return {
         "multiplier": list(moments.signal_P / (rates_P * fails_P)),
-        "generated": list(moments.drawn_P),
-        "trained": list(moments.kept_P),
-        "generated_over_bound": list(moments.noise_P * moments.drawn_P * rates_P * fails_P / squared_P),
-        "trained_over_bound": list(moments.noise_P * moments.kept_P * np.maximum(rates_P, fails_P) ** 2 / squared_P),
+        "generated": list(moments.drawn),
+        "trained": list(moments.kept),
+        "generated_over_bound": list(moments.noise * moments.drawn * rates_P * fails_P / squared_P),
+        "trained_over_bound": list(moments.noise * moments.kept * np.maximum(rates_P, fails_P) ** 2 / squared_P),
     }
 
 
@@ -114,6 +121,16 @@ def _rounded() -> list[Rule]:
         Rule(f"uniform {size}", "rarer class", "rounded baseline", lambda size=size: rounded_leave_one_out(size))
         for size in ROUNDED_SIZES
     ]
+
+
+def _second_moment(moments: UpdateMoments, mix: Mix, length: float) -> float:
+    """Return the mean ``E|g|^2`` over the mix for scores of unit norm and a Delta of squared length ``length``."""
+    rates_P = mix.grid()
+    return mix.expect(
+        length * moments.signal_square_P
+        + (1.0 - (1.0 - rates_P) ** 2 * length) * moments.positive_noise_P
+        + (1.0 - rates_P**2 * length) * moments.negative_noise_P
+    )
 
 
 def _off(signal_P: Array, target_P: Array, weights_P: Array) -> float:

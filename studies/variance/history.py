@@ -1,8 +1,9 @@
 """Rules that know one visit of 8 responses to each prompt: who gets how many, and which baseline that gives.
 
-What the visit told is a count k of positives, and the posterior is Beta(alpha + k, beta + 8 - k) under the prior that the
-project fits to all prompts (:func:`~ada_lightning.estimators.pooled_prior.fit_pooled_prior`). A plan is a function of k,
-so expectations over the visit are sums of nine terms. The visit's own cost is not counted: it trained, when it was made.
+What the visit told is a count k of positives, and the posterior is Beta(alpha + k, beta + 8 - k) under the prior that
+the project fits to all prompts (:func:`~ada_lightning.estimators.pooled_prior.fit_pooled_prior`). A plan is a function
+of k, so expectations over the visit are sums of nine terms. The visit's own cost is not counted: it trained, when it
+was made.
 """
 
 from __future__ import annotations
@@ -193,8 +194,8 @@ def history_plans() -> dict[str, Callable[[Mix], Plan]]:
         )
     for share, label in ((0.5, "half"), (0.25, "quarter")):
         for size in (1, 4):
-            plans[f"best {label} by history, {size} response{'s' * (size > 1)}"] = (
-                lambda mix, share=share, size=size: best_share(mix, share, size)
+            plans[f"best {label} by history, {size} response{'s' * (size > 1)}"] = lambda mix, share=share, size=size: (
+                best_share(mix, share, size)
             )
     for name in ("Ada-Est", "VIP, RLOO", "Knapsack", "CoBA-RL"):
         plans[f"{name}, 8 on average"] = lambda mix, name=name: divided(name, mix)

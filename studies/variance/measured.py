@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.expected_update import Ends
 from studies.variance.draws import NUM_SCREEN
-from studies.variance.update_moments import Array, update_moments
+from studies.variance.update_moments import Array, UpdateMoments
 
 _CLASSES = ("positive", "negative")
 NUM_RESAMPLES = 2000
@@ -75,7 +74,9 @@ def read_moments(folder: Path, screened: Sequence[int]) -> dict[str, Any]:
         "screened": [int(np.sum(np.array(screened) == count)) for count in range(NUM_SCREEN + 1)],
         "prompts": rows,
         "seconds": round(float(sum(found["seconds"] for found in files))),
-        "products": [[_short(value) for value in line[: place + 1]] for place, line in enumerate(sketches @ sketches.T)],
+        "products": [
+            [_short(value) for value in line[: place + 1]] for place, line in enumerate(sketches @ sketches.T)
+        ],
     }
 
 
@@ -130,12 +131,17 @@ class RuleOnModel:
     trained_unmeasured: float
 
 
-def rule_on_model(ends: Ends, found: Measured) -> RuleOnModel:
-    """Return what a rule does on a model whose class moments are known."""
-    moments = update_moments(ends, found.rates_P)
+def rule_on_model(at: Callable[[Array], UpdateMoments], found: Measured) -> RuleOnModel:
+    """Return what a rule does on a model whose class moments are known.
+
+    Args:
+        at: the rule's moments by pass rate.
+        found: the model's.
+    """
+    moments, outside = at(found.rates_P), at(np.array([0.0, 1.0]))
     positive_P, negative_P = found.within()
-    outside = update_moments(ends, np.array([0.0, 1.0]))
-    shares, tokens = np.array([found.never, found.always]), [found.negative_tokens_P.mean(), found.positive_tokens_P.mean()]
+    shares = np.array([found.never, found.always])
+    tokens = np.array([found.negative_tokens_P.mean(), found.positive_tokens_P.mean()])
     return RuleOnModel(
         signal_P=moments.signal_P,
         second_moment_P=moments.signal_square_P * found.delta_square_P
@@ -143,10 +149,9 @@ def rule_on_model(ends: Ends, found: Measured) -> RuleOnModel:
         + moments.negative_noise_P * negative_P,
         generated_P=moments.positive_drawn_P * found.positive_tokens_P
         + moments.negative_drawn_P * found.negative_tokens_P,
-        trained_P=moments.positive_kept_P * found.positive_tokens_P
-        + moments.negative_kept_P * found.negative_tokens_P,
-        generated_unmeasured=float(shares @ (outside.drawn_P * tokens)),
-        trained_unmeasured=float(shares @ (outside.kept_P * tokens)),
+        trained_P=moments.positive_kept_P * found.positive_tokens_P + moments.negative_kept_P * found.negative_tokens_P,
+        generated_unmeasured=float(shares @ (outside.drawn * tokens)),
+        trained_unmeasured=float(shares @ (outside.kept * tokens)),
     )
 
 

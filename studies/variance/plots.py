@@ -46,7 +46,9 @@ def _costs(found: Mapping[str, Any]) -> None:
         for mix, color, marker in zip(MIX_NAMES, _COLORS, _MARKERS, strict=False):
             costs = relative_costs(found, mix, kind)
             heights = [-place for place in range(len(names))]
-            axes.plot([costs[name] for name in names], heights, marker, color=color, label=mix, markersize=7, alpha=0.85)
+            axes.plot(
+                [costs[name] for name in names], heights, marker, color=color, label=mix, markersize=7, alpha=0.85
+            )
         axes.axvline(1.0, color="black", linewidth=1)
         axes.set_xscale("log")
         ticks = [0.25, 0.5, 1.0, 2.0]
@@ -56,7 +58,9 @@ def _costs(found: Mapping[str, Any]) -> None:
         axes.set_xlabel(f"variance x responses {kind}, GRPO n = 8 is 1")
     panels[0].set_yticks([-place for place in range(len(names))], labels)
     panels[0].legend(title="pass rates", frameon=False, loc="upper left")
-    figure.suptitle("Responses for the same signal to noise: less is better  (* knows one earlier visit of 8)", fontsize=11)
+    figure.suptitle(
+        "Responses for the same signal to noise: less is better  (* knows one earlier visit of 8)", fontsize=11
+    )
     figure.savefig(FOLDER / "costs.png", dpi=110)
     plt.close(figure)
 

@@ -22,8 +22,6 @@ from torch import Tensor, nn
 
 from studies.variance.draws import DrawnPool
 
-MOST_PER_CLASS = 32
-"""Responses of a class whose gradients are taken, the first ones."""
 SKETCH = 65_521
 """Coordinates of a sketch: a prime, so that rows of weights do not fall on each other."""
 
@@ -103,8 +101,15 @@ class ScoreMeter:
         return sketch
 
 
-def measure_prompt(meter: ScoreMeter, pool: DrawnPool, file: Path) -> None:
-    """Measure one prompt, unless its file is there."""
+def measure_prompt(meter: ScoreMeter, pool: DrawnPool, file: Path, most_per_class: int) -> None:
+    """Measure one prompt, unless its file is there.
+
+    Args:
+        meter: of the model.
+        pool: the prompt's responses.
+        file: ``.npz``, written when the prompt is done.
+        most_per_class: responses of a class whose gradients are taken, the first ones.
+    """
     if file.exists():
         return
     started = time.monotonic()
@@ -112,7 +117,7 @@ def measure_prompt(meter: ScoreMeter, pool: DrawnPool, file: Path) -> None:
     sums = []
     for name, label in (("positive", True), ("negative", False)):
         chosen = [ids for ids, kind in zip(pool.responses, pool.is_positive, strict=True) if kind is label]
-        moments, total = meter.class_moments(pool.prompt_ids, chosen[:MOST_PER_CLASS])
+        moments, total = meter.class_moments(pool.prompt_ids, chosen[:most_per_class])
         lengths = [len(ids) for ids in chosen]
         saved |= {f"{name}_{key}": value for key, value in vars(moments).items()}
         saved |= {f"{name}_sketch": meter.sketched(total), f"{name}_tokens": np.mean(lengths) if lengths else 0.0}

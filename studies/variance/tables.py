@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks.markdown import markdown
-from studies.variance.chosen import BASE, HISTORY_SHOWN, MIX_NAMES, SHOWN
-from studies.variance.exact import by_name
+from studies.variance.chosen import BASE, HISTORY_SHOWN, LENGTHS_SHOWN, MIX_NAMES, SHOWN
+from studies.variance.exact import LENGTHS, by_name
 from studies.variance.place import load
 
 _SEQ = "Seq-balance k=2"
@@ -60,22 +60,43 @@ def by_rate() -> str:
     for name, label in SHOWN.items():
         figures = known[name]["by_rate"]
         cells = [
-            f"{figures['generated_over_bound'][place]:.2f} ({figures['trained_over_bound'][place]:.2f})" for place in shown
+            f"{figures['generated_over_bound'][place]:.2f} ({figures['trained_over_bound'][place]:.2f})"
+            for place in shown
         ]
         rows.append([label, *cells])
     return markdown(["rule", *(f"p = {rates[place]:g}" for place in shown)], rows)
+
+
+def lengths() -> str:
+    """Return generated costs over GRPO's, by the length of Delta beside a score."""
+    found = load("exact")
+    rules = {name: row["by_mix"] for name, row in by_name(found).items()} | dict(found["history"])
+    rows = []
+    for name, label in LENGTHS_SHOWN.items():
+        cells = []
+        for mix in ("step 400", "wide"):
+            own, base = rules[name][mix], rules[BASE][mix]
+            pairs = [
+                (own["generated_cost"], base["generated_cost"]),
+                *zip(own["at_lengths"], base["at_lengths"], strict=True),
+            ]
+            cells += [f"{cost / of_base:.2f}" for cost, of_base in pairs]
+        rows.append([label, *cells])
+    head = ["rule", *(f"{mix}: {length:g}" for mix in ("step 400", "wide") for length in (0, *LENGTHS))]
+    return markdown(head, rows)
 
 
 def weights() -> str:
     """Return what clips and epsilons of an explicit weight do to the official rule."""
     found = load("exact")
     known, rates = by_name(found), found["pass_rates"]
-    shown = [rates.index(rate) for rate in (0.02, 0.1, 0.5, 0.9)]
+    shown = [rates.index(rate) for rate in (0.02, 0.1, 0.3, 0.9)]
     base = known[BASE]["by_mix"]
     rows = []
     for name in [name for name in known if name.startswith(_WEIGHTED)] + [f"{_SEQ} / 2+2 / exact log p"]:
         row = known[name]
-        factors = [f"{row['by_rate']['multiplier'][place] * rates[place]:.2f}" for place in shown]
+        factors_P = [factor * rate for factor, rate in zip(row["by_rate"]["multiplier"], rates, strict=True)]
+        factors = [f"{factors_P[place] / factors_P[rates.index(0.5)]:.2f}" for place in shown]
         costs = [f"{row['by_mix'][mix]['generated_cost'] / base[mix]['generated_cost']:.2f}" for mix in MIX_NAMES]
         rows.append([row["estimator"], *factors, *costs, f"{row['by_mix']['wide']['off_log']:.2f}"])
     head = ["estimator", *(f"p = {rates[place]:g}" for place in shown), *MIX_NAMES, "off log p, wide"]
@@ -93,7 +114,12 @@ def sizes() -> str:
         groups = [row for row in found["rules"] if row["sampler"] == sampler]
         small = next(row["kept"] for row in groups if "+" in row["kept"])
         cells = []
-        for kept, estimator in ((small, "official"), (small, "exact log p"), ("all", "exact log p"), ("all", "exact p")):
+        for kept, estimator in (
+            (small, "official"),
+            (small, "exact log p"),
+            ("all", "exact log p"),
+            ("all", "exact p"),
+        ):
             by_mix = known[f"{sampler} / {kept} / {estimator}"]["by_mix"]
             cells += [_pair(by_mix[mix], base[mix]) for mix in ("step 400", "wide")]
         rows.append([sampler.removeprefix("Seq-balance "), *cells])
@@ -126,6 +152,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "variance_rules": rules,
     "variance_history": history,
     "variance_by_rate": by_rate,
+    "variance_lengths": lengths,
     "variance_weights": weights,
     "variance_sizes": sizes,
 }

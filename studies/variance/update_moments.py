@@ -1,8 +1,8 @@
 """First and second moments of a prompt's update, by pass rate: exact sums over the ends of its sampling.
 
 With Delta the difference of the classes' mean scores, positives have the mean ``q Delta`` and negatives ``-p Delta``,
-since scores have mean zero, and ``grad p = p q Delta``. Given where sampling ended, an update ``sum of A s`` has the mean
-``k Delta`` with ``k = q (sum of A over positives) - p (sum of A over negatives)`` and, scores within a class being
+since scores have mean zero, and ``grad p = p q Delta``. Given where sampling ended, an update ``sum of A s`` has the
+mean ``k Delta`` with ``k = q (sum of A over positives) - p (sum of A over negatives)`` and, scores within a class being
 independent, the variance ``sum of A^2`` over positives times that of a positive's score, plus the same for negatives.
 """
 
@@ -43,17 +43,17 @@ class UpdateMoments:
     """Negatives trained."""
 
     @property
-    def noise_P(self) -> Array:
+    def noise(self) -> Array:
         """E[sum of A^2]."""
         return self.positive_noise_P + self.negative_noise_P
 
     @property
-    def drawn_P(self) -> Array:
+    def drawn(self) -> Array:
         """Responses generated."""
         return self.positive_drawn_P + self.negative_drawn_P
 
     @property
-    def kept_P(self) -> Array:
+    def kept(self) -> Array:
         """Responses trained."""
         return self.positive_kept_P + self.negative_kept_P
 
@@ -72,7 +72,7 @@ def update_moments(ends: Ends, rates_P: Array) -> UpdateMoments:
     Example:
         >>> from ada_lightning.stopping import FixedRule
         >>> one = update_moments(fixed_weight(FixedRule(1), 0.5), np.array([0.2]))  # A = r - 1/2 on a single response
-        >>> round(float(one.signal_P[0] / (0.2 * 0.8)), 12), round(float(one.noise_P[0]), 12)  # f' = 1; 1/4
+        >>> round(float(one.signal_P[0] / (0.2 * 0.8)), 12), round(float(one.noise[0]), 12)  # f' = 1; 1/4
         (1.0, 0.25)
     """
     chance_PE = np.stack([ends.probabilities(float(rate)) for rate in rates_P])

@@ -6,8 +6,8 @@ import pytest
 from ada_lightning.types import Belief
 from benchmarks.simulation.pass_rates import MIXES
 from studies.variance.history import (
-    best_share,
     beliefs,
+    best_share,
     divided,
     everyone,
     expected_spread,
@@ -35,7 +35,7 @@ def test_a_baseline_of_the_others_and_the_visit_keeps_the_gradient(size):
 def test_a_single_response_with_a_wrong_baseline_pays_the_square_of_its_error():
     belief = Belief(2.0, 6.0)
     moments = update_moments(shrunk_leave_one_out(1, belief), RATES)
-    assert moments.noise_P == pytest.approx(UNIT + (RATES - 0.25) ** 2)
+    assert moments.noise == pytest.approx(UNIT + (RATES - 0.25) ** 2)
 
 
 def test_a_rounded_baseline_keeps_the_gradient_and_trains_the_rarer_class():
@@ -55,18 +55,18 @@ def test_the_class_expected_to_be_rarer_trains_alone():
 def test_what_is_weighted_back_keeps_the_gradient_and_what_is_not_follows_its_plan():
     back = planned_moments(in_proportion(MIX, lambda b: np.sqrt(expected_spread(b)), weighs=True), RATES)
     assert back.signal_P == pytest.approx(UNIT)
-    assert np.all(back.drawn_P < 1)
+    assert np.all(back.drawn < 1)
     free = planned_moments(in_proportion(MIX, expected_spread, weighs=False), RATES)
-    assert free.signal_P == pytest.approx(UNIT * free.drawn_P, rel=1e-9)
+    assert free.signal_P == pytest.approx(UNIT * free.drawn, rel=1e-9)
 
 
 def test_a_share_is_that_share_of_the_mix_and_the_whole_is_everyone():
     grid = MIX.grid()
     quarter = planned_moments(best_share(MIX, 0.25, 4), grid)
-    assert MIX.expect(quarter.drawn_P) == pytest.approx(1.0)
+    assert MIX.expect(quarter.drawn) == pytest.approx(1.0)
     whole = planned_moments(best_share(MIX, 1.0, 4), grid)
     plain = planned_moments(everyone(MIX, lambda belief: shrunk_leave_one_out(4, belief)), grid)
-    assert whole.noise_P == pytest.approx(plain.noise_P)
+    assert whole.noise == pytest.approx(plain.noise)
 
 
 def test_a_visit_to_the_arcsine_mix_has_its_known_outcomes():
@@ -82,7 +82,7 @@ def test_a_visit_to_the_arcsine_mix_has_its_known_outcomes():
 @pytest.mark.parametrize("name", ["VIP, RLOO", "Ada-Est"])
 def test_a_divided_step_spends_what_it_has(name):
     moments = planned_moments(divided(name, MIX), MIX.grid())
-    assert MIX.expect(moments.drawn_P) == pytest.approx(8, rel=0.01)
+    assert MIX.expect(moments.drawn) == pytest.approx(8, rel=0.01)
     assert moments.signal_P[2:] == pytest.approx((MIX.grid() * (1 - MIX.grid()))[2:], rel=1e-5)
 
 

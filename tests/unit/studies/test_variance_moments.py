@@ -65,7 +65,7 @@ def test_moments_are_those_of_all_orders_of_responses():
         k = sum(a * ((1 - rate) if reward else -rate) for a, reward in zip(advantages, order, strict=False))
         expected += chance * np.array([k, k**2, sum(a * a for a in advantages), drawn])
     moments = update_moments(ends, np.array([rate]))
-    found = [moments.signal_P, moments.signal_square_P, moments.noise_P, moments.drawn_P]
+    found = [moments.signal_P, moments.signal_square_P, moments.noise, moments.drawn]
     # Advantages are float32.
     assert np.concatenate(found) == pytest.approx(expected, rel=1e-6)
 
@@ -73,11 +73,9 @@ def test_moments_are_those_of_all_orders_of_responses():
 def test_rloo_has_the_variance_that_vip_states():
     """p q / (n - 1) for the mean over n responses of advantage times a score of unit norm (proposition 4.3)."""
     for size in (2, 5):
-        moments = update_moments(
-            of_method(UniformSampler(group_size=size), AllSelection(), exact("p")), RATES
-        )
+        moments = update_moments(of_method(UniformSampler(group_size=size), AllSelection(), exact("p")), RATES)
         assert moments.signal_P == pytest.approx(UNIT, rel=1e-6)
-        assert moments.noise_P == pytest.approx(UNIT / (size - 1), rel=1e-6)
+        assert moments.noise == pytest.approx(UNIT / (size - 1), rel=1e-6)
 
 
 @pytest.mark.parametrize("rule", [FixedRule(6), QuotaRule(2, 2, 4, 16), QuotaRule(1, 0, 2, 12)])
@@ -94,9 +92,9 @@ def test_the_best_weights_attain_the_bounds():
     """A = r - p on all of a pool; r on the positives alone, per trained response of a hard prompt."""
     for rate in RATES:
         moments = update_moments(fixed_weight(FixedRule(5), float(rate)), np.array([rate]))
-        assert moments.noise_P * moments.drawn_P / moments.signal_P**2 == pytest.approx(1 / (rate * (1 - rate)))
+        assert moments.noise * moments.drawn / moments.signal_P**2 == pytest.approx(1 / (rate * (1 - rate)))
     moments = update_moments(positives_only(FixedRule(5), "p"), np.array([0.2]))
-    assert moments.noise_P * moments.kept_P / moments.signal_P**2 == pytest.approx(1 / 0.8**2)
+    assert moments.noise * moments.kept / moments.signal_P**2 == pytest.approx(1 / 0.8**2)
 
 
 def test_no_rule_is_below_a_bound():
@@ -104,10 +102,14 @@ def test_no_rule_is_below_a_bound():
     found = load("exact")
     for row in found["rules"]:
         figures = [row["by_rate"], *row["by_mix"].values()]
-        values = np.concatenate([np.ravel(part[f"{kind}_over_bound"]) for part in figures for kind in ("generated", "trained")])
+        values = np.concatenate(
+            [np.ravel(part[f"{kind}_over_bound"]) for part in figures for kind in ("generated", "trained")]
+        )
         assert values.min() > 1 - 1e-4, row  # five digits are kept
     for by_mix in found["history"].values():
-        assert min(part[f"{kind}_over_bound"] for part in by_mix.values() for kind in ("generated", "trained")) > 1 - 1e-4
+        assert (
+            min(part[f"{kind}_over_bound"] for part in by_mix.values() for kind in ("generated", "trained")) > 1 - 1e-4
+        )
 
 
 def test_bounds_of_a_mix_of_known_moments():
@@ -143,8 +145,8 @@ def test_a_screen_weighs_what_it_turned_down_with_nothing():
     sampler = SpeedSampler(num_screen=4, num_continue=4, group_size=8)
     moments = update_moments(of_method(sampler, AllSelection(), exact("p")), RATES)
     goes_on = 1 - RATES**4 - (1 - RATES) ** 4
-    assert moments.drawn_P == pytest.approx(4 + 4 * goes_on)
-    assert moments.kept_P == pytest.approx(8 * goes_on)
+    assert moments.drawn == pytest.approx(4 + 4 * goes_on)
+    assert moments.kept == pytest.approx(8 * goes_on)
     assert moments.signal_P == pytest.approx(UNIT, rel=1e-6)
 
 

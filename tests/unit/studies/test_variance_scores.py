@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from ada_lightning.sampling import BalanceSampler
+from ada_lightning.selection import BalancedSelection
+from ada_lightning.stopping.rule import FixedRule
 from studies.variance.draws import DrawnPool, evenly_chosen
 from studies.variance.measured import Measured, alignment, measured, noise_scale, read_moments, resampled, rule_on_model
 from studies.variance.rules import exact, of_method
 from studies.variance.scores import ScoreMeter, measure_prompt
 from studies.variance.update_moments import fixed_weight, update_moments
-from ada_lightning.sampling import BalanceSampler
-from ada_lightning.selection import BalancedSelection
-from ada_lightning.stopping.rule import FixedRule
 
 
 class Bigram(torch.nn.Module):
@@ -83,8 +83,8 @@ def test_a_measured_prompt_is_read_back_and_not_measured_again(tmp_path):
         DrawnPool("b", (2,), ((1,), (2,), (3,), (3,)), (True, True, False, False)),
     ]
     for index, pool in enumerate(pools):
-        measure_prompt(meter, pool, tmp_path / f"{index:03d}.npz")
-    measure_prompt(None, pools[0], tmp_path / "000.npz")  # type: ignore[arg-type]
+        measure_prompt(meter, pool, tmp_path / f"{index:03d}.npz", 32)
+    measure_prompt(None, pools[0], tmp_path / "000.npz", 32)  # type: ignore[arg-type]
     found = measured(read_moments(tmp_path, screened=[0, 3, 16, 4]))
     assert (found.never, found.always, found.mixed) == (0.25, 0.25, 0.5)
     for index, pool in enumerate(pools):
@@ -131,7 +131,7 @@ def test_a_rule_on_a_model_has_the_second_moment_of_simulated_updates():
         BalancedSelection(group_size=2),
         exact("log p"),
     )
-    on_model = rule_on_model(ends, found)
+    on_model = rule_on_model(lambda rates: update_moments(ends, rates), found)
     generator = np.random.default_rng(1)
     for index, (rate, delta) in enumerate(zip(rates, deltas, strict=True)):
         chance_E = ends.probabilities(rate)
@@ -159,7 +159,8 @@ def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
         positive_tokens_P=np.full(num, 10.0),
         negative_tokens_P=np.full(num, 20.0),
     )
-    scale = noise_scale(rule_on_model(fixed_weight(FixedRule(1), rate), found), found)
+    ends = fixed_weight(FixedRule(1), rate)
+    scale = noise_scale(rule_on_model(lambda rates: update_moments(ends, rates), found), found)
     second = 0.5 * (rate * 0.49 * 50 + 0.7 * 0.09 * 70)
     relative = second / (0.5 * 0.21) ** 2 / 5 - 1
     assert scale["prompts"] == pytest.approx(relative)
