@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from studies.variance.draws import DrawSizes
-from studies.variance.place import CACHE, FOLDER, rounded, save
+from studies.variance.place import CACHE, FOLDER, checkpoints, load, rounded, save
 
 
 def main() -> None:
@@ -43,9 +44,19 @@ def main() -> None:
         if not (FOLDER / f"moments-{name}.json").exists():
             sizes = DrawSizes(num_screened=arguments.screened, num_drawn=arguments.drawn)
             measure(name, checkpoint, sizes, arguments.per_class)
+    save("measured", {"checkpoints": rounded(on_models())})
     from studies.variance.plots import draw_plots
 
     draw_plots()
+
+
+def on_models() -> dict[str, Any]:
+    """Return the figures of every checkpoint that was measured, from its committed moments."""
+    from studies.variance.measured import measured
+    from studies.variance.on_model import model_figures
+
+    found = {name: load(f"moments-{name}") for name in checkpoints()}
+    return {name: model_figures(measured(content), content["screened"]) for name, content in found.items()}
 
 
 def measure(name: str, checkpoint: str, sizes: DrawSizes, most_per_class: int) -> None:

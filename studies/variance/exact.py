@@ -16,7 +16,7 @@ from studies.variance.update_moments import Array, UpdateMoments, update_moments
 RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 SHARES = (0.5, 0.25, 0.1)
 ROUNDED_SIZES = (4, 8, 16, 32)
-LENGTHS = (0.01, 0.03, 0.1, 0.3)
+LENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0)
 """Squared lengths of Delta, for scores of unit norm."""
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from studies.variance.draws import NUM_SCREEN
 from studies.variance.update_moments import Array, UpdateMoments
 
+Indices = NDArray[Any]
+"""Of prompts, with repetitions where they are resampled."""
 _CLASSES = ("positive", "negative")
 NUM_RESAMPLES = 2000
 
@@ -155,7 +158,7 @@ def rule_on_model(at: Callable[[Array], UpdateMoments], found: Measured) -> Rule
     )
 
 
-def noise_scale(rule: RuleOnModel, found: Measured, of_P: Array | None = None) -> dict[str, float]:
+def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices | None = None) -> dict[str, float]:
     """Return the gradient noise scale of a rule: cost at which the noise of a step equals its gradient.
 
     Args:
@@ -184,7 +187,7 @@ def noise_scale(rule: RuleOnModel, found: Measured, of_P: Array | None = None) -
 
 
 def resampled(
-    figure: Callable[[Array], float], num_prompts: int, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
+    figure: Callable[[Indices], float], num_prompts: int, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
 ) -> tuple[float, float, float]:
     """Return a figure of all prompts, and the middle 95 % of it over resampled prompts (percentile bootstrap)."""
     generator = np.random.default_rng(seed)
@@ -193,14 +196,14 @@ def resampled(
     return figure(np.arange(num_prompts)), float(low), float(high)
 
 
-def alignment(found: Measured, first_P: Array, second_P: Array) -> float:
+def alignment(found: Measured, first_P: Indices, second_P: Indices) -> float:
     """Return the cosine between the mean Delta of two sets of prompts, over pairs of different prompts only."""
     return _mean_product(found, first_P, second_P) / float(
         np.sqrt(_mean_product(found, first_P, first_P) * _mean_product(found, second_P, second_P))
     )
 
 
-def _mean_product(found: Measured, first_P: Array, second_P: Array) -> float:
+def _mean_product(found: Measured, first_P: Indices, second_P: Indices) -> float:
     products_PP = found.delta_products_PP[np.ix_(first_P, second_P)]
     is_other_PP = np.asarray(first_P)[:, None] != np.asarray(second_P)[None, :]
     return float(products_PP[is_other_PP].mean())

@@ -14,7 +14,7 @@ from benchmarks.simulation.pass_rates import Mix
 from studies.variance.chosen import BASE, HISTORY_ON_MODEL, ON_MODEL
 from studies.variance.draws import NUM_SCREEN
 from studies.variance.history import history_plans, planned_moments, rounded_leave_one_out
-from studies.variance.measured import Measured, RuleOnModel, alignment, noise_scale, resampled, rule_on_model
+from studies.variance.measured import Indices, Measured, RuleOnModel, alignment, noise_scale, resampled, rule_on_model
 from studies.variance.rules import all_rules
 from studies.variance.update_moments import Array, UpdateMoments, update_moments
 
@@ -85,7 +85,7 @@ def _fitted(screened: Sequence[int]) -> Mix:
     return Mix(0.0, 0.0, prior.alpha, prior.beta)
 
 
-def _scores(found: Measured, thirds: Sequence[Array]) -> dict[str, Any]:
+def _scores(found: Measured, thirds: Sequence[Indices]) -> dict[str, Any]:
     """Return score moments by third of the prompts, hardest first, and over all of them."""
     rows = {}
     for name, of_P in zip(("all", *_THIRDS), (np.arange(len(found.rates_P)), *thirds), strict=True):
@@ -105,7 +105,7 @@ def _scores(found: Measured, thirds: Sequence[Array]) -> dict[str, Any]:
     return rows
 
 
-def _alignments(found: Measured, thirds: Sequence[Array]) -> dict[str, Any]:
+def _alignments(found: Measured, thirds: Sequence[Indices]) -> dict[str, Any]:
     """Return cosines between the mean Delta of the thirds, and of one prompt with another."""
     own, num = np.arange(len(found.rates_P)), len(found.rates_P)
     rows: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _alignments(found: Measured, thirds: Sequence[Array]) -> dict[str, Any]:
     }
     for first, second in ((0, 1), (1, 2), (0, 2)):
 
-        def cosine(of_P: Array, first: int = first, second: int = second) -> float:
+        def cosine(of_P: Indices, first: int = first, second: int = second) -> float:
             parts = [of_P[np.isin(of_P, thirds[third])] for third in (first, second)]
             return alignment(found, *parts) if min(len(set(part)) for part in parts) > 1 else np.nan
 
@@ -125,31 +125,31 @@ def _alignments(found: Measured, thirds: Sequence[Array]) -> dict[str, Any]:
     return rows
 
 
-def _resamples(figure: Callable[[Array], float], num: int) -> list[float]:
+def _resamples(figure: Callable[[Indices], float], num: int) -> list[float]:
     generator = np.random.default_rng(0)
     with np.errstate(invalid="ignore"):
         return [figure(generator.integers(0, num, num)) for _ in range(1000)]
 
 
-def _one_with_another(found: Measured, of_P: Array) -> float:
+def _one_with_another(found: Measured, of_P: Indices) -> float:
     """Return the mean product of the Delta of two prompts over the mean square of one."""
     is_other_PP = of_P[:, None] != of_P[None, :]
     products = found.delta_products_PP[np.ix_(of_P, of_P)][is_other_PP].mean()
     return float(products / found.delta_square_P[of_P].mean())
 
 
-def _scale(rule: RuleOnModel, found: Measured, kind: str, of_P: Array) -> float:
+def _scale(rule: RuleOnModel, found: Measured, kind: str, of_P: Indices) -> float:
     return noise_scale(rule, found, of_P)[kind]
 
 
-def _ratio(rule: RuleOnModel, base: RuleOnModel, found: Measured, kind: str, of_P: Array) -> float:
+def _ratio(rule: RuleOnModel, base: RuleOnModel, found: Measured, kind: str, of_P: Indices) -> float:
     return noise_scale(rule, found, of_P)[kind] / noise_scale(base, found, of_P)[kind]
 
 
-def _interval(figure: Callable[[Array], float], found: Measured) -> list[float]:
+def _interval(figure: Callable[[Indices], float], found: Measured) -> list[float]:
     return list(resampled(figure, len(found.rates_P)))
 
 
-def _interval_of(above_P: Array, below_P: Array, of_P: Array) -> list[float]:
+def _interval_of(above_P: Array, below_P: Array, of_P: Indices) -> list[float]:
     """Return the ratio of two means over some prompts, with its interval."""
     return list(resampled(lambda of: float(above_P[of_P[of]].mean() / below_P[of_P[of]].mean()), len(of_P)))

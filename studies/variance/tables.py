@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.markdown import markdown
@@ -147,6 +147,87 @@ def _pair(own: Mapping[str, float], base: Mapping[str, float]) -> str:
     return f"{generated:.2f} ({trained:.2f})"
 
 
+def scores() -> str:
+    """Return how the scores of each checkpoint compare with unit ones, by third of the prompts."""
+    rows = []
+    for checkpoint, figures in _measured().items():
+        for third, row in figures["scores"].items():
+            rows.append(
+                [
+                    checkpoint,
+                    third,
+                    f"{row['pass_rate']:.2f}",
+                    f"{row['positive_tokens']:.0f}, {row['negative_tokens']:.0f}",
+                    f"{row['mean_square']:,.0f}",
+                    _within(row["square_ratio"]),
+                    _within(row["delta_share"]),
+                ]
+            )
+    head = [
+        "checkpoint",
+        "prompts",
+        "pass rate",
+        "tokens, right and wrong",
+        "mean E|s|^2",
+        "right / wrong",
+        "|Delta|^2 / E|s|^2",
+    ]
+    return markdown(head, rows)
+
+
+def alignments() -> str:
+    """Return the cosines between gradients of different prompts."""
+    found = _measured()
+    kinds = list(next(iter(found.values()))["alignment"])
+    return markdown(
+        ["cosine of Delta", *found],
+        [[kind, *(_within(figures["alignment"][kind]) for figures in found.values())] for kind in kinds],
+    )
+
+
+def on_model() -> str:
+    """Return the costs of the rules with each checkpoint's own moments, in tokens, beside those of unit scores."""
+    found = _measured()
+    labels = SHOWN | HISTORY_SHOWN
+    rows = []
+    for name in next(iter(found.values()))["rules"]:
+        cells = []
+        for figures in found.values():
+            row = figures["rules"][name]
+            for kind in ("generated", "trained"):
+                cells += [_within(row[kind]), f"{row[f'unit_{kind}']:.2f}"]
+        rows.append([labels[name], *cells])
+    head = [
+        f"{checkpoint}: {part}"
+        for checkpoint in found
+        for part in ("generated", "unit scores", "trained", "unit scores")
+    ]
+    return markdown(["rule", *head], rows)
+
+
+def noise_scales() -> str:
+    """Return the gradient noise scale of GRPO with n = 8."""
+    rows = [
+        [
+            checkpoint,
+            f"{figures['never']:.0%}, {figures['always']:.0%}",
+            *(_within(figures["noise_scale"][kind], "{:,.0f}") for kind in ("prompts", "generated")),
+        ]
+        for checkpoint, figures in _measured().items()
+    ]
+    return markdown(["checkpoint", "never, always solved in 16", "prompts", "generated tokens"], rows)
+
+
+def _measured() -> dict[str, Any]:
+    found: dict[str, Any] = load("measured")["checkpoints"]
+    return found
+
+
+def _within(interval: Sequence[float], form: str = "{:.2f}") -> str:
+    value, low, high = (form.format(number) for number in interval)
+    return f"{value} ({low} to {high})"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "variance_bounds": bounds,
     "variance_rules": rules,
@@ -155,4 +236,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "variance_lengths": lengths,
     "variance_weights": weights,
     "variance_sizes": sizes,
+    "variance_scores": scores,
+    "variance_alignment": alignments,
+    "variance_on_model": on_model,
+    "variance_noise_scale": noise_scales,
 }

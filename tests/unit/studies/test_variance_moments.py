@@ -78,6 +78,18 @@ def test_rloo_has_the_variance_that_vip_states():
         assert moments.noise == pytest.approx(UNIT / (size - 1), rel=1e-6)
 
 
+@pytest.mark.parametrize(("length", "best"), [(1.0, 3), (0.3, 5), (0.1, 7)])
+def test_the_best_group_shrinks_with_the_length_of_delta(length, best):
+    """Leave-one-out at p = 1/2: 1 + 1 / sqrt(p q length), which is 3.0, 4.7 and 7.3."""
+    costs = {}
+    for size in range(2, 13):
+        method = of_method(UniformSampler(group_size=size), AllSelection(), exact("p"))
+        moments = update_moments(method, np.array([0.5]))
+        within = 1.0 - 0.25 * length
+        costs[size] = size * float(length * moments.signal_square_P[0] + within * moments.noise[0])
+    assert min(costs, key=costs.__getitem__) == best
+
+
 @pytest.mark.parametrize("rule", [FixedRule(6), QuotaRule(2, 2, 4, 16), QuotaRule(1, 0, 2, 12)])
 def test_positives_alone_follow_the_objective(rule):
     of_p = update_moments(positives_only(rule, "p"), RATES)
