@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def _figures(rule: Rule) -> dict[str, Any]:
 
 def _rounded() -> list[Rule]:
     return [
-        Rule(f"uniform {size}", "rarer class", "rounded baseline", lambda size=size: rounded_leave_one_out(size))
+        Rule(f"uniform {size}", "rarer class", "rounded baseline", partial(rounded_leave_one_out, size))
         for size in ROUNDED_SIZES
     ]
 

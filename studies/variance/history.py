@@ -8,9 +8,11 @@ was made.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.stats import binom
@@ -181,25 +183,24 @@ def expected_spread(belief: Belief) -> float:
 def history_plans() -> dict[str, Callable[[Mix], Plan]]:
     """Return every rule with a memory, by name; all of them are unbiased for p except where a share is taken."""
     plans: dict[str, Callable[[Mix], Plan]] = {
-        "baseline from history, 1 response": lambda mix: everyone(mix, lambda b: shrunk_leave_one_out(1, b)),
-        "rarer class by history, 1 response": lambda mix: everyone(mix, rarer_class),
-        "n by sqrt(p q), weighted back": lambda mix: in_proportion(
-            mix, lambda belief: np.sqrt(expected_spread(belief)), weighs=True
-        ),
-        "n by p q, not weighted back": lambda mix: in_proportion(mix, expected_spread, weighs=False),
+        "baseline from history, 1 response": partial(everyone, make=partial(shrunk_leave_one_out, 1)),
+        "rarer class by history, 1 response": partial(everyone, make=rarer_class),
+        "n by sqrt(p q), weighted back": partial(in_proportion, wanted=_expected_deviation, weighs=True),
+        "n by p q, not weighted back": partial(in_proportion, wanted=expected_spread, weighs=False),
     }
     for size in (2, 4, 8):
-        plans[f"baseline from history and the others, {size} responses"] = lambda mix, size=size: everyone(
-            mix, lambda b: shrunk_leave_one_out(size, b)
-        )
+        name = f"baseline from history and the others, {size} responses"
+        plans[name] = partial(everyone, make=partial(shrunk_leave_one_out, size))
     for share, label in ((0.5, "half"), (0.25, "quarter")):
-        for size in (1, 4):
-            plans[f"best {label} by history, {size} response{'s' * (size > 1)}"] = lambda mix, share=share, size=size: (
-                best_share(mix, share, size)
-            )
+        for size, responses in ((1, "1 response"), (4, "4 responses")):
+            plans[f"best {label} by history, {responses}"] = partial(best_share, share=share, size=size)
     for name in ("Ada-Est", "VIP, RLOO", "Knapsack", "CoBA-RL"):
-        plans[f"{name}, 8 on average"] = lambda mix, name=name: divided(name, mix)
+        plans[f"{name}, 8 on average"] = partial(divided, name)
     return plans
+
+
+def _expected_deviation(belief: Belief) -> float:
+    return math.sqrt(expected_spread(belief))
 
 
 def _planned_counts(mix: Mix) -> list[int]:
