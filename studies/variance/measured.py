@@ -181,9 +181,26 @@ def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices | None = None)
     gradient_square = found.mixed**2 * float(pairs_PP[is_other_PP].mean())
     second_moment = found.mixed * float(rule.second_moment_P[of_P].mean())
     relative = second_moment / gradient_square - 1.0
-    generated = found.mixed * float(rule.generated_P[of_P].mean()) + rule.generated_unmeasured
-    trained = found.mixed * float(rule.trained_P[of_P].mean()) + rule.trained_unmeasured
-    return {"generated": relative * generated, "trained": relative * trained, "prompts": relative}
+    return {kind: relative * tokens for kind, tokens in _tokens(rule, found, of_P).items()} | {"prompts": relative}
+
+
+def rule_cost(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
+    """Return the second moment of a rule's update times the tokens of a prompt, over its squared mean signal.
+
+    The cost of the study's first part with the model's own moments. What the prompts' gradients have in common is taken
+    to be the same for all of them; how much that is cancels where two rules are compared.
+
+    Args:
+        rule: on the model.
+        found: its moments.
+        of_P: indices of prompts.
+
+    Returns:
+        Costs by ``generated`` and by ``trained`` tokens.
+    """
+    signal = found.mixed * float(rule.signal_P[of_P].mean())
+    relative = found.mixed * float(rule.second_moment_P[of_P].mean()) / signal**2
+    return {kind: relative * tokens for kind, tokens in _tokens(rule, found, of_P).items()}
 
 
 def resampled(
@@ -197,16 +214,23 @@ def resampled(
 
 
 def alignment(found: Measured, first_P: Indices, second_P: Indices) -> float:
-    """Return the cosine between the mean Delta of two sets of prompts, over pairs of different prompts only."""
-    return _mean_product(found, first_P, second_P) / float(
-        np.sqrt(_mean_product(found, first_P, first_P) * _mean_product(found, second_P, second_P))
-    )
+    """Return how far the Delta of two sets of prompts agree: a mean cosine, long ones counting more.
 
-
-def _mean_product(found: Measured, first_P: Indices, second_P: Indices) -> float:
+    The mean inner product over pairs of different prompts, over the root of the sets' mean squared lengths. 1 where all
+    are one vector, 0 where prompts have nothing in common.
+    """
     products_PP = found.delta_products_PP[np.ix_(first_P, second_P)]
     is_other_PP = np.asarray(first_P)[:, None] != np.asarray(second_P)[None, :]
-    return float(products_PP[is_other_PP].mean())
+    squares = found.delta_square_P[first_P].mean() * found.delta_square_P[second_P].mean()
+    return float(products_PP[is_other_PP].mean() / np.sqrt(squares))
+
+
+def _tokens(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
+    """Return the tokens of one prompt of the mix, those that are never or always solved among them."""
+    return {
+        "generated": found.mixed * float(rule.generated_P[of_P].mean()) + rule.generated_unmeasured,
+        "trained": found.mixed * float(rule.trained_P[of_P].mean()) + rule.trained_unmeasured,
+    }
 
 
 def _symmetric(lines: Sequence[Sequence[float]]) -> Array:

@@ -14,7 +14,16 @@ from benchmarks.simulation.pass_rates import Mix
 from studies.variance.chosen import BASE, HISTORY_ON_MODEL, ON_MODEL
 from studies.variance.draws import NUM_SCREEN
 from studies.variance.history import history_plans, planned_moments, rounded_leave_one_out
-from studies.variance.measured import Indices, Measured, RuleOnModel, alignment, noise_scale, resampled, rule_on_model
+from studies.variance.measured import (
+    Indices,
+    Measured,
+    RuleOnModel,
+    alignment,
+    noise_scale,
+    resampled,
+    rule_cost,
+    rule_on_model,
+)
 from studies.variance.rules import all_rules
 from studies.variance.update_moments import Array, UpdateMoments, update_moments
 
@@ -106,36 +115,31 @@ def _scores(found: Measured, thirds: Sequence[Indices]) -> dict[str, Any]:
 
 
 def _alignments(found: Measured, thirds: Sequence[Indices]) -> dict[str, Any]:
-    """Return cosines between the mean Delta of the thirds, and of one prompt with another."""
-    own, num = np.arange(len(found.rates_P)), len(found.rates_P)
-    rows: dict[str, Any] = {
-        "one with another": _interval(lambda of_P: _one_with_another(found, of_P), found),
-    }
-    for first, second in ((0, 1), (1, 2), (0, 2)):
+    """Return how far the gradients of different prompts agree: all, within and between the thirds; and how they differ.
 
-        def cosine(of_P: Indices, first: int = first, second: int = second) -> float:
-            parts = [of_P[np.isin(of_P, thirds[third])] for third in (first, second)]
-            return alignment(found, *parts) if min(len(set(part)) for part in parts) > 1 else np.nan
-
-        low_high = [value for value in _resamples(cosine, num) if np.isfinite(value)]
-        rows[f"{_THIRDS[first]} with {_THIRDS[second]}"] = [
-            cosine(own),
-            *map(float, np.percentile(low_high, [2.5, 97.5])),
-        ]
+    ``size of a cosine`` is the root mean square over pairs: how much two prompts have to do with each other, whether
+    they agree or not.
+    """
+    rows: dict[str, Any] = {"all prompts": _interval(lambda of_P: alignment(found, of_P, of_P), found)}
+    for first, second in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (0, 2)):
+        name = f"{_THIRDS[first]} with {_THIRDS[second]}" if first != second else f"within the {_THIRDS[first]}"
+        rows[name] = _interval(partial(_between, found, thirds[first], thirds[second]), found)
+    rows["size of a cosine"] = _interval(partial(_cosine_size, found), found)
     return rows
 
 
-def _resamples(figure: Callable[[Indices], float], num: int) -> list[float]:
-    generator = np.random.default_rng(0)
-    with np.errstate(invalid="ignore"):
-        return [figure(generator.integers(0, num, num)) for _ in range(1000)]
+def _between(found: Measured, first_P: Indices, second_P: Indices, of_P: Indices) -> float:
+    """Return the agreement of two thirds as far as they are in a resample; none where one has no two prompts in it."""
+    parts = [of_P[np.isin(of_P, third_P)] for third_P in (first_P, second_P)]
+    if min(len(set(part)) for part in parts) < 2:
+        return 0.0
+    return alignment(found, *parts)
 
 
-def _one_with_another(found: Measured, of_P: Indices) -> float:
-    """Return the mean product of the Delta of two prompts over the mean square of one."""
-    is_other_PP = of_P[:, None] != of_P[None, :]
-    products = found.delta_products_PP[np.ix_(of_P, of_P)][is_other_PP].mean()
-    return float(products / found.delta_square_P[of_P].mean())
+def _cosine_size(found: Measured, of_P: Indices) -> float:
+    lengths_P = np.sqrt(np.maximum(found.delta_square_P[of_P], 1e-12))
+    cosines_PP = found.delta_products_PP[np.ix_(of_P, of_P)] / (lengths_P[:, None] * lengths_P[None, :])
+    return float(np.sqrt((cosines_PP[of_P[:, None] != of_P[None, :]] ** 2).mean()))
 
 
 def _scale(rule: RuleOnModel, found: Measured, kind: str, of_P: Indices) -> float:
@@ -143,7 +147,7 @@ def _scale(rule: RuleOnModel, found: Measured, kind: str, of_P: Indices) -> floa
 
 
 def _ratio(rule: RuleOnModel, base: RuleOnModel, found: Measured, kind: str, of_P: Indices) -> float:
-    return noise_scale(rule, found, of_P)[kind] / noise_scale(base, found, of_P)[kind]
+    return rule_cost(rule, found, of_P)[kind] / rule_cost(base, found, of_P)[kind]
 
 
 def _interval(figure: Callable[[Indices], float], found: Measured) -> list[float]:

@@ -180,7 +180,7 @@ def alignments() -> str:
     found = _measured()
     kinds = list(next(iter(found.values()))["alignment"])
     return markdown(
-        ["cosine of Delta", *found],
+        ["gradients of different prompts", *found],
         [[kind, *(_within(figures["alignment"][kind]) for figures in found.values())] for kind in kinds],
     )
 

@@ -10,7 +10,16 @@ from ada_lightning.sampling import BalanceSampler
 from ada_lightning.selection import BalancedSelection
 from ada_lightning.stopping.rule import FixedRule
 from studies.variance.draws import DrawnPool, evenly_chosen
-from studies.variance.measured import Measured, alignment, measured, noise_scale, read_moments, resampled, rule_on_model
+from studies.variance.measured import (
+    Measured,
+    alignment,
+    measured,
+    noise_scale,
+    read_moments,
+    resampled,
+    rule_cost,
+    rule_on_model,
+)
 from studies.variance.rules import exact, of_method
 from studies.variance.scores import ScoreMeter, measure_prompt
 from studies.variance.update_moments import fixed_weight, update_moments
@@ -164,7 +173,10 @@ def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
     second = 0.5 * (rate * 0.49 * 50 + 0.7 * 0.09 * 70)
     relative = second / (0.5 * 0.21) ** 2 / 5 - 1
     assert scale["prompts"] == pytest.approx(relative)
-    assert scale["generated"] == pytest.approx(relative * (0.5 * (0.3 * 10 + 0.7 * 20) + 0.25 * 20 + 0.25 * 10))
+    tokens = 0.5 * (0.3 * 10 + 0.7 * 20) + 0.25 * 20 + 0.25 * 10
+    assert scale["generated"] == pytest.approx(relative * tokens)
+    cost = rule_cost(rule_on_model(lambda rates: update_moments(ends, rates), found), found, np.arange(num))
+    assert cost["generated"] == pytest.approx(second / (0.5 * 0.21) ** 2 * tokens)  # it does not know |Delta|
 
 
 def test_prompts_that_pull_together_and_apart():
@@ -172,8 +184,10 @@ def test_prompts_that_pull_together_and_apart():
     some, others = np.array([0, 1]), np.array([2, 3, 4])
     deltas = population()[2]
     crossed = np.mean([deltas[i] @ deltas[j] for i in some for j in others])
-    own = [np.mean([deltas[i] @ deltas[j] for i in group for j in group if i != j]) for group in (some, others)]
+    own = [np.mean([deltas[i] @ deltas[i] for i in group]) for group in (some, others)]
     assert alignment(found, some, others) == pytest.approx(crossed / np.sqrt(own[0] * own[1]))
+    pair = deltas[0] @ deltas[1] / np.mean([deltas[i] @ deltas[i] for i in some])
+    assert alignment(found, some, some) == pytest.approx(pair)  # not with itself
 
 
 def test_an_interval_of_a_mean_is_that_of_its_standard_error():
