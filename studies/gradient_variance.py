@@ -29,6 +29,7 @@ def main() -> None:
         "--measure", action="append", default=[], metavar="NAME=CHECKPOINT", help="measure a checkpoint"
     )
     parser.add_argument("--screened", type=int, default=256, help="training prompts screened for a measurement")
+    parser.add_argument("--prompts", type=int, default=28, help="prompts whose gradients are taken")
     parser.add_argument("--drawn", type=int, default=192, help="responses drawn of each measured prompt")
     parser.add_argument("--per-class", type=int, default=32, help="most responses of a class whose gradient is taken")
     parser.add_argument("--again", action="store_true", help="compute the exact sums again")
@@ -42,7 +43,9 @@ def main() -> None:
         if not name or not checkpoint:
             parser.error(f"--measure wants NAME=CHECKPOINT, such as base=smollm2_135m; got {given}")
         if not (FOLDER / f"moments-{name}.json").exists():
-            sizes = DrawSizes(num_screened=arguments.screened, num_drawn=arguments.drawn)
+            sizes = DrawSizes(
+                num_screened=arguments.screened, num_measured=arguments.prompts, num_drawn=arguments.drawn
+            )
             measure(name, checkpoint, sizes, arguments.per_class)
     save("measured", {"checkpoints": rounded(on_models())})
     from studies.variance.plots import draw_plots
@@ -78,9 +81,10 @@ def measure(name: str, checkpoint: str, sizes: DrawSizes, most_per_class: int) -
     screened, pools = draws.draw(path, CACHE / name, sizes)
     meter, folder = scores.ScoreMeter(scores.load_model(path)), CACHE / name / "prompts"
     folder.mkdir(exist_ok=True)
-    for index, pool in enumerate(pools):
-        scores.measure_prompt(meter, pool, folder / f"{index:03d}.npz", most_per_class)
-        print(f"{name}: {index + 1} of {len(pools)} prompts", flush=True)
+    for place in range(sizes.num_measured):
+        index = int((place + 0.5) * len(pools) / sizes.num_measured)  # more may have been drawn than are measured
+        scores.measure_prompt(meter, pools[index], folder / f"{index:03d}.npz", most_per_class)
+        print(f"{name}: {place + 1} of {sizes.num_measured} prompts", flush=True)
     settings = {
         "checkpoint": checkpoint if is_untrained else Path(checkpoint).name,
         "num_screen": draws.NUM_SCREEN,

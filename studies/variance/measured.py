@@ -84,12 +84,13 @@ def read_moments(folder: Path, screened: Sequence[int]) -> dict[str, Any]:
 
 
 def measured(content: dict[str, Any]) -> Measured:
-    """Return unbiased estimates from what is committed.
+    """Return unbiased estimates from what is committed, of the prompts with at least two responses of each class.
 
     Since a prompt's scores have mean zero, positives have the mean ``q Delta`` and negatives ``-p Delta``, and
     ``(q mean+ - p mean-) / (p^2 + q^2)`` estimates Delta with less noise than the difference of the means.
     """
-    rows = content["prompts"]
+    usable = [place for place, row in enumerate(content["prompts"]) if min(row[name]["num"] for name in _CLASSES) > 1]
+    rows = [content["prompts"][place] for place in usable]
     screened = np.array(content["screened"], dtype=np.float64)
     rates_P = np.array([row["positives"] / row["drawn"] for row in rows])
     scale_P = 1.0 / (rates_P**2 + (1.0 - rates_P) ** 2)
@@ -101,7 +102,8 @@ def measured(content: dict[str, Any]) -> Measured:
     own_PC = (sums_PC - squares_PC) * nums_PC / (nums_PC - 1.0)
     cross_P = np.array([row["cross"] for row in rows])
     delta_P = (factors_PC**2 * own_PC).sum(1) + 2 * factors_PC[:, 0] * factors_PC[:, 1] * cross_P
-    products = _symmetric(content["products"])
+    sums = [2 * place + kind for place in usable for kind in range(len(_CLASSES))]
+    products = _symmetric(content["products"])[np.ix_(sums, sums)]
     weights = factors_PC.reshape(-1)
     blocks = (weights[:, None] * products * weights[None, :]).reshape(len(rows), 2, len(rows), 2)
     products_PP = blocks.sum((1, 3))
@@ -168,7 +170,8 @@ def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices | None = None)
 
     Returns:
         ``trace of the covariance of one prompt's update / |expected update|^2`` times the tokens that one prompt takes:
-        ``generated`` and ``trained``. The squared expected update is the mean over pairs of different prompts.
+        ``generated`` and ``trained`` tokens, and ``prompts``. The squared expected update is the mean over pairs of
+        different prompts; ``share`` is what it is of one prompt's ``E|g|^2``, around 0 where nothing in common is seen.
 
     Source:
         McCandlish et al. 2018, arXiv:1812.06162, equation 2.9 (the simple noise scale), with tokens for examples.
@@ -181,7 +184,10 @@ def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices | None = None)
     gradient_square = found.mixed**2 * float(pairs_PP[is_other_PP].mean())
     second_moment = found.mixed * float(rule.second_moment_P[of_P].mean())
     relative = second_moment / gradient_square - 1.0
-    return {kind: relative * tokens for kind, tokens in _tokens(rule, found, of_P).items()} | {"prompts": relative}
+    return {kind: relative * tokens for kind, tokens in _tokens(rule, found, of_P).items()} | {
+        "prompts": relative,
+        "share": gradient_square / second_moment,
+    }
 
 
 def rule_cost(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:

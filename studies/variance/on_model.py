@@ -48,7 +48,9 @@ def model_figures(found: Measured, screened: Sequence[int]) -> dict[str, Any]:
         "always": found.always,
         "scores": _scores(found, thirds),
         "alignment": _alignments(found, thirds),
-        "noise_scale": {kind: _interval(partial(_scale, base, found, kind), found) for kind in ("prompts", *_KINDS)},
+        "noise_scale": {
+            kind: _interval(partial(_scale, base, found, kind), found) for kind in ("share", "prompts", *_KINDS)
+        },
         "rules": {
             name: {kind: _interval(partial(_ratio, rule, base, found, kind), found) for kind in _KINDS}
             | {

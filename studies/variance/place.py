@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ CACHE = ROOT / "runs" / "gradient_variance"
 def save(name: str, content: dict[str, Any]) -> Path:
     """Write ``docs/studies/gradient_variance/<name>.json``, four or five digits a number."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    command = f"python -m studies.gradient_variance {shlex.join(sys.argv[1:])}".strip()
+    given = re.sub(r"(?<==)/\S*/(?=runs/)", "", shlex.join(sys.argv[1:]))  # runs stand where the study is run
+    command = f"python -m studies.gradient_variance {given}".strip()
     header = {"command": command, "machine": machine(), "versions": versions()}
     parts = [f" {json.dumps(key)}: {_lines(value)}" for key, value in (header | content).items()]
     path = FOLDER / f"{name}.json"

@@ -168,9 +168,9 @@ def scores() -> str:
         "prompts",
         "pass rate",
         "tokens, right and wrong",
-        "mean E|s|^2",
-        "right / wrong",
-        "|Delta|^2 / E|s|^2",
+        "mean square",
+        "right over wrong",
+        "length of Delta",
     ]
     return markdown(head, rows)
 
@@ -206,16 +206,32 @@ def on_model() -> str:
 
 
 def noise_scales() -> str:
-    """Return the gradient noise scale of GRPO with n = 8."""
-    rows = [
-        [
-            checkpoint,
-            f"{figures['never']:.0%}, {figures['always']:.0%}",
-            *(_within(figures["noise_scale"][kind], "{:,.0f}") for kind in ("prompts", "generated")),
-        ]
-        for checkpoint, figures in _measured().items()
+    """Return what the prompts' gradients have in common under GRPO with n = 8, and the noise scale that follows."""
+    rows = []
+    for checkpoint, figures in _measured().items():
+        scale = figures["noise_scale"]
+        share, _, most = scale["share"]
+        per_prompt = scale["generated"][0] / scale["prompts"][0]
+        least = 1.0 / most - 1.0
+        rows.append(
+            [
+                checkpoint,
+                f"{figures['never']:.0%}, {figures['always']:.0%}",
+                _within(scale["share"], "{:.4f}"),
+                f"{scale['prompts'][0]:,.0f}" if share > 0 else "",
+                f"{least:,.0f}",
+                f"{least * per_prompt:,.0f}",
+            ]
+        )
+    head = [
+        "checkpoint",
+        "never, always right in 16",
+        "common to all prompts",
+        "noise scale, prompts",
+        "at least",
+        "at least, in generated tokens",
     ]
-    return markdown(["checkpoint", "never, always solved in 16", "prompts", "generated tokens"], rows)
+    return markdown(head, rows)
 
 
 def _measured() -> dict[str, Any]:

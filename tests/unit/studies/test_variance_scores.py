@@ -173,6 +173,7 @@ def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
     second = 0.5 * (rate * 0.49 * 50 + 0.7 * 0.09 * 70)
     relative = second / (0.5 * 0.21) ** 2 / 5 - 1
     assert scale["prompts"] == pytest.approx(relative)
+    assert scale["share"] == pytest.approx(1 / (1 + relative))
     tokens = 0.5 * (0.3 * 10 + 0.7 * 20) + 0.25 * 20 + 0.25 * 10
     assert scale["generated"] == pytest.approx(relative * tokens)
     cost = rule_cost(rule_on_model(lambda rates: update_moments(ends, rates), found), found, np.arange(num))
