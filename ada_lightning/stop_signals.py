@@ -11,7 +11,10 @@ from typing import Any
 
 
 class StopSignals:
-    """The first signal is noted and acted on where :meth:`check` is called; a second one stops at once.
+    """The first signal is noted and acted on where :meth:`check` is called; the same once more stops at once.
+
+    So does Ctrl-C after any of them. Another signal is the same wish again: SLURM sends SIGUSR1 ahead of a time limit
+    and SIGTERM at it, and what was begun after the first must not be lost to the second.
 
     Args:
         cost_of_force: what a second signal costs, for the notice that the first one prints.
@@ -24,6 +27,7 @@ class StopSignals:
         self.echo_s = 0.0
         """Seconds in which a second signal is the echo of the first: launchers pass on what a terminal sends to all."""
         self._received_at = 0.0
+        self._seen: set[int] = set()
         self._cost_of_force = cost_of_force
         self._numbers = tuple(numbers)
         self._previous: dict[signal.Signals, Any] = {}
@@ -51,10 +55,13 @@ class StopSignals:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:
-            if time.monotonic() - self._received_at < self.echo_s:
+            is_first_of_its_kind = number not in self._seen and number != signal.SIGINT
+            self._seen.add(number)
+            if is_first_of_its_kind or time.monotonic() - self._received_at < self.echo_s:
                 return
             self.is_forced = True
             raise KeyboardInterrupt(signal.Signals(number).name)
+        self._seen.add(number)
         self.received, self._received_at = signal.Signals(number), time.monotonic()
         print(
             f"\n{self.received.name}: stopping at the next safe point; once more stops at once, {self._cost_of_force}",

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from typing import Any
 
 from ada_lightning.exit_codes import REQUEUE, STALLED
 from benchmarks.faults.inject import Fault, read_done, write_schedule
+from benchmarks.faults.memory_watch import MemoryWatch
 from benchmarks.faults.sessions import SMALL, exit_code, start_session, warm_up
 from benchmarks.report import RELIABILITY, save
 
@@ -51,6 +51,8 @@ STALL_LIMIT_S = 45
 """Steps of this model take milliseconds; the start of an engine has a limit of its own."""
 RARE = ("engine_hangs", "engine_stuck")
 """Each costs minutes of waiting, so there is one."""
+IN_UPDATES = ("nan_loss", "huge_gradient", "gpu_memory", "host_memory", "kill_in_update")
+"""An update of this model may have one microbatch only, so they come with the first."""
 
 
 def main() -> None:
@@ -87,7 +89,7 @@ def schedule(num_steps: int, num_faults: int, seed: int) -> list[Fault]:
     generator.shuffle(kinds)
     steps = sorted(generator.randrange(1, num_steps) for _ in kinds)
     return [
-        Fault(key, step, kind, generator.randint(1, 6))
+        Fault(key, step, kind, 1 if kind in IN_UPDATES else generator.randint(1, 6))
         for key, (step, kind) in enumerate(zip(steps, kinds, strict=True))
     ]
 
@@ -117,7 +119,7 @@ class Soak:
             "run_name=soak",
             "ckpt=auto",
             f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}",
-            "reward.reward.path=tests.integration.graders.has_few_letters",
+            "reward.reward.path=benchmarks.faults.grader.few_letters_later",  # so that a worker dies at its work
             "callbacks.response_log.every_n_steps=1",
             "callbacks.response_log.max_prompts=inf",
             "callbacks.checkpoint.keep_last=3",
@@ -148,10 +150,17 @@ class Soak:
             started = time.monotonic()
             between = self._damage_newest() if self._generator.random() < 0.2 else ""
             pid = start_session(self._overrides, self.log)
-            watch = _MemoryWatch(pid)
+            watch = MemoryWatch(pid)
             refused = self._refused_second(pid) if len(self.sessions) % 5 == 1 else None
             code = exit_code(pid)
-            self._peaks.append(watch.stop())
+            quarters = watch.stop()
+            self._peaks.append(
+                {
+                    "seconds": round(watch.seconds, 1),
+                    "second_quarter_mb": round(quarters[1]),
+                    "last_quarter_mb": round(quarters[3]),
+                }
+            )
             new = read_done(self.run_dir)[done:]
             session = {
                 "exit_code": code,
@@ -170,8 +179,14 @@ class Soak:
                 raise RuntimeError(f"{len(self.sessions)} sessions and no end; see {self.log}")
 
     def fault_rows(self) -> list[dict[str, Any]]:
-        """Return how often each kind happened, and what it came to."""
+        """Return how often each kind happened.
+
+        Raises:
+            AssertionError: one that was scheduled did not happen.
+        """
         happened = Counter(entry["kind"] for entry in read_done(self.run_dir))
+        missing = Counter(fault.kind for fault in self.faults) - happened
+        assert not missing, f"faults that were scheduled and did not happen: {dict(missing)}"
         happened["damaged_checkpoint"] = sum(bool(session["before_it"]) for session in self.sessions)
         happened["second_process"] = sum(session["second_process_refused"] is not None for session in self.sessions)
         return [{"kind": kind, "times": count} for kind, count in sorted(happened.items())]
@@ -203,40 +218,6 @@ class Soak:
         log = self.log.with_suffix(".second.log")
         log.unlink(missing_ok=True)
         return exit_code(start_session(self._overrides, log)) == 1 and "another process" in log.read_text()
-
-
-class _MemoryWatch:
-    """Samples a process's resident memory until it ends."""
-
-    def __init__(self, pid: int) -> None:
-        import psutil
-
-        self._process = psutil.Process(pid)
-        self._samples: list[tuple[float, float]] = []
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> dict[str, float]:
-        """Return seconds, and the highest memory in the second and in the last quarter of them, MB."""
-        self._is_over.set()
-        self._thread.join()
-        end = self._samples[-1][0] if self._samples else 0.0
-        parts = [
-            max((mb for at, mb in self._samples if low * end <= at <= high * end), default=0.0)
-            for low, high in ((0.25, 0.5), (0.75, 1.0))
-        ]
-        return {"seconds": round(end, 1), "second_quarter_mb": round(parts[0]), "last_quarter_mb": round(parts[1])}
-
-    def _work(self) -> None:
-        import psutil
-
-        started = time.monotonic()
-        while not self._is_over.wait(0.5):
-            try:
-                self._samples.append((time.monotonic() - started, self._process.memory_info().rss / 1e6))
-            except psutil.Error:
-                return
 
 
 def prove(run_dir: Path, num_steps: int) -> dict[str, Any]:

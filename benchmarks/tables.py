@@ -458,6 +458,12 @@ def _soak_memory() -> str:
     return _markdown(["session", "highest in its second quarter", "highest in its last quarter"], rows)
 
 
+def _calm_memory() -> str:
+    found = _load("calm_memory", RELIABILITY)
+    head = ["", "first quarter", "second", "third", "last"]
+    return _markdown(head, [(f"{found['steps']} steps", *(f"{mb} MB" for mb in found["quarters_mb"]))])
+
+
 def _allocators() -> str:
     from benchmarks.allocators import relative
 
@@ -531,6 +537,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "soak": _soak,
     "soak_faults": _soak_faults,
     "soak_memory": _soak_memory,
+    "calm_memory": _calm_memory,
     **VARIANCE_TABLES,
 }
 

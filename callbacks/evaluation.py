@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -11,7 +12,7 @@ from ada_lightning.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.metrics.heldout import heldout_metrics
 from ada_lightning.policy import PolicyModule
-from ada_lightning.rollout.result import EvaluationResult
+from ada_lightning.rollout.result import EvaluationResult, RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.sampling.uniform import UniformSampler
 from ada_lightning.selection.all import AllSelection
@@ -30,6 +31,8 @@ class Evaluation(RolloutListener):
         num_prompts: the first so many held-out prompts.
         sampling: how responses are drawn, independent of training.
         every_n_steps: rollout steps between two evaluations during training; 0 evaluates only before and after.
+        every_n_tokens: evaluate also after the step with which so many tokens have been generated for training since
+            the last evaluation, which puts the points of a learning curve at equal costs; ``inf``: not by tokens.
 
     Raises:
         ValueError: a size is out of range.
@@ -43,20 +46,28 @@ class Evaluation(RolloutListener):
         num_prompts: int,
         sampling: SamplingSettings,
         every_n_steps: int = 0,
+        every_n_tokens: float = math.inf,
     ) -> None:
         if num_samples < 1 or num_prompts < 1 or every_n_steps < 0:
             raise ValueError(
                 "callbacks.evaluation needs num_samples >= 1, num_prompts >= 1, every_n_steps >= 0; "
                 f"got {num_samples}, {num_prompts}, {every_n_steps}"
             )
+        if not every_n_tokens > 0:
+            raise ValueError(
+                f"callbacks.evaluation.every_n_tokens must be above 0, .inf: not by tokens; got {every_n_tokens}"
+            )
         self.service = service
         self.num_samples = num_samples
         self.num_prompts = num_prompts
         self.sampling = sampling
         self.every_n_steps = every_n_steps
+        self.every_n_tokens = every_n_tokens
         self.last_average: float | None = None
         """avg@k of the last evaluation."""
         self._evaluated_version = -1
+        self._num_tokens = 0
+        self._num_unfinished_tokens = 0
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the trained policy of a run that was killed after its last update: Lightning starts no training."""
@@ -74,13 +85,20 @@ class Evaluation(RolloutListener):
             lambda: self._evaluate_if(policy.policy_version == 0 or self._is_due(policy, data), trainer, policy)
         )
 
+    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
+        """Note what was drawn; it counts with the first update made of it."""
+        self._num_unfinished_tokens = result.stats.generated_tokens + result.stats.wasted_tokens
+
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
     ) -> None:
-        """Measure after every ``every_n_steps`` rollout steps, except where the final evaluation follows anyway."""
+        """Measure when it is due, except where the final evaluation follows anyway."""
         assert isinstance(pl_module, PolicyModule)
         policy, data = pl_module, _data(trainer)
-        policy.ranks.lead(lambda: self._evaluate_if(self._is_due(policy, data), trainer, policy))
+        self._num_tokens += self._num_unfinished_tokens
+        self._num_unfinished_tokens = 0
+        is_due = self._is_due(policy, data) and not trainer.should_stop
+        policy.ranks.lead(lambda: self._evaluate_if(is_due, trainer, policy))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the trained policy."""
@@ -90,11 +108,12 @@ class Evaluation(RolloutListener):
 
     def state_dict(self) -> dict[str, Any]:
         """What has been measured."""
-        return {"evaluated_version": self._evaluated_version}
+        return {"evaluated_version": self._evaluated_version, "tokens_since": self._num_tokens}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         self._evaluated_version = int(state_dict["evaluated_version"])
+        self._num_tokens = int(state_dict.get("tokens_since", 0))  # older checkpoints have none
 
     def _evaluate_if(self, is_wanted: bool, trainer: Trainer, policy: PolicyModule) -> None:
         if is_wanted:
@@ -102,13 +121,14 @@ class Evaluation(RolloutListener):
 
     def _is_due(self, policy: PolicyModule, data: RolloutDataModule) -> bool:
         step, minibatch = divmod(policy.policy_version, data.num_minibatches)
-        is_regular = self.every_n_steps > 0 and minibatch == 0 and step % self.every_n_steps == 0
-        return is_regular and step < data.num_steps and policy.policy_version != self._evaluated_version
+        is_due = self._num_tokens >= self.every_n_tokens or (self.every_n_steps > 0 and step % self.every_n_steps == 0)
+        return is_due and minibatch == 0 and step < data.num_steps and policy.policy_version != self._evaluated_version
 
     def _evaluate(self, trainer: Trainer, policy: PolicyModule, *, is_final: bool) -> None:
         data = _data(trainer)
         prompts = data.heldout_prompts[: self.num_prompts]
         self._evaluated_version = policy.policy_version
+        self._num_tokens = 0
         if len(prompts) < self.num_prompts and policy.policy_version == 0:
             warnings.warn(
                 f"callbacks.evaluation.num_prompts = {self.num_prompts}, but only {len(prompts)} prompts are held out",

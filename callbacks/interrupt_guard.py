@@ -15,7 +15,8 @@ class InterruptGuard(Callback):
     """The first signal stops at the next safe point (between engine steps, between microbatches).
 
     A KeyboardInterrupt raised inside ``optimizer.step()`` would leave some weights updated and others not; raised
-    inside the engine it would leave requests behind. A second signal stops at once, and then no checkpoint is written.
+    inside the engine it would leave requests behind. The same signal again, or Ctrl-C after any, stops at once,
+    and then no checkpoint is written.
     """
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from ada_lightning.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.advantages.exact import ExactAdvantage
 from ada_lightning.advantages.gdpo import GdpoAdvantage
 from ada_lightning.advantages.group_normalized import GroupNormalizedAdvantage
+from ada_lightning.advantages.history_baseline import HistoryBaselineAdvantage
 from ada_lightning.advantages.leave_one_out import LeaveOneOutAdvantage
 from ada_lightning.advantages.max_rl import MaxRlAdvantage
 from ada_lightning.advantages.novelty import NoveltyAdvantage
@@ -22,6 +23,7 @@ __all__ = [
     "ExactAdvantage",
     "GdpoAdvantage",
     "GroupNormalizedAdvantage",
+    "HistoryBaselineAdvantage",
     "LeaveOneOutAdvantage",
     "MaxRlAdvantage",
     "NoveltyAdvantage",

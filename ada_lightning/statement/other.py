@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ada_lightning.advantages import (
     AcceptedAdvantage,
     GdpoAdvantage,
+    HistoryBaselineAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
 )
@@ -31,6 +32,8 @@ def other_lines(
         return _max_rl(size)
     if isinstance(advantage, AcceptedAdvantage):
         return _accepted(draws_equal=draws_equal)
+    if isinstance(advantage, HistoryBaselineAdvantage):
+        return _history_baseline(draws_equal=draws_equal), {}
     if isinstance(advantage, NoveltyAdvantage):
         return _novelty(advantage), {}
     if isinstance(advantage, GdpoAdvantage):
@@ -50,6 +53,15 @@ def _accepted(*, draws_equal: bool) -> tuple[list[str], Mapping[str, Sequence[fl
     if draws_equal:
         return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
     return ["update: the sum over accepted responses, without a baseline"], {"f(p) = p": [1.0] * len(PASS_RATES)}
+
+
+def _history_baseline(*, draws_equal: bool) -> list[str]:
+    if draws_equal:
+        return ["update: exact for f(p) = p: reward minus the pass rate expected from history and the other responses"]
+    return [
+        "update: reward minus the pass rate expected from history and the other kept responses; a rule that stops by "
+        "rewards bends it away from f(p) = p"
+    ]
 
 
 def _gdpo(advantage: GdpoAdvantage) -> list[str]:

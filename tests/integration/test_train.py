@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -253,6 +254,22 @@ def test_a_resumed_run_uses_the_new_learning_rate(train):
     train("num_steps=1")
     folder = train("num_steps=2", "optimizer.lr=5e-4", "ckpt=last")
     assert column(folder, "train/lr") == pytest.approx([1e-3, 5e-4])
+
+
+def test_a_budget_ends_a_run_that_is_evaluated_at_equal_numbers_of_tokens(train):
+    """A random model's responses are truncated mostly: 16 a step, at most 8 tokens each."""
+    options = ["callbacks.evaluation.every_n_steps=0", "callbacks.evaluation.every_n_tokens=200", "num_steps=50"]
+    folder = train(*options, "callbacks.budget.max_generated_tokens=700", experiment="grpo")
+    tokens = np.cumsum(column(folder, "rollout/generated_tokens"))
+    assert tokens[-2] < 700 <= tokens[-1]
+    due, since = [], 0.0
+    for step, spent in enumerate(tokens[:-1], start=1):
+        if spent - since >= 200:
+            due, since = [*due, step], spent
+    evaluated = [int(row["step"]) for row in rows(folder) if row["eval/avg_at_4"]]
+    assert evaluated == [0, *due, len(tokens)]
+    assert len(due) >= 2
+    assert json.loads((folder / "summary.json").read_text())["status"] == "finished"
 
 
 def test_a_complete_run_says_so(train):

@@ -1,0 +1,44 @@
+"""Who takes part in the field, with the settings that make each what its authors describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Method:
+    """One contestant."""
+
+    experiment: str
+    """Name in ``conf/experiment``."""
+    settings: tuple[str, ...] = ()
+    """What differs from that file."""
+
+
+METHODS: Mapping[str, Method] = {
+    "grpo_n4": Method("grpo", ("sampler.group_size=4",)),
+    "grpo_n8": Method("grpo", ("sampler.group_size=8",)),
+    "grpo_n16": Method("grpo", ("sampler.group_size=16",)),
+    # The refill alone: responses are far from the length limit, so a penalty for coming near it would change nothing.
+    "dapo_refill": Method("grpo", ("sampler.group_size=8", "refill=dynamic", "loss/reduction=token_mean")),
+    "pods": Method("pods"),
+    "vip": Method("vip"),
+    "ada_seq_pos_official": Method(
+        "ada_seq_pos", ("advantage=official", "loss/reduction=token_mean", "sampler.samples_per_round=8")
+    ),
+    "ada_seq_balance_official": Method("ada_seq_balance_official"),
+    "ada_seq_balance": Method("ada_seq_balance"),
+    "ada_est_ema": Method("ada_est_ema"),
+    "speed_rl": Method("speed_rl"),
+    "mopps": Method("mopps"),
+    "ada": Method(
+        "grpo",
+        (
+            "sampler.group_size=4",
+            "advantage=history_baseline",
+            "curriculum=posterior",
+            "curriculum/usefulness=learnability",
+        ),
+    ),
+}

@@ -1,0 +1,86 @@
+"""Learning rate and prompts per step of every method of the field: ``python -m studies.field.tune``.
+
+The same grid for all of them, on a seed that the comparison does not use. A run ends at a budget of generated tokens;
+the settings with the highest mean of the last three evaluations are taken. A study that was killed goes on where it
+was. Writes ``docs/studies/cost_benefit/tuning.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from studies.field.methods import METHODS
+from studies.field.reach import final_level
+from studies.field.results import Results
+from studies.field.setting import field_run, prepare
+from studies.runs import ROOT, StudyRun, train_all
+
+RESULTS = ROOT / "docs" / "studies" / "cost_benefit" / "tuning.jsonl"
+LEARNING_RATES = (3e-5, 1e-4, 3e-4)
+PROMPTS = (8, 32)
+MAX_TOKENS = 240_000
+POINTS = 6
+SEED = 100
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The best settings of a method."""
+
+    lr: float
+    prompts: int
+    level: float
+    """Held-out avg@4 at the end, mean of the last three evaluations."""
+
+
+def tuning_runs(method: str, *, max_tokens: int = MAX_TOKENS) -> dict[tuple[float, int], StudyRun]:
+    """Return the grid of a method."""
+    return {
+        (lr, prompts): field_run(
+            "field/tuning", method, seed=SEED, lr=lr, prompts=prompts, max_tokens=max_tokens, points=POINTS
+        )
+        for lr, prompts in product(LEARNING_RATES, PROMPTS)
+    }
+
+
+def tuned(method: str, results: Results) -> Tuned:
+    """Return the best settings.
+
+    Raises:
+        ValueError: a run of the grid is missing.
+    """
+    runs = tuning_runs(method)
+    missing = [run.name for run in runs.values() if not results.has(run)]
+    if missing:
+        raise ValueError(f"{method} is not tuned yet: {', '.join(missing)}; run python -m studies.field.tune")
+    levels = {settings: final_level([results.row(run)["curve"]]) for settings, run in runs.items()}
+    lr, prompts = max(levels, key=lambda settings: levels[settings])
+    return Tuned(lr, prompts, levels[lr, prompts])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train what is missing, then print the grid."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="methods to tune")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
+    options = parser.parse_args(arguments)
+    prepare()
+    results = Results(RESULTS)
+    grid = {method: tuning_runs(method) for method in options.methods}
+    missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
+    train_all(missing, num_jobs=options.jobs, keep=results.add)
+    for method, runs in grid.items():
+        best = tuned(method, results)
+        print(f"{method}: lr {best.lr:g}, {best.prompts} prompts per step")
+        for (lr, prompts), run in runs.items():
+            row = results.row(run)
+            level = final_level([row["curve"]])
+            seconds = row["curve"][-1]["seconds"]
+            print(f"    lr {lr:<7g} prompts {prompts:<3} held-out {level:.3f}  {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The field's model: a tiny one after some minutes of supervised arithmetic: ``python -m studies.field.warm_start``."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from ada_lightning.models.cache import prepare_once
+from ada_lightning.models.tiny import TinyLlama
+from studies.field.sums import problems, worked
+from studies.runs import ROOT
+
+MODEL = ROOT / "runs" / "field" / "model"
+SIZE = {"hidden_size": 64, "num_layers": 3, "num_heads": 2}
+NUM_STEPS = 2500
+SEED_OF_PROBLEMS = 1_000_000
+"""Far from the seeds of training and held-out problems."""
+
+
+def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed: int) -> list[float]:
+    """Train the tiny model on worked sums, save it, and return the mean loss per 100 steps.
+
+    Args:
+        folder: where model and tokenizer go.
+        num_steps: optimiser steps.
+        batch_size: problems per step, new ones each time.
+        lr: peak learning rate; it rises for 5 % of the steps and then falls to zero by a cosine.
+        seed: of weights and problems.
+    """
+    start = TinyLlama(seed=seed, **SIZE).prepare()
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    model = AutoModelForCausalLM.from_pretrained(start)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, num_steps, pct_start=0.05)
+    stream = problems(size=num_steps * batch_size, seed=SEED_OF_PROBLEMS + seed)
+    mistakes = random.Random(seed)
+    losses: list[float] = []
+    model.train()
+    for step in range(num_steps):
+        texts = [(expression, worked(expression, mistakes)) for expression, _ in islice(stream, batch_size)]
+        token_ids_BT, labels_BT = _batch(tokenizer, texts)
+        logits_BTV = model(input_ids=token_ids_BT).logits
+        loss = functional.cross_entropy(logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+        if (step + 1) % 100 == 0:
+            print(f"step {step + 1}/{num_steps}  loss {sum(losses[-100:]) / 100:.3f}", flush=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return [sum(losses[i : i + 100]) / len(losses[i : i + 100]) for i in range(0, num_steps, 100)]
+
+
+def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor]:
+    rows, labels = [], []
+    for question, text in texts:
+        prompt = tokenizer.apply_chat_template(
+            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+        answer = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        rows.append(torch.tensor([*prompt, *answer]))
+        labels.append(torch.tensor([-100] * len(prompt) + answer))
+    pad = torch.nn.utils.rnn.pad_sequence
+    return (
+        pad(rows, batch_first=True, padding_value=tokenizer.pad_token_id),
+        pad(labels, batch_first=True, padding_value=-100),
+    )
+
+
+def prepare_model(folder: Path = MODEL) -> None:
+    """Make the model with the settings of the study, unless it is there."""
+    prepare_once(folder, lambda empty: warm_start(empty, num_steps=NUM_STEPS, batch_size=64, lr=3e-3, seed=0))
+
+
+def main() -> None:
+    """Train and save, unless it is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=MODEL, help="where the model goes")
+    parser.add_argument("--steps", type=int, default=NUM_STEPS, help="optimiser steps")
+    parser.add_argument("--batch", type=int, default=64, help="problems per step")
+    parser.add_argument("--lr", type=float, default=3e-3, help="peak learning rate")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and problems")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    warm_start(
+        arguments.folder, num_steps=arguments.steps, batch_size=arguments.batch, lr=arguments.lr, seed=arguments.seed
+    )
+    print(f"{arguments.folder}: {time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The field's runs are configurations that would start, and its bookkeeping finds them again."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from ada_lightning.config import check_config
+from ada_lightning.models.pretrained import Pretrained
+from studies.field import setting, tune
+from studies.field.methods import METHODS
+from studies.field.results import Results
+from studies.field.sums import problems, worked, write
+from studies.runs import ROOT, StudyRun
+
+
+class NoMistakes:
+    """Draws above every probability."""
+
+    def random(self):
+        return 1.0
+
+
+@pytest.fixture
+def problem_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(setting, "ROOT", tmp_path)
+    monkeypatch.setattr(setting, "TRAIN", tmp_path / "train.jsonl")
+    monkeypatch.setattr(setting, "HELDOUT", tmp_path / "heldout.jsonl")
+    monkeypatch.setattr(setting, "MODEL", tmp_path / "model")
+    monkeypatch.setattr(Pretrained, "check", lambda self: None)
+    held_out = write(setting.HELDOUT, size=setting.NUM_HELDOUT, seed=2)
+    write(setting.TRAIN, size=setting.NUM_TRAIN, seed=1, apart_from=held_out)
+    monkeypatch.chdir(tmp_path)
+    return held_out
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_a_configuration_that_would_start(problem_files, method):
+    run = setting.field_run("field/tuning", method, seed=0, lr=1e-4, prompts=8, max_tokens=1000, points=5)
+    overrides = [f"+experiment={run.method}", f"run_name={run.study}/{run.name}", *run.overrides]
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        cfg = compose("train", overrides=overrides)
+    check_config(cfg)
+    assert cfg.callbacks.budget.max_generated_tokens == 1000
+    assert cfg.data.prompts_per_step == 8
+
+
+def test_problems_train_or_are_held_out_never_both(problem_files):
+    rows = [json.loads(line) for line in setting.TRAIN.read_text().splitlines()]
+    assert len({row["prompt"] for row in rows}) == setting.NUM_TRAIN
+    assert not {row["prompt"] for row in rows} & problem_files
+    assert len(problem_files) == setting.NUM_HELDOUT
+
+
+def test_without_a_slip_the_last_number_is_the_answer():
+    for expression, answer in problems(size=200, seed=3):
+        assert re.findall(r"-?\d+", worked(expression, NoMistakes()))[-1] == answer
+        assert eval(expression) == int(answer)
+
+
+class Measured(StudyRun):
+    def measured(self):
+        curve = [{"generated_tokens": 10.0 * point, "avg_at_4": self.seed / 10} for point in range(4)]
+        return {"overrides": list(self.overrides), "seed": self.seed, "curve": curve}
+
+
+def test_results_are_found_again_and_other_settings_are_refused(tmp_path):
+    file = tmp_path / "some" / "results.jsonl"
+    run = Measured("study", "grpo", 0, ("a=1",), label="grpo_n4")
+    Results(file).add(run)
+    Results(file).add(Measured("study", "grpo", 1, ("a=1",), label="grpo_n4"))
+    found = Results(file)
+    assert found.has(run)
+    assert found.row(run)["seed"] == 0
+    assert not found.has(Measured("study", "grpo", 2, ("a=1",), label="grpo_n4"))
+    with pytest.raises(ValueError, match=r"results.jsonl has grpo_n4-0 with other settings \(a=1\); remove that line"):
+        found.has(Measured("study", "grpo", 0, ("a=2",), label="grpo_n4"))
+
+
+def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, monkeypatch):
+    levels = {(3e-5, 8): 1, (3e-5, 32): 2, (1e-4, 8): 3, (1e-4, 32): 9, (3e-4, 8): 4, (3e-4, 32): 5}
+    runs = {key: Measured("study", "grpo", level, label=str(key)) for key, level in levels.items()}
+    monkeypatch.setattr(tune, "tuning_runs", lambda method: runs)
+    results = Results(tmp_path / "results.jsonl")
+    with pytest.raises(ValueError, match=r"grpo_n4 is not tuned yet: .*run python -m studies.field.tune"):
+        tune.tuned("grpo_n4", results)
+    for run in runs.values():
+        results.add(run)
+    assert tune.tuned("grpo_n4", results) == tune.Tuned(1e-4, 32, pytest.approx(0.9))
+    assert Path(results.path).read_text().count("\n") == len(levels)
