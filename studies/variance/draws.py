@@ -74,7 +74,7 @@ def evenly_chosen(positives: Sequence[int], num_screen: int, num_chosen: int) ->
 
     Example:
         >>> evenly_chosen([0, 3, 1, 4, 2], num_screen=4, num_chosen=2)
-        [2, 4]
+        [2, 1]
     """
     mixed = [index for index, count in enumerate(positives) if 0 < count < num_screen]
     if len(mixed) < num_chosen:

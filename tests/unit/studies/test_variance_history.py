@@ -3,7 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ada_lightning.types import Belief
+from ada_lightning.advantages import HistoryBaselineAdvantage
+from ada_lightning.selection import AllSelection
+from ada_lightning.types import Belief, Prompt, ResponseGroup, ResponsePool
+from benchmarks.expected_update import scripted_response
 from benchmarks.simulation.pass_rates import MIXES
 from studies.variance.history import (
     beliefs,
@@ -30,6 +33,19 @@ MIX = MIXES["wide"]
 def test_a_baseline_of_the_others_and_the_visit_keeps_the_gradient(size):
     moments = update_moments(shrunk_leave_one_out(size, Belief(2.0, 7.0)), RATES)
     assert moments.signal_P == pytest.approx(UNIT)
+
+
+def test_the_baseline_is_that_of_the_project():
+    belief, labels = Belief(2.0, 7.0), (True, False, False, True, False)
+    pool = ResponsePool(Prompt("p", ()), 0, belief=belief)
+    for index, label in enumerate(labels):
+        pool.add(scripted_response(index, is_positive=label, round_index=0))
+    (advantages,) = HistoryBaselineAdvantage().assign([ResponseGroup(pool, AllSelection().select(pool))])
+    ends = shrunk_leave_one_out(5, belief)
+    place = int(np.flatnonzero(ends.positives_E == 2)[0])
+    of_positives = sum(value for value, label in zip(advantages, labels, strict=True) if label)
+    assert ends.positive_sums_E[place] == pytest.approx(of_positives / 5)
+    assert ends.negative_sums_E[place] == pytest.approx((sum(advantages) - of_positives) / 5)
 
 
 def test_a_single_response_with_a_wrong_baseline_pays_the_square_of_its_error():
