@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.simulation.pass_rates import MIXES, Mix
-from studies.variance.bounds import chosen_bound, generated_bound, trained_bound, weights_of
+from studies.variance.bounds import chosen_bound, generated_bound, log_costs, trained_bound, weights_of
 from studies.variance.history import history_plans, planned_moments, rounded_leave_one_out
 from studies.variance.rules import Rule, all_rules
 from studies.variance.update_moments import Array, UpdateMoments, update_moments
@@ -25,6 +25,7 @@ def exact_figures() -> dict[str, Any]:
     """Return what ``docs/studies/gradient_variance/exact.json`` holds: bounds of each mix, then every rule."""
     return {
         "pass_rates": list(RATES),
+        "log_costs": {name: log_costs(mix) for name, mix in MIXES.items()},
         "bounds": {name: mix_bounds(mix) for name, mix in MIXES.items()},
         "rules": [_figures(rule) for rule in [*all_rules(), *_rounded()]],
         "history": {

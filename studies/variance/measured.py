@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,10 +213,13 @@ def rule_cost(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, fl
 def resampled(
     figure: Callable[[Indices], float], num_prompts: int, *, num_resamples: int = NUM_RESAMPLES, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Return a figure of all prompts, and the middle 95 % of it over resampled prompts (percentile bootstrap)."""
+    """Return a figure of all prompts, and the middle 95 % of it over resampled prompts (percentile bootstrap).
+
+    Resamples where the figure is not defined (NaN) are left out.
+    """
     generator = np.random.default_rng(seed)
     values = [figure(generator.integers(0, num_prompts, num_prompts)) for _ in range(num_resamples)]
-    low, high = np.percentile(values, [2.5, 97.5])
+    low, high = np.nanpercentile(values, [2.5, 97.5])
     return figure(np.arange(num_prompts)), float(low), float(high)
 
 
@@ -223,12 +227,12 @@ def alignment(found: Measured, first_P: Indices, second_P: Indices) -> float:
     """Return how far the Delta of two sets of prompts agree: a mean cosine, long ones counting more.
 
     The mean inner product over pairs of different prompts, over the root of the sets' mean squared lengths. 1 where all
-    are one vector, 0 where prompts have nothing in common.
+    are one vector, 0 where prompts have nothing in common, NaN where a mean square is estimated below 0.
     """
     products_PP = found.delta_products_PP[np.ix_(first_P, second_P)]
     is_other_PP = np.asarray(first_P)[:, None] != np.asarray(second_P)[None, :]
     squares = found.delta_square_P[first_P].mean() * found.delta_square_P[second_P].mean()
-    return float(products_PP[is_other_PP].mean() / np.sqrt(squares))
+    return float(products_PP[is_other_PP].mean() / np.sqrt(squares)) if squares > 0 else math.nan
 
 
 def _tokens(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:

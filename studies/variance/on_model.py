@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -119,29 +120,29 @@ def _scores(found: Measured, thirds: Sequence[Indices]) -> dict[str, Any]:
 def _alignments(found: Measured, thirds: Sequence[Indices]) -> dict[str, Any]:
     """Return how far the gradients of different prompts agree: all, within and between the thirds; and how they differ.
 
-    ``size of a cosine`` is the root mean square over pairs: how much two prompts have to do with each other, whether
-    they agree or not.
+    ``size of a product`` is the root mean square over pairs: how much two prompts have to do with each other, whether
+    they agree or not, and the noise of the estimate.
     """
     rows: dict[str, Any] = {"all prompts": _interval(lambda of_P: alignment(found, of_P, of_P), found)}
     for first, second in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2), (0, 2)):
         name = f"{_THIRDS[first]} with {_THIRDS[second]}" if first != second else f"within the {_THIRDS[first]}"
         rows[name] = _interval(partial(_between, found, thirds[first], thirds[second]), found)
-    rows["size of a cosine"] = _interval(partial(_cosine_size, found), found)
+    rows["size of a product"] = _interval(partial(_product_size, found), found)
     return rows
 
 
 def _between(found: Measured, first_P: Indices, second_P: Indices, of_P: Indices) -> float:
-    """Return the agreement of two thirds as far as they are in a resample; none where one has no two prompts in it."""
+    """Return the agreement of two thirds as far as they are in a resample; NaN where one has no two prompts in it."""
     parts = [of_P[np.isin(of_P, third_P)] for third_P in (first_P, second_P)]
     if min(len(set(part)) for part in parts) < 2:
-        return 0.0
+        return math.nan
     return alignment(found, *parts)
 
 
-def _cosine_size(found: Measured, of_P: Indices) -> float:
-    lengths_P = np.sqrt(np.maximum(found.delta_square_P[of_P], 1e-12))
-    cosines_PP = found.delta_products_PP[np.ix_(of_P, of_P)] / (lengths_P[:, None] * lengths_P[None, :])
-    return float(np.sqrt((cosines_PP[of_P[:, None] != of_P[None, :]] ** 2).mean()))
+def _product_size(found: Measured, of_P: Indices) -> float:
+    """Return the root mean square of an inner product over the mean squared length; it holds the noise of both."""
+    products_PP = found.delta_products_PP[np.ix_(of_P, of_P)][of_P[:, None] != of_P[None, :]]
+    return float(np.sqrt((products_PP**2).mean()) / found.delta_square_P[of_P].mean())
 
 
 def _scale(rule: RuleOnModel, found: Measured, kind: str, of_P: Indices) -> float:

@@ -36,6 +36,14 @@ def bounds() -> str:
     return markdown(head, rows)
 
 
+def log_divisions() -> str:
+    """Return what divisions of a step by known pass rates cost for log p, over the least."""
+    rows = []
+    for name, costs in load("exact")["log_costs"].items():
+        rows.append([name, *(f"{costs[key] / costs['sqrt(q/p)']:.2f}" for key in ("uniform", "1/sqrt(p)", "1/p"))])
+    return markdown(["pass rates", "uniform", "1/sqrt(p)", "1/p"], rows)
+
+
 def rules() -> str:
     """Return the costs of the rules without a memory."""
     found = load("exact")
@@ -246,6 +254,7 @@ def _within(interval: Sequence[float], form: str = "{:.2f}") -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "variance_bounds": bounds,
+    "variance_log": log_divisions,
     "variance_rules": rules,
     "variance_history": history,
     "variance_by_rate": by_rate,

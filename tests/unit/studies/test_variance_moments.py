@@ -10,7 +10,7 @@ from ada_lightning.sampling import BalanceSampler, PositiveSampler, SpeedSampler
 from ada_lightning.selection import AllSelection, BalancedSelection
 from ada_lightning.stopping.rule import FixedRule, QuotaRule
 from benchmarks.simulation.pass_rates import Mix
-from studies.variance.bounds import chosen_bound, costs_least, generated_bound, trained_bound
+from studies.variance.bounds import chosen_bound, costs_least, generated_bound, log_costs, trained_bound
 from studies.variance.place import load
 from studies.variance.rules import ShiftedWeight, exact, of_method, positives_only
 from studies.variance.update_moments import ends_with, fixed_weight, update_moments
@@ -134,6 +134,16 @@ def test_bounds_of_a_mix_of_known_moments():
     assert chosen_bound(mix, 1e-9) == pytest.approx(4, rel=1e-4)
     half = 0.5 / ((np.pi / 4 + 0.5) / (4 * np.pi))  # mean of sin^2(2 t) / 4 where it is above its median
     assert chosen_bound(mix, 0.5) == pytest.approx(half, rel=5e-3)
+
+
+def test_divisions_for_log_p_cost_what_their_moments_say():
+    """Beta(2, 2) above 1/64: nearly E[q/p] / E[q]^2 = 8 for uniform, 4 E[p^-1/2] E[q p^-1/2] for 1/sqrt(p)."""
+    costs = log_costs(Mix(0.0, 0.0, 2.0, 2.0), least_rate=1e-9)
+    root, odd = 6 * (2 / 3 - 2 / 5), 6 * (2 / 3 - 4 / 5 + 2 / 7)  # of p (1-p) p^-1/2 and p (1-p)^2 p^-1/2
+    # 400 quantiles stand for the distribution.
+    assert costs["uniform"] == pytest.approx(8, rel=0.02)
+    assert costs["1/sqrt(p)"] == pytest.approx(4 * root * odd, rel=0.02)
+    assert min(costs, key=costs.__getitem__) == "sqrt(q/p)"
 
 
 def test_dead_prompts_cost_a_blind_step_their_share():
