@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.special import beta
 
 from ada_lightning.advantages import PoolMeanAdvantage
 from ada_lightning.sampling import BalanceSampler, PositiveSampler, SpeedSampler, UniformSampler
@@ -137,12 +138,12 @@ def test_bounds_of_a_mix_of_known_moments():
 
 
 def test_divisions_for_log_p_cost_what_their_moments_say():
-    """Beta(2, 2) above 1/64: nearly E[q/p] / E[q]^2 = 8 for uniform, 4 E[p^-1/2] E[q p^-1/2] for 1/sqrt(p)."""
-    costs = log_costs(Mix(0.0, 0.0, 2.0, 2.0), least_rate=1e-9)
-    root, odd = 6 * (2 / 3 - 2 / 5), 6 * (2 / 3 - 4 / 5 + 2 / 7)  # of p (1-p) p^-1/2 and p (1-p)^2 p^-1/2
+    """Beta(4, 4): E[q / p] / E[q]^2 = 16 / 3 for uniform, E[p^-1/2] E[q p^-1/2] / E[q]^2 for 1 / sqrt(p)."""
+    costs = log_costs(Mix(0.0, 0.0, 4.0, 4.0), least_rate=1e-9)
     # 400 quantiles stand for the distribution.
-    assert costs["uniform"] == pytest.approx(8, rel=0.02)
-    assert costs["1/sqrt(p)"] == pytest.approx(4 * root * odd, rel=0.02)
+    assert costs["uniform"] == pytest.approx(16 / 3, rel=0.01)
+    hybrid = 4 * beta(3.5, 4) * beta(3.5, 5) / beta(4, 4) ** 2
+    assert costs["1/sqrt(p)"] == pytest.approx(hybrid, rel=0.01)
     assert min(costs, key=costs.__getitem__) == "sqrt(q/p)"
 
 
