@@ -87,8 +87,7 @@ def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence
     base = _compose_plain(config_name, [])
     groups = [override for override in overrides if _is_choice(loader, override)]
     keys = [override for override in overrides if override not in groups]
-    chosen = base["hydra"]["runtime"]["choices"]
-    if errors := [message for override in groups for message in _choice_errors(loader, override, chosen)]:
+    if errors := _group_errors(loader, config_name, groups, base):
         return errors  # what a key may be depends on the options
     found: dict[str, None] = {}  # a set that keeps the order
     for choices in _variants(groups):
@@ -96,6 +95,22 @@ def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
         found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
     return list(found)
+
+
+def _group_errors(
+    loader: ConfigLoader, config_name: str, groups: Sequence[Override], base: Mapping[str, Any]
+) -> list[str]:
+    """Check the choices from the outermost groups inwards: which groups there are within one depends on its option."""
+    chosen = base["hydra"]["runtime"]["choices"]
+    outer: list[Override] = []
+    for depth in sorted({override.key_or_group.count("/") for override in groups}):
+        if outer:
+            chosen = _compose_plain(config_name, next(_variants(outer)))["hydra"]["runtime"]["choices"]
+        level = [override for override in groups if override.key_or_group.count("/") == depth]
+        if errors := [message for override in level for message in _choice_errors(loader, override, chosen)]:
+            return errors
+        outer += level
+    return []
 
 
 def _unknown_flags(argv: Sequence[str]) -> list[str]:
@@ -202,6 +217,9 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
     if not override.is_add() and not override.is_force_add() and not is_chosen:
         if override.is_delete():
             return [f"{line}: nothing was chosen for {group}, so there is nothing to leave out"]
+        outer, _, part = group.rpartition("/")
+        if outer in chosen:
+            return [f"{line}: {outer}={chosen[outer]} has no {part} to choose; choose another {outer}, or leave it out"]
         return [f"{line}: {group} needs a plus: +{line}"]
     return []
 

@@ -42,7 +42,6 @@ MODES: dict[str, tuple[str, ...]] = {
     "bfloat16, default": BFLOAT16,
     "value network": ("reproducible=true", "+experiment=ada_est_value", "estimator.warmup_steps=1"),
     "two minibatches": ("reproducible=true", "data.num_minibatches=2"),
-    "unseeded requests": ("reproducible=true", "rollout.seed_requests=false"),
 }
 
 

@@ -57,7 +57,7 @@ class Budget(RolloutListener):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Ask for the end of the run, in all of its processes, where a budget is spent and the step's last update done."""
+        """End the run, in all of its processes, where a budget is spent and the step's last update is done."""
         self._num_tokens += self._num_unfinished_tokens
         self._num_unfinished_tokens = 0
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]

@@ -80,6 +80,11 @@ class RolloutService:
             raise ValueError(f"rollout.max_model_tokens must be at least 2; got {max_model_tokens}")
         if max_engine_restarts < 0:
             raise ValueError(f"rollout.max_engine_restarts must not be negative; got {max_engine_restarts}")
+        if reproducible and not seed_requests:
+            raise ValueError(
+                "reproducible=true needs rollout.seed_requests=true: an engine that is replaced would draw other tokens "
+                "from a stream of its own"
+            )
         self.sampling = sampling
         self.max_model_tokens = max_model_tokens
         self.seed = seed

@@ -32,13 +32,5 @@ METHODS: Mapping[str, Method] = {
     "ada_est_ema": Method("ada_est_ema"),
     "speed_rl": Method("speed_rl"),
     "mopps": Method("mopps"),
-    "ada": Method(
-        "grpo",
-        (
-            "sampler.group_size=4",
-            "advantage=history_baseline",
-            "curriculum=posterior",
-            "curriculum/usefulness=learnability",
-        ),
-    ),
+    "ada": Method("ada"),
 }

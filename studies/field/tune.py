@@ -19,7 +19,7 @@ from studies.field.setting import field_run, prepare
 from studies.runs import ROOT, StudyRun, train_all
 
 RESULTS = ROOT / "docs" / "studies" / "cost_benefit" / "tuning.jsonl"
-LEARNING_RATES = (3e-5, 1e-4, 3e-4)
+LEARNING_RATES = (1e-4, 3e-4, 3e-5)
 PROMPTS = (8, 32)
 MAX_TOKENS = 240_000
 POINTS = 6

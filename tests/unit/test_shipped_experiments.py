@@ -159,3 +159,25 @@ def test_exact_update_of_a_paper_run_is_two_settings_away(prompts_file, known_ke
     check_config(cfg, known_keys)
     assert cfg.advantage._target_.endswith("ExactAdvantage")
     assert cfg.loss.reduction._target_.endswith("ConstantReduction")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("curriculum=posterior", "curriculum/usefulness=learnability"),
+        ("+experiment=gvm_raft", "sampler/gradient_norm=constant"),
+        ("+experiment=vip", "estimator/embedding=sentence", "loss/reduction=constant"),
+        ("-m", "curriculum=posterior,mopps", "curriculum/usefulness=learnability,near_target"),
+    ],
+)
+def test_a_part_that_only_the_chosen_option_has_can_be_chosen(overrides):
+    assert override_errors(list(overrides), CONF, "train") == []
+
+
+def test_a_part_that_the_chosen_option_lacks_is_explained():
+    assert override_errors(["curriculum/usefulness=learnability"], CONF, "train") == [
+        "curriculum/usefulness=learnability: curriculum=uniform has no usefulness to choose; "
+        "choose another curriculum, or leave it out"
+    ]
+    (error,) = override_errors(["curriculum=posterior", "curriculum/usefulness=learnabilty"], CONF, "train")
+    assert "did you mean learnability?" in error

@@ -4,8 +4,7 @@ import math
 import pytest
 
 from callbacks.budget import Budget
-from callbacks.metrics_csv import read_metrics
-from callbacks.metrics_csv import MetricsCsv
+from callbacks.metrics_csv import MetricsCsv, read_metrics
 from callbacks.summary import Summary
 from tests.unit.callbacks.small_run import Data
 

@@ -156,3 +156,8 @@ def test_the_host_is_checked_and_opens_the_engine():
     assert service._engine.engine.place == "elsewhere"
     with pytest.raises(ValueError, match="no such place"):
         service.check()
+
+
+def test_a_reproducible_run_insists_on_seeds_of_its_own_for_every_response():
+    with pytest.raises(ValueError, match=r"reproducible=true needs rollout.seed_requests=true: an engine that is"):
+        open_service(ScriptedEngine, reproducible=True, seed_requests=False)
