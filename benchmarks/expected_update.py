@@ -44,6 +44,34 @@ class ExpectedUpdate:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Every way a method's sampling can end, and what it does there: sums over the kept responses of a prompt.
+
+    Shapes ``(E,)``. A group without signal is not computed at all: it keeps nothing.
+    """
+
+    positives_E: NDArray[np.float64]
+    negatives_E: NDArray[np.float64]
+    paths_E: NDArray[np.float64]
+    """Orders of responses that end there, times ``2^-(P+Q)``."""
+    positive_sums_E: NDArray[np.float64]
+    """Sum of A over kept positives."""
+    negative_sums_E: NDArray[np.float64]
+    positive_squares_E: NDArray[np.float64]
+    """Sum of A^2 over kept positives."""
+    negative_squares_E: NDArray[np.float64]
+    positive_kept_E: NDArray[np.float64]
+    """Kept positives."""
+    negative_kept_E: NDArray[np.float64]
+
+    def probabilities(self, pass_rate: float) -> NDArray[np.float64]:
+        """Return the probability of each end for a prompt of this pass rate, 0 and 1 included."""
+        powers_E = (2 * pass_rate) ** self.positives_E * (2 * (1.0 - pass_rate)) ** self.negatives_E
+        probability_E: NDArray[np.float64] = self.paths_E * powers_E
+        return probability_E
+
+
+@dataclass(frozen=True)
 class Method:
     """A sampler, what it keeps, and how that is weighted."""
 
@@ -88,8 +116,7 @@ class ExactUpdates:
                 if rule.stops(*end):
                     ends.append((*end, from_start[end]))
                     groups.append(_group(method, end, start, rule))
-        self._positives_E, self._negatives_E, self._paths_E = np.array(ends).T
-        self._of_positives_E, self._of_negatives_E, self._squares_E = _class_sums(method, groups)
+        self.ends = Ends(*np.array(ends, dtype=np.float64).T, *_class_sums(method, groups))
 
     def at(self, pass_rate: float) -> ExpectedUpdate:
         """Return the expected update of a prompt with this pass rate, strictly between 0 and 1."""
@@ -104,10 +131,10 @@ class ExactUpdates:
 
     def _outcomes(self, pass_rate: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Probability of each end, and there: factor on grad p, sum of squares, responses. Shapes (E,), (3, E)."""
-        failure_rate = 1.0 - pass_rate
-        probability_E = self._paths_E * (2 * pass_rate) ** self._positives_E * (2 * failure_rate) ** self._negatives_E
-        pull_E = self._of_positives_E / pass_rate - self._of_negatives_E / failure_rate
-        return probability_E, np.stack([pull_E, self._squares_E, self._positives_E + self._negatives_E])
+        ends = self.ends
+        pull_E = ends.positive_sums_E / pass_rate - ends.negative_sums_E / (1.0 - pass_rate)
+        squares_E = ends.positive_squares_E + ends.negative_squares_E
+        return ends.probabilities(pass_rate), np.stack([pull_E, squares_E, ends.positives_E + ends.negatives_E])
 
 
 def measure_updates(
@@ -134,7 +161,8 @@ def measure_updates(
             collections[key] = _collect(method, pass_rates, prompts_per_rate, seed)
         rows: dict[float, list[tuple[float, float, float]]] = {rate: [] for rate in pass_rates}
         groups = collections[key]
-        of_positives_G, of_negatives_G, squares_G = _class_sums(method, groups)
+        of_positives_G, of_negatives_G, *squares = _class_sums(method, groups)[:4]
+        squares_G = squares[0] + squares[1]
         for index, group in enumerate(groups):
             rate = pass_rates[group.pool.prompt.prompt_ids[0]]
             pull = of_positives_G[index] / rate - of_negatives_G[index] / (1 - rate)
@@ -195,17 +223,18 @@ def scripted_response(index: int, *, is_positive: bool, round_index: int) -> Res
 
 
 def _class_sums(method: Method, groups: Sequence[ResponseGroup]) -> NDArray[np.float64]:
-    """Per group: sums of A over kept positives and over kept negatives, and of A^2. Shape ``(3, G)``.
+    """Per group, over kept positives and over kept negatives: sums of A, sums of A^2, and how many. Shape ``(6, G)``.
 
     0 for a group without signal: such a group is not computed at all.
     """
-    sums = np.zeros((3, len(groups)))
+    sums = np.zeros((6, len(groups)))
     with_signal = [index for index, group in enumerate(groups) if group.has_signal]
+    if not with_signal:
+        return sums
     microbatch = group_microbatch(*(groups[index] for index in with_signal))
     advantages_B = method.scale * method.advantage(microbatch).double().numpy()
-    is_positive_B = microbatch.is_positive_B.numpy()
+    class_B = np.where(microbatch.is_positive_B.numpy(), 0, 1)
     group_B = np.array([index for index in with_signal for _ in groups[index].kept])
-    np.add.at(sums[0], group_B[is_positive_B], advantages_B[is_positive_B])
-    np.add.at(sums[1], group_B[~is_positive_B], advantages_B[~is_positive_B])
-    np.add.at(sums[2], group_B, advantages_B**2)
+    for row, values_B in enumerate((advantages_B, advantages_B**2, np.ones_like(advantages_B))):
+        np.add.at(sums, (2 * row + class_B, group_B), values_B)
     return sums

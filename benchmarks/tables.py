@@ -17,10 +17,20 @@ from typing import Any
 from benchmarks.markdown import markdown as _markdown
 from benchmarks.report import FOLDER, RELIABILITY, REWARDS
 from studies.group_signal.tables import TABLES as SIGNAL_TABLES
+from studies.variance.tables import TABLES as VARIANCE_TABLES
 
 PAGES = tuple(
     FOLDER.parent / f"{name}.md"
-    for name in ("performance", "curriculum", "rewards", "scaling", "reliability", "methods", "studies/signal_loss")
+    for name in (
+        "performance",
+        "curriculum",
+        "rewards",
+        "scaling",
+        "reliability",
+        "methods",
+        "studies/gradient_variance",
+        "studies/signal_loss",
+    )
 )
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -531,6 +541,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "soak_memory": _soak_memory,
     "calm_memory": _calm_memory,
     **SIGNAL_TABLES,
+    **VARIANCE_TABLES,
 }
 
 if __name__ == "__main__":
