@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.markdown import markdown as _markdown
 from benchmarks.report import FOLDER, RELIABILITY, REWARDS
+from studies.field.tables import TABLES as FIELD_TABLES
 from studies.group_signal.tables import TABLES as SIGNAL_TABLES
 from studies.variance.tables import TABLES as VARIANCE_TABLES
 
@@ -28,6 +29,7 @@ PAGES = tuple(
         "scaling",
         "reliability",
         "methods",
+        "studies/cost_benefit",
         "studies/gradient_variance",
         "studies/signal_loss",
     )
@@ -540,6 +542,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "soak_faults": _soak_faults,
     "soak_memory": _soak_memory,
     "calm_memory": _calm_memory,
+    **FIELD_TABLES,
     **SIGNAL_TABLES,
     **VARIANCE_TABLES,
 }
