@@ -28,11 +28,14 @@ def save(name: str, *, folder: Path | None = None, **content: Any) -> Path:
     folder = folder or FOLDER  # read now: tests put another one there
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    arguments = shlex.join(sys.argv[1:])
-    command = f"python -m benchmarks.{name} {arguments}".strip()
-    header = {"command": command, "machine": machine(), "versions": versions()}
-    path.write_text(json.dumps(header | content, indent=1) + "\n")
+    path.write_text(json.dumps(header(f"benchmarks.{name}") | content, indent=1) + "\n")
     return path
+
+
+def header(module: str) -> dict[str, Any]:
+    """Return how figures were made: the command of ``module``, the machine's class and the versions."""
+    command = " ".join(["python -m", module, *map(_given, sys.argv[1:])])
+    return {"command": command, "machine": machine(), "versions": versions()}
 
 
 def machine() -> dict[str, Any]:
@@ -50,6 +53,20 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _given(argument: str) -> str:
+    """Return an argument as a reader could give it: of an absolute path its part from ``runs`` on, or its last name.
+
+    Example:
+        >>> [_given(argument) for argument in ("--steps", "name=/some/where/runs/ada", "/some/where/else")]
+        ['--steps', 'name=runs/ada', 'else']
+    """
+    key, equals, value = argument.rpartition("=")
+    if value.startswith("/"):
+        parts = Path(value).parts
+        value = str(Path(*parts[parts.index("runs") :])) if "runs" in parts else parts[-1]
+    return shlex.quote(f"{key}{equals}{value}")
 
 
 def _cpu_model() -> str:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import machine, versions
+from benchmarks.report import header
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "studies" / "gradient_variance"
@@ -20,10 +17,8 @@ CACHE = ROOT / "runs" / "gradient_variance"
 def save(name: str, content: dict[str, Any]) -> Path:
     """Write ``docs/studies/gradient_variance/<name>.json``, four or five digits a number."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    given = re.sub(r"(?<==)/\S*/(?=runs/)", "", shlex.join(sys.argv[1:]))  # runs stand where the study is run
-    command = f"python -m studies.gradient_variance {given}".strip()
-    header = {"command": command, "machine": machine(), "versions": versions()}
-    parts = [f" {json.dumps(key)}: {_lines(value)}" for key, value in (header | content).items()]
+    whole = header("studies.gradient_variance") | content
+    parts = [f" {json.dumps(key)}: {_lines(value)}" for key, value in whole.items()]
     path = FOLDER / f"{name}.json"
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
     return path
