@@ -1,4 +1,4 @@
-"""Train a grid of runs, one after another, and read what they logged. A study that was killed goes on where it was."""
+"""Train the runs of a study and read what they logged. A study that was killed goes on where it was."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StudyRun:
             environment: variables to set for the run, such as ``OMP_NUM_THREADS`` where several share a machine.
 
         Raises:
-            subprocess.CalledProcessError: the training run failed; its log is in the run's folder.
+            subprocess.CalledProcessError: the training run failed; its log is beside the run's folder.
         """
         if self.is_done():
             return

@@ -9,21 +9,21 @@ killed goes on where it was. Writes ``docs/studies/cost_benefit/runs.jsonl`` and
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from studies.field.methods import METHODS
-from studies.field.reach import Curve, advantage_over, final_level, mean_curve
+from studies.field.place import FOLDER, RUNS, TUNING
+from studies.field.reach import Curve, Estimate, advantage_over, final_level, mean_curve
 from studies.field.results import Results
 from studies.field.setting import field_run, prepare
-from studies.field.tune import RESULTS as TUNING
 from studies.field.tune import tuned
-from studies.runs import ROOT, StudyRun, train_all
+from studies.runs import StudyRun, train_all
 
-FOLDER = ROOT / "docs" / "studies" / "cost_benefit"
-RESULTS = FOLDER / "runs.jsonl"
 MAX_TOKENS = 600_000
 POINTS = 15
 NUM_SEEDS = 5
@@ -55,39 +55,48 @@ def comparison_runs(methods: Sequence[str], *, num_seeds: int = NUM_SEEDS) -> di
     }
 
 
-def curves(methods: Sequence[str] = tuple(METHODS)) -> dict[str, list[Curve]]:
-    """Return the learning curves that are there, by method."""
-    results = Results(RESULTS)
-    found = {
-        method: [results.row(run)["curve"] for run in runs if results.has(run)]
-        for method, runs in comparison_runs(methods).items()
-    }
+@dataclass(frozen=True)
+class Standing:
+    """Where a method ends, and what it spends beside the best GRPO."""
+
+    method: str
+    num_seeds: int
+    level: float
+    """Held-out avg@4 at the end, mean over seeds; then the lowest and the highest of them."""
+    lowest: float
+    highest: float
+    savings: Mapping[str, Estimate]
+    """By cost: how many times less it spends to reach the final level of the best GRPO."""
+
+
+def curves(runs: Mapping[str, Sequence[StudyRun]]) -> dict[str, list[Curve]]:
+    """Return the learning curves of the runs that are done, by method."""
+    results = Results(RUNS)
+    found = {method: [results.row(run)["curve"] for run in group if results.has(run)] for method, group in runs.items()}
     return {method: rows for method, rows in found.items() if rows}
 
 
 def best_grpo(found: Mapping[str, Sequence[Curve]]) -> str:
-    """Return the group size of GRPO that ends highest."""
-    return max((name for name in GRPO if name in found), key=lambda name: final_level(found[name]))
+    """Return the group size of GRPO that ends highest.
+
+    Raises:
+        ValueError: none has a run that is done.
+    """
+    present = [name for name in GRPO if name in found]
+    if not present:
+        raise ValueError(f"no run of {', '.join(GRPO)} is done, so there is nothing to compare with; train one first")
+    return max(present, key=lambda name: final_level(found[name]))
 
 
-def comparison(found: Mapping[str, Sequence[Curve]]) -> list[dict[str, object]]:
-    """Return a row per method: final level with its spread, and how much less it spends than the best GRPO."""
+def comparison(found: Mapping[str, Sequence[Curve]]) -> list[Standing]:
+    """Return how every method stands, the highest first."""
     base = found[best_grpo(found)]
-    rows: list[dict[str, object]] = []
+    standings = []
     for method, runs in found.items():
         levels = [final_level([run]) for run in runs]
-        row: dict[str, object] = {
-            "method": method,
-            "seeds": len(runs),
-            "level": float(np.mean(levels)),
-            "lowest": min(levels),
-            "highest": max(levels),
-        }
-        for cost in AXES:
-            estimate = advantage_over(base, runs, cost)
-            row[cost] = [estimate.value, estimate.low, estimate.high]
-        rows.append(row)
-    return sorted(rows, key=lambda row: -float(str(row["level"])))
+        savings = {cost: advantage_over(base, runs, cost) for cost in AXES}
+        standings.append(Standing(method, len(runs), float(np.mean(levels)), min(levels), max(levels), savings))
+    return sorted(standings, key=lambda standing: -standing.level)
 
 
 def plot(found: Mapping[str, Sequence[Curve]], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
@@ -129,19 +138,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     parser.add_argument("--report-only", action="store_true", help="use the runs that are done, train nothing")
     options = parser.parse_args(arguments)
-    if not options.report_only:
-        prepare()
+    try:
         runs = comparison_runs(options.methods, num_seeds=options.seeds)
-        results = Results(RESULTS)
-        order = [run for seed in zip(*runs.values(), strict=True) for run in seed]
-        train_all([run for run in order if not results.has(run)], num_jobs=options.jobs, keep=results.add)
-    found = curves(options.methods)
-    print(f"level to reach: that of {best_grpo(found)}")
-    for row in comparison(found):
-        tokens, seconds = row["generated_tokens"], row["seconds"]
-        print(f"{row['method']:<26} {row['level']:.3f} ({row['lowest']:.3f} to {row['highest']:.3f})", tokens, seconds)
-    top = [str(row["method"]) for row in comparison(found)[:4]]
-    plot(found, FOLDER / "curves.png", axes=("generated_tokens", "seconds"), shown=[*top, best_grpo(found)])
+        if not options.report_only:
+            prepare()
+            results = Results(RUNS)
+            order = [run for seed in zip(*runs.values(), strict=True) for run in seed]
+            train_all([run for run in order if not results.has(run)], num_jobs=options.jobs, keep=results.add)
+        found = curves(runs)
+        base = best_grpo(found)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    standings = comparison(found)
+    print(f"level to reach: that of {base}")
+    for standing in standings:
+        spread = f"{standing.level:.3f} ({standing.lowest:.3f} to {standing.highest:.3f})"
+        tokens, seconds = standing.savings["generated_tokens"], standing.savings["seconds"]
+        print(f"{standing.method:<26} {spread}  tokens {_text(tokens)}  seconds {_text(seconds)}")
+    top = [standing.method for standing in standings[:4]]
+    shown = list(dict.fromkeys([*top, base]))
+    plot(found, FOLDER / "curves.png", axes=("generated_tokens", "seconds"), shown=shown)
+
+
+def _text(estimate: Estimate) -> str:
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ _QUIET = (
 
 def prepare() -> None:
     """Make model and problems, unless they are there."""
-    prepare_model(MODEL)
+    prepare_model()
     if not (TRAIN.exists() and HELDOUT.exists()):
         held_out = write(HELDOUT, size=NUM_HELDOUT, seed=2)
         write(TRAIN, size=NUM_TRAIN, seed=1, apart_from=held_out)
@@ -38,7 +38,6 @@ def field_run(
     prompts: int,
     max_tokens: int,
     points: int,
-    settings: tuple[str, ...] = (),
 ) -> StudyRun:
     """Return a run of a method with its two tuned settings.
 
@@ -50,7 +49,6 @@ def field_run(
         prompts: prompts per step.
         max_tokens: generated tokens at which the run ends.
         points: evaluations, apart from the first.
-        settings: further settings, in place of those of the method.
     """
     contestant = METHODS[method]
     overrides = (
@@ -68,7 +66,6 @@ def field_run(
         "rollout.engine.dtype=float32",
         "rollout.engine.kv_cache_gib=0.25",
         *contestant.settings,
-        *settings,
         f"optimizer.lr={lr:g}",
         f"data.prompts_per_step={prompts}",
         "num_steps=100000",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from benchmarks.markdown import markdown
+from studies.field.place import TUNING
 from studies.field.reach import final_level
-
-TUNING = Path(__file__).resolve().parents[2] / "docs" / "studies" / "cost_benefit" / "tuning.jsonl"
 
 
 def tuning() -> str:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from studies.field.methods import METHODS
+from studies.field.place import TUNING
 from studies.field.reach import final_level
 from studies.field.results import Results
 from studies.field.setting import field_run, prepare
-from studies.runs import ROOT, StudyRun, train_all
+from studies.runs import StudyRun, train_all
 
-RESULTS = ROOT / "docs" / "studies" / "cost_benefit" / "tuning.jsonl"
 LEARNING_RATES = (1e-4, 3e-4, 3e-5)
 PROMPTS = (8, 32)
 MAX_TOKENS = 240_000
@@ -36,11 +36,11 @@ class Tuned:
     """Held-out avg@4 at the end, mean of the last three evaluations."""
 
 
-def tuning_runs(method: str, *, max_tokens: int = MAX_TOKENS) -> dict[tuple[float, int], StudyRun]:
+def tuning_runs(method: str) -> dict[tuple[float, int], StudyRun]:
     """Return the grid of a method."""
     return {
         (lr, prompts): field_run(
-            "field/tuning", method, seed=SEED, lr=lr, prompts=prompts, max_tokens=max_tokens, points=POINTS
+            "field/tuning", method, seed=SEED, lr=lr, prompts=prompts, max_tokens=MAX_TOKENS, points=POINTS
         )
         for lr, prompts in product(LEARNING_RATES, PROMPTS)
     }
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     options = parser.parse_args(arguments)
     prepare()
-    results = Results(RESULTS)
+    results = Results(TUNING)
     grid = {method: tuning_runs(method) for method in options.methods}
     missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
     train_all(missing, num_jobs=options.jobs, keep=results.add)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -42,7 +41,7 @@ def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, num_steps, pct_start=0.05)
     stream = problems(size=num_steps * batch_size, seed=SEED_OF_PROBLEMS + seed)
     mistakes = random.Random(seed)
-    losses: list[float] = []
+    loss_sum = 0.0
     model.train()
     for step in range(num_steps):
         texts = [(expression, worked(expression, mistakes)) for expression, _ in islice(stream, batch_size)]
@@ -53,9 +52,10 @@ def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-        losses.append(float(loss.detach()))
+        loss_sum += float(loss.detach())
         if (step + 1) % 100 == 0:
-            print(f"step {step + 1}/{num_steps}  loss {sum(losses[-100:]) / 100:.3f}", flush=True)
+            print(f"step {step + 1}/{num_steps}  loss {loss_sum / 100:.3f}", flush=True)
+            loss_sum = 0.0
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -76,25 +76,16 @@ def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tens
     )
 
 
-def prepare_model(folder: Path = MODEL) -> None:
+def prepare_model() -> None:
     """Make the model with the settings of the study, unless it is there."""
-    prepare_once(folder, lambda empty: warm_start(empty, num_steps=NUM_STEPS, batch_size=64, lr=3e-3, seed=0))
+    prepare_once(MODEL, lambda empty: warm_start(empty, num_steps=NUM_STEPS, batch_size=64, lr=3e-3, seed=0))
 
 
 def main() -> None:
-    """Train and save, unless it is there."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=MODEL, help="where the model goes")
-    parser.add_argument("--steps", type=int, default=NUM_STEPS, help="optimiser steps")
-    parser.add_argument("--batch", type=int, default=64, help="problems per step")
-    parser.add_argument("--lr", type=float, default=3e-3, help="peak learning rate")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and problems")
-    arguments = parser.parse_args()
-    started = time.monotonic()
-    warm_start(
-        arguments.folder, num_steps=arguments.steps, batch_size=arguments.batch, lr=arguments.lr, seed=arguments.seed
-    )
-    print(f"{arguments.folder}: {time.monotonic() - started:.0f} s")
+    """Make the model, unless it is there."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    prepare_model()
+    print(MODEL.relative_to(ROOT))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from studies.field.compare import best_grpo, comparison
 from studies.field.reach import advantage_over, cost_to_reach, final_level, mean_curve
 
 
@@ -50,3 +51,27 @@ def test_the_interval_covers_what_other_runs_would_give():
     assert found.low < found.value < found.high
     assert found.low >= 8 / 6 - 0.01
     assert found.high <= 12 / 4 + 0.01
+
+
+def with_all_costs(slope):
+    return [row | {"trained_tokens": row["generated_tokens"], "updates": row["seconds"]} for row in line(slope)]
+
+
+def test_methods_stand_by_their_level_beside_the_best_grpo():
+    found = {
+        "grpo_n4": [with_all_costs(0.004)] * 2,
+        "grpo_n8": [with_all_costs(0.005)] * 2,
+        "ada": [with_all_costs(0.009), with_all_costs(0.011)],
+    }
+    assert best_grpo(found) == "grpo_n8"
+    first, second, last = comparison(found)
+    assert (first.method, first.num_seeds, second.method, last.method) == ("ada", 2, "grpo_n8", "grpo_n4")
+    assert first.lowest < first.level < first.highest
+    assert first.savings["updates"].value == pytest.approx(2.0, rel=1e-3)
+    assert second.savings["seconds"].value == 1.0
+    assert last.savings["seconds"].value == 0.0
+
+
+def test_without_grpo_there_is_nothing_to_compare_with():
+    with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n8, grpo_n16 is done"):
+        best_grpo({"ada": [with_all_costs(0.01)]})

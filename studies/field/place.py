@@ -1,0 +1,9 @@
+"""Where the field's files are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "studies" / "cost_benefit"
+TUNING = FOLDER / "tuning.jsonl"
+RUNS = FOLDER / "runs.jsonl"
