@@ -52,7 +52,7 @@ class Budget(RolloutListener):
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was drawn; it counts with the first update made of it."""
-        self._num_unfinished_tokens = result.stats.generated_tokens + result.stats.wasted_tokens
+        self._num_unfinished_tokens = result.stats.drawn_tokens
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

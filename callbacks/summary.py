@@ -58,7 +58,7 @@ class Summary(RolloutListener):
             "prompts": len(result.groups),
             "prompts_with_signal": sum(group.has_signal for group in result.groups),
             "responses": result.stats.num_drawn,
-            "generated_tokens": result.stats.generated_tokens + result.stats.wasted_tokens,
+            "generated_tokens": result.stats.drawn_tokens,
             "steps": 1,
         }
         self._unfinished_failures = result.stats.failures

@@ -31,6 +31,11 @@ class RolloutStats:
     seconds: float = 0.0
     """Wall-clock seconds of the collection, weight sync excluded."""
 
+    @property
+    def drawn_tokens(self) -> int:
+        """All response tokens that the engine generated: what a rollout costs, whatever came of it."""
+        return self.generated_tokens + self.wasted_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutResult:
