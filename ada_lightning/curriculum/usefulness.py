@@ -73,7 +73,7 @@ class SignalPerResponse:
         if rule is None:
             raise ValueError(
                 f"SignalPerResponse counts responses until a prompt's counts end its sampling, and "
-                f"{type(sampler).__name__} ends it by more than that; use curriculum/usefulness=learnability"
+                f"{type(sampler).__name__} ends it by more than that; use curriculum=learnability"
             )
         self.rule = rule
         self.objective = LinearObjective() if objective is None else objective

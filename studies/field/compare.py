@@ -24,8 +24,8 @@ from studies.field.setting import field_run, prepare
 from studies.field.tune import tuned
 from studies.runs import StudyRun, train_all
 
-MAX_TOKENS = 600_000
-POINTS = 15
+MAX_TOKENS = 480_000
+POINTS = 12
 NUM_SEEDS = 5
 GRPO = ("grpo_n4", "grpo_n8", "grpo_n16")
 AXES = {

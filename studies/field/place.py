@@ -7,3 +7,4 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "studies" / "cost_benefit"
 TUNING = FOLDER / "tuning.jsonl"
 RUNS = FOLDER / "runs.jsonl"
+LEVERS = FOLDER.parent / "levers" / "runs.jsonl"

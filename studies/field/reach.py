@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,9 +89,24 @@ def advantage_over(base: Sequence[Curve], other: Sequence[Curve], cost: str, *, 
         own = costs[0] if math.isfinite(costs[0]) else mean_curve(chosen_base, cost)[0][-1]
         return float(own / costs[1]) if costs[1] > 0 else math.inf
 
+    return _bootstrap(base, other, ratio, generator)
+
+
+def difference(base: Sequence[Curve], other: Sequence[Curve], *, seed: int = 0) -> Estimate:
+    """Return how much higher ``other`` ends than ``base``, in held-out rate, with an interval as above."""
+    generator = np.random.default_rng(seed)
+    return _bootstrap(base, other, lambda first, second: final_level(second) - final_level(first), generator)
+
+
+def _bootstrap(
+    base: Sequence[Curve],
+    other: Sequence[Curve],
+    statistic: Callable[[Sequence[Curve], Sequence[Curve]], float],
+    generator: np.random.Generator,
+) -> Estimate:
     def again(curves: Sequence[Curve]) -> list[Curve]:
         return [curves[index] for index in generator.integers(len(curves), size=len(curves))]
 
-    drawn = [ratio(again(base), again(other)) for _ in range(NUM_RESAMPLES)]
+    drawn = [statistic(again(base), again(other)) for _ in range(NUM_RESAMPLES)]
     low, high = np.quantile(drawn, [0.025, 0.975], method="nearest")
-    return Estimate(ratio(base, other), float(low), float(high))
+    return Estimate(statistic(base, other), float(low), float(high))

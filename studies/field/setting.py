@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from studies.field.methods import METHODS
 from studies.field.sums import write
 from studies.field.warm_start import MODEL, prepare_model
@@ -38,6 +40,8 @@ def field_run(
     prompts: int,
     max_tokens: int,
     points: int,
+    change: str = "",
+    changes: Sequence[str] = (),
 ) -> StudyRun:
     """Return a run of a method with its two tuned settings.
 
@@ -49,6 +53,8 @@ def field_run(
         prompts: prompts per step.
         max_tokens: generated tokens at which the run ends.
         points: evaluations, apart from the first.
+        change: name of what is changed about the method, for the run's name.
+        changes: settings after all others, so that they hold.
     """
     contestant = METHODS[method]
     overrides = (
@@ -75,5 +81,7 @@ def field_run(
         "callbacks.evaluation.num_prompts=128",
         "callbacks.checkpoint.every_n_steps=0",
         *_QUIET,
+        *changes,
     )
-    return StudyRun(study, contestant.experiment, seed, overrides, label=f"{method}-lr{lr:g}-p{prompts}")
+    label = "-".join([method, *([change] if change else []), f"lr{lr:g}", f"p{prompts}"])
+    return StudyRun(study, contestant.experiment, seed, overrides, label=label)

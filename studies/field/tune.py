@@ -1,8 +1,8 @@
 """Learning rate and prompts per step of every method of the field: ``python -m studies.field.tune``.
 
-The same grid for all of them, on a seed that the comparison does not use. A run ends at a budget of generated tokens;
-the settings with the highest mean of the last three evaluations are taken. A study that was killed goes on where it
-was. Writes ``docs/studies/cost_benefit/tuning.jsonl``.
+The same grid for all of them, and a finer one for GRPO, on a seed that the comparison does not use. A run ends at a
+budget of generated tokens; the settings with the highest mean of the last three evaluations are taken. A study that was
+killed goes on where it was. Writes ``docs/studies/cost_benefit/tuning.jsonl``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from studies.runs import StudyRun, train_all
 
 LEARNING_RATES = (1e-4, 3e-4, 3e-5)
 PROMPTS = (8, 32)
+FINER = dict.fromkeys(("grpo_n4", "grpo_n8", "grpo_n16"), ((1e-4, 4), (1e-4, 16), (3e-5, 4)))
+"""Further settings of what all others are measured by, so that it cannot be said to lie at the edge of the grid."""
 MAX_TOKENS = 240_000
 POINTS = 6
 SEED = 100
@@ -42,7 +44,7 @@ def tuning_runs(method: str) -> dict[tuple[float, int], StudyRun]:
         (lr, prompts): field_run(
             "field/tuning", method, seed=SEED, lr=lr, prompts=prompts, max_tokens=MAX_TOKENS, points=POINTS
         )
-        for lr, prompts in product(LEARNING_RATES, PROMPTS)
+        for lr, prompts in (*product(LEARNING_RATES, PROMPTS), *FINER.get(method, ()))
     }
 
 

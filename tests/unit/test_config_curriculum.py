@@ -82,8 +82,20 @@ def test_a_sampler_without_a_rule_of_counts_has_no_cost_to_compute():
     overrides = ["curriculum=posterior", "sampler=spread", "advantage=weighted_leave_one_out"]
     (problem,) = problems(*overrides)
     assert problem.startswith("curriculum: SignalPerResponse counts responses until a prompt's counts end")
-    assert problem.endswith("use curriculum/usefulness=learnability")
-    check_config(composed(*overrides, "curriculum/usefulness=learnability"))
+    assert problem.endswith("use curriculum=learnability")
+    check_config(composed(*overrides[1:], "curriculum=learnability"))
+
+
+@pytest.mark.parametrize("experiment", ["ada", "lilo", "mopps"])
+def test_the_curriculum_of_an_experiment_can_be_changed_for_one_without_usefulness(experiment):
+    cfg = composed(f"+experiment={experiment}", "curriculum=uniform")
+    assert "usefulness" not in cfg.curriculum
+    check_config(cfg)
+
+
+def test_learnability_is_posterior_sampling_with_that_usefulness():
+    parts = composed("curriculum=posterior", "curriculum/usefulness=learnability").curriculum
+    assert composed("curriculum=learnability").curriculum == parts
 
 
 def test_a_wrong_sampler_is_reported_once_and_not_again_as_the_curriculums():

@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 
 from ada_lightning.config import check_config
 from ada_lightning.models.pretrained import Pretrained
-from studies.field import setting, tune
+from studies.field import levers, setting, tune
 from studies.field.methods import METHODS
 from studies.field.results import Results
 from studies.field.sums import problems, worked, write
@@ -39,12 +39,26 @@ def problem_files(tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_a_configuration_that_would_start(problem_files, method):
     run = setting.field_run("field/tuning", method, seed=0, lr=1e-4, prompts=8, max_tokens=1000, points=5)
+    cfg = composed(run)
+    assert cfg.callbacks.budget.max_generated_tokens == 1000
+    assert cfg.data.prompts_per_step == 8
+
+
+@pytest.mark.parametrize("lever", levers.ALL_LEVERS, ids=lambda lever: f"{lever.base}-{lever.name}")
+def test_every_lever_is_a_configuration_that_would_start_and_changes_the_method(problem_files, lever):
+    runs = levers.lever_runs(lever.base, tune.Tuned(1e-4, 32, 0.3), num_seeds=1)
+    plain, changed = composed(runs[""][0]), composed(runs[lever.name][0])
+    assert changed.data.prompts_per_step == 32 * lever.prompts_ratio
+    del plain.run_name, changed.run_name, plain.data.prompts_per_step, changed.data.prompts_per_step
+    assert plain != changed
+
+
+def composed(run):
     overrides = [f"+experiment={run.method}", f"run_name={run.study}/{run.name}", *run.overrides]
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         cfg = compose("train", overrides=overrides)
     check_config(cfg)
-    assert cfg.callbacks.budget.max_generated_tokens == 1000
-    assert cfg.data.prompts_per_step == 8
+    return cfg
 
 
 def test_problems_train_or_are_held_out_never_both(problem_files):
@@ -90,3 +104,16 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, mo
         results.add(run)
     assert tune.tuned("grpo_n4", results) == tune.Tuned(1e-4, 32, pytest.approx(0.9))
     assert Path(results.path).read_text().count("\n") == len(levels)
+
+
+def test_effects_compare_each_change_with_the_method_as_it_is():
+    def line(slope):
+        return [{"generated_tokens": 10.0 * point, "avg_at_4": slope * point} for point in range(11)]
+
+    names = [lever.name for lever in levers.ALL_LEVERS if lever.base == "ada_n1"]
+    found = {"": [line(0.02), line(0.02)], names[0]: [line(0.04), line(0.06)]}
+    own, changed = levers.effects("ada_n1", found)
+    assert (own.text, own.gain.value, own.tokens.value) == ("as it is", 0.0, 1.0)
+    assert changed.gain.value == pytest.approx((0.05 - 0.02) * 9)
+    assert (changed.gain.low, changed.gain.high) == pytest.approx(((0.04 - 0.02) * 9, (0.06 - 0.02) * 9))
+    assert changed.tokens.value == pytest.approx(0.05 / 0.02, rel=1e-2)

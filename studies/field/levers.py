@@ -1,0 +1,187 @@
+"""What each part of a method is worth: one changed at a time, ``python -m studies.field.levers``.
+
+Every method here runs with the settings that ``python -m studies.field.tune`` found for it, and again with one thing
+changed, at the same learning rate and the same budget of generated tokens. Only where a change alters the number of
+responses per prompt does the number of prompts follow, so that an update is made of as many responses. A study that was
+killed goes on where it was. Writes ``docs/studies/levers/runs.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from studies.field.place import LEVERS, TUNING
+from studies.field.reach import Curve, Estimate, advantage_over, difference, final_level
+from studies.field.results import Results
+from studies.field.setting import field_run, prepare
+from studies.field.tune import Tuned, tuned
+from studies.runs import StudyRun, train_all
+
+MAX_TOKENS = 240_000
+POINTS = 6
+NUM_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One change to one method."""
+
+    base: str
+    """Name in :data:`~studies.field.methods.METHODS`."""
+    name: str
+    """What is changed; part of the run's name."""
+    text: str
+    """The change in words, for the table."""
+    changes: tuple[str, ...]
+    """Its settings."""
+    prompts_ratio: float = 1.0
+    """Prompts per step over those of the base."""
+
+
+_BALANCE = "ada_seq_balance"
+_CURRICULUM = ("estimator=beta_history", "curriculum=learnability")
+ALL_LEVERS: tuple[Lever, ...] = (
+    Lever(_BALANCE, "rarer", "keep the rarer class and as many of the other", ("selection=rarer_class",)),
+    Lever(_BALANCE, "all", "keep all that was drawn", ("selection=all",)),
+    Lever(_BALANCE, "posterior_stop", "stop by posterior and price", ("sampler=balance_posterior",)),
+    Lever(_BALANCE, "linear", "objective p instead of log p", ("objective=linear",)),
+    Lever(_BALANCE, "pass_at_4", "objective pass@4", ("objective=pass_at_k",)),
+    Lever(_BALANCE, "pooled", "plug-in, pool mean as the pass rate", ("advantage=stratified",)),
+    Lever(
+        _BALANCE,
+        "first_round",
+        "plug-in, first round as the pass rate",
+        ("advantage=stratified", "advantage.pass_rate._target_=ada_lightning.pass_rates.FirstRoundRate"),
+    ),
+    Lever(_BALANCE, "curriculum", "prompts chosen by p (1 - p)", _CURRICULUM),
+    Lever(_BALANCE, "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
+    Lever("grpo_n4", "curriculum", "prompts chosen by p (1 - p)", _CURRICULUM),
+    Lever(
+        "grpo_n4",
+        "history",
+        "baseline from history and the others, not standardised",
+        ("estimator=beta_history", "advantage=history_baseline"),
+    ),
+    Lever("grpo_n4", "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
+    Lever("ada_n1", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
+    Lever("ada_n1", "n2", "two responses of half the prompts", ("sampler.group_size=2",), 0.5),
+    Lever("ada_n1", "n4", "four responses of a quarter of the prompts", ("sampler.group_size=4",), 0.25),
+    Lever("ada_n1", "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
+)
+
+
+def lever_runs(base: str, best: Tuned, *, num_seeds: int) -> dict[str, list[StudyRun]]:
+    """Return the runs of a method as it is, under ``""``, and with each of its levers, by their names."""
+
+    def runs(lever: Lever | None) -> list[StudyRun]:
+        prompts = round(best.prompts * lever.prompts_ratio) if lever else best.prompts
+        return [
+            field_run(
+                "field/levers",
+                base,
+                seed=seed,
+                lr=best.lr,
+                prompts=prompts,
+                max_tokens=MAX_TOKENS,
+                points=POINTS,
+                change=lever.name if lever else "",
+                changes=lever.changes if lever else (),
+            )
+            for seed in range(num_seeds)
+        ]
+
+    return {"": runs(None)} | {lever.name: runs(lever) for lever in ALL_LEVERS if lever.base == base}
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a change did."""
+
+    base: str
+    text: str
+    level: float
+    """Held-out avg@4 at the end, mean over seeds."""
+    gain: Estimate
+    """Level minus that of the base."""
+    tokens: Estimate
+    """Generated tokens of the base over those of the changed method, to reach the base's final level."""
+    num_seeds: int
+
+
+def effects(base: str, found: dict[str, list[Curve]]) -> list[Effect]:
+    """Return what each lever of a method did, in the order of :data:`ALL_LEVERS`; the method itself comes first.
+
+    Args:
+        base: the method.
+        found: learning curves by the levers' names, those of the method as it is under ``""``.
+    """
+    texts = {"": "as it is"} | {lever.name: lever.text for lever in ALL_LEVERS if lever.base == base}
+    own = found[""]
+    return [
+        Effect(
+            base,
+            text,
+            final_level(found[name]),
+            difference(own, found[name]),
+            advantage_over(own, found[name], "generated_tokens"),
+            len(found[name]),
+        )
+        for name, text in texts.items()
+        if name in found
+    ]
+
+
+def found_curves(runs: dict[str, list[StudyRun]], results: Results) -> dict[str, list[Curve]]:
+    """Return the learning curves of the runs that are done."""
+    found = {name: [results.row(run)["curve"] for run in group if results.has(run)] for name, group in runs.items()}
+    return {name: curves for name, curves in found.items() if curves}
+
+
+def all_effects(bases: Sequence[str], *, num_seeds: int = NUM_SEEDS) -> list[Effect]:
+    """Return what the levers of some methods did, as far as their runs are done.
+
+    Raises:
+        ValueError: a method is not tuned yet.
+    """
+    tuning, results = Results(TUNING), Results(LEVERS)
+    listed = []
+    for base in bases:
+        found = found_curves(lever_runs(base, tuned(base, tuning), num_seeds=num_seeds), results)
+        if "" in found:
+            listed += effects(base, found)
+    return listed
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train what is missing, a seed of everything before the next, then report."""
+    bases = list(dict.fromkeys(lever.base for lever in ALL_LEVERS))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bases", nargs="+", choices=bases, default=bases, help="methods whose levers to pull")
+    parser.add_argument("--seeds", type=int, default=NUM_SEEDS, help="runs of each")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
+    parser.add_argument("--report-only", action="store_true", help="use the runs that are done, train nothing")
+    options = parser.parse_args(arguments)
+    try:
+        if not options.report_only:
+            prepare()
+            tuning, results = Results(TUNING), Results(LEVERS)
+            groups = [
+                group
+                for base in options.bases
+                for group in lever_runs(base, tuned(base, tuning), num_seeds=options.seeds).values()
+            ]
+            order = [run for seed in zip(*groups, strict=True) for run in seed]
+            train_all([run for run in order if not results.has(run)], num_jobs=options.jobs, keep=results.add)
+        found = all_effects(options.bases, num_seeds=options.seeds)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    for effect in found:
+        gain = f"{effect.gain.value:+.3f} [{effect.gain.low:+.3f}, {effect.gain.high:+.3f}]"
+        print(f"{effect.base:<16} {effect.text:<56} {effect.level:.3f}  {gain}  tokens {effect.tokens.value:.2f}")
+
+
+if __name__ == "__main__":
+    main()
