@@ -114,10 +114,10 @@ class TrainingBatch:
     counts: BatchCounts
     policy_version: int
     """Updates behind the weights that sampled these responses."""
-    minibatch_index: int
-    """Which part of its rollout this is, from 0."""
+    update_index: int
+    """Which of the updates with its rollout this is, from 0."""
     updates_since_rollout: int
-    """0 for the first update with a rollout; only that one is on-policy. Differs from ``minibatch_index`` after a
+    """0 for the first update with a rollout; only that one is on-policy. Differs from ``update_index`` after a
     resume between two minibatches, which draws the rest of the rollout anew."""
     has_old_logprobs: bool
     """Whether ``old_logprobs_K`` was computed; otherwise the trainer's current ones are the old ones."""

@@ -19,6 +19,7 @@ UNUSED = (
     "num_steps",
     "data.prompts_per_step",
     "data.num_minibatches",
+    "data.epochs_per_rollout",
     "data.max_tokens_per_microbatch",
     "data.share_prompts",
     "data.skip_groups_without_signal",

@@ -149,7 +149,7 @@ class AdaptiveSampling(Callback):
     def _log_update(
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, batch: TrainingBatch
     ) -> None:
-        is_last = batch.minibatch_index == data.num_minibatches - 1
+        is_last = batch.update_index == data.updates_per_rollout - 1
         metrics, self._pending_metrics = self._pending_metrics, {}
         if is_last:
             metrics |= {f"time/{phase}_s": seconds for phase, seconds in policy.clock.step_seconds().items()}

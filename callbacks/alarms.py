@@ -39,7 +39,7 @@ class Alarms(Callback):
             RunStoppedError: an alarm that stops was raised.
         """
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if batch.minibatch_index != data.num_minibatches - 1:
+        if batch.update_index != data.updates_per_rollout - 1:
             return
         policy: Any = pl_module
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}

@@ -61,7 +61,7 @@ class Budget(RolloutListener):
         self._num_tokens += self._num_unfinished_tokens
         self._num_unfinished_tokens = 0
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
-        if batch.minibatch_index < datamodule.num_minibatches - 1:
+        if batch.update_index < datamodule.updates_per_rollout - 1:
             return
         spent = self._what_is_spent()
         if trainer.strategy.reduce_boolean_decision(bool(spent), all=False):  # one process alone draws

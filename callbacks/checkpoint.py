@@ -88,7 +88,7 @@ class RolloutCheckpoint(Callback):
     ) -> None:
         """Save after every ``every_n_steps`` rollout steps."""
         policy, data = _parts(trainer, pl_module)
-        step, minibatch = divmod(policy.policy_version, data.num_minibatches)
+        step, minibatch = divmod(policy.policy_version, data.updates_per_rollout)
         if self.every_n_steps and minibatch == 0 and step % self.every_n_steps == 0:
             self.save(trainer, policy)
 
@@ -104,7 +104,7 @@ class RolloutCheckpoint(Callback):
         was_safe = bool(guards) and not any(guard.is_forced for guard in guards)
         if isinstance(exception, KeyboardInterrupt | SIGTERMException) and was_safe and hasattr(pl_module, "model"):
             policy, data = _parts(trainer, pl_module)
-            is_between = policy.policy_version % data.num_minibatches != 0
+            is_between = policy.policy_version % data.updates_per_rollout != 0
             if policy.policy_version > 0 and not (self.whole_steps and is_between):
                 self.save(trainer, policy)
 
@@ -157,7 +157,7 @@ class RolloutCheckpoint(Callback):
                 raise RunStoppedError(self._failure(version, error)) from error
         self._saved_version = version
         data = _parts(trainer, policy)[1]
-        self.store.prune(self.retention, newest=version, updates_per_step=data.num_minibatches)
+        self.store.prune(self.retention, newest=version, updates_per_step=data.updates_per_rollout)
 
     def _failure(self, version: int, error: Exception) -> str:
         free_gb = shutil.disk_usage(self.run_dir.path).free / 1e9

@@ -73,7 +73,7 @@ class Evaluation(RolloutListener):
         """Measure the trained policy of a run that was killed after its last update: Lightning starts no training."""
         assert isinstance(pl_module, PolicyModule)
         data = _data(trainer)
-        is_trained = data.num_updates_done == data.num_steps * data.num_minibatches
+        is_trained = data.num_updates_done == data.num_steps * data.updates_per_rollout
         if is_trained and pl_module.policy_version != self._evaluated_version:
             self._evaluate(trainer, pl_module, is_final=True)
 
@@ -120,7 +120,7 @@ class Evaluation(RolloutListener):
             self._evaluate(trainer, policy, is_final=False)
 
     def _is_due(self, policy: PolicyModule, data: RolloutDataModule) -> bool:
-        step, minibatch = divmod(policy.policy_version, data.num_minibatches)
+        step, minibatch = divmod(policy.policy_version, data.updates_per_rollout)
         is_due = self._num_tokens >= self.every_n_tokens or (self.every_n_steps > 0 and step % self.every_n_steps == 0)
         return is_due and minibatch == 0 and step < data.num_steps and policy.policy_version != self._evaluated_version
 
@@ -154,7 +154,7 @@ class Evaluation(RolloutListener):
             logger.log_metrics(metrics, step=policy.policy_version)
         evaluation = EvaluationResult(
             policy_version=policy.policy_version,
-            step=policy.policy_version // data.num_minibatches,
+            step=policy.policy_version // data.updates_per_rollout,
             groups=result.groups,
             metrics=metrics,
             is_final=is_final,

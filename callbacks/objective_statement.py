@@ -50,6 +50,7 @@ class ObjectiveStatement(Callback):
             selection=self.selection,
             loss=pl_module.loss,
             num_minibatches=data.num_minibatches,
+            epochs_per_rollout=data.epochs_per_rollout,
             max_grad_norm=pl_module.max_grad_norm,
             truncated=self.truncated,
             grader_failure=self.grader_failure,

@@ -38,7 +38,7 @@ class Progress(RolloutListener):
         self._console = console or Console(stderr=True)
         self._now = now
         self._num_steps = 0
-        self._num_minibatches = 1
+        self._updates_per_rollout = 1
         self._num_steps_done = 0
         self._steps_seen = 0
         self._first_step_at = 0.0
@@ -53,7 +53,7 @@ class Progress(RolloutListener):
             return
         datamodule: Any = trainer.datamodule  # type: ignore[attr-defined]
         self._num_steps = datamodule.num_steps
-        self._num_minibatches = datamodule.num_minibatches
+        self._updates_per_rollout = datamodule.updates_per_rollout
         self._shown_at = self._now()
         module: Any = pl_module
         module.clock.subscribe(self.on_phase)
@@ -92,13 +92,13 @@ class Progress(RolloutListener):
         """Start the estimate of the time left here: a resumed run is timed by the steps of this session."""
         module: Any = pl_module
         self._first_step_at = self._now()
-        self._num_steps_done = module.policy_version // self._num_minibatches
+        self._num_steps_done = module.policy_version // self._updates_per_rollout
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Show the figures of a finished step."""
-        if batch.minibatch_index < self._num_minibatches - 1 or not trainer.is_global_zero:
+        if batch.update_index < self._updates_per_rollout - 1 or not trainer.is_global_zero:
             return
         self._num_steps_done += 1
         self._steps_seen += 1

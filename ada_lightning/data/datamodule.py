@@ -26,6 +26,8 @@ ScoreOld = Callable[[TrainingBatch], TrainingBatch]
 """Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
 Recall = Callable[[Sequence[Prompt]], Sequence[PromptHistory]]
 """What is remembered of prompts."""
+_UPDATES = ("num_minibatches", "epochs_per_rollout")
+"""What the number of updates with a rollout is made of, and the place of an update in it."""
 
 
 class RolloutDataModule(LightningDataModule):
@@ -37,7 +39,8 @@ class RolloutDataModule(LightningDataModule):
         max_prompt_tokens: longer prompts are dropped at start, counted and warned about.
         num_steps: rollout steps of the run.
         seed: of the order of prompts.
-        num_minibatches: optimiser steps made of one rollout.
+        num_minibatches: parts of a rollout, an optimiser step each.
+        epochs_per_rollout: passes over those parts; above 1 every response trains as often.
         max_tokens_per_microbatch: tokens that pass through the policy at once; sets peak memory.
         share_prompts: compute a prompt once for all its responses, where the attention backend can.
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
@@ -61,6 +64,7 @@ class RolloutDataModule(LightningDataModule):
         num_steps: int,
         seed: int,
         num_minibatches: int = 1,
+        epochs_per_rollout: int = 1,
         max_tokens_per_microbatch: int = 1024,
         share_prompts: bool = True,
         skip_groups_without_signal: bool = True,
@@ -76,6 +80,7 @@ class RolloutDataModule(LightningDataModule):
                 ("max_prompt_tokens", max_prompt_tokens),
                 ("num_steps", num_steps),
                 ("num_minibatches", num_minibatches),
+                ("epochs_per_rollout", epochs_per_rollout),
                 ("max_tokens_per_microbatch", max_tokens_per_microbatch),
             )
             if value < 1
@@ -99,6 +104,7 @@ class RolloutDataModule(LightningDataModule):
         self.num_steps = num_steps
         self.seed = seed
         self.num_minibatches = num_minibatches
+        self.epochs_per_rollout = epochs_per_rollout
         self.max_tokens_per_microbatch = max_tokens_per_microbatch
         self.share_prompts = share_prompts
         self.skip_groups_without_signal = skip_groups_without_signal
@@ -116,6 +122,11 @@ class RolloutDataModule(LightningDataModule):
         self._queue: PromptQueue | None = None
         self._ranks = Ranks()
         self._keep_groups_without_signal = False
+
+    @property
+    def updates_per_rollout(self) -> int:
+        """Optimiser steps made of one rollout."""
+        return self.num_minibatches * self.epochs_per_rollout
 
     def check(self) -> None:
         """Compare ``only`` with the training prompts. No model is needed for it.
@@ -271,6 +282,9 @@ class RolloutDataModule(LightningDataModule):
     def rollout_batches(self, step: int) -> list[TrainingBatch]:
         """Collect one rollout step now and cut it into optimiser steps: those of this process's replica.
 
+        Further epochs train on the same minibatches in the same order, as verl's ``ppo_epochs`` and TRL's
+        ``num_iterations`` do, measured against the log-probabilities from before the first of them.
+
         Only the leading process has prompts and rolls them out; the others get their batches from it.
 
         Raises:
@@ -279,9 +293,10 @@ class RolloutDataModule(LightningDataModule):
         if self._collect is None or self._score_old is None:
             raise RuntimeError("no rollout is connected: add callbacks.adaptive_sampling to the trainer's callbacks")
         batches = self._ranks.scatter(self._ranks.lead(lambda: self._packed_rollout(step)))
-        if self.num_minibatches == 1:
+        if self.updates_per_rollout == 1:
             return batches  # on-policy: the current log-probabilities are the old ones
-        return [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
+        scored = [replace(self._score_old(batch), has_old_logprobs=True) for batch in batches]
+        return [replace(batch, update_index=index) for index, batch in enumerate(scored * self.epochs_per_rollout)]
 
     def _packed_rollout(self, step: int) -> list[list[TrainingBatch]]:
         assert self._collect is not None
@@ -304,7 +319,8 @@ class RolloutDataModule(LightningDataModule):
         that does not begin where its number alone says, because a step before it took more or fewer prompts than
         ``prompts_per_step``.
         """
-        state: dict[str, Any] = {"num_updates_done": self.num_updates_done, "num_minibatches": self.num_minibatches}
+        state: dict[str, Any] = {"num_updates_done": self.num_updates_done}
+        state |= {name: getattr(self, name) for name in _UPDATES}
         position = self._position()
         if position is not None and not position.is_plain:
             state["chosen"] = {
@@ -318,7 +334,7 @@ class RolloutDataModule(LightningDataModule):
 
     def _position(self) -> QueuePosition | None:
         """Where the step that a resumed run continues with begins; None where that follows from its number."""
-        step = self.num_updates_done // self.num_minibatches
+        step = self.num_updates_done // self.updates_per_rollout
         if self._queue is None or step - self._queue.position.step not in (0, 1):
             return None
         if step > self._queue.position.step:
@@ -332,16 +348,17 @@ class RolloutDataModule(LightningDataModule):
         Raises:
             ValueError: the position cannot be continued with these settings.
         """
-        earlier = state_dict["num_minibatches"]
-        if earlier != self.num_minibatches:
-            raise ValueError(
-                f"data.num_minibatches = {self.num_minibatches}, but this run has counted its updates with {earlier}; "
-                f"continue with data.num_minibatches={earlier} or start a new run"
-            )
+        for name in _UPDATES:
+            now, earlier = getattr(self, name), state_dict.get(name, 1)  # checkpoints from before there were epochs
+            if now != earlier:
+                raise ValueError(
+                    f"data.{name} = {now}, but this run has counted its updates with {earlier}; "
+                    f"continue with data.{name}={earlier} or start a new run"
+                )
         self.num_updates_done = int(state_dict["num_updates_done"])
-        if self.num_updates_done > self.num_steps * self.num_minibatches:  # equal: only the end of the run is owed
+        if self.num_updates_done > self.num_steps * self.updates_per_rollout:  # equal: only the end of the run is owed
             raise ValueError(
-                f"this run is complete: {self.num_updates_done // self.num_minibatches} of num_steps = "
+                f"this run is complete: {self.num_updates_done // self.updates_per_rollout} of num_steps = "
                 f"{self.num_steps} steps are done; raise num_steps to continue it"
             )
         if isinstance(self.curriculum, LearningCurriculum):
@@ -350,7 +367,7 @@ class RolloutDataModule(LightningDataModule):
 
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
         """Return where the step begins that is to be continued, if its number alone does not say it."""
-        step = self.num_updates_done // self.num_minibatches
+        step = self.num_updates_done // self.updates_per_rollout
         if not self._ranks.is_leader or chosen is None or chosen["step"] != step:
             return None
         by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
@@ -377,17 +394,17 @@ class RolloutStream:
     def __len__(self) -> int:
         """Optimiser steps that are left."""
         data = self._datamodule
-        return data.num_steps * data.num_minibatches - data.num_updates_done
+        return data.num_steps * data.updates_per_rollout - data.num_updates_done
 
     def __iter__(self) -> Iterator[TrainingBatch]:
         """Continue after the last finished optimiser step.
 
-        A run interrupted between two minibatches of a rollout draws the rest of that rollout anew, from the policy it
+        A run interrupted between two updates with a rollout draws the rest of that rollout anew, from the policy it
         has then.
         """
         data = self._datamodule
-        first_step, first_minibatch = divmod(data.num_updates_done, data.num_minibatches)
+        first_step, first_update = divmod(data.num_updates_done, data.updates_per_rollout)
         for step in range(first_step, data.num_steps):
-            left = data.rollout_batches(step)[first_minibatch:]
+            left = data.rollout_batches(step)[first_update:]
             yield from (replace(batch, updates_since_rollout=index) for index, batch in enumerate(left))
-            first_minibatch = 0
+            first_update = 0

@@ -121,7 +121,7 @@ def pack_for_replicas(
                     microbatches=tuple(_microbatch_or_filler(parts[replica], documents) for parts in rounds),
                     counts=counts,
                     policy_version=policy_version,
-                    minibatch_index=index,
+                    update_index=index,
                     updates_since_rollout=index,
                     has_old_logprobs=False,
                 )

@@ -44,13 +44,11 @@ def loss_lines(loss: PolicyLoss) -> Iterator[str]:
     yield from loss.bends()
 
 
-def reuse_lines(num_minibatches: int, loss: PolicyLoss) -> Iterator[str]:
+def reuse_lines(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> Iterator[str]:
     """Updates with responses of an earlier policy."""
-    if num_minibatches > 1:
-        yield (
-            f"data.num_minibatches = {num_minibatches}: only the first update of a step is on-policy; "
-            f"{loss.reuse_bend()}"
-        )
+    keys = (("data.num_minibatches", num_minibatches), ("data.epochs_per_rollout", epochs_per_rollout))
+    if named := " and ".join(f"{key} = {value}" for key, value in keys if value > 1):
+        yield f"{named}: only the first update of a step is on-policy; {loss.reuse_bend()}"
 
 
 def label_lines(sampler: Sampler) -> Iterator[str]:

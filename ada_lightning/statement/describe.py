@@ -27,6 +27,7 @@ def describe_update(
     curriculum: Curriculum | None = None,
     token_masks: Sequence[TokenMask] = (),
     refill: Refill | None = None,
+    epochs_per_rollout: int = 1,
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
@@ -38,7 +39,8 @@ def describe_update(
         sampler: who gets more samples, who stops.
         selection: what trains.
         loss: the policy loss.
-        num_minibatches: optimiser steps made of one rollout.
+        num_minibatches: parts of a rollout, an optimiser step each.
+        epochs_per_rollout: passes over those parts.
         max_grad_norm: to which gradients are clipped.
         truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
         grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
@@ -80,7 +82,7 @@ def describe_update(
         *bends.refill_lines(refill),
         *bends.choice_lines(sampler, selection, loss.reduction),
         *([] if is_constant or isinstance(loss, TargetLoss) else bends.reduction_lines(loss.reduction)),
-        *bends.reuse_lines(num_minibatches, loss),
+        *bends.reuse_lines(num_minibatches, epochs_per_rollout, loss),
         *bends.loss_lines(loss),
         *(mask.bend() for mask in token_masks),
         *bends.evidence_lines(truncated, grader_failure),

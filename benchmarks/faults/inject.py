@@ -159,7 +159,7 @@ class FaultInjector(RolloutListener):
         return value, sums
 
     def _step(self) -> int:
-        return int(self._policy.policy_version // self._data.num_minibatches)
+        return int(self._policy.policy_version // self._data.updates_per_rollout)
 
     def _take(self, kind: str, moment: int | None = None) -> bool:
         """Whether a fault of this kind is due now; notes it as done."""

@@ -50,6 +50,7 @@ OPTIONS = {  # what an experiment needs to show what it is for with a random mod
     "ada_spread_partial_credit": GRADED,
     "dapo": OVERLONG,
     "gdpo": ("reward.reward.path=tests.integration.graders.with_components",),
+    "gspo": ("data.num_minibatches=2", "data.epochs_per_rollout=2"),
     "jackpot": ("data.prompts_per_step=8", "data.num_minibatches=2"),
     "optpo": ("reward.reward.path=tests.integration.graders.counts_letters",),
 }
@@ -71,7 +72,8 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
         assert (folder / name).stat().st_size > 0
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["status"] == "finished"
-    num_updates = 2 * OmegaConf.load(folder / "config.yaml").data.num_minibatches
+    data = OmegaConf.load(folder / "config.yaml").data
+    num_updates = 2 * data.num_minibatches * data.epochs_per_rollout
     assert summary["policy_version"] == num_updates
     # Losses that average over responses are 0 where the advantages of a group are, and a minibatch may have no signal.
     assert max(column(folder, "train/grad_norm")) > 0

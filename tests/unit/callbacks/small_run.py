@@ -36,7 +36,7 @@ def make_rollout(step: int, groups: tuple[ResponseGroup, ...] = ()) -> RolloutRe
 
 @dataclass
 class Batch:
-    minibatch_index: int
+    update_index: int
 
 
 class Policy(LightningModule):
@@ -65,9 +65,9 @@ class Policy(LightningModule):
 
 
 class Data(LightningDataModule):
-    def __init__(self, num_steps=3, num_minibatches=1, fail_at=-1, error=None):
+    def __init__(self, num_steps=3, updates_per_rollout=1, fail_at=-1, error=None):
         super().__init__()
-        self.num_steps, self.num_minibatches = num_steps, num_minibatches
+        self.num_steps, self.updates_per_rollout = num_steps, updates_per_rollout
         self.fail_at, self.error = fail_at, error
         self.first_step = 0
 
@@ -83,7 +83,7 @@ class Stream:
         self.data = data
 
     def __len__(self):
-        return (self.data.num_steps - self.data.first_step) * self.data.num_minibatches
+        return (self.data.num_steps - self.data.first_step) * self.data.updates_per_rollout
 
     def __iter__(self):
         data = self.data
@@ -94,7 +94,7 @@ class Stream:
             with trainer.lightning_module.clock.phase("rollout"):
                 trainer.lightning_module.clock.report(1, 4)
             tell(trainer, "on_rollout_end", make_rollout(step))
-            for index in range(data.num_minibatches):
+            for index in range(data.updates_per_rollout):
                 yield Batch(index)
 
 
@@ -133,5 +133,5 @@ class Driver(Callback):
         metrics = {"eval/avg_at_4": score}
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=module.policy_version)
-        step = module.policy_version // trainer.datamodule.num_minibatches
+        step = module.policy_version // trainer.datamodule.updates_per_rollout
         tell(trainer, "on_evaluation_end", EvaluationResult(module.policy_version, step, (), metrics, is_final=False))

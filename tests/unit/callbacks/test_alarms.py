@@ -12,11 +12,11 @@ from callbacks.mlflow_logger import MLflowTracking
 
 
 class Batch:
-    minibatch_index = 0
+    update_index = 0
 
 
 class Data:
-    num_minibatches = 1
+    updates_per_rollout = 1
 
 
 class Policy:
@@ -62,11 +62,11 @@ def test_a_figure_that_is_not_a_number_is_out_of_bounds_and_a_missing_one_counts
 def test_only_the_last_update_of_a_step_counts():
     alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1, stops=True)})
     trainer, policy = Trainer(), Policy()
-    trainer.datamodule.num_minibatches = 2
+    trainer.datamodule.updates_per_rollout = 2
     try:
         step(alarms, trainer, policy, x=2.0)  # the first of two
     finally:
-        trainer.datamodule.num_minibatches = 1
+        trainer.datamodule.updates_per_rollout = 1
 
 
 def test_a_resumed_run_goes_on_counting():

@@ -31,7 +31,7 @@ def test_is_evaluated_at_its_end_like_any_other(fit, tmp_path):
 
 
 def test_a_rollout_is_used_up_before_the_end(fit, tmp_path):
-    fit([Budget(max_generated_tokens=15), Summary(run_dir=tmp_path)], data=Data(num_steps=6, num_minibatches=2))
+    fit([Budget(max_generated_tokens=15), Summary(run_dir=tmp_path)], data=Data(num_steps=6, updates_per_rollout=2))
     figures = json.loads((tmp_path / "summary.json").read_text())
     assert (figures["steps"], figures["policy_version"]) == (2, 4)
 

@@ -38,7 +38,7 @@ def test_step_lines_without_a_terminal(fit, output):
 
 
 def test_one_line_per_step_however_many_minibatches(fit, output):
-    fit([Progress(console=Console(file=output))], data=Data(num_steps=2, num_minibatches=3))
+    fit([Progress(console=Console(file=output))], data=Data(num_steps=2, updates_per_rollout=3))
     assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == ["1/2", "2/2"]
 
 

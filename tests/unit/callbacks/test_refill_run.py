@@ -97,7 +97,7 @@ class Watch(RolloutListener):
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         figures = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        if batch.minibatch_index == 0:
+        if batch.update_index == 0:
             self.figures[(pl_module.policy_version - 1) // trainer.datamodule.num_minibatches] = figures
         if pl_module.policy_version == self.interrupt_after:
             raise KeyboardInterrupt

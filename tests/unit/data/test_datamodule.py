@@ -83,8 +83,36 @@ def test_one_rollout_feeds_all_its_minibatches():
     batches = list(data.train_dataloader())
     assert len(batches) == len(data.train_dataloader()) == 12
     assert rollout.steps == [0, 1, 2, 3]
-    assert [batch.minibatch_index for batch in batches[:6]] == [0, 1, 2, 0, 1, 2]
+    assert [batch.update_index for batch in batches[:6]] == [0, 1, 2, 0, 1, 2]
     assert all(batch.has_old_logprobs for batch in batches)
+
+
+def test_every_epoch_trains_on_the_same_minibatches_against_the_same_old_logprobs():
+    data = make_data(num_minibatches=3, epochs_per_rollout=2)
+    rollout = Rollout(data)
+    scored = []
+    data._score_old = lambda batch: scored.append(batch) or batch
+    batches = list(data.train_dataloader())
+    assert len(batches) == len(data.train_dataloader()) == 24
+    assert rollout.steps == [0, 1, 2, 3]
+    assert len(scored) == 12  # once per minibatch, before the first update with it
+    assert [batch.update_index for batch in batches[:6]] == [0, 1, 2, 3, 4, 5]
+    assert [batch.updates_since_rollout for batch in batches[:6]] == [0, 1, 2, 3, 4, 5]
+    for first, second in zip(batches[:3], batches[3:6], strict=True):
+        assert first.microbatches is second.microbatches
+        assert first.has_old_logprobs
+        assert second.has_old_logprobs
+
+
+def test_a_rollout_resumed_in_its_second_epoch_makes_the_updates_that_are_left():
+    data = make_data(epochs_per_rollout=3)
+    rollout = Rollout(data)
+    data.load_state_dict({"num_updates_done": 8, "num_minibatches": 1, "epochs_per_rollout": 3})
+    batches = list(data.train_dataloader())
+    assert rollout.steps == [2, 3]
+    assert [batch.update_index for batch in batches] == [2, 0, 1, 2]
+    with pytest.raises(ValueError, match=r"data\.epochs_per_rollout = 1, but this run has counted .* with 3"):
+        make_data().load_state_dict({"num_updates_done": 8, "num_minibatches": 1, "epochs_per_rollout": 3})
 
 
 def test_a_resumed_stream_continues_where_the_updates_ended():
@@ -94,9 +122,9 @@ def test_a_resumed_stream_continues_where_the_updates_ended():
     batches = list(data.train_dataloader())
     assert len(data.train_dataloader()) == len(batches) == 5
     assert rollout.steps == [2, 3]
-    assert [batch.minibatch_index for batch in batches] == [1, 2, 0, 1, 2]
+    assert [batch.update_index for batch in batches] == [1, 2, 0, 1, 2]
     assert [batch.updates_since_rollout for batch in batches] == [0, 1, 0, 1, 2]
-    assert data.state_dict() == {"num_updates_done": 7, "num_minibatches": 3}
+    assert data.state_dict() == {"num_updates_done": 7, "num_minibatches": 3, "epochs_per_rollout": 1}
 
 
 def test_a_position_that_does_not_fit_the_settings_is_refused():
@@ -132,6 +160,8 @@ def test_streaming_without_a_connected_callback_says_what_is_missing():
 def test_sizes_are_checked_all_at_once():
     with pytest.raises(ValueError, match=r"prompts_per_step must be at least 1; got 0; .*num_steps must .* got -1"):
         make_data(prompts_per_step=0, num_steps=-1)
+    with pytest.raises(ValueError, match="epochs_per_rollout must be at least 1; got 0"):
+        make_data(epochs_per_rollout=0)
     with pytest.raises(ValueError, match=r"num_minibatches = 4 exceeds data\.prompts_per_step = 3"):
         make_data(num_minibatches=4)
     with pytest.raises(ValueError, match=r"skip_groups_without_signal must be true or false; got 'off'"):

@@ -107,7 +107,7 @@ def test_minibatches_are_whole_groups_and_share_the_counts():
     keys = [first_tokens(batch) for batch in batches]
     assert sorted(key for part in keys for key in part) == [1, 2, 3, 4, 5, 6]
     assert [batch.counts.num_prompts for batch in batches] == [2, 2, 2]
-    assert [batch.minibatch_index for batch in batches] == [0, 1, 2]
+    assert [batch.update_index for batch in batches] == [0, 1, 2]
     reordered = pack(groups, num_minibatches=3, shuffle_seed=1)
     assert keys != [first_tokens(batch) for batch in reordered]
 

@@ -22,7 +22,7 @@ def test_batches_survive_the_way(rollout):
     assert len(restored) == len(batches) == 2
     for mine, other in zip(batches, restored, strict=True):
         assert mine.counts == other.counts
-        assert (mine.policy_version, mine.minibatch_index) == (other.policy_version, other.minibatch_index)
+        assert (mine.policy_version, mine.update_index) == (other.policy_version, other.update_index)
         assert len(mine.microbatches) == len(other.microbatches)
         for ours, theirs in zip(mine, other, strict=True):
             for field in fields(Microbatch):

@@ -352,6 +352,11 @@ class TestBends:
         ("settings", "words"),
         [
             ({"num_minibatches": 4}, "data.num_minibatches = 4: only the first update of a step is on-policy"),
+            ({"epochs_per_rollout": 2}, "data.epochs_per_rollout = 2: only the first update of a step is on-policy"),
+            (
+                {"num_minibatches": 4, "epochs_per_rollout": 2},
+                "data.num_minibatches = 4 and data.epochs_per_rollout = 2: only the first update of a step is",
+            ),
             ({"truncated": "mask"}, "rollout.truncated=mask counts responses that do not train"),
             ({"truncated": "exclude"}, "rollout.truncated=exclude: p is the pass rate among responses that end"),
             ({"grader_failure": "exclude"}, "rollout.grader_failure=exclude: p is the pass rate among responses that"),
