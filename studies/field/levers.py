@@ -66,10 +66,12 @@ ALL_LEVERS: tuple[Lever, ...] = (
         ("estimator=beta_history", "advantage=history_baseline"),
     ),
     Lever("grpo_n4", "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
+    Lever("grpo_n4", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
     Lever("ada_n1", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
     Lever("ada_n1", "n2", "two responses of half the prompts", ("sampler.group_size=2",), 0.5),
     Lever("ada_n1", "n4", "four responses of a quarter of the prompts", ("sampler.group_size=4",), 0.25),
     Lever("ada_n1", "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
+    Lever("ada_n1", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
 )
 
 

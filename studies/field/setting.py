@@ -50,7 +50,7 @@ def field_run(
         method: name in :data:`~studies.field.methods.METHODS`.
         seed: of prompt order and responses; model and problems are the same for all.
         lr: learning rate.
-        prompts: prompts per step.
+        prompts: prompts per update.
         max_tokens: generated tokens at which the run ends.
         points: evaluations, apart from the first.
         change: name of what is changed about the method, for the run's name.
@@ -73,7 +73,8 @@ def field_run(
         "rollout.engine.kv_cache_gib=0.25",
         *contestant.settings,
         f"optimizer.lr={lr:g}",
-        f"data.prompts_per_step={prompts}",
+        f"data.prompts_per_step={prompts * contestant.updates}",
+        *([f"data.num_minibatches={contestant.updates}"] if contestant.updates > 1 else []),
         "num_steps=100000",
         f"callbacks.budget.max_generated_tokens={max_tokens}",
         f"callbacks.evaluation.every_n_tokens={max_tokens // points}",

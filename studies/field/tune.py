@@ -1,8 +1,8 @@
-"""Learning rate and prompts per step of every method of the field: ``python -m studies.field.tune``.
+"""Learning rate and prompts per update of every method of the field: ``python -m studies.field.tune``.
 
-The same grid for all of them, and a finer one for GRPO, on a seed that the comparison does not use. A run ends at a
-budget of generated tokens; the settings with the highest mean of the last three evaluations are taken. A study that was
-killed goes on where it was. Writes ``docs/studies/cost_benefit/tuning.jsonl``.
+The same grid for all of them, and a finer one for GRPO and the published rules, on a seed that the comparison does not
+use. A run ends at a budget of generated tokens; the settings with the highest mean of the last three evaluations are
+taken. A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/tuning.jsonl``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ from studies.runs import StudyRun, train_all
 
 LEARNING_RATES = (1e-4, 3e-4, 3e-5)
 PROMPTS = (8, 32)
-FINER = dict.fromkeys(("grpo_n4", "grpo_n8", "grpo_n16"), ((1e-4, 4), (1e-4, 16), (3e-5, 4)))
-"""Further settings of what all others are measured by, so that it cannot be said to lie at the edge of the grid."""
+FINER = {
+    **dict.fromkeys(("grpo_n4", "grpo_n8", "grpo_n16"), ((1e-4, 4), (1e-4, 16), (3e-5, 4))),
+    **dict.fromkeys(("ada_seq_balance_official", "ada_seq_pos_official"), ((1e-4, 2), (1e-4, 4))),
+}
+"""Further settings of what others are measured by, and of the published rules, which draw many responses per prompt:
+so that nobody need ask whether they would have done better beyond the edge of the grid."""
 MAX_TOKENS = 240_000
 POINTS = 6
 SEED = 100
@@ -34,6 +38,7 @@ class Tuned:
 
     lr: float
     prompts: int
+    """Prompts per update."""
     level: float
     """Held-out avg@4 at the end, mean of the last three evaluations."""
 
@@ -49,15 +54,16 @@ def tuning_runs(method: str) -> dict[tuple[float, int], StudyRun]:
 
 
 def tuned(method: str, results: Results) -> Tuned:
-    """Return the best settings.
+    """Return the best settings, those of another method where it takes them from there.
 
     Raises:
         ValueError: a run of the grid is missing.
     """
-    runs = tuning_runs(method)
+    source = METHODS[method].tuned_as or method
+    runs = tuning_runs(source)
     missing = [run.name for run in runs.values() if not results.has(run)]
     if missing:
-        raise ValueError(f"{method} is not tuned yet: {', '.join(missing)}; run python -m studies.field.tune")
+        raise ValueError(f"{source} is not tuned yet: {', '.join(missing)}; run python -m studies.field.tune")
     levels = {settings: final_level([results.row(run)["curve"]]) for settings, run in runs.items()}
     lr, prompts = max(levels, key=lambda settings: levels[settings])
     return Tuned(lr, prompts, levels[lr, prompts])
@@ -66,7 +72,8 @@ def tuned(method: str, results: Results) -> Tuned:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, then print the grid."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="methods to tune")
+    own = [name for name, method in METHODS.items() if not method.tuned_as]
+    parser.add_argument("--methods", nargs="+", choices=own, default=own, help="methods to tune")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     options = parser.parse_args(arguments)
     prepare()
@@ -76,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train_all(missing, num_jobs=options.jobs, keep=results.add)
     for method, runs in grid.items():
         best = tuned(method, results)
-        print(f"{method}: lr {best.lr:g}, {best.prompts} prompts per step")
+        print(f"{method}: lr {best.lr:g}, {best.prompts} prompts per update")
         for (lr, prompts), run in runs.items():
             row = results.row(run)
             level = final_level([row["curve"]])

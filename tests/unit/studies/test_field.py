@@ -41,7 +41,8 @@ def test_every_method_is_a_configuration_that_would_start(problem_files, method)
     run = setting.field_run("field/tuning", method, seed=0, lr=1e-4, prompts=8, max_tokens=1000, points=5)
     cfg = composed(run)
     assert cfg.callbacks.budget.max_generated_tokens == 1000
-    assert cfg.data.prompts_per_step == 8
+    assert cfg.data.prompts_per_step == 8 * METHODS[method].updates
+    assert cfg.data.num_minibatches == METHODS[method].updates
 
 
 @pytest.mark.parametrize("lever", levers.ALL_LEVERS, ids=lambda lever: f"{lever.base}-{lever.name}")
@@ -117,3 +118,20 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
     assert changed.gain.value == pytest.approx((0.05 - 0.02) * 9)
     assert (changed.gain.low, changed.gain.high) == pytest.approx(((0.04 - 0.02) * 9, (0.06 - 0.02) * 9))
     assert changed.tokens.value == pytest.approx(0.05 / 0.02, rel=1e-2)
+
+
+def test_a_method_can_take_the_settings_that_another_was_tuned_to(tmp_path, monkeypatch):
+    asked = []
+
+    def runs(method):
+        asked.append(method)
+        return {(1e-4, 8): Measured("study", "grpo", 1, label=method)}
+
+    monkeypatch.setattr(tune, "tuning_runs", runs)
+    results = Results(tmp_path / "results.jsonl")
+    with pytest.raises(ValueError, match="ada_n1 is not tuned yet: ada_n1-1;"):
+        tune.tuned("ada_n1_4_updates", results)
+    results.add(Measured("study", "grpo", 1, label="ada_n1"))
+    assert tune.tuned("ada_n1_4_updates", results) == tune.Tuned(1e-4, 8, pytest.approx(0.1))
+    assert set(asked) == {"ada_n1"}
+    assert all(not METHODS[method.tuned_as].tuned_as for method in METHODS.values() if method.tuned_as)
