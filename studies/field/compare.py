@@ -152,12 +152,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     standings = comparison(found)
     print(f"level to reach: that of {base}")
     for standing in standings:
-        spread = f"{standing.level:.3f} ({standing.lowest:.3f} to {standing.highest:.3f})"
-        tokens, seconds = standing.savings["generated_tokens"], standing.savings["seconds"]
-        print(f"{standing.method:<26} {spread}  tokens {_text(tokens)}  seconds {_text(seconds)}")
+        print(describe(standing))
     top = [standing.method for standing in standings[:4]]
     shown = list(dict.fromkeys([*top, base]))
     plot(found, FOLDER / "curves.png", axes=("generated_tokens", "seconds"), shown=shown)
+
+
+def describe(standing: Standing) -> str:
+    """Return a line of text."""
+    spread = f"{standing.level:.3f} ({standing.lowest:.3f} to {standing.highest:.3f})"
+    tokens, seconds = standing.savings["generated_tokens"], standing.savings["seconds"]
+    return f"{standing.method:<26} {spread}  tokens {_text(tokens)}  seconds {_text(seconds)}"
 
 
 def _text(estimate: Estimate) -> str:

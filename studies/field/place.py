@@ -7,4 +7,5 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "studies" / "cost_benefit"
 TUNING = FOLDER / "tuning.jsonl"
 RUNS = FOLDER / "runs.jsonl"
+SMOLLM2 = FOLDER / "smollm2.jsonl"
 LEVERS = FOLDER.parent / "levers" / "runs.jsonl"

@@ -12,7 +12,7 @@ from studies.runs import ROOT, StudyRun
 FOLDER = ROOT / "runs" / "field"
 TRAIN, HELDOUT = FOLDER / "train.jsonl", FOLDER / "heldout.jsonl"
 NUM_TRAIN, NUM_HELDOUT = 512, 256
-_QUIET = (
+QUIET = (
     "logger=csv",
     "~callbacks.preview",
     "~callbacks.sample_page",
@@ -21,6 +21,7 @@ _QUIET = (
     "~callbacks.curves",
     "~callbacks.sampling_plots",
 )
+"""Without what a person would look at."""
 
 
 def prepare() -> None:
@@ -81,7 +82,7 @@ def field_run(
         "callbacks.evaluation.every_n_steps=0",
         "callbacks.evaluation.num_prompts=128",
         "callbacks.checkpoint.every_n_steps=0",
-        *_QUIET,
+        *QUIET,
         *changes,
     )
     label = "-".join([method, *([change] if change else []), f"lr{lr:g}", f"p{prompts}"])
