@@ -5,15 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 
-from ada_lightning.config import check_config
-from ada_lightning.models.pretrained import Pretrained
 from studies.field import levers, setting, tune
 from studies.field.methods import METHODS
 from studies.field.results import Results
-from studies.field.sums import problems, worked, write
-from studies.runs import ROOT, StudyRun
+from studies.field.sums import problems, worked
+from studies.runs import StudyRun
+from tests.unit.studies.composing import composed
 
 
 class NoMistakes:
@@ -21,19 +19,6 @@ class NoMistakes:
 
     def random(self):
         return 1.0
-
-
-@pytest.fixture
-def problem_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(setting, "ROOT", tmp_path)
-    monkeypatch.setattr(setting, "TRAIN", tmp_path / "train.jsonl")
-    monkeypatch.setattr(setting, "HELDOUT", tmp_path / "heldout.jsonl")
-    monkeypatch.setattr(setting, "MODEL", tmp_path / "model")
-    monkeypatch.setattr(Pretrained, "check", lambda self: None)
-    held_out = write(setting.HELDOUT, size=setting.NUM_HELDOUT, seed=2)
-    write(setting.TRAIN, size=setting.NUM_TRAIN, seed=1, apart_from=held_out)
-    monkeypatch.chdir(tmp_path)
-    return held_out
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -52,14 +37,6 @@ def test_every_lever_is_a_configuration_that_would_start_and_changes_the_method(
     assert changed.data.prompts_per_step == 32 * lever.prompts_ratio
     del plain.run_name, changed.run_name, plain.data.prompts_per_step, changed.data.prompts_per_step
     assert plain != changed
-
-
-def composed(run):
-    overrides = [f"+experiment={run.method}", f"run_name={run.study}/{run.name}", *run.overrides]
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("train", overrides=overrides)
-    check_config(cfg)
-    return cfg
 
 
 def test_problems_train_or_are_held_out_never_both(problem_files):

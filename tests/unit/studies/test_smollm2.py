@@ -1,13 +1,12 @@
 """The runs on the default model are configurations that would start, with updates of one size."""
 
 import pytest
-from hydra import compose, initialize_config_dir
 
-from ada_lightning.config import check_config
 from studies import smollm2
 from studies.field.methods import METHODS
 from studies.field.results import Results
-from studies.runs import ROOT, StudyRun
+from studies.runs import StudyRun
+from tests.unit.studies.composing import composed
 
 
 @pytest.mark.parametrize("task", smollm2.TASKS)
@@ -15,9 +14,7 @@ from studies.runs import ROOT, StudyRun
 def test_every_run_would_start_and_has_updates_of_one_size(task, method):
     run = smollm2.smollm2_run(task, method, seed=1)
     assert task in run.name
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        cfg = compose("train", overrides=[f"+experiment={run.method}", f"run_name={run.name}", *run.overrides])
-    check_config(cfg)
+    cfg = composed(run)
     assert list(cfg.data.source.tasks) == [task]
     assert cfg.optimizer.lr == smollm2.LEARNING_RATE
     if METHODS[method].experiment in ("grpo", "ada"):
