@@ -78,35 +78,39 @@ def advantage_over(base: Sequence[Curve], other: Sequence[Curve], cost: str, *, 
         Cost of ``base`` over cost of ``other``: 2 means half the cost; 0 where ``other`` never gets there. Where the
         mean curve of ``base`` stays below the mean of its last evaluations, its whole cost counts.
     """
-    generator = np.random.default_rng(seed)
+    levels_R = np.array([final_level([curve]) for curve in base])
+    base_G, base_RG = mean_curve(base, cost)
+    other_G, other_RG = mean_curve(other, cost)
 
-    def ratio(chosen_base: Sequence[Curve], chosen_other: Sequence[Curve]) -> float:
-        level = final_level(chosen_base)
-        costs = []
-        for chosen in (chosen_base, chosen_other):
-            grid_G, rates_RG = mean_curve(chosen, cost)
-            costs.append(cost_to_reach(grid_G, rates_RG.mean(0), level))
-        own = costs[0] if math.isfinite(costs[0]) else mean_curve(chosen_base, cost)[0][-1]
-        return float(own / costs[1]) if costs[1] > 0 else math.inf
+    def ratio(chosen_base: NDArray[np.int64], chosen_other: NDArray[np.int64]) -> float:
+        level = float(levels_R[chosen_base].mean())
+        own = cost_to_reach(base_G, base_RG[chosen_base].mean(0), level)
+        others = cost_to_reach(other_G, other_RG[chosen_other].mean(0), level)
+        own = own if math.isfinite(own) else float(base_G[-1])
+        return own / others if others > 0 else math.inf
 
-    return _bootstrap(base, other, ratio, generator)
+    return _bootstrap(len(base), len(other), ratio, seed)
 
 
 def difference(base: Sequence[Curve], other: Sequence[Curve], *, seed: int = 0) -> Estimate:
     """Return how much higher ``other`` ends than ``base``, in held-out rate, with an interval as above."""
-    generator = np.random.default_rng(seed)
-    return _bootstrap(base, other, lambda first, second: final_level(second) - final_level(first), generator)
+    base_R, other_R = (np.array([final_level([curve]) for curve in curves]) for curves in (base, other))
+    return _bootstrap(
+        len(base), len(other), lambda first, second: float(other_R[second].mean() - base_R[first].mean()), seed
+    )
 
 
 def _bootstrap(
-    base: Sequence[Curve],
-    other: Sequence[Curve],
-    statistic: Callable[[Sequence[Curve], Sequence[Curve]], float],
-    generator: np.random.Generator,
+    num_base: int,
+    num_other: int,
+    statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], float],
+    seed: int,
 ) -> Estimate:
-    def again(curves: Sequence[Curve]) -> list[Curve]:
-        return [curves[index] for index in generator.integers(len(curves), size=len(curves))]
-
-    drawn = [statistic(again(base), again(other)) for _ in range(NUM_RESAMPLES)]
+    """Estimate a statistic of the indices of runs."""
+    generator = np.random.default_rng(seed)
+    drawn = [
+        statistic(generator.integers(num_base, size=num_base), generator.integers(num_other, size=num_other))
+        for _ in range(NUM_RESAMPLES)
+    ]
     low, high = np.quantile(drawn, [0.025, 0.975], method="nearest")
-    return Estimate(statistic(base, other), float(low), float(high))
+    return Estimate(statistic(np.arange(num_base), np.arange(num_other)), float(low), float(high))

@@ -1,24 +1,35 @@
-"""The tables of ``docs/studies/cost_benefit.md``, from the results of the runs."""
+"""The tables of the pages on learning curves, from the results of the runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from benchmarks.markdown import markdown
-from studies.field.place import TUNING
-from studies.field.reach import final_level
+from studies.field.compare import Standing, comparison, comparison_runs, curves
+from studies.field.hard import found_outcomes, selected
+from studies.field.levers import ALL_LEVERS, all_effects
+from studies.field.methods import METHODS
+from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, TUNING
+from studies.field.reach import Estimate, final_level
+from studies.field.results import Results
+from studies.field.tune import Tuned, tuned
+from studies.smollm2 import TASKS, standings
 
 
 def tuning() -> str:
-    """Return the level of every method by learning rate and prompts per step; the best of each in bold."""
+    """Return the level of every method by learning rate and prompts per update; the best of each in bold."""
     levels: dict[str, dict[tuple[float, int], float]] = {}
     for row in map(json.loads, TUNING.read_text(encoding="utf-8").splitlines()):
         rest, prompts, _ = row["name"].rsplit("-", 2)  # grpo_n4-lr3e-05-p8-100
         method, lr = rest.split("-lr")
         levels.setdefault(method, {})[float(lr), int(prompts[1:])] = final_level([row["curve"]])
     settings = sorted({key for found in levels.values() for key in found})
-    head = ["method", *(f"lr {lr:g}, {prompts} prompts" for lr, prompts in settings)]
+    head = ["method", *(f"{lr:g}, {prompts}" for lr, prompts in settings)]
     ordered = sorted(levels.items(), key=lambda item: -max(item[1].values()))
     return markdown(head, [[f"`{method}`", *(_cell(found, key) for key in settings)] for method, found in ordered])
 
@@ -30,4 +41,98 @@ def _cell(found: Mapping[tuple[float, int], float], key: tuple[float, int]) -> s
     return f"**{text}**" if found[key] == max(found.values()) else text
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"field_tuning": tuning}
+def field() -> str:
+    """Return where the methods of the field end, and what they spend beside the best GRPO."""
+    _must_exist(RUNS)
+    settings = _tuned_ones(METHODS)
+    found = comparison(curves(comparison_runs(tuple(settings))))
+    rows = [[*_standing(row), f"{settings[row.method].lr:g}, {settings[row.method].prompts}"] for row in found]
+    return markdown([*_STANDING, "learning rate, prompts"], rows)
+
+
+def smollm2(task: str) -> str:
+    """Return the same on the default model."""
+    _must_exist(SMOLLM2)
+    return markdown(_STANDING, [_standing(row) for row in standings(task)])
+
+
+_STANDING = [
+    "method",
+    "held-out at the end",
+    "times fewer tokens",
+    "times fewer seconds",
+    "times fewer updates",
+    "seeds",
+]
+
+
+def _standing(row: Standing) -> list[Any]:
+    level = f"{row.level:.3f} ({row.lowest:.3f} to {row.highest:.3f})"
+    costs = ("generated_tokens", "seconds", "updates")
+    return [f"`{row.method}`", level, *(_times(row.savings[cost]) for cost in costs), row.num_seeds]
+
+
+def _times(estimate: Estimate) -> str:
+    """Write a ratio; 0 says that a method never gets there."""
+    if estimate.value == 0:
+        return "never there" if estimate.high == 0 else f"never there [.., {estimate.high:.2f}]"
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
+def levers() -> str:
+    """Return what each change to a method did."""
+    _must_exist(LEVERS)
+    bases = dict.fromkeys(lever.base for lever in ALL_LEVERS)
+    rows = [
+        [f"`{row.base}`", row.text, f"{row.level:.3f}", _signed(row.gain), _times(row.tokens), row.num_seeds]
+        for row in all_effects(list(_tuned_ones(bases)))
+    ]
+    return markdown(["method", "change", "held-out at the end", "difference", "times fewer tokens", "seeds"], rows)
+
+
+def hard_prompts() -> str:
+    """Return the improvement by difficulty."""
+    _must_exist(HARD / "heldout.json")
+    found = found_outcomes()
+    methods = list(dict.fromkeys(method for outcome in found for method in outcome.gains))
+    head = ["starting pass rate", "problems", "before", *(f"`{method}`" for method in methods)]
+    rows = [
+        [
+            "0" if outcome.high == 0 else f"{outcome.low:g} to {outcome.high:g}",
+            outcome.num_problems,
+            f"{outcome.before:.3f}",
+            *(_signed(outcome.gains[method]) if method in outcome.gains else "-" for method in methods),
+        ]
+        for outcome in found
+    ]
+    summary = selected()
+    note = f"{summary['num_selected']} of {summary['num_prompts']} problems were selected."
+    return f"{markdown(head, rows)}\n{note}\n"
+
+
+def _tuned_ones(methods: Iterable[str]) -> dict[str, Tuned]:
+    """Return the settings of those methods that are tuned; the others have no runs either."""
+    results = Results(TUNING)
+    found = {}
+    for method in methods:
+        with suppress(ValueError):
+            found[method] = tuned(method, results)
+    return found
+
+
+def _signed(estimate: Estimate) -> str:
+    return f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"
+
+
+def _must_exist(file: Path) -> None:
+    if not file.exists():
+        raise FileNotFoundError(2, "no figures yet", str(file))
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "field_tuning": tuning,
+    "field": field,
+    "field_levers": levers,
+    "field_hard": hard_prompts,
+    **{f"smollm2_{task}": partial(smollm2, task) for task in TASKS},
+}

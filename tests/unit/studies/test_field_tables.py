@@ -1,0 +1,59 @@
+"""The tables of learning curves say what the runs' results say."""
+
+import pytest
+
+from studies.field import tables
+from studies.field.hard import BinOutcome
+from studies.field.levers import Effect
+from studies.field.reach import Estimate
+from studies.field.tune import Tuned
+
+COSTS = ("generated_tokens", "trained_tokens", "seconds", "updates")
+
+
+def line(slope):
+    return [{**dict.fromkeys(COSTS, 10.0 * point), "avg_at_4": slope * point} for point in range(11)]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    for name in ("RUNS", "LEVERS", "SMOLLM2"):
+        (tmp_path / name).touch()
+        monkeypatch.setattr(tables, name, tmp_path / name)
+    monkeypatch.setattr(tables, "HARD", tmp_path)
+    (tmp_path / "heldout.json").touch()
+
+
+def test_methods_stand_beside_the_best_grpo_with_their_settings(files, monkeypatch):
+    found = {"grpo_n4": [line(0.02)] * 2, "ada": [line(0.04)] * 2, "pods": [line(0.01)]}
+    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: dict.fromkeys(found, Tuned(1e-4, 8, 0.3)))
+    monkeypatch.setattr(tables, "comparison_runs", lambda methods: methods)
+    monkeypatch.setattr(tables, "curves", lambda methods: {method: found[method] for method in methods})
+    first, second, last = tables.field().splitlines()[2:]
+    assert first.startswith("| `ada` | 0.360 (0.360 to 0.360) | 2.00 [2.00, 2.00] |")
+    assert first.endswith("| 2 | 0.0001, 8 |")
+    assert second.startswith("| `grpo_n4` | 0.180 (0.180 to 0.180) | 1.00 [1.00, 1.00] |")
+    assert last.startswith("| `pods` | 0.090 (0.090 to 0.090) | never there | never there | never there | 1 |")
+
+
+def test_levers_and_difficulty_carry_their_intervals(files, monkeypatch):
+    gain, tokens = Estimate(0.02, -0.01, 0.05), Estimate(0.0, 0.0, 1.2)
+    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: dict.fromkeys(methods))
+    monkeypatch.setattr(tables, "all_effects", lambda bases: [Effect("ada_n1", "as it is", 0.3, gain, tokens, 3)])
+    assert "| `ada_n1` | as it is | 0.300 | +0.020 [-0.010, +0.050] | never there [.., 1.20] | 3 |" in tables.levers()
+    bins = [BinOutcome(0.0, 0.0, 7, 0.01, {"ada_n1": gain}), BinOutcome(0.0, 0.125, 9, 0.1, {"ada_n1": gain})]
+    monkeypatch.setattr(tables, "found_outcomes", lambda: bins)
+    monkeypatch.setattr(tables, "selected", lambda: {"num_selected": 300, "num_prompts": 2047})
+    text = tables.hard_prompts()
+    assert "| 0 | 7 | 0.010 | +0.020 [-0.010, +0.050] |" in text
+    assert "| 0 to 0.125 | 9 | 0.100 | +0.020 [-0.010, +0.050] |" in text
+    assert "300 of 2047 problems were selected." in text
+
+
+@pytest.mark.parametrize("name", ["field", "field_levers", "field_hard", "smollm2_products"])
+def test_without_results_the_file_is_named(name, tmp_path, monkeypatch):
+    for place in ("RUNS", "LEVERS", "SMOLLM2"):
+        monkeypatch.setattr(tables, place, tmp_path / "missing.jsonl")
+    monkeypatch.setattr(tables, "HARD", tmp_path)
+    with pytest.raises(FileNotFoundError):
+        tables.TABLES[name]()
