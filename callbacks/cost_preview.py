@@ -132,7 +132,7 @@ class CostPreview(Callback):
                     response_tokens=response_tokens,
                     prompt_tokens=prompt_tokens,
                     rollout_tokens_per_s=rollout_tokens_per_s,
-                    update_tokens_per_s=update_tokens_per_s,
+                    update_tokens_per_s=update_tokens_per_s / update_passes(data),
                     share_prompts=data.share_prompts,
                 )
             )
@@ -158,6 +158,15 @@ def expected_prompts(refill: Refill, num_groups: int, signal_ratio: float) -> in
         if num_more == 0:
             return num_drawn
         num_drawn += num_more
+
+
+def update_passes(data: RolloutDataModule) -> float:
+    """Return how often a step computes its responses, in passes forward and back.
+
+    Where a step makes several updates, their old log-probabilities take a pass forward before the first: a third of one
+    forward and back, which computes two gradients for each product of matrices.
+    """
+    return data.epochs_per_rollout + (1 / 3 if data.updates_per_rollout > 1 else 0)
 
 
 def _row(

@@ -1,9 +1,10 @@
 """The best of the field on the default model and two tasks: ``python -m studies.smollm2``.
 
 SmolLM2-135M-Instruct on sums (the task of ``make train``) and on products of numbers of one or two digits. All methods
-have one learning rate, the project's default, and the same number of responses per update; a run ends at a budget of
-generated tokens. A run is a quarter of an hour on two cores. A study that was killed goes on where it was, and runs
-with a committed result are not repeated. Writes ``docs/studies/cost_benefit/smollm2.jsonl`` and a plot for each task.
+have one learning rate, the project's default, and the same number of generated responses per update, so Seq-balance,
+which keeps four of a prompt's, trains on fewer; a run ends at a budget of generated tokens. A run is a quarter of an
+hour on two cores. A study that was killed goes on where it was, and runs with a committed result are not repeated.
+Writes ``docs/studies/cost_benefit/smollm2.jsonl`` and a plot for each task.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 
-from studies.field.compare import Standing, best_grpo, comparison, describe, plot
+from studies.field.compare import Standing, best_grpo, comparison, curves, describe, plot
 from studies.field.methods import METHODS
 from studies.field.place import FOLDER, SMOLLM2
-from studies.field.reach import Curve
+from studies.field.reach import Runs
 from studies.field.results import Results
 from studies.field.setting import QUIET
 from studies.runs import StudyRun, train_all
@@ -55,12 +56,10 @@ def smollm2_run(task: str, method: str, *, seed: int) -> StudyRun:
     return StudyRun(f"smollm2/{task}", contestant.experiment, seed, overrides, label=f"{task}-{method}")
 
 
-def smollm2_curves(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, list[Curve]]:
-    """Return the learning curves on a task of the runs that are done, by method."""
-    results = Results(SMOLLM2)
+def smollm2_curves(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
+    """Return the learning curves on a task of the runs that are done, by method and seed."""
     runs = {method: [smollm2_run(task, method, seed=seed) for seed in range(num_seeds)] for method in PROMPTS}
-    found = {method: [results.row(run)["curve"] for run in group if results.has(run)] for method, group in runs.items()}
-    return {method: curves for method, curves in found.items() if curves}
+    return curves(runs, Results(SMOLLM2))
 
 
 def standings(task: str, *, num_seeds: int = NUM_SEEDS) -> list[Standing]:

@@ -1,14 +1,16 @@
 """Does adaptive sampling pay? All methods of the field, tuned alike: ``python -m studies.field.compare``.
 
-Each method runs with the settings that ``python -m studies.field.tune`` found for it, on several seeds, to the same
-number of generated tokens, longer than it was tuned for. Compared are learning curves against updates, generated
-tokens, trained tokens and seconds, and what each spends to reach the final level of the best GRPO. A study that was
-killed goes on where it was. Writes ``docs/studies/cost_benefit/runs.jsonl`` and the plot beside it.
+Each method runs with the settings that ``python -m studies.field.tune`` found for it (those with four updates per
+rollout with what was found for one), on several seeds, to the same number of generated tokens, longer than it was tuned
+for. Compared are learning curves against updates, generated tokens, trained tokens and seconds, and what each spends to
+reach the level where the best GRPO ends. A study that was killed goes on where it was. Writes
+``docs/studies/cost_benefit/runs.jsonl`` and the plot beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ import numpy as np
 
 from studies.field.methods import METHODS
 from studies.field.place import FOLDER, RUNS, TUNING
-from studies.field.reach import Curve, Estimate, advantage_over, final_level, mean_curve
+from studies.field.reach import Estimate, Runs, difference, final_level, mean_curve, saving
 from studies.field.results import Results
 from studies.field.setting import field_run, prepare
 from studies.field.tune import tuned
@@ -27,7 +29,7 @@ from studies.runs import StudyRun, train_all
 MAX_TOKENS = 480_000
 POINTS = 12
 NUM_SEEDS = 5
-GRPO = ("grpo_n4", "grpo_n8", "grpo_n16")
+GRPO = ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16")
 AXES = {
     "generated_tokens": "generated tokens, thousands",
     "seconds": "seconds of rollout and update",
@@ -65,19 +67,23 @@ class Standing:
     """Held-out avg@4 at the end, mean over seeds; then the lowest and the highest of them."""
     lowest: float
     highest: float
+    gain: Estimate
+    """Level minus that of the GRPO that ends highest."""
     savings: Mapping[str, Estimate]
-    """By cost: how many times less it spends to reach the final level of the best GRPO."""
+    """By cost: how many times less it spends than the best GRPO to reach the level where GRPO ends."""
 
 
-def curves(runs: Mapping[str, Sequence[StudyRun]]) -> dict[str, list[Curve]]:
-    """Return the learning curves of the runs that are done, by method."""
-    results = Results(RUNS)
-    found = {method: [results.row(run)["curve"] for run in group if results.has(run)] for method, group in runs.items()}
+def curves(runs: Mapping[str, Sequence[StudyRun]], results: Results) -> dict[str, Runs]:
+    """Return the learning curves of the runs that are done, by method and seed."""
+    found = {
+        method: {run.seed: results.row(run)["curve"] for run in group if results.has(run)}
+        for method, group in runs.items()
+    }
     return {method: rows for method, rows in found.items() if rows}
 
 
-def best_grpo(found: Mapping[str, Sequence[Curve]]) -> str:
-    """Return the group size of GRPO that ends highest.
+def best_grpo(found: Mapping[str, Runs]) -> str:
+    """Return the kind of GRPO that ends highest.
 
     Raises:
         ValueError: none has a run that is done.
@@ -85,21 +91,23 @@ def best_grpo(found: Mapping[str, Sequence[Curve]]) -> str:
     present = [name for name in GRPO if name in found]
     if not present:
         raise ValueError(f"no run of {', '.join(GRPO)} is done, so there is nothing to compare with; train one first")
-    return max(present, key=lambda name: final_level(found[name]))
+    return max(present, key=lambda name: final_level(list(found[name].values())))
 
 
-def comparison(found: Mapping[str, Sequence[Curve]]) -> list[Standing]:
+def comparison(found: Mapping[str, Runs]) -> list[Standing]:
     """Return how every method stands, the highest first."""
-    base = found[best_grpo(found)]
+    highest = found[best_grpo(found)]
+    bases = [found[name] for name in GRPO if name in found]
     standings = []
     for method, runs in found.items():
-        levels = [final_level([run]) for run in runs]
-        savings = {cost: advantage_over(base, runs, cost) for cost in AXES}
-        standings.append(Standing(method, len(runs), float(np.mean(levels)), min(levels), max(levels), savings))
+        levels = [final_level([run]) for run in runs.values()]
+        savings = {cost: saving(bases, runs, cost) for cost in AXES}
+        gain = difference(highest, runs)
+        standings.append(Standing(method, len(runs), float(np.mean(levels)), min(levels), max(levels), gain, savings))
     return sorted(standings, key=lambda standing: -standing.level)
 
 
-def plot(found: Mapping[str, Sequence[Curve]], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
+def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
     """Draw mean learning curves with a band of one standard error; methods that are not shown stay grey."""
     import matplotlib
 
@@ -111,7 +119,7 @@ def plot(found: Mapping[str, Sequence[Curve]], path: Path, *, axes: Sequence[str
     for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
         scale = 1000 if cost.endswith("tokens") else 1
         for method, runs in found.items():
-            grid_G, rates_RG = mean_curve(runs, cost)
+            grid_G, rates_RG = mean_curve(list(runs.values()), cost)
             mean_G = rates_RG.mean(0)
             if method not in colors:
                 panel.plot(grid_G / scale, mean_G, color="#c4c4c4", linewidth=1, zorder=1)
@@ -145,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             results = Results(RUNS)
             order = [run for seed in zip(*runs.values(), strict=True) for run in seed]
             train_all([run for run in order if not results.has(run)], num_jobs=options.jobs, keep=results.add)
-        found = curves(runs)
+        found = curves(runs, Results(RUNS))
         base = best_grpo(found)
     except ValueError as error:
         sys.exit(f"error: {error}")
@@ -162,11 +170,24 @@ def describe(standing: Standing) -> str:
     """Return a line of text."""
     spread = f"{standing.level:.3f} ({standing.lowest:.3f} to {standing.highest:.3f})"
     tokens, seconds = standing.savings["generated_tokens"], standing.savings["seconds"]
-    return f"{standing.method:<26} {spread}  tokens {_text(tokens)}  seconds {_text(seconds)}"
+    return f"{standing.method:<26} {spread}  tokens {times(tokens)}  seconds {times(seconds)}"
 
 
-def _text(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+def times(estimate: Estimate) -> str:
+    """Write a ratio of costs.
+
+    Example:
+        >>> times(Estimate(1.5, 1.2, 1.9)), times(Estimate(0.8, 0.5, 1.1, is_bound=True))
+        ('1.50 [1.20, 1.90]', 'below 0.80')
+    """
+    if estimate.is_bound:
+        return f"below {estimate.value:.2f}"
+    return f"{estimate.value:.2f}{interval(estimate, '.2f')}"
+
+
+def interval(estimate: Estimate, form: str) -> str:
+    """Write an interval in brackets, nothing where a single seed gives none."""
+    return "" if math.isnan(estimate.low) else f" [{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
 """Training on hard prompts alone: ``python -m studies.field.hard``.
 
 ``prepare.py`` draws 16 responses of each of 2,048 problems from the field's model and selects those with one or two
-right, as the authors made their hard sets. GRPO, the published Seq-balance and this project's ``ada`` train on them
-with the settings that ``python -m studies.field.tune`` found, three seeds each; ``evaluate.py`` then draws 16 responses
-of each held-out problem. Improvement is told by difficulty: one draw of the untrained model makes the bins, and what
-it can do is measured by another, so that the bins' luck does not look like learning. A study that was killed goes on
-where it was. Writes ``docs/studies/hard_prompts/``.
+right, as the authors made their hard sets. GRPO, the published Seq-balance and this project's ``ada`` with one response
+per prompt train on them with the settings that ``python -m studies.field.tune`` found, three seeds each;
+``evaluate.py`` then draws 16 responses of each held-out problem. Improvement is told by difficulty: one draw of the
+untrained model makes the bins, and what it can do is measured by another, so that the bins' luck does not look like
+learning. A study that was killed goes on where it was. Writes ``docs/studies/hard_prompts/``.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import subprocess
 import sys
@@ -19,10 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import stats
 
+from studies.field.compare import interval
 from studies.field.place import HARD, TUNING
-from studies.field.reach import Estimate
+from studies.field.reach import Estimate, Floats
 from studies.field.results import Results
 from studies.field.setting import FOLDER as FIELD
 from studies.field.setting import HELDOUT, MODEL, NUM_HELDOUT, field_run, prepare
@@ -102,29 +104,64 @@ class Rates:
     """Pass rates of the held-out problems by model, drawn with ``evaluate.py`` and committed as counts."""
 
     def __init__(self) -> None:
-        self.file = HARD / "heldout.json"
-        self._counts: dict[str, list[int]] = json.loads(self.file.read_text()) if self.file.exists() else {}
+        self.file = HARD / "heldout.jsonl"
+        self._rows: dict[str, dict[str, Any]] = {}
+        if self.file.exists():
+            self._rows = {row["name"]: row for row in map(json.loads, self.file.read_text().splitlines())}
 
-    def has(self, name: str) -> bool:
-        """Whether a model has been drawn from."""
-        return name in self._counts
+    def has(self, name: str, arguments: Sequence[str]) -> bool:
+        """Whether a model has been drawn from.
 
-    def of(self, name: str) -> NDArray[np.float64]:
-        """Return the pass rates under a model. Shape ``(problems,)``, the same problems for all."""
-        return np.array(self._counts[name]) / NUM_RESPONSES
+        Raises:
+            ValueError: one of that name was, with other arguments.
+        """
+        row = self._rows.get(name)
+        if row is not None and row["arguments"] != list(arguments):
+            raise ValueError(
+                f"{self.file.name} has {name} of other settings ({' '.join(row['arguments'])}); remove that line, and "
+                f"evaluations/{_evaluation(name)}, to draw anew"
+            )
+        return row is not None
 
-    def draw(self, name: str, *arguments: str) -> None:
-        """Draw from a model and keep the counts, unless they are there."""
-        if self.has(name):
+    def of(self, name: str) -> Floats:
+        """Return the pass rates under a model, of the same problems for all. Shape ``(problems,)``."""
+        return np.array(self._rows[name]["right"]) / NUM_RESPONSES
+
+    def draw(self, name: str, arguments: Sequence[str], which: Sequence[str]) -> None:
+        """Draw from a model and keep the counts, unless they are there.
+
+        Args:
+            name: of the model.
+            arguments: what made the model, to know it again.
+            which: arguments of evaluate.py that choose model and problems.
+
+        Raises:
+            ValueError: it was drawn from with other arguments, or other problems than the rest.
+        """
+        if self.has(name, arguments):
             return
-        evaluation = f"field_hard-{name}"
-        sizes = (f"eval.num_samples={NUM_RESPONSES}", f"run_name={evaluation}", f"label={name}", "mlflow=null")
-        run_program("evaluate.py", *arguments, *sizes)
-        rows = sorted(counted(ROOT / "evaluations" / evaluation)["prompts"])
-        self._counts[name] = [right for _, right, *_ in rows]
+        sizes = (f"eval.num_samples={NUM_RESPONSES}", f"run_name={_evaluation(name)}", f"label={name}", "mlflow=null")
+        run_program("evaluate.py", *which, *sizes)
+        rows = sorted(counted(ROOT / "evaluations" / _evaluation(name))["prompts"])
+        problems = hashlib.sha256(" ".join(row[0] for row in rows).encode()).hexdigest()
+        for other in self._rows.values():
+            if other["problems"] != problems:
+                raise ValueError(
+                    f"{name} was drawn on other problems than {other['name']}; make the field's files anew"
+                )
+        self._rows[name] = {
+            "name": name,
+            "arguments": list(arguments),
+            "problems": problems,
+            "right": [right for _, right, *_ in rows],
+        }
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        text = ",\n".join(f' "{key}": {json.dumps(value)}' for key, value in self._counts.items())
-        self.file.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+        with self.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(self._rows[name]) + "\n")
+
+
+def _evaluation(name: str) -> str:
+    return f"field_hard-{name}"
 
 
 @dataclass(frozen=True)
@@ -137,59 +174,64 @@ class BinOutcome:
     before: float
     """Mean pass rate of the untrained model, from responses that did not choose the bin."""
     gains: Mapping[str, Estimate]
-    """By method: mean pass rate after training minus before; over problems and seeds."""
+    """By method: mean pass rate after training minus before; over problems and runs."""
+    leads: Mapping[str, Estimate]
+    """By method: how much more it gains than the first one, on the same problems with the same seeds."""
 
 
-def outcomes(
-    chosen_P: NDArray[np.float64],
-    before_P: NDArray[np.float64],
-    after: Mapping[str, Sequence[NDArray[np.float64]]],
-    *,
-    seed: int = 0,
-    num_resamples: int = 1_000,
-) -> list[BinOutcome]:
+def outcomes(chosen_P: Floats, before_P: Floats, after: Mapping[str, Mapping[int, Floats]]) -> list[BinOutcome]:
     """Return the improvement by difficulty.
 
     Args:
         chosen_P: starting pass rates that make the bins.
         before_P: the same from other responses.
-        after: by method, a list with the pass rates of each run.
-        seed: of the bootstrap over problems and runs.
-        num_resamples: its draws.
+        after: by method, the pass rates of each run by seed. The first method is what the others are compared with.
     """
-    generator = np.random.default_rng(seed)
     found = []
     for low, high in BINS:
         inside = np.flatnonzero((chosen_P == 0) if high == 0 else (chosen_P > low) & (chosen_P <= high))
-        if len(inside) == 0:
+        if len(inside) < 2:
             continue
-        gains = {}
+        gains, leads = {}, {}
+        first = next(iter(after.values()), {})
         for method, runs in after.items():
-            gain_RP = np.array([run[inside] for run in runs]) - before_P[inside]
-            drawn = [
-                gain_RP[
-                    np.ix_(
-                        generator.integers(len(runs), size=len(runs)), generator.integers(len(inside), size=len(inside))
-                    )
-                ].mean()
-                for _ in range(num_resamples)
-            ]
-            bottom, top = np.quantile(drawn, [0.025, 0.975])
-            gains[method] = Estimate(float(gain_RP.mean()), float(bottom), float(top))
-        found.append(BinOutcome(low, high, len(inside), float(before_P[inside].mean()), gains))
+            gains[method] = _estimate(np.array([run[inside] for run in runs.values()]) - before_P[inside])
+            if seeds := [seed for seed in runs if seed in first]:
+                leads[method] = _estimate(np.array([runs[seed][inside] - first[seed][inside] for seed in seeds]))
+        found.append(BinOutcome(low, high, len(inside), float(before_P[inside].mean()), gains, leads))
     return found
 
 
-def found_outcomes() -> list[BinOutcome]:
+def _estimate(values_RP: Floats) -> Estimate:
+    """Return the mean over runs and problems; both are samples, and the interval adds up what each contributes."""
+    num_runs, num_problems = values_RP.shape
+    variance = values_RP.mean(0).var(ddof=1) / num_problems
+    freedom = num_problems - 1
+    if num_runs > 1:
+        variance += values_RP.mean(1).var(ddof=1) / num_runs
+        freedom = num_runs - 1
+    margin = float(stats.t.ppf(0.975, freedom)) * float(np.sqrt(variance))
+    value = float(values_RP.mean())
+    return Estimate(value, value - margin, value + margin)
+
+
+def found_outcomes(*, num_seeds: int = NUM_SEEDS) -> list[BinOutcome]:
     """Return the improvement by difficulty of all runs that are done.
 
     Raises:
         ValueError: nothing has been drawn.
     """
     rates = Rates()
-    if not (rates.has("start_bins") and rates.has("start")):
+    if not all(rates.has(name, _MODEL) for name in ("start_bins", "start")):
         raise ValueError(f"{rates.file.name} has no draw of the untrained model; run python -m studies.field.hard")
-    after = {method: [rates.of(run.name) for run in hard_runs(method) if rates.has(run.name)] for method in CONTESTANTS}
+    after = {
+        method: {
+            run.seed: rates.of(run.name)
+            for run in hard_runs(method, num_seeds=num_seeds)
+            if rates.has(run.name, run.overrides)
+        }
+        for method in CONTESTANTS
+    }
     return outcomes(rates.of("start_bins"), rates.of("start"), {method: runs for method, runs in after.items() if runs})
 
 
@@ -209,14 +251,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if not options.report_only:
             _complete(options.seeds, options.jobs)
-        found = found_outcomes()
+        found = found_outcomes(num_seeds=options.seeds)
     except ValueError as error:
         sys.exit(f"error: {error}")
     for outcome in found:
         name = "0" if outcome.high == 0 else f"{outcome.low:g} to {outcome.high:g}"
         print(f"starting pass rate {name}: {outcome.num_problems} problems, before {outcome.before:.3f}")
         for method, gain in outcome.gains.items():
-            print(f"    {method:<26} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]")
+            lead = f"{outcome.leads[method].value:+.3f}{interval(outcome.leads[method], '+.3f')}"
+            print(f"    {method:<26} {gain.value:+.3f}{interval(gain, '+.3f')}  over {CONTESTANTS[0]} {lead}")
 
 
 def _complete(num_seeds: int, num_jobs: int) -> None:
@@ -231,9 +274,9 @@ def _complete(num_seeds: int, num_jobs: int) -> None:
     rates = Rates()
     own = (f"data.source.path={HELDOUT.relative_to(ROOT)}", f"data.source.heldout_path={HELDOUT.relative_to(ROOT)}")
     for name, seed in (("start_bins", 1), ("start", 2)):
-        rates.draw(name, *_MODEL, *own, f"data.source.num_heldout={NUM_HELDOUT}", f"rollout.seed={seed}")
+        rates.draw(name, _MODEL, (*_MODEL, *own, f"data.source.num_heldout={NUM_HELDOUT}", f"rollout.seed={seed}"))
     for run in order:
-        rates.draw(run.name, f"checkpoint={run.folder.relative_to(ROOT)}", "rollout.seed=3")
+        rates.draw(run.name, run.overrides, (f"checkpoint={run.folder.relative_to(ROOT)}", "rollout.seed=3"))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,22 @@
 """What each part of a method is worth: one changed at a time, ``python -m studies.field.levers``.
 
 Every method here runs with the settings that ``python -m studies.field.tune`` found for it, and again with one thing
-changed, at the same learning rate and the same budget of generated tokens. Only where a change alters the number of
-responses per prompt does the number of prompts follow, so that an update is made of as many responses. A study that was
-killed goes on where it was. Writes ``docs/studies/levers/runs.jsonl``.
+changed, at those same settings: a change that wants another learning rate may be worth more than it shows here. Where a
+change alters the responses per prompt or the number of updates per rollout, the number of prompts follows, so that an
+update is made of as many responses. A study that was killed goes on where it was. Writes
+``docs/studies/levers/runs.jsonl``.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from studies.field.compare import curves, interval, times
 from studies.field.place import LEVERS, TUNING
-from studies.field.reach import Curve, Estimate, advantage_over, difference, final_level
+from studies.field.reach import Estimate, Runs, difference, final_level, saving
 from studies.field.results import Results
 from studies.field.setting import field_run, prepare
 from studies.field.tune import Tuned, tuned
@@ -70,6 +72,7 @@ ALL_LEVERS: tuple[Lever, ...] = (
     Lever("ada_n1", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
     Lever("ada_n1", "n2", "two responses of half the prompts", ("sampler.group_size=2",), 0.5),
     Lever("ada_n1", "n4", "four responses of a quarter of the prompts", ("sampler.group_size=4",), 0.25),
+    Lever("ada_n1", "wider", "eight candidates per place instead of four", ("curriculum.candidate_ratio=8",)),
     Lever("ada_n1", "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
     Lever("ada_n1", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
 )
@@ -108,12 +111,12 @@ class Effect:
     """Held-out avg@4 at the end, mean over seeds."""
     gain: Estimate
     """Level minus that of the base."""
-    tokens: Estimate
-    """Generated tokens of the base over those of the changed method, to reach the base's final level."""
+    savings: Mapping[str, Estimate]
+    """By cost: that of the base over that of the changed method, to reach the level where the base ends."""
     num_seeds: int
 
 
-def effects(base: str, found: dict[str, list[Curve]]) -> list[Effect]:
+def effects(base: str, found: Mapping[str, Runs]) -> list[Effect]:
     """Return what each lever of a method did, in the order of :data:`ALL_LEVERS`; the method itself comes first.
 
     Args:
@@ -126,9 +129,9 @@ def effects(base: str, found: dict[str, list[Curve]]) -> list[Effect]:
         Effect(
             base,
             text,
-            final_level(found[name]),
+            final_level(list(found[name].values())),
             difference(own, found[name]),
-            advantage_over(own, found[name], "generated_tokens"),
+            {cost: saving([own], found[name], cost) for cost in ("generated_tokens", "seconds")},
             len(found[name]),
         )
         for name, text in texts.items()
@@ -136,22 +139,16 @@ def effects(base: str, found: dict[str, list[Curve]]) -> list[Effect]:
     ]
 
 
-def found_curves(runs: dict[str, list[StudyRun]], results: Results) -> dict[str, list[Curve]]:
-    """Return the learning curves of the runs that are done."""
-    found = {name: [results.row(run)["curve"] for run in group if results.has(run)] for name, group in runs.items()}
-    return {name: curves for name, curves in found.items() if curves}
-
-
 def all_effects(bases: Sequence[str], *, num_seeds: int = NUM_SEEDS) -> list[Effect]:
     """Return what the levers of some methods did, as far as their runs are done.
 
     Raises:
-        ValueError: a method is not tuned yet.
+        NotTunedError: a method is not tuned yet.
     """
     tuning, results = Results(TUNING), Results(LEVERS)
     listed = []
     for base in bases:
-        found = found_curves(lever_runs(base, tuned(base, tuning), num_seeds=num_seeds), results)
+        found = curves(lever_runs(base, tuned(base, tuning), num_seeds=num_seeds), results)
         if "" in found:
             listed += effects(base, found)
     return listed
@@ -181,8 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     for effect in found:
-        gain = f"{effect.gain.value:+.3f} [{effect.gain.low:+.3f}, {effect.gain.high:+.3f}]"
-        print(f"{effect.base:<16} {effect.text:<56} {effect.level:.3f}  {gain}  tokens {effect.tokens.value:.2f}")
+        gain = f"{effect.gain.value:+.3f}{interval(effect.gain, '+.3f')}"
+        tokens = times(effect.savings["generated_tokens"])
+        print(f"{effect.base:<16} {effect.text:<56} {effect.level:.3f}  {gain}  tokens {tokens}")
 
 
 if __name__ == "__main__":

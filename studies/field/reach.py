@@ -1,4 +1,9 @@
-"""What it costs to get somewhere: the price at which mean learning curves reach a level, and ratios with intervals."""
+"""What it costs to get somewhere: learning curves of runs with the same seeds, compared pair by pair.
+
+A seed fixes the order of prompts and which held-out problems are asked, so runs of two methods with one seed share some
+of their luck. Everything here therefore compares the same seeds, and intervals come from leaving out one seed at a time
+(jackknife) with the quantiles of Student's t, which for a mean of differences is the paired t interval.
+"""
 
 from __future__ import annotations
 
@@ -8,40 +13,54 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 Curve = Sequence[Mapping[str, float]]
 """Rows of :func:`studies.runs.cost_curve`."""
-NUM_RESAMPLES = 1_000
+Runs = Mapping[int, Curve]
+"""Learning curves of one method by seed."""
+Floats = NDArray[np.float64]
+TOKENS = "generated_tokens"
 _GRID = 400
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with its 95 % interval."""
+    """A figure with its 95 % interval; without one where there is a single seed."""
 
     value: float
     low: float
     high: float
+    is_bound: bool = False
+    """Whether the figure is only known to be at most ``value``."""
 
 
-def mean_curve(curves: Sequence[Curve], cost: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return a grid of costs, as far as every run goes, and each run's held-out rate on it.
+def final_level(curves: Sequence[Curve]) -> float:
+    """Return the mean held-out rate of the last three evaluations: a single one has the noise of 512 responses."""
+    return float(np.mean([np.mean([row["avg_at_4"] for row in curve[-3:]]) for curve in curves]))
+
+
+def mean_curve(curves: Sequence[Curve], cost: str) -> tuple[Floats, Floats]:
+    """Return the mean cost at equal numbers of generated tokens, as far as every run goes, and each run's rate there.
 
     Args:
-        curves: of the runs of one method.
+        curves: of runs of one method.
         cost: column to put on the horizontal axis.
 
     Returns:
-        The grid, shape ``(G,)``, and rates by straight lines between evaluations, shape ``(R, G)``.
+        Costs, shape ``(G,)``, and rates by straight lines between evaluations, shape ``(R, G)``.
     """
-    grid_G = np.linspace(0.0, min(curve[-1][cost] for curve in curves), _GRID)
-    rates_RG = np.array(
-        [np.interp(grid_G, [row[cost] for row in curve], [row["avg_at_4"] for row in curve]) for curve in curves]
+    grid_G = np.linspace(0.0, min(curve[-1][TOKENS] for curve in curves), _GRID)
+    return _along(curves, cost, grid_G).mean(0), _along(curves, "avg_at_4", grid_G)
+
+
+def _along(curves: Sequence[Curve], column: str, grid_G: Floats) -> Floats:
+    return np.array(
+        [np.interp(grid_G, [row[TOKENS] for row in curve], [row[column] for row in curve]) for curve in curves]
     )
-    return grid_G, rates_RG
 
 
-def cost_to_reach(grid_G: NDArray[np.float64], rate_G: NDArray[np.float64], level: float) -> float:
+def cost_to_reach(cost_G: Floats, rate_G: Floats, level: float) -> float:
     """Return the first cost at which a curve is at ``level``, ``inf`` where it never is.
 
     Example:
@@ -53,64 +72,77 @@ def cost_to_reach(grid_G: NDArray[np.float64], rate_G: NDArray[np.float64], leve
         return math.inf
     first = int(above[0])
     if first == 0:
-        return float(grid_G[0])
+        return float(cost_G[0])
     share = (level - rate_G[first - 1]) / (rate_G[first] - rate_G[first - 1])
-    return float(grid_G[first - 1] + share * (grid_G[first] - grid_G[first - 1]))
+    return float(cost_G[first - 1] + share * (cost_G[first] - cost_G[first - 1]))
 
 
-def final_level(curves: Sequence[Curve]) -> float:
-    """Return the mean held-out rate of the last three evaluations: a single one has the noise of 512 responses."""
-    return float(np.mean([np.mean([row["avg_at_4"] for row in curve[-3:]]) for curve in curves]))
+def common_seeds(*methods: Runs) -> list[int]:
+    """Return the seeds that all of them have.
+
+    Raises:
+        ValueError: there is none.
+    """
+    seeds = sorted(set.intersection(*(set(runs) for runs in methods)))
+    if not seeds:
+        raise ValueError("the methods have no seed in common, so their runs cannot be compared")
+    return seeds
 
 
-def advantage_over(base: Sequence[Curve], other: Sequence[Curve], cost: str, *, seed: int = 0) -> Estimate:
-    """Return how many times less ``other`` spends than ``base`` to reach the final level of ``base``.
+def saving(bases: Sequence[Runs], other: Runs, cost: str) -> Estimate:
+    """Return how many times less ``other`` spends than the best of ``bases`` to reach the level where those end.
 
-    Mean curves over runs are compared; the interval comes from drawing the runs of both anew (percentile bootstrap).
+    The level is the highest at which one of ``bases`` ends; what it costs them is the least that one of them spends to
+    reach it. So each cost has the base that is best at it.
 
     Args:
-        base: learning curves of the runs of the method to beat.
-        other: those of the contestant.
+        bases: methods to beat.
+        other: the contestant.
         cost: what is spent, a column of the curves.
-        seed: of the bootstrap.
 
     Returns:
-        Cost of ``base`` over cost of ``other``: 2 means half the cost; 0 where ``other`` never gets there. Where the
-        mean curve of ``base`` stays below the mean of its last evaluations, its whole cost counts.
+        A ratio: 2 means half the cost. Where ``other`` never gets there it is a bound, with all that it spent.
     """
-    levels_R = np.array([final_level([curve]) for curve in base])
-    base_G, base_RG = mean_curve(base, cost)
-    other_G, other_RG = mean_curve(other, cost)
-
-    def ratio(chosen_base: NDArray[np.int64], chosen_other: NDArray[np.int64]) -> float:
-        level = float(levels_R[chosen_base].mean())
-        own = cost_to_reach(base_G, base_RG[chosen_base].mean(0), level)
-        others = cost_to_reach(other_G, other_RG[chosen_other].mean(0), level)
-        own = own if math.isfinite(own) else float(base_G[-1])
-        return own / others if others > 0 else math.inf
-
-    return _bootstrap(len(base), len(other), ratio, seed)
+    seeds = common_seeds(*bases, other)
+    return _jackknifed(lambda chosen: _log_saving(bases, other, cost, chosen), seeds, back=math.exp)
 
 
-def difference(base: Sequence[Curve], other: Sequence[Curve], *, seed: int = 0) -> Estimate:
-    """Return how much higher ``other`` ends than ``base``, in held-out rate, with an interval as above."""
-    base_R, other_R = (np.array([final_level([curve]) for curve in curves]) for curves in (base, other))
-    return _bootstrap(
-        len(base), len(other), lambda first, second: float(other_R[second].mean() - base_R[first].mean()), seed
-    )
+def _log_saving(bases: Sequence[Runs], other: Runs, cost: str, seeds: Sequence[int]) -> tuple[float, bool]:
+    chosen = [[runs[seed] for seed in seeds] for runs in bases]
+    level = max(map(final_level, chosen))
+    spent = [_spent(curves, cost, level) for curves in chosen]
+    # A mean curve may stay below the mean of its own last points; then all that its method spent counts.
+    own = min((costs for costs, arrives in spent if arrives), default=max(costs for costs, _ in spent))
+    others, arrives = _spent([other[seed] for seed in seeds], cost, level)
+    return math.log(own / others), not arrives
 
 
-def _bootstrap(
-    num_base: int,
-    num_other: int,
-    statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], float],
-    seed: int,
+def _spent(curves: Sequence[Curve], cost: str, level: float) -> tuple[float, bool]:
+    cost_G, rate_RG = mean_curve(curves, cost)
+    found = cost_to_reach(cost_G, rate_RG.mean(0), level)
+    return (found, True) if math.isfinite(found) else (float(cost_G[-1]), False)
+
+
+def difference(base: Runs, other: Runs) -> Estimate:
+    """Return how much higher ``other`` ends than ``base``, in held-out rate, with the paired t interval over seeds."""
+
+    def gain(seeds: Sequence[int]) -> tuple[float, bool]:
+        return final_level([other[seed] for seed in seeds]) - final_level([base[seed] for seed in seeds]), False
+
+    return _jackknifed(gain, common_seeds(base, other))
+
+
+def _jackknifed(
+    statistic: Callable[[Sequence[int]], tuple[float, bool]],
+    seeds: Sequence[int],
+    back: Callable[[float], float] = float,
 ) -> Estimate:
-    """Estimate a statistic of the indices of runs."""
-    generator = np.random.default_rng(seed)
-    drawn = [
-        statistic(generator.integers(num_base, size=num_base), generator.integers(num_other, size=num_other))
-        for _ in range(NUM_RESAMPLES)
-    ]
-    low, high = np.quantile(drawn, [0.025, 0.975], method="nearest")
-    return Estimate(statistic(np.arange(num_base), np.arange(num_other)), float(low), float(high))
+    """Estimate a statistic of seeds; ``back`` undoes the scale on which it is nearly symmetric."""
+    value, is_bound = statistic(seeds)
+    number = len(seeds)
+    if number == 1:
+        return Estimate(back(value), math.nan, math.nan, is_bound)
+    left_out = np.array([statistic([other for other in seeds if other != seed])[0] for seed in seeds])
+    error = math.sqrt((number - 1) / number * float(((left_out - left_out.mean()) ** 2).sum()))
+    margin = float(stats.t.ppf(0.975, number - 1)) * error
+    return Estimate(back(value), back(value - margin), back(value + margin), is_bound)

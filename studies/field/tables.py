@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.markdown import markdown
-from studies.field.compare import Standing, comparison, comparison_runs, curves
-from studies.field.hard import found_outcomes, selected
+from studies.field.compare import Standing, comparison, comparison_runs, curves, interval, times
+from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
 from studies.field.methods import METHODS
 from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, TUNING
 from studies.field.reach import Estimate, final_level
 from studies.field.results import Results
-from studies.field.tune import Tuned, tuned
+from studies.field.tune import NotTunedError, Tuned, tuned
 from studies.smollm2 import TASKS, standings
 
 
@@ -45,7 +45,7 @@ def field() -> str:
     """Return where the methods of the field end, and what they spend beside the best GRPO."""
     _must_exist(RUNS)
     settings = _tuned_ones(METHODS)
-    found = comparison(curves(comparison_runs(tuple(settings))))
+    found = comparison(curves(comparison_runs(tuple(settings)), Results(RUNS)))
     rows = [[*_standing(row), f"{settings[row.method].lr:g}, {settings[row.method].prompts}"] for row in found]
     return markdown([*_STANDING, "learning rate, prompts"], rows)
 
@@ -56,27 +56,23 @@ def smollm2(task: str) -> str:
     return markdown(_STANDING, [_standing(row) for row in standings(task)])
 
 
+_COSTS = {
+    "generated_tokens": "generated tokens",
+    "trained_tokens": "trained tokens",
+    "seconds": "seconds",
+}
 _STANDING = [
     "method",
     "held-out at the end",
-    "times fewer tokens",
-    "times fewer seconds",
-    "times fewer updates",
+    "over the best GRPO",
+    *(f"times fewer {cost}" for cost in _COSTS.values()),
     "seeds",
 ]
 
 
 def _standing(row: Standing) -> list[Any]:
     level = f"{row.level:.3f} ({row.lowest:.3f} to {row.highest:.3f})"
-    costs = ("generated_tokens", "seconds", "updates")
-    return [f"`{row.method}`", level, *(_times(row.savings[cost]) for cost in costs), row.num_seeds]
-
-
-def _times(estimate: Estimate) -> str:
-    """Write a ratio; 0 says that a method never gets there."""
-    if estimate.value == 0:
-        return "never there" if estimate.high == 0 else f"never there [.., {estimate.high:.2f}]"
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return [f"`{row.method}`", level, signed(row.gain), *(times(row.savings[cost]) for cost in _COSTS), row.num_seeds]
 
 
 def levers() -> str:
@@ -84,15 +80,31 @@ def levers() -> str:
     _must_exist(LEVERS)
     bases = dict.fromkeys(lever.base for lever in ALL_LEVERS)
     rows = [
-        [f"`{row.base}`", row.text, f"{row.level:.3f}", _signed(row.gain), _times(row.tokens), row.num_seeds]
+        [
+            f"`{row.base}`",
+            row.text,
+            f"{row.level:.3f}",
+            signed(row.gain),
+            *map(times, row.savings.values()),
+            row.num_seeds,
+        ]
         for row in all_effects(list(_tuned_ones(bases)))
     ]
-    return markdown(["method", "change", "held-out at the end", "difference", "times fewer tokens", "seeds"], rows)
+    head = [
+        "method",
+        "change",
+        "held-out at the end",
+        "difference",
+        "times fewer tokens",
+        "times fewer seconds",
+        "seeds",
+    ]
+    return markdown(head, rows)
 
 
 def hard_prompts() -> str:
     """Return the improvement by difficulty."""
-    _must_exist(HARD / "heldout.json")
+    _must_exist(HARD / "heldout.jsonl")
     found = found_outcomes()
     methods = list(dict.fromkeys(method for outcome in found for method in outcome.gains))
     head = ["starting pass rate", "problems", "before", *(f"`{method}`" for method in methods)]
@@ -101,7 +113,7 @@ def hard_prompts() -> str:
             "0" if outcome.high == 0 else f"{outcome.low:g} to {outcome.high:g}",
             outcome.num_problems,
             f"{outcome.before:.3f}",
-            *(_signed(outcome.gains[method]) if method in outcome.gains else "-" for method in methods),
+            *(_gain(outcome, method) for method in methods),
         ]
         for outcome in found
     ]
@@ -110,18 +122,24 @@ def hard_prompts() -> str:
     return f"{markdown(head, rows)}\n{note}\n"
 
 
+def _gain(outcome: BinOutcome, method: str) -> str:
+    lead = f"; over `{CONTESTANTS[0]}` {signed(outcome.leads[method])}" if method != CONTESTANTS[0] else ""
+    return f"{signed(outcome.gains[method])}{lead}"
+
+
 def _tuned_ones(methods: Iterable[str]) -> dict[str, Tuned]:
     """Return the settings of those methods that are tuned; the others have no runs either."""
     results = Results(TUNING)
     found = {}
     for method in methods:
-        with suppress(ValueError):
+        with suppress(NotTunedError):
             found[method] = tuned(method, results)
     return found
 
 
-def _signed(estimate: Estimate) -> str:
-    return f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"
+def signed(estimate: Estimate) -> str:
+    """Write a difference of held-out rates with its interval."""
+    return f"{estimate.value:+.3f}{interval(estimate, '+.3f')}"
 
 
 def _must_exist(file: Path) -> None:

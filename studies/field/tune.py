@@ -22,7 +22,8 @@ from studies.runs import StudyRun, train_all
 LEARNING_RATES = (1e-4, 3e-4, 3e-5)
 PROMPTS = (8, 32)
 FINER = {
-    **dict.fromkeys(("grpo_n4", "grpo_n8", "grpo_n16"), ((1e-4, 4), (1e-4, 16), (3e-5, 4))),
+    **dict.fromkeys(("grpo_n4", "grpo_n8"), ((1e-4, 4), (1e-4, 16), (3e-5, 4), (1e-4, 2), (2e-4, 8))),
+    "grpo_n16": ((1e-4, 4), (1e-4, 16), (3e-5, 4)),
     **dict.fromkeys(("ada_seq_balance_official", "ada_seq_pos_official"), ((1e-4, 2), (1e-4, 4))),
 }
 """Further settings of what others are measured by, and of the published rules, which draw many responses per prompt:
@@ -30,6 +31,10 @@ so that nobody need ask whether they would have done better beyond the edge of t
 MAX_TOKENS = 240_000
 POINTS = 6
 SEED = 100
+
+
+class NotTunedError(ValueError):
+    """Runs of a method's grid are missing."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,14 @@ def tuned(method: str, results: Results) -> Tuned:
     """Return the best settings, those of another method where it takes them from there.
 
     Raises:
-        ValueError: a run of the grid is missing.
+        NotTunedError: a run of the grid is missing.
+        ValueError: a run was made with other settings than the method has now.
     """
     source = METHODS[method].tuned_as or method
     runs = tuning_runs(source)
     missing = [run.name for run in runs.values() if not results.has(run)]
     if missing:
-        raise ValueError(f"{source} is not tuned yet: {', '.join(missing)}; run python -m studies.field.tune")
+        raise NotTunedError(f"{source} is not tuned yet: {', '.join(missing)}; run python -m studies.field.tune")
     levels = {settings: final_level([results.row(run)["curve"]]) for settings, run in runs.items()}
     lr, prompts = max(levels, key=lambda settings: levels[settings])
     return Tuned(lr, prompts, levels[lr, prompts])

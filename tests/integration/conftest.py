@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,14 +28,26 @@ SMALL = [
 ]
 
 
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory):
+    """An MLflow database without runs. Making one takes MLflow seconds, a migration after another; copying it none."""
+    from mlflow import MlflowClient
+
+    file = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(f"sqlite:///{file}").search_experiments()
+    return file
+
+
 @pytest.fixture
-def train(tmp_path):
+def train(tmp_path, empty_store):
     """Compose, check and run a small experiment in this process; returns its run folder."""
     from hydra import compose, initialize_config_dir
 
     from ada_lightning.config import check_config
     from ada_lightning.run_dir import RunDir
     from train import Run
+
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
 
     def small_train(*overrides, experiment="ada_seq_balance", name="run"):
         folder = tmp_path / name

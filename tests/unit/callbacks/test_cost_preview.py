@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
-from callbacks.cost_preview import expected_prompts
+from callbacks.cost_preview import expected_prompts, update_passes
 
 
 @pytest.mark.parametrize(
@@ -19,3 +20,17 @@ from callbacks.cost_preview import expected_prompts
 )
 def test_a_filled_up_step_is_forecast_by_its_own_waves(refill, signal_ratio, expected):
     assert expected_prompts(refill, 32, signal_ratio) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 1),
+        ({"num_minibatches": 4}, 4 / 3),  # all responses once more, forward alone, before the first update
+        ({"epochs_per_rollout": 2}, 7 / 3),
+        ({"num_minibatches": 4, "epochs_per_rollout": 2}, 7 / 3),
+    ],
+)
+def test_the_update_is_forecast_with_all_its_passes(options, expected):
+    data = RolloutDataModule(source=None, prompts_per_step=8, max_prompt_tokens=8, num_steps=1, seed=0, **options)
+    assert update_passes(data) == pytest.approx(expected)

@@ -21,32 +21,36 @@ def files(tmp_path, monkeypatch):
         (tmp_path / name).touch()
         monkeypatch.setattr(tables, name, tmp_path / name)
     monkeypatch.setattr(tables, "HARD", tmp_path)
-    (tmp_path / "heldout.json").touch()
+    (tmp_path / "heldout.jsonl").touch()
 
 
 def test_methods_stand_beside_the_best_grpo_with_their_settings(files, monkeypatch):
-    found = {"grpo_n4": [line(0.02)] * 2, "ada": [line(0.04)] * 2, "pods": [line(0.01)]}
+    found = {"grpo_n4": {0: line(0.02), 1: line(0.02)}, "ada": {0: line(0.04), 1: line(0.04)}, "pods": {1: line(0.01)}}
     monkeypatch.setattr(tables, "_tuned_ones", lambda methods: dict.fromkeys(found, Tuned(1e-4, 8, 0.3)))
     monkeypatch.setattr(tables, "comparison_runs", lambda methods: methods)
-    monkeypatch.setattr(tables, "curves", lambda methods: {method: found[method] for method in methods})
+    monkeypatch.setattr(tables, "curves", lambda methods, results: {method: found[method] for method in methods})
     first, second, last = tables.field().splitlines()[2:]
-    assert first.startswith("| `ada` | 0.360 (0.360 to 0.360) | 2.00 [2.00, 2.00] |")
+    assert first.startswith("| `ada` | 0.360 (0.360 to 0.360) | +0.180 [+0.180, +0.180] | 2.00 [2.00, 2.00] |")
     assert first.endswith("| 2 | 0.0001, 8 |")
-    assert second.startswith("| `grpo_n4` | 0.180 (0.180 to 0.180) | 1.00 [1.00, 1.00] |")
-    assert last.startswith("| `pods` | 0.090 (0.090 to 0.090) | never there | never there | never there | 1 |")
+    assert second.startswith("| `grpo_n4` | 0.180 (0.180 to 0.180) | +0.000 [+0.000, +0.000] | 1.00 [1.00, 1.00] |")
+    assert last.startswith("| `pods` | 0.090 (0.090 to 0.090) | -0.090 | below 0.90 | below 0.90 | below 0.90 | 1 |")
 
 
 def test_levers_and_difficulty_carry_their_intervals(files, monkeypatch):
-    gain, tokens = Estimate(0.02, -0.01, 0.05), Estimate(0.0, 0.0, 1.2)
+    gain = Estimate(0.02, -0.01, 0.05)
+    savings = {"generated_tokens": Estimate(0.9, 0.5, 1.2, is_bound=True), "seconds": Estimate(1.5, 1.2, 1.9)}
     monkeypatch.setattr(tables, "_tuned_ones", lambda methods: dict.fromkeys(methods))
-    monkeypatch.setattr(tables, "all_effects", lambda bases: [Effect("ada_n1", "as it is", 0.3, gain, tokens, 3)])
-    assert "| `ada_n1` | as it is | 0.300 | +0.020 [-0.010, +0.050] | never there [.., 1.20] | 3 |" in tables.levers()
-    bins = [BinOutcome(0.0, 0.0, 7, 0.01, {"ada_n1": gain}), BinOutcome(0.0, 0.125, 9, 0.1, {"ada_n1": gain})]
+    monkeypatch.setattr(tables, "all_effects", lambda bases: [Effect("ada_n1", "as it is", 0.3, gain, savings, 3)])
+    row = "| `ada_n1` | as it is | 0.300 | +0.020 [-0.010, +0.050] | below 0.90 | 1.50 [1.20, 1.90] | 3 |"
+    assert row in tables.levers()
+    gains = {"grpo_n4": Estimate(0.01, 0.0, 0.02), "ada_n1": gain}
+    bins = [BinOutcome(0.0, 0.0, 7, 0.01, gains, gains), BinOutcome(0.0, 0.125, 9, 0.1, gains, gains)]
     monkeypatch.setattr(tables, "found_outcomes", lambda: bins)
     monkeypatch.setattr(tables, "selected", lambda: {"num_selected": 300, "num_prompts": 2047})
     text = tables.hard_prompts()
-    assert "| 0 | 7 | 0.010 | +0.020 [-0.010, +0.050] |" in text
-    assert "| 0 to 0.125 | 9 | 0.100 | +0.020 [-0.010, +0.050] |" in text
+    both = "+0.010 [+0.000, +0.020] | +0.020 [-0.010, +0.050]; over `grpo_n4` +0.020 [-0.010, +0.050] |"
+    assert f"| 0 | 7 | 0.010 | {both}" in text
+    assert f"| 0 to 0.125 | 9 | 0.100 | {both}" in text
     assert "300 of 2047 problems were selected." in text
 
 

@@ -1,9 +1,8 @@
 """Improvement by difficulty: the bins' luck is no learning, and intervals cover problems and runs."""
 
-import json
-
 import numpy as np
 import pytest
+from scipy import stats
 
 from studies.field import hard
 from studies.field.tune import Tuned
@@ -11,26 +10,31 @@ from tests.unit.studies.composing import composed
 
 
 def test_bins_come_from_one_draw_and_the_start_from_another():
-    chosen = np.array([0.0, 0.0, 1 / 16, 2 / 16, 0.25, 1.0])
+    chosen = np.array([0.0, 0.0, 1 / 16, 2 / 16, 0.25, 0.5])
     before = np.array([0.125, 0.0, 0.25, 0.0, 0.25, 0.75])
-    runs = [before + 0.1, before + 0.3]
-    found = hard.outcomes(chosen, before, {"ada": runs})
+    after = {"grpo_n4": {0: before, 1: before}, "ada_n1": {0: before + 0.1, 1: before + 0.3}}
+    found = hard.outcomes(chosen, before, after)
     assert [(outcome.low, outcome.high, outcome.num_problems) for outcome in found] == [
         (0.0, 0.0, 2),
         (0.0, 0.125, 2),
-        (0.125, 0.5, 1),
-        (0.5, 1.0, 1),
+        (0.125, 0.5, 2),  # and no bin above one half, where nothing is
     ]
-    assert [outcome.before for outcome in found] == pytest.approx([0.0625, 0.125, 0.25, 0.75])
+    assert [outcome.before for outcome in found] == pytest.approx([0.0625, 0.125, 0.5])
     for outcome in found:
-        gain = outcome.gains["ada"]
-        assert gain.value == pytest.approx(0.2)
-        assert (gain.low, gain.high) == pytest.approx((0.1, 0.3))  # both runs drawn alike
+        gain, lead = outcome.gains["ada_n1"], outcome.leads["ada_n1"]
+        low, high = stats.t.interval(0.95, 1, loc=0.2, scale=0.1)  # of two runs; problems gain alike
+        assert (gain.value, gain.low, gain.high) == pytest.approx((0.2, low, high))
+        assert (lead.value, lead.low, lead.high) == pytest.approx((0.2, low, high))
+        assert outcome.leads["grpo_n4"].high == 0
 
 
-def test_a_bin_without_problems_is_left_out():
-    (only,) = hard.outcomes(np.array([0.25]), np.array([0.25]), {})
-    assert (only.low, only.high) == (0.125, 0.5)
+def test_leads_are_taken_with_the_same_seeds():
+    before = np.array([0.25, 0.25])
+    after = {"grpo_n4": {0: before + 0.5, 1: before}, "ada_n1": {1: before + np.array([0.25, 0.5]), 7: before}}
+    (only,) = hard.outcomes(before, before, after)
+    assert only.leads["ada_n1"].value == pytest.approx(0.375)
+    low, high = stats.t.interval(0.95, 1, loc=0.375, scale=0.125)  # of two problems, where there is one run
+    assert (only.leads["ada_n1"].low, only.leads["ada_n1"].high) == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize("method", hard.CONTESTANTS)
@@ -46,16 +50,26 @@ def test_every_run_trains_on_the_selection_alone(problem_files, monkeypatch, tmp
     assert cfg.data.source.path == "train.jsonl"
 
 
-def test_counts_are_kept_by_model(tmp_path, monkeypatch):
+def test_counts_are_kept_by_model_and_never_mixed_up(tmp_path, monkeypatch):
     monkeypatch.setattr(hard, "HARD", tmp_path)
     drawn = []
+    answers = {"prompts": [["b", 8, 16, 0, 0], ["a", 4, 16, 0, 0]]}
     monkeypatch.setattr(hard, "run_program", lambda *command: drawn.append(command))
-    monkeypatch.setattr(hard, "counted", lambda folder: {"prompts": [["b", 8, 16, 0, 0], ["a", 4, 16, 0, 0]]})
+    monkeypatch.setattr(hard, "counted", lambda folder: answers)
     rates = hard.Rates()
-    rates.draw("start", "model=pretrained")
-    rates.draw("start", "model=pretrained")
+    rates.draw("start", ("a=1",), ("model=pretrained",))
+    rates.draw("start", ("a=1",), ("model=pretrained",))
     assert len(drawn) == 1
     assert hard.Rates().of("start").tolist() == [0.25, 0.5]  # by prompt id, whatever order they were drawn in
-    assert json.loads((tmp_path / "heldout.json").read_text()) == {"start": [4, 8]}
-    with pytest.raises(ValueError, match=r"heldout\.json has no draw of the untrained model"):
+    with pytest.raises(ValueError, match=r"has start of other settings \(a=1\); remove that line"):
+        rates.draw("start", ("a=2",), ("model=pretrained",))
+    answers["prompts"][0][0] = "c"
+    with pytest.raises(ValueError, match="grpo was drawn on other problems than start"):
+        rates.draw("grpo", ("a=1",), ("checkpoint=x",))
+    assert not hard.Rates().has("grpo", ("a=1",))
+
+
+def test_without_a_draw_the_command_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(hard, "HARD", tmp_path)
+    with pytest.raises(ValueError, match=r"heldout\.jsonl has no draw of the untrained model; run python -m"):
         hard.found_outcomes()

@@ -2,24 +2,37 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from studies.field.compare import best_grpo, comparison
-from studies.field.reach import advantage_over, cost_to_reach, final_level, mean_curve
+from studies.field.reach import Estimate, common_seeds, cost_to_reach, difference, final_level, mean_curve, saving
 
 
-def curve(*points, end=None):
-    return [{"generated_tokens": float(tokens), "seconds": tokens / 10, "avg_at_4": rate} for tokens, rate in points]
+def line(slope, *, seconds_per_token=0.1, num_points=11):
+    """Rises by a straight line; ends at 10 * slope."""
+    return [
+        {
+            "generated_tokens": 10.0 * point,
+            "trained_tokens": 10.0 * point,
+            "seconds": 10.0 * point * seconds_per_token,
+            "updates": float(point),
+            "avg_at_4": slope * point,
+        }
+        for point in range(num_points)
+    ]
 
 
-def line(slope, noise=0.0):
-    return curve(*((tokens, slope * tokens + noise * (-1) ** tokens) for tokens in range(0, 101, 10)))
+def seeds(*curves):
+    return dict(enumerate(curves))
 
 
-def test_the_grid_ends_where_the_shortest_run_does():
-    grid, rates = mean_curve([line(0.01), line(0.01)[:6]], "generated_tokens")
-    assert (grid[0], grid[-1]) == (0.0, 50.0)
-    assert rates[0] == pytest.approx(0.01 * grid)
-    assert rates.shape == (2, len(grid))
+def test_costs_are_those_at_equal_numbers_of_tokens():
+    slow, fast = line(0.1, seconds_per_token=0.3), line(0.2, seconds_per_token=0.1)
+    costs, rates = mean_curve([slow, fast], "seconds")
+    assert (costs[0], costs[-1]) == pytest.approx((0.0, 100 * 0.2))  # the mean of both, whatever either took
+    assert rates[:, -1] == pytest.approx([1.0, 2.0])
+    costs, rates = mean_curve([slow, fast[:6]], "generated_tokens")
+    assert costs[-1] == 50.0
 
 
 def test_the_first_crossing_counts():
@@ -30,48 +43,88 @@ def test_the_first_crossing_counts():
 
 
 def test_the_final_level_is_the_mean_of_the_last_three():
-    assert final_level([line(0.01), line(0.02)]) == pytest.approx((0.9 + 1.8) / 2)
+    assert final_level([line(0.01), line(0.02)]) == pytest.approx((0.09 + 0.18) / 2)
 
 
 def test_twice_as_steep_is_twice_as_cheap():
-    found = advantage_over([line(0.005)] * 3, [line(0.01)] * 3, "generated_tokens")
-    assert found.value == pytest.approx(2.0, rel=1e-3)
-    assert (found.low, found.high) == (found.value, found.value)
-    assert advantage_over([line(0.005)], [line(0.01)], "seconds").value == pytest.approx(2.0, rel=1e-3)
+    base, other = seeds(*[line(0.05)] * 3), seeds(*[line(0.1)] * 3)
+    found = saving([base], other, "generated_tokens")
+    assert (found.value, found.low, found.high) == pytest.approx((2.0, 2.0, 2.0), rel=1e-6)
+    assert not found.is_bound
+    quick = seeds(*[line(0.1, seconds_per_token=0.05)] * 3)
+    assert saving([base], quick, "seconds").value == pytest.approx(4.0, rel=1e-6)
 
 
-def test_who_never_arrives_gets_nothing():
-    assert advantage_over([line(0.01)], [line(0.005)], "generated_tokens").value == 0.0
+def test_who_never_arrives_gets_a_bound():
+    found = saving([seeds(line(0.1))], seeds(line(0.05)), "generated_tokens")
+    assert found.is_bound
+    assert found.value == pytest.approx(0.9)  # 90 tokens to the mean of the last three, of 100 spent in vain
+    assert math.isnan(found.low)
 
 
-def test_the_interval_covers_what_other_runs_would_give():
-    base = [line(slope) for slope in (0.004, 0.005, 0.006)]
-    other = [line(slope) for slope in (0.008, 0.01, 0.012)]
-    found = advantage_over(base, other, "generated_tokens")
-    assert found.low < found.value < found.high
-    assert found.low >= 8 / 6 - 0.01
-    assert found.high <= 12 / 4 + 0.01
+def test_each_cost_has_the_base_that_is_best_at_it():
+    """One ends higher, the other is quicker: both set the bar where they are best."""
+    thorough, quick = seeds(line(0.1, seconds_per_token=1.0)), seeds(line(0.1, seconds_per_token=0.1))
+    other = seeds(line(0.2, seconds_per_token=0.1))
+    assert saving([thorough, quick], other, "seconds").value == pytest.approx(2.0)
+    assert saving([thorough], other, "seconds").value == pytest.approx(20.0)
+    low = seeds(line(0.05, seconds_per_token=0.01))  # quick, but never at the level of the other base
+    assert saving([thorough, low], other, "seconds").value == pytest.approx(20.0)
 
 
-def with_all_costs(slope):
-    return [row | {"trained_tokens": row["generated_tokens"], "updates": row["seconds"]} for row in line(slope)]
+def test_luck_that_a_seed_gives_to_both_does_not_widen_the_interval():
+    luck = [0.0, 0.03, -0.02, 0.05]
+    base = seeds(*[line(0.05 + extra) for extra in luck])
+    other = seeds(*[line(0.07 + extra) for extra in luck])
+    found = difference(base, other)
+    assert (found.value, found.low, found.high) == pytest.approx((0.18, 0.18, 0.18))
+
+
+def test_the_interval_of_a_difference_is_the_paired_t_interval():
+    slopes = np.array([[0.05, 0.05, 0.06], [0.07, 0.09, 0.08]])
+    base, other = (seeds(*[line(slope) for slope in row]) for row in slopes)
+    gains = 9 * (slopes[1] - slopes[0])
+    low, high = stats.t.interval(0.95, 2, loc=gains.mean(), scale=stats.sem(gains))
+    found = difference(base, other)
+    assert (found.value, found.low, found.high) == pytest.approx((gains.mean(), low, high))
+
+
+def test_an_interval_covers_as_often_as_it_says():
+    """The nominal 95 % with three seeds; the percentile bootstrap would cover 8 in 10."""
+    generator = np.random.default_rng(0)
+    num_covered = 0
+    for _ in range(400):
+        base = seeds(*[line(slope) for slope in generator.normal(0.06, 0.004, 3)])
+        other = seeds(*[line(slope) for slope in generator.normal(0.09, 0.004, 3)])
+        found = saving([base], other, "generated_tokens")
+        num_covered += found.low <= 1.5 <= found.high
+    assert num_covered / 400 > 0.92
+
+
+def test_only_seeds_that_both_have_are_compared():
+    base, other = seeds(line(0.05), line(0.01)), {0: line(0.1), 7: line(0.9)}
+    assert common_seeds(base, other) == [0]
+    assert difference(base, other).value == pytest.approx(0.45)
+    with pytest.raises(ValueError, match="no seed in common"):
+        common_seeds({0: line(0.1)}, {1: line(0.1)})
 
 
 def test_methods_stand_by_their_level_beside_the_best_grpo():
     found = {
-        "grpo_n4": [with_all_costs(0.004)] * 2,
-        "grpo_n8": [with_all_costs(0.005)] * 2,
-        "ada": [with_all_costs(0.009), with_all_costs(0.011)],
+        "grpo_n4": seeds(line(0.04), line(0.04)),
+        "grpo_n8": seeds(line(0.05), line(0.05)),
+        "ada": seeds(line(0.09), line(0.11)),
     }
     assert best_grpo(found) == "grpo_n8"
     first, second, last = comparison(found)
     assert (first.method, first.num_seeds, second.method, last.method) == ("ada", 2, "grpo_n8", "grpo_n4")
     assert first.lowest < first.level < first.highest
-    assert first.savings["updates"].value == pytest.approx(2.0, rel=1e-3)
-    assert second.savings["seconds"].value == 1.0
-    assert last.savings["seconds"].value == 0.0
+    assert first.savings["seconds"].value == pytest.approx(2.0, rel=1e-3)
+    assert first.gain.value == pytest.approx(0.45)
+    assert second.savings["seconds"] == Estimate(1.0, 1.0, 1.0)
+    assert last.savings["seconds"].is_bound
 
 
 def test_without_grpo_there_is_nothing_to_compare_with():
-    with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n8, grpo_n16 is done"):
-        best_grpo({"ada": [with_all_costs(0.01)]})
+    with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n4_4_updates, grpo_n8, grpo_n16 is done"):
+        best_grpo({"ada": seeds(line(0.01))})

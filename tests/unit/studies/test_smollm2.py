@@ -27,7 +27,7 @@ def test_only_runs_that_are_done_are_reported(tmp_path, monkeypatch):
     curve = [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": point / 10} for point in range(5)]
     monkeypatch.setattr(StudyRun, "measured", lambda run: {"overrides": list(run.overrides), "curve": curve})
     assert smollm2.smollm2_curves("products") == {}
-    with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n8, grpo_n16 is done"):
+    with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n4_4_updates, grpo_n8, grpo_n16 is done"):
         smollm2.standings("products")
     for method in ("grpo_n4", "ada"):
         Results(smollm2.SMOLLM2).add(smollm2.smollm2_run("products", method, seed=0))
