@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 Curve = Sequence[Mapping[str, float]]
 """Rows of :func:`studies.runs.cost_curve`."""
@@ -63,10 +63,16 @@ def _along(curves: Sequence[Curve], column: str, grid_G: Floats) -> Floats:
 def cost_to_reach(cost_G: Floats, rate_G: Floats, level: float) -> float:
     """Return the first cost at which a curve is at ``level``, ``inf`` where it never is.
 
+    A single evaluation far above its neighbours is luck and would be what crosses first, so the curve is replaced by
+    the nearest one that never falls (isotonic regression).
+
     Example:
-        >>> cost_to_reach(np.array([0.0, 10.0, 20.0]), np.array([0.0, 0.5, 0.4]), 0.25)
+        >>> cost_to_reach(np.array([0.0, 10.0, 20.0]), np.array([0.0, 0.5, 0.7]), 0.25)
         5.0
+        >>> cost_to_reach(np.array([0.0, 10.0, 20.0]), np.array([0.0, 0.5, 0.1]), 0.4)
+        inf
     """
+    rate_G = np.asarray(optimize.isotonic_regression(rate_G).x)
     above = np.flatnonzero(rate_G >= level)
     if len(above) == 0:
         return math.inf

@@ -35,10 +35,12 @@ def test_costs_are_those_at_equal_numbers_of_tokens():
     assert costs[-1] == 50.0
 
 
-def test_the_first_crossing_counts():
+def test_the_first_crossing_of_the_curve_without_its_ups_and_downs_counts():
     grid = np.array([0.0, 10.0, 20.0, 30.0])
-    assert cost_to_reach(grid, np.array([0.0, 0.4, 0.2, 0.6]), 0.2) == 5.0
-    assert cost_to_reach(grid, np.array([0.3, 0.4, 0.2, 0.6]), 0.2) == 0.0
+    assert cost_to_reach(grid, np.array([0.0, 0.4, 0.5, 0.6]), 0.2) == 5.0
+    assert cost_to_reach(grid, np.array([0.3, 0.4, 0.5, 0.6]), 0.2) == 0.0
+    peak = np.array([0.0, 0.8, 0.2, 0.6])  # 0, 0.5, 0.5, 0.6 where nothing may fall
+    assert cost_to_reach(grid, peak, 0.55) == pytest.approx(25.0)
     assert cost_to_reach(grid, np.array([0.0, 0.1, 0.1, 0.1]), 0.2) == math.inf
 
 
