@@ -31,6 +31,7 @@ PAGES = tuple(
         "methods",
         "studies/cost_benefit",
         "studies/gradient_variance",
+        "studies/hard_prompts",
         "studies/signal_loss",
     )
 )
