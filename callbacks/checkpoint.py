@@ -88,8 +88,8 @@ class RolloutCheckpoint(Callback):
     ) -> None:
         """Save after every ``every_n_steps`` rollout steps."""
         policy, data = _parts(trainer, pl_module)
-        step, minibatch = divmod(policy.policy_version, data.updates_per_rollout)
-        if self.every_n_steps and minibatch == 0 and step % self.every_n_steps == 0:
+        step, update = divmod(policy.policy_version, data.updates_per_rollout)
+        if self.every_n_steps and update == 0 and step % self.every_n_steps == 0:
             self.save(trainer, policy)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

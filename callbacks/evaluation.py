@@ -120,9 +120,9 @@ class Evaluation(RolloutListener):
             self._evaluate(trainer, policy, is_final=False)
 
     def _is_due(self, policy: PolicyModule, data: RolloutDataModule) -> bool:
-        step, minibatch = divmod(policy.policy_version, data.updates_per_rollout)
+        step, update = divmod(policy.policy_version, data.updates_per_rollout)
         is_due = self._num_tokens >= self.every_n_tokens or (self.every_n_steps > 0 and step % self.every_n_steps == 0)
-        return is_due and minibatch == 0 and step < data.num_steps and policy.policy_version != self._evaluated_version
+        return is_due and update == 0 and step < data.num_steps and policy.policy_version != self._evaluated_version
 
     def _evaluate(self, trainer: Trainer, policy: PolicyModule, *, is_final: bool) -> None:
         data = _data(trainer)

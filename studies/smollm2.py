@@ -3,8 +3,8 @@
 SmolLM2-135M-Instruct on sums (the task of ``make train``) and on products of numbers of one or two digits. All methods
 have one learning rate, the project's default, and the same number of generated responses per update, so Seq-balance,
 which keeps four of a prompt's, trains on fewer; a run ends at a budget of generated tokens. A run is a quarter of an
-hour on two cores. A study that was killed goes on where it was, and runs with a committed result are not repeated.
-Writes ``docs/studies/cost_benefit/smollm2.jsonl`` and a plot for each task.
+hour on two cores and takes up to 8 GB. A study that was killed goes on where it was, and runs with a committed result
+are not repeated. Writes ``docs/studies/cost_benefit/smollm2.jsonl`` and a plot for each task.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from studies.field.compare import Standing, best_grpo, comparison, curves, descr
 from studies.field.methods import METHODS
 from studies.field.place import FOLDER, SMOLLM2
 from studies.field.reach import Runs
-from studies.field.results import Results
+from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import QUIET
-from studies.runs import StudyRun, train_all
+from studies.runs import StudyRun
 
 MAX_TOKENS = 160_000
 POINTS = 10
@@ -76,20 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="tasks")
     parser.add_argument("--methods", nargs="+", choices=PROMPTS, default=list(PROMPTS), help="methods to train")
-    parser.add_argument("--seeds", type=int, default=NUM_SEEDS, help="runs of each")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once; each takes up to 8 GB")
-    parser.add_argument("--report-only", action="store_true", help="use the runs that are done, train nothing")
+    add_arguments(parser, num_seeds=NUM_SEEDS)
     options = parser.parse_args(arguments)
     try:
         if not options.report_only:
-            results = Results(SMOLLM2)
-            order = [
-                smollm2_run(task, method, seed=seed)
-                for seed in range(options.seeds)
+            groups = [
+                [smollm2_run(task, method, seed=seed) for seed in range(options.seeds)]
                 for task in options.tasks
                 for method in options.methods
             ]
-            train_all([run for run in order if not results.has(run)], num_jobs=options.jobs, keep=results.add)
+            train_missing(groups, Results(SMOLLM2), num_jobs=options.jobs)
         for task in options.tasks:
             found = smollm2_curves(task, num_seeds=options.seeds)
             print(f"{task}: level to reach: that of {best_grpo(found)}")

@@ -21,10 +21,10 @@ import numpy as np
 from studies.field.methods import METHODS
 from studies.field.place import FOLDER, RUNS, TUNING
 from studies.field.reach import Estimate, Runs, difference, final_level, mean_curve, saving
-from studies.field.results import Results
+from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import field_run, prepare
 from studies.field.tune import tuned
-from studies.runs import StudyRun, train_all
+from studies.runs import StudyRun
 
 MAX_TOKENS = 480_000
 POINTS = 12
@@ -142,17 +142,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, a seed of every method before the next, then report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="methods to compare")
-    parser.add_argument("--seeds", type=int, default=NUM_SEEDS, help="runs per method")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
-    parser.add_argument("--report-only", action="store_true", help="use the runs that are done, train nothing")
+    add_arguments(parser, num_seeds=NUM_SEEDS)
     options = parser.parse_args(arguments)
     try:
         runs = comparison_runs(options.methods, num_seeds=options.seeds)
         if not options.report_only:
             prepare()
-            results = Results(RUNS)
-            order = [run for seed in zip(*runs.values(), strict=True) for run in seed]
-            train_all([run for run in order if not results.has(run)], num_jobs=options.jobs, keep=results.add)
+            train_missing(runs.values(), Results(RUNS), num_jobs=options.jobs)
         found = curves(runs, Results(RUNS))
         base = best_grpo(found)
     except ValueError as error:
@@ -188,6 +184,11 @@ def times(estimate: Estimate) -> str:
 def interval(estimate: Estimate, form: str) -> str:
     """Write an interval in brackets, nothing where a single seed gives none."""
     return "" if math.isnan(estimate.low) else f" [{estimate.low:{form}}, {estimate.high:{form}}]"
+
+
+def signed(estimate: Estimate) -> str:
+    """Write a difference of held-out rates."""
+    return f"{estimate.value:+.3f}{interval(estimate, '+.3f')}"
 
 
 if __name__ == "__main__":

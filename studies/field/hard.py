@@ -17,21 +17,22 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from studies.field.compare import interval
+from studies.field.compare import signed
 from studies.field.place import HARD, TUNING
 from studies.field.reach import Estimate, Floats
-from studies.field.results import Results
+from studies.field.results import Results, add_arguments, train_missing
+from studies.field.setting import ENGINE_ARGUMENTS, HELDOUT, MODEL_ARGUMENTS, NUM_HELDOUT, field_run, prepare
 from studies.field.setting import FOLDER as FIELD
-from studies.field.setting import HELDOUT, MODEL, NUM_HELDOUT, field_run, prepare
 from studies.field.sums import write
 from studies.field.tune import tuned
 from studies.group_signal.draw import counted
-from studies.runs import ROOT, StudyRun, train_all
+from studies.runs import ROOT, StudyRun
 
 CONTESTANTS = ("grpo_n4", "grpo_n16", "ada_seq_balance_official", "ada_n1")
 NUM_SEEDS = 3
@@ -43,17 +44,7 @@ POOL_SIZE = 2048
 PREPARED = "field_hard"
 BINS = ((0.0, 0.0), (0.0, 1 / 8), (1 / 8, 1 / 2), (1 / 2, 1.0))
 """Bounds of starting pass rates: above the first, up to the second; the first bin is 0 alone."""
-_MODEL = (
-    "model=pretrained",
-    f"model.path={MODEL.relative_to(ROOT)}",
-    "data=jsonl",
-    "reward=exact_match",
-    "data.max_prompt_tokens=72",
-    "rollout.sampling.max_new_tokens=56",
-    "rollout.max_model_tokens=128",
-    "rollout.engine.dtype=float32",
-    "rollout.engine.kv_cache_gib=0.25",
-)
+_MODEL = (*MODEL_ARGUMENTS, "reward=exact_match", "data.max_prompt_tokens=72", *ENGINE_ARGUMENTS)
 
 
 def select_hard() -> None:
@@ -178,6 +169,11 @@ class BinOutcome:
     leads: Mapping[str, Estimate]
     """By method: how much more it gains than the first one, on the same problems with the same seeds."""
 
+    @property
+    def name(self) -> str:
+        """Its starting pass rates in words."""
+        return "0" if self.high == 0 else f"{self.low:g} to {self.high:g}"
+
 
 def outcomes(chosen_P: Floats, before_P: Floats, after: Mapping[str, Mapping[int, Floats]]) -> list[BinOutcome]:
     """Return the improvement by difficulty.
@@ -244,9 +240,7 @@ def selected() -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Select, train and draw what is missing, then report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=NUM_SEEDS, help="runs of each method")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
-    parser.add_argument("--report-only", action="store_true", help="use what is done, train nothing")
+    add_arguments(parser, num_seeds=NUM_SEEDS)
     options = parser.parse_args(arguments)
     try:
         if not options.report_only:
@@ -255,11 +249,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     for outcome in found:
-        name = "0" if outcome.high == 0 else f"{outcome.low:g} to {outcome.high:g}"
-        print(f"starting pass rate {name}: {outcome.num_problems} problems, before {outcome.before:.3f}")
+        print(f"starting pass rate {outcome.name}: {outcome.num_problems} problems, before {outcome.before:.3f}")
         for method, gain in outcome.gains.items():
-            lead = f"{outcome.leads[method].value:+.3f}{interval(outcome.leads[method], '+.3f')}"
-            print(f"    {method:<26} {gain.value:+.3f}{interval(gain, '+.3f')}  over {CONTESTANTS[0]} {lead}")
+            print(f"    {method:<26} {signed(gain)}  over {CONTESTANTS[0]} {signed(outcome.leads[method])}")
 
 
 def _complete(num_seeds: int, num_jobs: int) -> None:
@@ -267,15 +259,13 @@ def _complete(num_seeds: int, num_jobs: int) -> None:
     summary = json.loads((ROOT / "prepared" / PREPARED / "summary.json").read_text())
     HARD.mkdir(parents=True, exist_ok=True)
     (HARD / "selected.json").write_text(json.dumps(summary, indent=1) + "\n")
-    results = Results(HARD / "runs.jsonl")
     groups = [hard_runs(method, num_seeds=num_seeds) for method in CONTESTANTS]
-    order = [run for seed in zip(*groups, strict=True) for run in seed]
-    train_all([run for run in order if not results.has(run)], num_jobs=num_jobs, keep=results.add)
+    train_missing(groups, Results(HARD / "runs.jsonl"), num_jobs=num_jobs)
     rates = Rates()
     own = (f"data.source.path={HELDOUT.relative_to(ROOT)}", f"data.source.heldout_path={HELDOUT.relative_to(ROOT)}")
     for name, seed in (("start_bins", 1), ("start", 2)):
         rates.draw(name, _MODEL, (*_MODEL, *own, f"data.source.num_heldout={NUM_HELDOUT}", f"rollout.seed={seed}"))
-    for run in order:
+    for run in chain.from_iterable(groups):
         rates.draw(run.name, run.overrides, (f"checkpoint={run.folder.relative_to(ROOT)}", "rollout.seed=3"))
 
 

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from studies.field.compare import curves, interval, times
+from studies.field.compare import curves, signed, times
 from studies.field.place import LEVERS, TUNING
 from studies.field.reach import Estimate, Runs, difference, final_level, saving
-from studies.field.results import Results
+from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import field_run, prepare
 from studies.field.tune import Tuned, tuned
-from studies.runs import StudyRun, train_all
+from studies.runs import StudyRun
 
 MAX_TOKENS = 240_000
 POINTS = 6
@@ -159,28 +159,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     bases = list(dict.fromkeys(lever.base for lever in ALL_LEVERS))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bases", nargs="+", choices=bases, default=bases, help="methods whose levers to pull")
-    parser.add_argument("--seeds", type=int, default=NUM_SEEDS, help="runs of each")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
-    parser.add_argument("--report-only", action="store_true", help="use the runs that are done, train nothing")
+    add_arguments(parser, num_seeds=NUM_SEEDS)
     options = parser.parse_args(arguments)
     try:
         if not options.report_only:
             prepare()
-            tuning, results = Results(TUNING), Results(LEVERS)
+            tuning = Results(TUNING)
             groups = [
                 group
                 for base in options.bases
                 for group in lever_runs(base, tuned(base, tuning), num_seeds=options.seeds).values()
             ]
-            order = [run for seed in zip(*groups, strict=True) for run in seed]
-            train_all([run for run in order if not results.has(run)], num_jobs=options.jobs, keep=results.add)
+            train_missing(groups, Results(LEVERS), num_jobs=options.jobs)
         found = all_effects(options.bases, num_seeds=options.seeds)
     except ValueError as error:
         sys.exit(f"error: {error}")
     for effect in found:
-        gain = f"{effect.gain.value:+.3f}{interval(effect.gain, '+.3f')}"
         tokens = times(effect.savings["generated_tokens"])
-        print(f"{effect.base:<16} {effect.text:<56} {effect.level:.3f}  {gain}  tokens {tokens}")
+        print(f"{effect.base:<16} {effect.text:<56} {effect.level:.3f}  {signed(effect.gain)}  tokens {tokens}")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from studies.runs import StudyRun
+from studies.runs import StudyRun, train_all
 
 
 class Results:
@@ -50,3 +52,26 @@ class Results:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, num_seeds: int) -> None:
+    """Add what all studies of several seeds are asked for: ``--seeds``, ``--jobs``, ``--report-only``."""
+    parser.add_argument("--seeds", type=int, default=num_seeds, help="runs of each")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
+    parser.add_argument("--report-only", action="store_true", help="use the runs that are done, train nothing")
+
+
+def train_missing(groups: Iterable[Iterable[StudyRun]], results: Results, *, num_jobs: int) -> None:
+    """Train the runs without a result, a seed of every group before the next.
+
+    Args:
+        groups: runs that differ in their seed alone, as many in each group.
+        results: where results are and go.
+        num_jobs: runs at once.
+
+    Raises:
+        ValueError: a run has a result that was made with other settings.
+        subprocess.CalledProcessError: a run failed.
+    """
+    order = [run for seed in zip(*groups, strict=True) for run in seed]
+    train_all([run for run in order if not results.has(run)], num_jobs=num_jobs, keep=results.add)

@@ -12,6 +12,13 @@ from studies.runs import ROOT, StudyRun
 FOLDER = ROOT / "runs" / "field"
 TRAIN, HELDOUT = FOLDER / "train.jsonl", FOLDER / "heldout.jsonl"
 NUM_TRAIN, NUM_HELDOUT = 512, 256
+MODEL_ARGUMENTS = ("model=pretrained", f"model.path={MODEL.relative_to(ROOT)}", "data=jsonl")
+ENGINE_ARGUMENTS = (
+    "rollout.sampling.max_new_tokens=56",
+    "rollout.max_model_tokens=128",
+    "rollout.engine.dtype=float32",
+    "rollout.engine.kv_cache_gib=0.25",
+)
 QUIET = (
     "logger=csv",
     "~callbacks.preview",
@@ -49,7 +56,7 @@ def field_run(
     Args:
         study: folder of the runs.
         method: name in :data:`~studies.field.methods.METHODS`.
-        seed: of prompt order and responses; model and problems are the same for all.
+        seed: of prompt order, of responses, and of which half of the held-out problems is asked.
         lr: learning rate.
         prompts: prompts per update.
         max_tokens: generated tokens at which the run ends.
@@ -59,19 +66,14 @@ def field_run(
     """
     contestant = METHODS[method]
     overrides = (
-        "model=pretrained",
-        f"model.path={MODEL.relative_to(ROOT)}",
-        "data=jsonl",
+        *MODEL_ARGUMENTS,
         f"data.source.path={TRAIN.relative_to(ROOT)}",
         f"data.source.heldout_path={HELDOUT.relative_to(ROOT)}",
         f"data.source.num_heldout={NUM_HELDOUT}",
         "data.max_prompt_tokens=72",
         "data.max_tokens_per_microbatch=4096",
         "reward=exact_match",
-        "rollout.sampling.max_new_tokens=56",
-        "rollout.max_model_tokens=128",
-        "rollout.engine.dtype=float32",
-        "rollout.engine.kv_cache_gib=0.25",
+        *ENGINE_ARGUMENTS,
         *contestant.settings,
         f"optimizer.lr={lr:g}",
         f"data.prompts_per_step={prompts * contestant.updates}",

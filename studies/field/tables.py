@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.markdown import markdown
-from studies.field.compare import Standing, comparison, comparison_runs, curves, interval, times
+from studies.field.compare import Standing, comparison, comparison_runs, curves, signed, times
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
 from studies.field.methods import METHODS
 from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, TUNING
-from studies.field.reach import Estimate, final_level
+from studies.field.reach import final_level
 from studies.field.results import Results
 from studies.field.tune import NotTunedError, Tuned, tuned
 from studies.smollm2 import TASKS, standings
@@ -110,7 +110,7 @@ def hard_prompts() -> str:
     head = ["starting pass rate", "problems", "before", *(f"`{method}`" for method in methods)]
     rows = [
         [
-            "0" if outcome.high == 0 else f"{outcome.low:g} to {outcome.high:g}",
+            outcome.name,
             outcome.num_problems,
             f"{outcome.before:.3f}",
             *(_gain(outcome, method) for method in methods),
@@ -135,11 +135,6 @@ def _tuned_ones(methods: Iterable[str]) -> dict[str, Tuned]:
         with suppress(NotTunedError):
             found[method] = tuned(method, results)
     return found
-
-
-def signed(estimate: Estimate) -> str:
-    """Write a difference of held-out rates with its interval."""
-    return f"{estimate.value:+.3f}{interval(estimate, '+.3f')}"
 
 
 def _must_exist(file: Path) -> None:
