@@ -20,7 +20,7 @@ import numpy as np
 
 from studies.field.methods import METHODS
 from studies.field.place import FOLDER, RUNS, TUNING
-from studies.field.reach import Estimate, Runs, difference, final_level, mean_curve, saving
+from studies.field.reach import Estimate, Runs, difference, final_level, level_after, mean_curve, saving
 from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import field_run, prepare
 from studies.field.tune import tuned
@@ -30,6 +30,8 @@ MAX_TOKENS = 480_000
 POINTS = 12
 NUM_SEEDS = 5
 GRPO = ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16")
+SHARES = (0.25, 0.5, 1.0)
+"""Of the run of the best GRPO, for the levels it is at by then."""
 AXES = {
     "generated_tokens": "generated tokens, thousands",
     "seconds": "seconds of rollout and update",
@@ -107,6 +109,37 @@ def comparison(found: Mapping[str, Runs]) -> list[Standing]:
     return sorted(standings, key=lambda standing: -standing.level)
 
 
+@dataclass(frozen=True)
+class Milestone:
+    """A level on GRPO's way, and what the others spend to reach it."""
+
+    share: float
+    """Of its run after which the best GRPO is there."""
+    level: float
+    """Held-out avg@4."""
+    savings: Mapping[str, Mapping[str, Estimate]]
+    """By method, then by cost: how many times less it spends than the best GRPO."""
+
+
+def milestones(found: Mapping[str, Runs]) -> list[Milestone]:
+    """Return what it takes to reach the levels where GRPO is after some of its run, and at its end.
+
+    The later the level, the flatter are all curves there and the wider the intervals.
+    """
+    bases = [found[name] for name in GRPO if name in found]
+    return [
+        Milestone(
+            share,
+            max(level_after(list(runs.values()), share) for runs in bases),
+            {
+                method: {cost: saving(bases, runs, cost, share=share) for cost in ("generated_tokens", "seconds")}
+                for method, runs in found.items()
+            },
+        )
+        for share in SHARES
+    ]
+
+
 def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
     """Draw mean learning curves with a band of one standard error; methods that are not shown stay grey."""
     import matplotlib
@@ -157,6 +190,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"level to reach: that of {base}")
     for standing in standings:
         print(describe(standing))
+    for milestone in milestones(found):
+        print(f"to reach {milestone.level:.3f}, where the best GRPO is after {milestone.share:.0%} of its run")
+        for method, costs in milestone.savings.items():
+            tokens, seconds = costs["generated_tokens"], costs["seconds"]
+            print(f"    {method:<26} tokens {times(tokens)}  seconds {times(seconds)}")
     top = [standing.method for standing in standings[:4]]
     shown = list(dict.fromkeys([*top, base]))
     plot(found, FOLDER / "curves.png", axes=("generated_tokens", "seconds"), shown=shown)

@@ -8,5 +8,6 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "studies" / "cost_benefi
 TUNING = FOLDER / "tuning.jsonl"
 RUNS = FOLDER / "runs.jsonl"
 SMOLLM2 = FOLDER / "smollm2.jsonl"
+SMOLLM2_TUNING = FOLDER / "smollm2_tuning.jsonl"
 LEVERS = FOLDER.parent / "levers" / "runs.jsonl"
 HARD = FOLDER.parent / "hard_prompts"

@@ -35,9 +35,22 @@ class Estimate:
     """Whether the figure is only known to be at most ``value``."""
 
 
+def level_after(curves: Sequence[Curve], share: float = 1.0) -> float:
+    """Return the mean held-out rate after a share of the run.
+
+    It is that of three evaluations, the one there and its neighbours, or the last three: a single one has the noise of
+    512 responses.
+    """
+    levels = []
+    for curve in curves:
+        first = max(0, min(round(share * (len(curve) - 1)) - 1, len(curve) - 3))
+        levels.append(np.mean([row["avg_at_4"] for row in curve[first : first + 3]]))
+    return float(np.mean(levels))
+
+
 def final_level(curves: Sequence[Curve]) -> float:
-    """Return the mean held-out rate of the last three evaluations: a single one has the noise of 512 responses."""
-    return float(np.mean([np.mean([row["avg_at_4"] for row in curve[-3:]]) for curve in curves]))
+    """Return the mean held-out rate at the end."""
+    return level_after(curves)
 
 
 def mean_curve(curves: Sequence[Curve], cost: str) -> tuple[Floats, Floats]:
@@ -95,27 +108,30 @@ def common_seeds(*methods: Runs) -> list[int]:
     return seeds
 
 
-def saving(bases: Sequence[Runs], other: Runs, cost: str) -> Estimate:
-    """Return how many times less ``other`` spends than the best of ``bases`` to reach the level where those end.
+def saving(bases: Sequence[Runs], other: Runs, cost: str, *, share: float = 1.0) -> Estimate:
+    """Return how many times less ``other`` spends than the best of ``bases`` to reach a level of those.
 
-    The level is the highest at which one of ``bases`` ends; what it costs them is the least that one of them spends to
-    reach it. So each cost has the base that is best at it.
+    The level is the highest at which one of ``bases`` is after ``share`` of its run; what it costs them is the least
+    that one of them spends to reach it. So each cost has the base that is best at it.
 
     Args:
         bases: methods to beat.
         other: the contestant.
         cost: what is spent, a column of the curves.
+        share: of the run of ``bases``; 1 is its end.
 
     Returns:
         A ratio: 2 means half the cost. Where ``other`` never gets there it is a bound, with all that it spent.
     """
     seeds = common_seeds(*bases, other)
-    return _jackknifed(lambda chosen: _log_saving(bases, other, cost, chosen), seeds, back=math.exp)
+    return _jackknifed(lambda chosen: _log_saving(bases, other, cost, share, chosen), seeds, back=math.exp)
 
 
-def _log_saving(bases: Sequence[Runs], other: Runs, cost: str, seeds: Sequence[int]) -> tuple[float, bool]:
+def _log_saving(
+    bases: Sequence[Runs], other: Runs, cost: str, share: float, seeds: Sequence[int]
+) -> tuple[float, bool]:
     chosen = [[runs[seed] for seed in seeds] for runs in bases]
-    level = max(map(final_level, chosen))
+    level = max(level_after(curves, share) for curves in chosen)
     spent = [_spent(curves, cost, level) for curves in chosen]
     # A mean curve may stay below the mean of its own last points; then all that its method spent counts.
     own = min((costs for costs, arrives in spent if arrives), default=max(costs for costs, _ in spent))

@@ -10,23 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.markdown import markdown
-from studies.field.compare import Standing, comparison, comparison_runs, curves, signed, times
+from studies.field.compare import Standing, comparison, comparison_runs, curves, milestones, signed, times
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
 from studies.field.methods import METHODS
-from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, TUNING
-from studies.field.reach import final_level
+from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
+from studies.field.reach import Runs, final_level
 from studies.field.results import Results
 from studies.field.tune import NotTunedError, Tuned, tuned
-from studies.smollm2 import TASKS, standings
+from studies.smollm2.compare import smollm2_curves, standings
+from studies.smollm2.setting import TASKS
 
 
-def tuning() -> str:
+def tuning(file: Path = TUNING) -> str:
     """Return the level of every method by learning rate and prompts per update; the best of each in bold."""
     levels: dict[str, dict[tuple[float, int], float]] = {}
-    for row in map(json.loads, TUNING.read_text(encoding="utf-8").splitlines()):
-        rest, prompts, _ = row["name"].rsplit("-", 2)  # grpo_n4-lr3e-05-p8-100
-        method, lr = rest.split("-lr")
+    for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        rest, prompts, _ = row["name"].rsplit("-", 2)  # grpo_n4-lr3e-05-p8-100, before it perhaps a task
+        named, lr = rest.split("-lr")
+        method = named.split("-")[-1]
         levels.setdefault(method, {})[float(lr), int(prompts[1:])] = final_level([row["curve"]])
     settings = sorted({key for found in levels.values() for key in found})
     head = ["method", *(f"{lr:g}, {prompts}" for lr, prompts in settings)]
@@ -48,6 +50,31 @@ def field() -> str:
     found = comparison(curves(comparison_runs(tuple(settings)), Results(RUNS)))
     rows = [[*_standing(row), f"{settings[row.method].lr:g}, {settings[row.method].prompts}"] for row in found]
     return markdown([*_STANDING, "learning rate, prompts"], rows)
+
+
+def savings() -> str:
+    """Return what the methods spend to reach levels on GRPO's way."""
+    _must_exist(RUNS)
+    found = curves(comparison_runs(tuple(_tuned_ones(METHODS))), Results(RUNS))
+    return _milestones(found)
+
+
+def smollm2_savings(task: str) -> str:
+    """Return the same on the default model."""
+    _must_exist(SMOLLM2)
+    return _milestones(smollm2_curves(task))
+
+
+def _milestones(found: Mapping[str, Runs]) -> str:
+    reached = milestones(found)
+    names = {"generated_tokens": "tokens", "seconds": "seconds"}
+    head = ["method", *(f"{names[cost]} to {mark.level:.3f} ({mark.share:g})" for cost in names for mark in reached)]
+    ordered = sorted(found, key=lambda method: -reached[-1].savings[method]["generated_tokens"].value)
+    rows = [
+        [f"`{method}`", *(times(mark.savings[method][cost]) for cost in names for mark in reached)]
+        for method in ordered
+    ]
+    return markdown(head, rows)
 
 
 def smollm2(task: str) -> str:
@@ -144,8 +171,11 @@ def _must_exist(file: Path) -> None:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "field_tuning": tuning,
+    "smollm2_tuning": partial(tuning, SMOLLM2_TUNING),
     "field": field,
     "field_levers": levers,
     "field_hard": hard_prompts,
+    "field_savings": savings,
+    **{f"smollm2_{task}_savings": partial(smollm2_savings, task) for task in TASKS},
     **{f"smollm2_{task}": partial(smollm2, task) for task in TASKS},
 }

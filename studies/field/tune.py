@@ -8,7 +8,7 @@ taken. A study that was killed goes on where it was. Writes ``docs/studies/cost_
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -66,13 +66,37 @@ def tuned(method: str, results: Results) -> Tuned:
         ValueError: a run was made with other settings than the method has now.
     """
     source = METHODS[method].tuned_as or method
-    runs = tuning_runs(source)
+    return best_of(source, tuning_runs(source), results, command="python -m studies.field.tune")
+
+
+def best_of(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Results, *, command: str) -> Tuned:
+    """Return the settings that end highest.
+
+    Args:
+        method: its name, for the message.
+        runs: by learning rate and prompts per update.
+        results: of the runs.
+        command: what trains those that are missing.
+
+    Raises:
+        NotTunedError: a run is missing.
+        ValueError: a run was made with other settings than the method has now.
+    """
     missing = [run.name for run in runs.values() if not results.has(run)]
     if missing:
-        raise NotTunedError(f"{source} is not tuned yet: {', '.join(missing)}; run python -m studies.field.tune")
+        raise NotTunedError(f"{method} is not tuned yet: {', '.join(missing)}; run {command}")
     levels = {settings: final_level([results.row(run)["curve"]]) for settings, run in runs.items()}
     lr, prompts = max(levels, key=lambda settings: levels[settings])
     return Tuned(lr, prompts, levels[lr, prompts])
+
+
+def report(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Results) -> None:
+    """Print how the runs of a method ended, the highest first."""
+    rows = {settings: results.row(run)["curve"] for settings, run in runs.items()}
+    print(method)
+    for (lr, prompts), curve in sorted(rows.items(), key=lambda row: -final_level([row[1]])):
+        level, seconds = final_level([curve]), curve[-1]["seconds"]
+        print(f"    lr {lr:<7g} prompts {prompts:<3} held-out {level:.3f}  {seconds:.0f} s")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -88,13 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
     train_all(missing, num_jobs=options.jobs, keep=results.add)
     for method, runs in grid.items():
-        best = tuned(method, results)
-        print(f"{method}: lr {best.lr:g}, {best.prompts} prompts per update")
-        for (lr, prompts), run in runs.items():
-            row = results.row(run)
-            level = final_level([row["curve"]])
-            seconds = row["curve"][-1]["seconds"]
-            print(f"    lr {lr:<7g} prompts {prompts:<3} held-out {level:.3f}  {seconds:.0f} s")
+        report(method, runs, results)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from studies.field.compare import best_grpo, comparison
-from studies.field.reach import Estimate, common_seeds, cost_to_reach, difference, final_level, mean_curve, saving
+from studies.field.compare import best_grpo, comparison, milestones
+from studies.field.reach import (
+    Estimate,
+    common_seeds,
+    cost_to_reach,
+    difference,
+    final_level,
+    level_after,
+    mean_curve,
+    saving,
+)
 
 
 def line(slope, *, seconds_per_token=0.1, num_points=11):
@@ -72,6 +81,23 @@ def test_each_cost_has_the_base_that_is_best_at_it():
     assert saving([thorough], other, "seconds").value == pytest.approx(20.0)
     low = seeds(line(0.05, seconds_per_token=0.01))  # quick, but never at the level of the other base
     assert saving([thorough, low], other, "seconds").value == pytest.approx(20.0)
+
+
+def test_a_level_on_the_way_is_that_of_three_evaluations_around_it():
+    assert level_after([line(0.01)], 0.5) == pytest.approx(0.05)
+    assert level_after([line(0.01)], 0.25) == pytest.approx(0.02)  # evaluations 1, 2, 3 of 10
+    assert level_after([line(0.01)[:2]], 0.5) == pytest.approx(0.005)  # as many as there are
+
+
+def test_milestones_are_where_the_best_grpo_is_by_then():
+    found = {"grpo_n4": seeds(line(0.05)), "grpo_n8": seeds(line(0.1)), "ada": seeds(line(0.2))}
+    marks = milestones(found)
+    assert [mark.level for mark in marks] == pytest.approx([0.2, 0.5, 0.9])
+    assert [mark.savings["ada"]["generated_tokens"].value for mark in marks] == pytest.approx([2.0, 2.0, 2.0])
+    late = [mark.savings["grpo_n4"]["seconds"] for mark in marks]
+    assert late[0].value == pytest.approx(0.5)
+    assert late[1].value == pytest.approx(0.5)  # it ends where the other is by then
+    assert late[2].is_bound
 
 
 def test_luck_that_a_seed_gives_to_both_does_not_widen_the_interval():

@@ -1,35 +1,66 @@
-"""The runs on the default model are configurations that would start, with updates of one size."""
+"""Runs on the default model would start; who is not tuned itself takes the settings of another."""
 
 import pytest
 
-from studies import smollm2
-from studies.field.methods import METHODS
 from studies.field.results import Results
+from studies.field.tune import NotTunedError
 from studies.runs import StudyRun
+from studies.smollm2 import compare, tune
+from studies.smollm2.setting import CONTESTANTS, TASKS, smollm2_run
 from tests.unit.studies.composing import composed
 
 
-@pytest.mark.parametrize("task", smollm2.TASKS)
-@pytest.mark.parametrize("method", smollm2.PROMPTS)
-def test_every_run_would_start_and_has_updates_of_one_size(task, method):
-    run = smollm2.smollm2_run(task, method, seed=1)
-    assert task in run.name
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", CONTESTANTS)
+def test_every_run_would_start(task, method):
+    run = smollm2_run("smollm2", task, method, seed=1, lr=2e-5, prompts=16, max_tokens=1000, points=5)
     cfg = composed(run)
     assert list(cfg.data.source.tasks) == [task]
-    assert cfg.optimizer.lr == smollm2.LEARNING_RATE
-    if METHODS[method].experiment in ("grpo", "ada"):
-        assert cfg.sampler.group_size * cfg.data.prompts_per_step == smollm2.RESPONSES_PER_UPDATE
+    assert (cfg.optimizer.lr, cfg.data.prompts_per_step) == (2e-5, 16)
+    assert cfg.callbacks.budget.max_generated_tokens == 1000
 
 
-def test_only_runs_that_are_done_are_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(smollm2, "SMOLLM2", tmp_path / "smollm2.jsonl")
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Files of results, and runs that end the higher the more prompts an update has."""
+    monkeypatch.setattr(compare, "SMOLLM2", tmp_path / "smollm2.jsonl")
+    monkeypatch.setattr(compare, "SMOLLM2_TUNING", tmp_path / "tuning.jsonl")
     costs = ("generated_tokens", "trained_tokens", "seconds", "updates")
-    curve = [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": point / 10} for point in range(5)]
-    monkeypatch.setattr(StudyRun, "measured", lambda run: {"overrides": list(run.overrides), "curve": curve})
-    assert smollm2.smollm2_curves("products") == {}
+
+    def measured(run):
+        prompts = composed(run).data.prompts_per_step
+        curve = [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": point * prompts / 1000} for point in range(5)]
+        return {"overrides": list(run.overrides), "curve": curve}
+
+    monkeypatch.setattr(StudyRun, "measured", measured)
+
+
+def tune_one(method):
+    results = Results(compare.SMOLLM2_TUNING)
+    for run in tune.tuning_runs(method).values():
+        results.add(run)
+
+
+def test_updates_have_as_many_responses_where_settings_are_taken_from_another(places):
+    with pytest.raises(NotTunedError, match=r"ada is not tuned yet: .*run python -m studies.smollm2.tune"):
+        tune.tuned("ada_n2", Results(compare.SMOLLM2_TUNING))
+    for method in ("ada", "grpo_n4"):
+        tune_one(method)
+    sizes = {}
+    for method in ("ada", "ada_n2", "grpo_n4", "grpo_n8"):
+        (run,) = compare.comparison_runs("products", method, num_seeds=1)
+        cfg = composed(run)
+        sizes[method] = cfg.data.prompts_per_step, cfg.sampler.group_size
+    assert sizes == {"ada": (32, 4), "ada_n2": (64, 2), "grpo_n4": (32, 4), "grpo_n8": (16, 8)}
+
+
+def test_only_runs_that_are_done_are_reported(places):
+    for method in ("ada", "grpo_n4"):
+        tune_one(method)
+    assert compare.smollm2_curves("products") == {}
     with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n4_4_updates, grpo_n8, grpo_n16 is done"):
-        smollm2.standings("products")
+        compare.standings("products")
     for method in ("grpo_n4", "ada"):
-        Results(smollm2.SMOLLM2).add(smollm2.smollm2_run("products", method, seed=0))
-    assert {standing.method for standing in smollm2.standings("products")} == {"grpo_n4", "ada"}
-    assert smollm2.smollm2_curves("chain_sum") == {}
+        Results(compare.SMOLLM2).add(compare.comparison_runs("products", method, num_seeds=1)[0])
+    assert {standing.method for standing in compare.standings("products")} == {"grpo_n4", "ada"}
+    assert compare.smollm2_curves("chain_sum") == {}

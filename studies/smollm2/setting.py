@@ -1,0 +1,46 @@
+"""What all runs of the default model share: model, tasks, evaluation, budget."""
+
+from __future__ import annotations
+
+from studies.field.methods import METHODS
+from studies.field.setting import QUIET
+from studies.runs import StudyRun
+
+TASKS = ("chain_sum", "products")
+CONTESTANTS = ("grpo_n4", "grpo_n8", "ada", "ada_n2", "ada_seq_balance_official")
+NUM_TRAIN = 512
+"""Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
+
+
+def smollm2_run(
+    study: str, task: str, method: str, *, seed: int, lr: float, prompts: int, max_tokens: int, points: int
+) -> StudyRun:
+    """Return a run of a method on a task with its two tuned settings.
+
+    Args:
+        study: folder of the runs.
+        task: a file in ``conf/data/source/tasks``.
+        method: name in :data:`CONTESTANTS`.
+        seed: of prompt order, of responses, and of which of the held-out problems are asked.
+        lr: learning rate.
+        prompts: prompts per update.
+        max_tokens: generated tokens at which the run ends.
+        points: evaluations, apart from the first.
+    """
+    contestant = METHODS[method]
+    overrides = (
+        f"data/source/tasks={task}",
+        f"data.source.num_train={NUM_TRAIN}",
+        *contestant.settings,
+        f"optimizer.lr={lr:g}",
+        f"data.prompts_per_step={prompts}",
+        "num_steps=100000",
+        f"callbacks.budget.max_generated_tokens={max_tokens}",
+        f"callbacks.evaluation.every_n_tokens={max_tokens // points}",
+        "callbacks.evaluation.every_n_steps=0",
+        "callbacks.evaluation.num_prompts=128",
+        "callbacks.checkpoint.every_n_steps=10",
+        *QUIET,
+    )
+    label = f"{task}-{method}-lr{lr:g}-p{prompts}"
+    return StudyRun(f"{study}/{task}", contestant.experiment, seed, overrides, label=label)

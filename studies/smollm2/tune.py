@@ -1,0 +1,68 @@
+"""Learning rate and prompts per update on the default model: ``python -m studies.smollm2.tune``.
+
+One grid for all methods, on sums alone and on a seed that the comparison does not use; products take what was found
+for sums. A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/smollm2_tuning.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import product
+
+from studies.field.place import SMOLLM2_TUNING
+from studies.field.results import Results
+from studies.field.tune import Tuned, best_of, report
+from studies.runs import StudyRun, train_all
+from studies.smollm2.setting import CONTESTANTS, smollm2_run
+
+TASK = "chain_sum"
+LEARNING_RATES = (1e-5, 3e-5)
+PROMPTS = (8, 32)
+TUNED_AS = {"ada_n2": ("ada", 2.0), "grpo_n8": ("grpo_n4", 0.5)}
+"""Who takes the settings of another, since a run is long here, and how many times its prompts, so that an update has as
+many responses."""
+MAX_TOKENS = 60_000
+POINTS = 5
+SEED = 100
+
+
+def tuning_runs(method: str) -> dict[tuple[float, int], StudyRun]:
+    """Return the grid of a method."""
+    return {
+        (lr, prompts): smollm2_run(
+            "smollm2/tuning", TASK, method, seed=SEED, lr=lr, prompts=prompts, max_tokens=MAX_TOKENS, points=POINTS
+        )
+        for lr, prompts in product(LEARNING_RATES, PROMPTS)
+    }
+
+
+def tuned(method: str, results: Results) -> Tuned:
+    """Return the settings of a method, its own or by :data:`TUNED_AS`.
+
+    Raises:
+        NotTunedError: a run of the grid is missing.
+        ValueError: a run was made with other settings than the method has now.
+    """
+    source, ratio = TUNED_AS.get(method, (method, 1.0))
+    found = best_of(source, tuning_runs(source), results, command="python -m studies.smollm2.tune")
+    return Tuned(found.lr, round(found.prompts * ratio), found.level)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train what is missing, then print the grid."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    own = [name for name in CONTESTANTS if name not in TUNED_AS]
+    parser.add_argument("--methods", nargs="+", choices=own, default=own, help="methods to tune")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once, 8 GB each")
+    options = parser.parse_args(arguments)
+    results = Results(SMOLLM2_TUNING)
+    grid = {method: tuning_runs(method) for method in options.methods}
+    missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
+    train_all(missing, num_jobs=options.jobs, keep=results.add)
+    for method, runs in grid.items():
+        report(method, runs, results)
+
+
+if __name__ == "__main__":
+    main()
