@@ -10,6 +10,16 @@ os.environ.setdefault(
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """With ``--dist loadgroup``, tests that share a fixture of their module go to one worker: it is made once."""
+    for item in items:
+        definitions = getattr(item, "_fixtureinfo", None)
+        made = definitions.name2fixturedefs.values() if definitions else ()
+        if any(fixture.scope == "module" for fixtures in made for fixture in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.path.as_posix()))
+
+
 @pytest.fixture(scope="session")
 def tiny_path():
     """Folder of the tiny model, prepared once."""
