@@ -19,6 +19,7 @@ from benchmarks.report import FOLDER, RELIABILITY, REWARDS
 from studies.field.tables import TABLES as FIELD_TABLES
 from studies.group_signal.tables import TABLES as SIGNAL_TABLES
 from studies.variance.tables import TABLES as VARIANCE_TABLES
+from studies.when_to_use import table as when_to_use
 
 PAGES = tuple(
     FOLDER.parent / f"{name}.md"
@@ -29,6 +30,7 @@ PAGES = tuple(
         "scaling",
         "reliability",
         "methods",
+        "when_to_use",
         "studies/cost_benefit",
         "studies/gradient_variance",
         "studies/hard_prompts",
@@ -546,6 +548,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **FIELD_TABLES,
     **SIGNAL_TABLES,
     **VARIANCE_TABLES,
+    "when_to_use": when_to_use,
 }
 
 if __name__ == "__main__":

@@ -28,9 +28,15 @@ FINER = {
 }
 """Further settings of what others are measured by, and of the published rules, which draw many responses per prompt:
 so that nobody need ask whether they would have done better beyond the edge of the grid."""
+AGAIN = {
+    "grpo_n4": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4)),
+    "grpo_n8": ((1e-4, 4), (1e-4, 8), (1e-4, 16)),
+    "grpo_n16": ((1e-4, 4), (1e-4, 8), (1e-4, 16)),
+}
+"""GRPO alone is tuned again on the second model: what others are measured by shall not suffer from the first one's settings."""
 MAX_TOKENS = 240_000
 POINTS = 6
-SEED = 100
+SEED, SEED_AGAIN = 100, 101
 
 
 class NotTunedError(ValueError):
@@ -48,25 +54,39 @@ class Tuned:
     """Held-out avg@4 at the end, mean of the last three evaluations."""
 
 
-def tuning_runs(method: str) -> dict[tuple[float, int], StudyRun]:
-    """Return the grid of a method."""
+def tuning_runs(method: str, *, again: bool = False) -> dict[tuple[float, int], StudyRun]:
+    """Return the grid of a method.
+
+    Args:
+        method: it is tuned itself.
+        again: that of the second model.
+    """
+    settings = AGAIN[method] if again else (*product(LEARNING_RATES, PROMPTS), *FINER.get(method, ()))
+    seed = SEED_AGAIN if again else SEED
     return {
         (lr, prompts): field_run(
-            "field/tuning", method, seed=SEED, lr=lr, prompts=prompts, max_tokens=MAX_TOKENS, points=POINTS
+            "field/tuning", method, seed=seed, lr=lr, prompts=prompts, max_tokens=MAX_TOKENS, points=POINTS
         )
-        for lr, prompts in (*product(LEARNING_RATES, PROMPTS), *FINER.get(method, ()))
+        for lr, prompts in settings
     }
 
 
-def tuned(method: str, results: Results) -> Tuned:
+def tuned(method: str, results: Results, *, on_second: bool = True) -> Tuned:
     """Return the best settings, those of another method where it takes them from there.
+
+    Args:
+        method: name in :data:`~studies.field.methods.METHODS`.
+        results: of the tuning.
+        on_second: for runs from the second model: what was found on it, for the methods that were tuned again.
 
     Raises:
         NotTunedError: a run of the grid is missing.
         ValueError: a run was made with other settings than the method has now.
     """
     source = METHODS[method].tuned_as or method
-    return best_of(source, tuning_runs(source), results, command="python -m studies.field.tune")
+    again = on_second and source in AGAIN
+    command = f"python -m studies.field.tune{' --again' if again else ''}"
+    return best_of(source, tuning_runs(source, again=again), results, command=command)
 
 
 def best_of(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Results, *, command: str) -> Tuned:
@@ -104,11 +124,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     own = [name for name, method in METHODS.items() if not method.tuned_as]
     parser.add_argument("--methods", nargs="+", choices=own, default=own, help="methods to tune")
+    parser.add_argument("--again", action="store_true", help="on the second model instead, GRPO alone")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     options = parser.parse_args(arguments)
     prepare()
     results = Results(TUNING)
-    grid = {method: tuning_runs(method) for method in options.methods}
+    methods = [method for method in options.methods if method in AGAIN or not options.again]
+    grid = {method: tuning_runs(method, again=options.again) for method in methods}
     missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
     train_all(missing, num_jobs=options.jobs, keep=results.add)
     for method, runs in grid.items():

@@ -1,9 +1,14 @@
-"""The field's model: a tiny one after some minutes of supervised arithmetic: ``python -m studies.field.warm_start``."""
+"""The field's model: a tiny one after some minutes of supervised arithmetic: ``python -m studies.field.warm_start``.
+
+The same command gives another model on another machine: thousands of steps blow up the last digits. So the one that the
+committed results start from is committed too, and this only unpacks it; ``--into FOLDER`` trains one anew.
+"""
 
 from __future__ import annotations
 
 import argparse
 import random
+import shutil
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,6 +24,7 @@ from studies.field.sums import problems, worked
 from studies.runs import ROOT
 
 MODEL = ROOT / "runs" / "field" / "model"
+COMMITTED = Path(__file__).parent / "model"
 NUM_STEPS = 2500
 SEED_OF_PROBLEMS = 1_000_000
 """Far from the seeds of training and held-out problems."""
@@ -77,15 +83,23 @@ def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tens
 
 
 def prepare_model() -> None:
-    """Make the model with the settings of the study, unless it is there."""
-    prepare_once(MODEL, lambda empty: warm_start(empty, num_steps=NUM_STEPS, batch_size=64, lr=3e-3, seed=0))
+    """Put the committed model where the runs look for it, unless one is there."""
+    prepare_once(MODEL, lambda empty: shutil.copytree(COMMITTED, empty, dirs_exist_ok=True))
 
 
-def main() -> None:
-    """Make the model, unless it is there."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    prepare_model()
-    print(MODEL.relative_to(ROOT))
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Unpack the committed model, or train one."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--into", type=Path, help="train a model into this folder, instead of unpacking the committed one"
+    )
+    options = parser.parse_args(arguments)
+    if options.into is None:
+        prepare_model()
+        print(MODEL.relative_to(ROOT))
+        return
+    prepare_once(options.into, lambda empty: warm_start(empty, num_steps=NUM_STEPS, batch_size=64, lr=3e-3, seed=0))
+    print(options.into)
 
 
 if __name__ == "__main__":
