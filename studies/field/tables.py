@@ -17,15 +17,19 @@ from studies.field.methods import METHODS
 from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
 from studies.field.reach import Runs, final_level
 from studies.field.results import Results
-from studies.field.tune import NotTunedError, Tuned, tuned
+from studies.field.tune import SEED, SEED_AGAIN, NotTunedError, tuned
 from studies.smollm2.compare import smollm2_curves, standings
 from studies.smollm2.setting import TASKS
+from studies.smollm2.tune import SEED as SMOLLM2_SEED
 
 
-def tuning(file: Path = TUNING) -> str:
+def tuning(file: Path, seed: int) -> str:
     """Return the level of every method by learning rate and prompts per update; the best of each in bold."""
+    _must_exist(file)
     levels: dict[str, dict[tuple[float, int], float]] = {}
     for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        if row["seed"] != seed:
+            continue
         rest, prompts, _ = row["name"].rsplit("-", 2)  # grpo_n4-lr3e-05-p8-100, before it perhaps a task
         named, lr = rest.split("-lr")
         method = named.split("-")[-1]
@@ -46,16 +50,22 @@ def _cell(found: Mapping[tuple[float, int], float], key: tuple[float, int]) -> s
 def field() -> str:
     """Return where the methods of the field end, and what they spend beside the best GRPO."""
     _must_exist(RUNS)
-    settings = _tuned_ones(METHODS)
-    found = comparison(curves(comparison_runs(tuple(settings)), Results(RUNS)))
-    rows = [[*_standing(row), f"{settings[row.method].lr:g}, {settings[row.method].prompts}"] for row in found]
-    return markdown([*_STANDING, "learning rate, prompts"], rows)
+    found = comparison(curves(comparison_runs(_tuned_ones(METHODS)), Results(RUNS)))
+    return markdown([*_STANDING, "learning rate, prompts"], [[*_standing(row), _settings(row.method)] for row in found])
+
+
+def _settings(method: str) -> str:
+    results = Results(TUNING)
+    first, second = (tuned(method, results, on_second=on_second) for on_second in (False, True))
+    text = f"{first.lr:g}, {first.prompts}"
+    changed = (first.lr, first.prompts) != (second.lr, second.prompts)
+    return f"{text}; second model: {second.lr:g}, {second.prompts}" if changed else text
 
 
 def savings() -> str:
     """Return what the methods spend to reach levels on GRPO's way."""
     _must_exist(RUNS)
-    found = curves(comparison_runs(tuple(_tuned_ones(METHODS))), Results(RUNS))
+    found = curves(comparison_runs(_tuned_ones(METHODS)), Results(RUNS))
     return _milestones(found)
 
 
@@ -115,7 +125,7 @@ def levers() -> str:
             *map(times, row.savings.values()),
             row.num_seeds,
         ]
-        for row in all_effects(list(_tuned_ones(bases)))
+        for row in all_effects(_tuned_ones(bases))
     ]
     head = [
         "method",
@@ -154,13 +164,15 @@ def _gain(outcome: BinOutcome, method: str) -> str:
     return f"{signed(outcome.gains[method])}{lead}"
 
 
-def _tuned_ones(methods: Iterable[str]) -> dict[str, Tuned]:
-    """Return the settings of those methods that are tuned; the others have no runs either."""
+def _tuned_ones(methods: Iterable[str]) -> list[str]:
+    """Return those methods that are tuned; the others have no runs either."""
     results = Results(TUNING)
-    found = {}
+    found = []
     for method in methods:
         with suppress(NotTunedError):
-            found[method] = tuned(method, results)
+            tuned(method, results, on_second=False)
+            tuned(method, results)
+            found.append(method)
     return found
 
 
@@ -170,8 +182,9 @@ def _must_exist(file: Path) -> None:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    "field_tuning": tuning,
-    "smollm2_tuning": partial(tuning, SMOLLM2_TUNING),
+    "field_tuning": partial(tuning, TUNING, SEED),
+    "field_tuning_again": partial(tuning, TUNING, SEED_AGAIN),
+    "smollm2_tuning": partial(tuning, SMOLLM2_TUNING, SMOLLM2_SEED),
     "field": field,
     "field_levers": levers,
     "field_hard": hard_prompts,

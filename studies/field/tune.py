@@ -33,7 +33,7 @@ AGAIN = {
     "grpo_n8": ((1e-4, 4), (1e-4, 8), (1e-4, 16)),
     "grpo_n16": ((1e-4, 4), (1e-4, 8), (1e-4, 16)),
 }
-"""GRPO alone is tuned again on the second model: what others are measured by shall not suffer from the first one's settings."""
+"""GRPO is tuned again on the second model: what others are measured by shall not suffer from settings of the first."""
 MAX_TOKENS = 240_000
 POINTS = 6
 SEED, SEED_AGAIN = 100, 101

@@ -74,7 +74,7 @@ def test_results_are_found_again_and_other_settings_are_refused(tmp_path):
 def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, monkeypatch):
     levels = {(3e-5, 8): 1, (3e-5, 32): 2, (1e-4, 8): 3, (1e-4, 32): 9, (3e-4, 8): 4, (3e-4, 32): 5}
     runs = {key: Measured("study", "grpo", level, label=str(key)) for key, level in levels.items()}
-    monkeypatch.setattr(tune, "tuning_runs", lambda method: runs)
+    monkeypatch.setattr(tune, "tuning_runs", lambda method, again: runs)
     results = Results(tmp_path / "results.jsonl")
     with pytest.raises(ValueError, match=r"grpo_n4 is not tuned yet: .*run python -m studies.field.tune"):
         tune.tuned("grpo_n4", results)
@@ -82,6 +82,25 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, mo
         results.add(run)
     assert tune.tuned("grpo_n4", results) == tune.Tuned(1e-4, 32, pytest.approx(0.9))
     assert Path(results.path).read_text().count("\n") == len(levels)
+
+
+def test_grpo_is_tuned_again_for_runs_from_the_second_model(tmp_path, monkeypatch):
+    """The first model's best differs from the second's; other methods keep what was found on the first."""
+    monkeypatch.setattr(StudyRun, "measured", Measured.measured)
+    results = Results(tmp_path / "results.jsonl")
+    for run in tune.tuning_runs("grpo_n16").values():
+        results.add(run)
+    with pytest.raises(tune.NotTunedError, match=r"run python -m studies.field.tune --again"):
+        tune.tuned("grpo_n16", results)
+    assert {run.seed for run in tune.tuning_runs("grpo_n16", again=True).values()} == {tune.SEED_AGAIN}
+    for run in tune.tuning_runs("grpo_n16", again=True).values():
+        results.add(run)
+    assert tune.tuned("grpo_n16", results).level == tune.SEED_AGAIN / 10
+    assert tune.tuned("grpo_n16", results, on_second=False).level == tune.SEED / 10
+    for run in tune.tuning_runs("pods").values():
+        results.add(run)
+    assert tune.tuned("pods", results).level == tune.SEED / 10
+    assert all(set(settings) <= set(tune.tuning_runs(method)) for method, settings in tune.AGAIN.items())
 
 
 def test_effects_compare_each_change_with_the_method_as_it_is():
@@ -100,7 +119,7 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
 def test_a_method_can_take_the_settings_that_another_was_tuned_to(tmp_path, monkeypatch):
     asked = []
 
-    def runs(method):
+    def runs(method, *, again):
         asked.append(method)
         return {(1e-4, 8): Measured("study", "grpo", 1, label=method)}
 

@@ -1,5 +1,7 @@
 """The tables of learning curves say what the runs' results say."""
 
+import json
+
 import pytest
 
 from studies.field import tables
@@ -26,20 +28,26 @@ def files(tmp_path, monkeypatch):
 
 def test_methods_stand_beside_the_best_grpo_with_their_settings(files, monkeypatch):
     found = {"grpo_n4": {0: line(0.02), 1: line(0.02)}, "ada": {0: line(0.04), 1: line(0.04)}, "pods": {1: line(0.01)}}
-    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: dict.fromkeys(found, Tuned(1e-4, 8, 0.3)))
+    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: list(found))
+
+    def tuned(method, results, on_second=True):
+        return Tuned(1e-4, 16 if on_second and method == "grpo_n4" else 8, 0.3)
+
+    monkeypatch.setattr(tables, "tuned", tuned)
     monkeypatch.setattr(tables, "comparison_runs", lambda methods: methods)
     monkeypatch.setattr(tables, "curves", lambda methods, results: {method: found[method] for method in methods})
     first, second, last = tables.field().splitlines()[2:]
     assert first.startswith("| `ada` | 0.360 (0.360 to 0.360) | +0.180 [+0.180, +0.180] | 2.00 [2.00, 2.00] |")
     assert first.endswith("| 2 | 0.0001, 8 |")
     assert second.startswith("| `grpo_n4` | 0.180 (0.180 to 0.180) | +0.000 [+0.000, +0.000] | 1.00 [1.00, 1.00] |")
+    assert second.endswith("| 2 | 0.0001, 8; second model: 0.0001, 16 |")
     assert last.startswith("| `pods` | 0.090 (0.090 to 0.090) | -0.090 | below 0.90 | below 0.90 | below 0.90 | 1 |")
 
 
 def test_levers_and_difficulty_carry_their_intervals(files, monkeypatch):
     gain = Estimate(0.02, -0.01, 0.05)
     savings = {"generated_tokens": Estimate(0.9, 0.5, 1.2, is_bound=True), "seconds": Estimate(1.5, 1.2, 1.9)}
-    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: dict.fromkeys(methods))
+    monkeypatch.setattr(tables, "_tuned_ones", list)
     monkeypatch.setattr(tables, "all_effects", lambda bases: [Effect("ada_n1", "as it is", 0.3, gain, savings, 3)])
     row = "| `ada_n1` | as it is | 0.300 | +0.020 [-0.010, +0.050] | below 0.90 | 1.50 [1.20, 1.90] | 3 |"
     assert row in tables.levers()
@@ -52,6 +60,21 @@ def test_levers_and_difficulty_carry_their_intervals(files, monkeypatch):
     assert f"| 0 | 7 | 0.010 | {both}" in text
     assert f"| 0 to 0.125 | 9 | 0.100 | {both}" in text
     assert "300 of 2047 problems were selected." in text
+
+
+def test_tuning_tables_show_one_seed_with_the_best_of_each_method_in_bold(tmp_path):
+    rows = [("grpo_n4-lr3e-05-p8", 100, 0.02), ("grpo_n4-lr0.0001-p8", 100, 0.03), ("grpo_n4-lr0.0001-p8", 101, 0.09)]
+    rows += [("chain_sum-ada-lr0.0001-p8", 100, 0.01)]
+    file = tmp_path / "tuning.jsonl"
+    content = [json.dumps({"name": f"{name}-{seed}", "seed": seed, "curve": line(slope)}) for name, seed, slope in rows]
+    file.write_text("\n".join(content))
+    assert tables.tuning(file, 100).splitlines() == [
+        "| method | 3e-05, 8 | 0.0001, 8 |",
+        "| --- | --- | --- |",
+        "| `grpo_n4` | 0.180 | **0.270** |",
+        "| `ada` | - | **0.090** |",
+    ]
+    assert "**0.810**" in tables.tuning(file, 101)
 
 
 @pytest.mark.parametrize("name", ["field", "field_levers", "field_hard", "smollm2_products"])
