@@ -32,6 +32,12 @@ NUM_SEEDS = 5
 NUM_FIRST = 3
 """Seeds below this started from a model that is lost: the same command as for the committed one, on another machine."""
 GRPO = ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16")
+COMPARED = (
+    *GRPO,
+    *("dapo_refill", "pods", "vip"),
+    *("ada_seq_pos_official", "ada_seq_balance_official", "ada_est_ema"),
+    *("ada", "ada_n1", "ada_n1_4_updates"),
+)
 SHARES = (0.25, 0.5, 1.0)
 """Of the run of the best GRPO, for the levels it is at by then."""
 AXES = {
@@ -141,17 +147,21 @@ def milestones(found: Mapping[str, Runs]) -> list[Milestone]:
 
 
 def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
-    """Draw mean learning curves with a band of one standard error; methods that are not shown stay grey."""
+    """Draw mean learning curves with a band of one standard error; GRPO is black, those that are not shown are grey."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    colors = dict(zip(shown, ("#1f6f8b", "#c8553d", "#6b8f3a", "#7a5195", "#d99a2b"), strict=False))
+    palette = iter(("#1f6f8b", "#c8553d", "#6b8f3a", "#7a5195", "#d99a2b"))
+    greys = iter(("#222222", "#777777", "#999999", "#bbbbbb"))
+    colors = {method: next(greys if method in GRPO else palette) for method in shown}
+    ordered = [*(method for method in found if method not in colors), *(method for method in shown if method in found)]
     figure, panels = plt.subplots(1, len(axes), figsize=(5.2 * len(axes), 4.2), constrained_layout=True, sharey=True)
     for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
         scale = 1000 if cost.endswith("tokens") else 1
-        for method, runs in found.items():
+        for method in ordered:
+            runs = found[method]
             grid_G, rates_RG = mean_curve(list(runs.values()), cost)
             mean_G = rates_RG.mean(0)
             if method not in colors:
@@ -174,7 +184,7 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, a seed of every method before the next, then report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), help="methods to compare")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(COMPARED), help="methods")
     add_arguments(parser, num_seeds=NUM_SEEDS)
     options = parser.parse_args(arguments)
     try:

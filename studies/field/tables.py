@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from benchmarks.markdown import markdown
@@ -85,6 +86,24 @@ def _milestones(found: Mapping[str, Runs]) -> str:
         for method in ordered
     ]
     return markdown(head, rows)
+
+
+def prices() -> str:
+    """Return where the seconds went, and what training a token costs in generated ones: means over seeds."""
+    _must_exist(RUNS)
+    results = Results(RUNS)
+    lines = []
+    for method, runs in comparison_runs(_tuned_ones(METHODS)).items():
+        rows = [results.row(run) for run in runs if results.has(run)]
+        if not rows:
+            continue
+        seconds = {phase: fmean(row["seconds"][phase] for row in rows) for phase in ("rollout", "update", "sync")}
+        trained = fmean(row["curve"][-1]["trained_tokens"] / row["curve"][-1]["generated_tokens"] for row in rows)
+        price = seconds["update"] / seconds["rollout"] / trained
+        lines.append(
+            [f"`{method}`", *(f"{seconds[phase]:.0f} s" for phase in seconds), f"{trained:.0%}", f"{price:.2f}"]
+        )
+    return markdown(["method", "rollouts", "updates", "weight syncs", "tokens trained", "price of training one"], lines)
 
 
 def smollm2(task: str) -> str:
@@ -189,6 +208,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "field_levers": levers,
     "field_hard": hard_prompts,
     "field_savings": savings,
+    "field_prices": prices,
     **{f"smollm2_{task}_savings": partial(smollm2_savings, task) for task in TASKS},
     **{f"smollm2_{task}": partial(smollm2, task) for task in TASKS},
 }

@@ -84,7 +84,11 @@ def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tens
 
 def prepare_model() -> None:
     """Put the committed model where the runs look for it, unless one is there."""
-    prepare_once(MODEL, lambda empty: shutil.copytree(COMMITTED, empty, dirs_exist_ok=True))
+
+    def unpack(empty: Path) -> None:
+        shutil.copytree(COMMITTED, empty, dirs_exist_ok=True)
+
+    prepare_once(MODEL, unpack)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

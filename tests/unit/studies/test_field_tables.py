@@ -62,6 +62,23 @@ def test_levers_and_difficulty_carry_their_intervals(files, monkeypatch):
     assert "300 of 2047 problems were selected." in text
 
 
+def test_the_price_of_training_a_token_is_in_generated_ones(files, monkeypatch):
+    """A quarter trains, in half of the time of the rollouts: a trained token costs two generated ones."""
+
+    class Rows:
+        has = staticmethod(lambda run: run in ("a", "b"))
+
+        def row(self, run):
+            curve = [{"generated_tokens": 400.0, "trained_tokens": 100.0}]
+            return {"seconds": {"rollout": 20.0 if run == "a" else 40.0, "update": 15.0, "sync": 1.0}, "curve": curve}
+
+    monkeypatch.setattr(tables, "Results", lambda file: Rows())
+    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: [])
+    monkeypatch.setattr(tables, "comparison_runs", lambda methods: {"grpo_n4": ["a", "b"], "pods": ["c"]})
+    lines = tables.prices().splitlines()
+    assert lines[2:] == ["| `grpo_n4` | 30 s | 15 s | 1 s | 25% | 2.00 |"]
+
+
 def test_tuning_tables_show_one_seed_with_the_best_of_each_method_in_bold(tmp_path):
     rows = [("grpo_n4-lr3e-05-p8", 100, 0.02), ("grpo_n4-lr0.0001-p8", 100, 0.03), ("grpo_n4-lr0.0001-p8", 101, 0.09)]
     rows += [("chain_sum-ada-lr0.0001-p8", 100, 0.01)]
