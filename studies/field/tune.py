@@ -29,11 +29,14 @@ FINER = {
 """Further settings of what others are measured by, and of the published rules, which draw many responses per prompt:
 so that nobody need ask whether they would have done better beyond the edge of the grid."""
 AGAIN = {
-    "grpo_n4": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4)),
-    "grpo_n8": ((1e-4, 4), (1e-4, 8), (1e-4, 16)),
-    "grpo_n16": ((1e-4, 4), (1e-4, 8), (1e-4, 16)),
+    "grpo_n4": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 2), (3e-5, 4), (3e-5, 8)),
+    "grpo_n8": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8)),
+    "grpo_n16": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4)),
+    "dapo_refill": ((1e-4, 4), (1e-4, 8), (3e-5, 4), (3e-5, 8)),
+    "ada": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8)),
+    "ada_n1": ((1e-4, 16), (1e-4, 32), (1e-4, 64), (3e-5, 16), (3e-5, 32)),
 }
-"""GRPO is tuned again on the second model: what others are measured by shall not suffer from settings of the first."""
+"""The grids on the second model, around what was best on the first; only of the methods that are compared on it."""
 MAX_TOKENS = 240_000
 POINTS = 6
 SEED, SEED_AGAIN = 100, 101
@@ -124,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     own = [name for name, method in METHODS.items() if not method.tuned_as]
     parser.add_argument("--methods", nargs="+", choices=own, default=own, help="methods to tune")
-    parser.add_argument("--again", action="store_true", help="on the second model instead, GRPO alone")
+    parser.add_argument("--again", action="store_true", help="on the second model instead")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     options = parser.parse_args(arguments)
     prepare()

@@ -84,8 +84,8 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, mo
     assert Path(results.path).read_text().count("\n") == len(levels)
 
 
-def test_grpo_is_tuned_again_for_runs_from_the_second_model(tmp_path, monkeypatch):
-    """The first model's best differs from the second's; other methods keep what was found on the first."""
+def test_what_is_compared_on_the_second_model_is_tuned_on_it(tmp_path, monkeypatch):
+    """The first model's best differs from the second's; what is not compared there keeps what was found on the first."""
     monkeypatch.setattr(StudyRun, "measured", Measured.measured)
     results = Results(tmp_path / "results.jsonl")
     for run in tune.tuning_runs("grpo_n16").values():
@@ -100,7 +100,7 @@ def test_grpo_is_tuned_again_for_runs_from_the_second_model(tmp_path, monkeypatc
     for run in tune.tuning_runs("pods").values():
         results.add(run)
     assert tune.tuned("pods", results).level == tune.SEED / 10
-    assert all(set(settings) <= set(tune.tuning_runs(method)) for method, settings in tune.AGAIN.items())
+    assert len(tune.AGAIN["grpo_n4"]) == max(map(len, tune.AGAIN.values()))  # nobody is tuned better than GRPO
 
 
 def test_effects_compare_each_change_with_the_method_as_it_is():
