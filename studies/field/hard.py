@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from studies.field.compare import signed
 from studies.field.place import HARD, TUNING
 from studies.field.reach import Estimate, Floats
 from studies.field.results import Results, add_arguments, train_missing
@@ -31,6 +30,7 @@ from studies.field.setting import ENGINE_ARGUMENTS, HELDOUT, MODEL_ARGUMENTS, NU
 from studies.field.setting import FOLDER as FIELD
 from studies.field.sums import write
 from studies.field.tune import tuned
+from studies.field.wording import signed
 from studies.group_signal.draw import counted
 from studies.runs import ROOT, StudyRun
 

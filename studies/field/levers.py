@@ -14,12 +14,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from studies.field.compare import curves, signed, times
+from studies.field.compare import curves
 from studies.field.place import LEVERS, TUNING
 from studies.field.reach import Estimate, Runs, difference, final_level, saving
 from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import field_run, prepare
 from studies.field.tune import Tuned, tuned
+from studies.field.wording import signed, times
 from studies.runs import StudyRun
 
 MAX_TOKENS = 240_000

@@ -11,14 +11,15 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.markdown import markdown
-from studies.field.compare import Standing, comparison, comparison_runs, curves, milestones, signed, times
+from studies.field.compare import PARTS, curves, part_runs
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
-from studies.field.methods import METHODS
 from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
 from studies.field.reach import Runs, final_level
 from studies.field.results import Results
+from studies.field.standing import Standing, comparison, milestones
 from studies.field.tune import SEED, SEED_AGAIN, NotTunedError, tuned
+from studies.field.wording import signed, times
 from studies.smollm2.compare import smollm2_curves, standings
 from studies.smollm2.setting import TASKS
 from studies.smollm2.tune import SEED as SMOLLM2_SEED
@@ -48,26 +49,27 @@ def _cell(found: Mapping[tuple[float, int], float], key: tuple[float, int]) -> s
     return f"**{text}**" if found[key] == max(found.values()) else text
 
 
-def field() -> str:
-    """Return where the methods of the field end, and what they spend beside the best GRPO."""
+def field(part: str) -> str:
+    """Return where the methods of a part of the comparison end, and what they spend beside the best GRPO."""
+    rows = [[*_standing(row), _settings(row.method, part)] for row in comparison(_part(part))]
+    return markdown([*_STANDING, "learning rate, prompts"], rows)
+
+
+def _part(part: str) -> dict[str, Runs]:
     _must_exist(RUNS)
-    found = comparison(curves(comparison_runs(_tuned_ones(METHODS)), Results(RUNS)))
-    return markdown([*_STANDING, "learning rate, prompts"], [[*_standing(row), _settings(row.method)] for row in found])
+    return curves(part_runs(part), Results(RUNS))
 
 
-def _settings(method: str) -> str:
+def _settings(method: str, part: str) -> str:
     results = Results(TUNING)
-    first, second = (tuned(method, results, on_second=on_second) for on_second in (False, True))
-    text = f"{first.lr:g}, {first.prompts}"
-    changed = (first.lr, first.prompts) != (second.lr, second.prompts)
-    return f"{text}; second model: {second.lr:g}, {second.prompts}" if changed else text
+    models = {"first": (False,), "second": (True,), "both": (False, True)}[part]
+    found = [tuned(method, results, on_second=on_second) for on_second in models]
+    return "; ".join(f"{best.lr:g}, {best.prompts}" for best in found)
 
 
-def savings() -> str:
-    """Return what the methods spend to reach levels on GRPO's way."""
-    _must_exist(RUNS)
-    found = curves(comparison_runs(_tuned_ones(METHODS)), Results(RUNS))
-    return _milestones(found)
+def savings(part: str) -> str:
+    """Return what the methods of a part of the comparison spend to reach levels on GRPO's way."""
+    return _milestones(_part(part))
 
 
 def smollm2_savings(task: str) -> str:
@@ -93,7 +95,7 @@ def prices() -> str:
     _must_exist(RUNS)
     results = Results(RUNS)
     lines = []
-    for method, runs in comparison_runs(_tuned_ones(METHODS)).items():
+    for method, runs in part_runs("second").items():
         rows = [results.row(run) for run in runs if results.has(run)]
         if not rows:
             continue
@@ -189,7 +191,6 @@ def _tuned_ones(methods: Iterable[str]) -> list[str]:
     found = []
     for method in methods:
         with suppress(NotTunedError):
-            tuned(method, results, on_second=False)
             tuned(method, results)
             found.append(method)
     return found
@@ -204,10 +205,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "field_tuning": partial(tuning, TUNING, SEED),
     "field_tuning_again": partial(tuning, TUNING, SEED_AGAIN),
     "smollm2_tuning": partial(tuning, SMOLLM2_TUNING, SMOLLM2_SEED),
-    "field": field,
+    **{f"field_{part}": partial(field, part) for part in PARTS},
+    **{f"field_{part}_savings": partial(savings, part) for part in PARTS},
     "field_levers": levers,
     "field_hard": hard_prompts,
-    "field_savings": savings,
     "field_prices": prices,
     **{f"smollm2_{task}_savings": partial(smollm2_savings, task) for task in TASKS},
     **{f"smollm2_{task}": partial(smollm2, task) for task in TASKS},

@@ -13,11 +13,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from studies.field.compare import Standing, best_grpo, comparison, curves, describe, plot
+from studies.field.compare import curves
+from studies.field.curves_plot import plot
 from studies.field.place import FOLDER, SMOLLM2, SMOLLM2_TUNING
 from studies.field.reach import Runs
 from studies.field.results import Results, add_arguments, train_missing
+from studies.field.standing import Standing, best_grpo, comparison
 from studies.field.tune import NotTunedError
+from studies.field.wording import describe
 from studies.runs import StudyRun
 from studies.smollm2.setting import CONTESTANTS, TASKS, smollm2_run
 from studies.smollm2.tune import tuned

@@ -85,7 +85,7 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, mo
 
 
 def test_what_is_compared_on_the_second_model_is_tuned_on_it(tmp_path, monkeypatch):
-    """The first model's best differs from the second's; what is not compared there keeps what was found on the first."""
+    """Its best differs from the first model's; what is not compared there keeps the first's."""
     monkeypatch.setattr(StudyRun, "measured", Measured.measured)
     results = Results(tmp_path / "results.jsonl")
     for run in tune.tuning_runs("grpo_n16").values():

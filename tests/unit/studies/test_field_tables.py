@@ -28,19 +28,17 @@ def files(tmp_path, monkeypatch):
 
 def test_methods_stand_beside_the_best_grpo_with_their_settings(files, monkeypatch):
     found = {"grpo_n4": {0: line(0.02), 1: line(0.02)}, "ada": {0: line(0.04), 1: line(0.04)}, "pods": {1: line(0.01)}}
-    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: list(found))
 
-    def tuned(method, results, on_second=True):
-        return Tuned(1e-4, 16 if on_second and method == "grpo_n4" else 8, 0.3)
+    def tuned(method, results, *, on_second):
+        return Tuned(1e-4, 16 if on_second else 8, 0.3)
 
     monkeypatch.setattr(tables, "tuned", tuned)
-    monkeypatch.setattr(tables, "comparison_runs", lambda methods: methods)
-    monkeypatch.setattr(tables, "curves", lambda methods, results: {method: found[method] for method in methods})
-    first, second, last = tables.field().splitlines()[2:]
+    monkeypatch.setattr(tables, "_part", lambda part: {"first": {}, "second": found, "both": found}[part])
+    first, second, last = tables.field("both").splitlines()[2:]
     assert first.startswith("| `ada` | 0.360 (0.360 to 0.360) | +0.180 [+0.180, +0.180] | 2.00 [2.00, 2.00] |")
-    assert first.endswith("| 2 | 0.0001, 8 |")
+    assert first.endswith("| 2 | 0.0001, 8; 0.0001, 16 |")
+    assert tables.field("second").splitlines()[2].endswith("| 2 | 0.0001, 16 |")
     assert second.startswith("| `grpo_n4` | 0.180 (0.180 to 0.180) | +0.000 [+0.000, +0.000] | 1.00 [1.00, 1.00] |")
-    assert second.endswith("| 2 | 0.0001, 8; second model: 0.0001, 16 |")
     assert last.startswith("| `pods` | 0.090 (0.090 to 0.090) | -0.090 | below 0.90 | below 0.90 | below 0.90 | 1 |")
 
 
@@ -73,8 +71,7 @@ def test_the_price_of_training_a_token_is_in_generated_ones(files, monkeypatch):
             return {"seconds": {"rollout": 20.0 if run == "a" else 40.0, "update": 15.0, "sync": 1.0}, "curve": curve}
 
     monkeypatch.setattr(tables, "Results", lambda file: Rows())
-    monkeypatch.setattr(tables, "_tuned_ones", lambda methods: [])
-    monkeypatch.setattr(tables, "comparison_runs", lambda methods: {"grpo_n4": ["a", "b"], "pods": ["c"]})
+    monkeypatch.setattr(tables, "part_runs", lambda part: {"grpo_n4": ["a", "b"], "pods": ["c"]})
     lines = tables.prices().splitlines()
     assert lines[2:] == ["| `grpo_n4` | 30 s | 15 s | 1 s | 25% | 2.00 |"]
 
@@ -94,7 +91,9 @@ def test_tuning_tables_show_one_seed_with_the_best_of_each_method_in_bold(tmp_pa
     assert "**0.810**" in tables.tuning(file, 101)
 
 
-@pytest.mark.parametrize("name", ["field", "field_levers", "field_hard", "smollm2_products"])
+@pytest.mark.parametrize(
+    "name", ["field_first", "field_both_savings", "field_prices", "field_levers", "field_hard", "smollm2_products"]
+)
 def test_without_results_the_file_is_named(name, tmp_path, monkeypatch):
     for place in ("RUNS", "LEVERS", "SMOLLM2"):
         monkeypatch.setattr(tables, place, tmp_path / "missing.jsonl")

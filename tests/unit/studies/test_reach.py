@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from studies.field.compare import best_grpo, comparison, milestones, plot
+from studies.field.curves_plot import plot
 from studies.field.reach import (
     Estimate,
     common_seeds,
@@ -15,6 +15,7 @@ from studies.field.reach import (
     mean_curve,
     saving,
 )
+from studies.field.standing import best_grpo, comparison, milestones
 
 
 def line(slope, *, seconds_per_token=0.1, num_points=11):

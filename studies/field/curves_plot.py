@@ -1,0 +1,53 @@
+"""Learning curves as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from studies.field.reach import Runs, mean_curve
+from studies.field.standing import GRPO
+
+AXES = {
+    "generated_tokens": "generated tokens, thousands",
+    "seconds": "seconds of rollout and update",
+    "trained_tokens": "trained tokens, thousands",
+    "updates": "updates",
+}
+
+
+def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
+    """Draw mean learning curves with a band of one standard error; GRPO is black, those that are not shown are grey."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    palette = iter(("#1f6f8b", "#c8553d", "#6b8f3a", "#7a5195", "#d99a2b"))
+    greys = iter(("#222222", "#777777", "#999999", "#bbbbbb"))
+    colors = {method: next(greys if method in GRPO else palette) for method in shown}
+    ordered = [*(method for method in found if method not in colors), *(method for method in shown if method in found)]
+    figure, panels = plt.subplots(1, len(axes), figsize=(5.2 * len(axes), 4.2), constrained_layout=True, sharey=True)
+    for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
+        scale = 1000 if cost.endswith("tokens") else 1
+        for method in ordered:
+            runs = found[method]
+            grid_G, rates_RG = mean_curve(list(runs.values()), cost)
+            mean_G = rates_RG.mean(0)
+            if method not in colors:
+                panel.plot(grid_G / scale, mean_G, color="#c4c4c4", linewidth=1, zorder=1)
+                continue
+            error_G = rates_RG.std(0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0 * mean_G
+            panel.plot(grid_G / scale, mean_G, color=colors[method], linewidth=2.2, label=method, zorder=3)
+            panel.fill_between(
+                grid_G / scale, mean_G - error_G, mean_G + error_G, color=colors[method], alpha=0.18, linewidth=0
+            )
+        panel.set_xlabel(AXES[cost])
+        panel.grid(alpha=0.25)
+    np.atleast_1d(panels)[0].set_ylabel("held-out avg@4")
+    np.atleast_1d(panels)[0].legend(frameon=False, loc="lower right")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
