@@ -36,7 +36,7 @@ ON_FIRST = (
     *("ada_seq_pos_official", "ada_seq_balance_official", "ada_est_ema"),
     *("ada", "ada_n1", "ada_n1_4_updates"),
 )
-ON_SECOND = tuple(AGAIN)
+ON_SECOND = (*AGAIN, "grpo_n4_4_updates", "ada_n1_4_updates")
 PARTS = ("first", "second", "both")
 
 
