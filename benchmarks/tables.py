@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.markdown import markdown as _markdown
 from benchmarks.report import FOLDER, RELIABILITY, REWARDS
 from studies.field.tables import TABLES as FIELD_TABLES
+from studies.field.tune import NotTunedError
 from studies.group_signal.tables import TABLES as SIGNAL_TABLES
 from studies.variance.tables import TABLES as VARIANCE_TABLES
 from studies.when_to_use import table as when_to_use
@@ -56,6 +57,8 @@ def _made(name: str) -> str:
         return TABLES[name]()
     except FileNotFoundError as error:
         return f"No figures yet: `{Path(error.filename).name}` is missing.\n"
+    except NotTunedError as error:
+        return f"No figures yet: {str(error).split(':', 1)[0]}.\n"
 
 
 def _load(name: str, folder: Path = FOLDER) -> dict[str, Any]:

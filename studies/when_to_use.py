@@ -20,14 +20,17 @@ from studies.variance.place import load
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "when_to_use.png"
 GRPO = ("uniform 4 / all / GRPO", "uniform 8 / all / GRPO", "uniform 16 / all / GRPO")
 SHOWN = {
-    "Seq-balance k=2 / 2+2 / official": "ada_seq_balance_official",
-    "Seq-pos k=1 / 2+2 / official": "ada_seq_pos, official rule",
+    "Seq-balance k=2 / 2+2 / official": "ada_seq_balance advantage=official",
+    "Seq-pos k=1 / 2+2 / official": "ada_seq_pos advantage=official",
     "screen 4, then 20 / all / RLOO": "speed_rl",
     "VIP, RLOO, 8 on average": "vip",
-    "baseline from history and the others, 4 responses": "ada, prompts as they come",
+    "baseline from history and the others, 4 responses": "ada curriculum=uniform",
     "best quarter by history, 4 responses": "ada",
 }
-"""Experiments by the rule of the variance study that they follow."""
+"""What to run, by the rule of the variance study that it follows.
+
+History is idealised there: one earlier visit of 8 responses to every candidate, at the same policy, paid by nobody, and
+the best quarter of them; ``ada`` remembers its own few responses and draws by them."""
 PRICES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _GRID = np.geomspace(0.05, 20, 61)
 _COLORS = ("#c8553d", "#ef9b20", "#7a5195", "#6b8f3a", "#8fb8c9", "#1f6f8b")
@@ -62,7 +65,7 @@ def cases() -> list[Case]:
     names = (*GRPO, *SHOWN)
     found = [
         Case(title, {name: (rules[name][mix]["generated_cost"], rules[name][mix]["trained_cost"]) for name in names})
-        for mix, title in (("step 50", "hard and alike"), ("step 400", "the paper's, step 400"), ("wide", "wide"))
+        for mix, title in (("step 50", "low and alike"), ("step 400", "as in Reinforce-Ada"), ("wide", "wide"))
     ]
     for checkpoint, figures in load("measured")["checkpoints"].items():
         scale = figures["noise_scale"]

@@ -3,8 +3,8 @@
 Each method runs with the settings that ``python -m studies.field.tune`` found for it, to the same number of generated
 tokens, longer than it was tuned for. Compared are learning curves against updates, generated tokens, trained tokens and
 seconds, and what each spends to reach levels of the best GRPO. There are two starting models, made by one command on
-two machines: all methods ran from the first, which is lost, and the best of them, tuned anew, from the committed one.
-Only the latter are trained here. A study that was killed goes on where it was. Writes
+two machines: all methods ran from the first, which is lost; GRPO and those that did best there, tuned anew, run from
+the committed one. So the first chose what the second tests. A study that was killed goes on where it was. Writes
 ``docs/studies/cost_benefit/runs.jsonl`` and a plot for each model.
 """
 
@@ -20,7 +20,7 @@ from studies.field.reach import Runs
 from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import field_run, prepare
 from studies.field.standing import best_grpo, comparison, milestones
-from studies.field.tune import AGAIN, tuned
+from studies.field.tune import tuned
 from studies.field.wording import describe, times
 from studies.runs import StudyRun
 
@@ -29,15 +29,19 @@ POINTS = 12
 FIRST_SEEDS = range(3)
 """Of runs from the first model."""
 NUM_SEEDS = 5
-"""Of runs from the second, which follow."""
+"""Of runs from the committed model; they follow."""
 ON_FIRST = (
     *("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16"),
     *("dapo_refill", "pods", "vip"),
     *("ada_seq_pos_official", "ada_seq_balance_official", "ada_est_ema"),
     *("ada", "ada_n1", "ada_n1_4_updates"),
 )
-ON_SECOND = (*AGAIN, "grpo_n4_4_updates", "ada_n1_4_updates")
-PARTS = ("first", "second", "both")
+ON_SECOND = (
+    *("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16"),
+    *("dapo_refill", "ada", "ada_n1", "ada_n1_4_updates"),
+)
+PARTS = ("first", "second")
+"""By the model that runs start from."""
 
 
 def comparison_runs(methods: Iterable[str], seeds: Iterable[int]) -> dict[str, list[StudyRun]]:
@@ -49,7 +53,7 @@ def comparison_runs(methods: Iterable[str], seeds: Iterable[int]) -> dict[str, l
     tuning, seeds = Results(TUNING), list(seeds)
 
     def run(method: str, seed: int) -> StudyRun:
-        best = tuned(method, tuning, on_second=seed not in FIRST_SEEDS)
+        best = tuned(method, tuning, on_first=seed in FIRST_SEEDS)
         return field_run(
             "field/runs", method, seed=seed, lr=best.lr, prompts=best.prompts, max_tokens=MAX_TOKENS, points=POINTS
         )
@@ -58,18 +62,19 @@ def comparison_runs(methods: Iterable[str], seeds: Iterable[int]) -> dict[str, l
 
 
 def second_seeds(num_seeds: int = NUM_SEEDS) -> range:
-    """Return the seeds of runs from the second model."""
+    """Return the seeds of runs from the committed model."""
     return range(FIRST_SEEDS.stop, FIRST_SEEDS.stop + num_seeds)
 
 
 def part_runs(part: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
-    """Return the runs of a part of the comparison by method: from the first model, from the second, or from both.
+    """Return the runs of a part of the comparison by method: from the first model, or from the second.
 
     Raises:
         ValueError: a method is not tuned yet.
     """
-    seeds = {"first": FIRST_SEEDS, "second": second_seeds(num_seeds), "both": [*FIRST_SEEDS, *second_seeds(num_seeds)]}
-    return comparison_runs(ON_FIRST if part == "first" else ON_SECOND, seeds[part])
+    if part == "first":
+        return comparison_runs(ON_FIRST, FIRST_SEEDS)
+    return comparison_runs(ON_SECOND, second_seeds(num_seeds))
 
 
 def curves(runs: Mapping[str, Sequence[StudyRun]], results: Results) -> dict[str, Runs]:
@@ -85,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, a seed of every method before the next, then report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", nargs="+", choices=ON_SECOND, default=list(ON_SECOND), help="methods to train")
-    add_arguments(parser, num_seeds=NUM_SEEDS)
+    add_arguments(parser, num_seeds=NUM_SEEDS)  # of the second model
     options = parser.parse_args(arguments)
     try:
         if not options.report_only:

@@ -26,8 +26,9 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
     from matplotlib import pyplot as plt
 
     palette = iter(("#1f6f8b", "#c8553d", "#6b8f3a", "#7a5195", "#d99a2b"))
-    greys = iter(("#222222", "#777777", "#999999", "#bbbbbb"))
-    colors = {method: next(greys if method in GRPO else palette) for method in shown}
+    dashes = iter(("-", "--", ":", "-."))
+    colors = {method: "#222222" if method in GRPO else next(palette) for method in shown}
+    styles = {method: next(dashes) if method in GRPO else "-" for method in shown}
     ordered = [*(method for method in found if method not in colors), *(method for method in shown if method in found)]
     figure, panels = plt.subplots(1, len(axes), figsize=(5.2 * len(axes), 4.2), constrained_layout=True, sharey=True)
     for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
@@ -40,7 +41,9 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
                 panel.plot(grid_G / scale, mean_G, color="#c4c4c4", linewidth=1, zorder=1)
                 continue
             error_G = rates_RG.std(0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0 * mean_G
-            panel.plot(grid_G / scale, mean_G, color=colors[method], linewidth=2.2, label=method, zorder=3)
+            panel.plot(
+                grid_G / scale, mean_G, styles[method], color=colors[method], linewidth=2.2, label=method, zorder=3
+            )
             panel.fill_between(
                 grid_G / scale, mean_G - error_G, mean_G + error_G, color=colors[method], alpha=0.18, linewidth=0
             )

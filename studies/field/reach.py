@@ -164,7 +164,10 @@ def _jackknifed(
     number = len(seeds)
     if number == 1:
         return Estimate(back(value), math.nan, math.nan, is_bound)
-    left_out = np.array([statistic([other for other in seeds if other != seed])[0] for seed in seeds])
+    replicates = [statistic([other for other in seeds if other != seed]) for seed in seeds]
+    left_out = np.array([found for found, _ in replicates])
     error = math.sqrt((number - 1) / number * float(((left_out - left_out.mean()) ** 2).sum()))
     margin = float(stats.t.ppf(0.975, number - 1)) * error
-    return Estimate(back(value), back(value - margin), back(value + margin), is_bound)
+    # Without some seed it never gets there: how much worse it might be cannot be told.
+    low = -math.inf if any(bound for _, bound in replicates) else value - margin
+    return Estimate(back(value), back(low), back(value + margin), is_bound)

@@ -18,7 +18,7 @@ from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUN
 from studies.field.reach import Runs, final_level
 from studies.field.results import Results
 from studies.field.standing import Standing, comparison, milestones
-from studies.field.tune import SEED, SEED_AGAIN, NotTunedError, tuned
+from studies.field.tune import SEED, SEED_ON_FIRST, NotTunedError, tuned
 from studies.field.wording import signed, times
 from studies.smollm2.compare import smollm2_curves, standings
 from studies.smollm2.setting import TASKS
@@ -61,10 +61,8 @@ def _part(part: str) -> dict[str, Runs]:
 
 
 def _settings(method: str, part: str) -> str:
-    results = Results(TUNING)
-    models = {"first": (False,), "second": (True,), "both": (False, True)}[part]
-    found = [tuned(method, results, on_second=on_second) for on_second in models]
-    return "; ".join(f"{best.lr:g}, {best.prompts}" for best in found)
+    best = tuned(method, Results(TUNING), on_first=part == "first")
+    return f"{best.lr:g}, {best.prompts}"
 
 
 def savings(part: str) -> str:
@@ -73,7 +71,7 @@ def savings(part: str) -> str:
 
 
 def smollm2_savings(task: str) -> str:
-    """Return the same on the default model."""
+    """Return what the methods spend on the default model to reach levels on GRPO's way."""
     _must_exist(SMOLLM2)
     return _milestones(smollm2_curves(task))
 
@@ -109,7 +107,7 @@ def prices() -> str:
 
 
 def smollm2(task: str) -> str:
-    """Return the same on the default model."""
+    """Return where the methods end on the default model, and what they spend beside the best GRPO."""
     _must_exist(SMOLLM2)
     return markdown(_STANDING, [_standing(row) for row in standings(task)])
 
@@ -202,8 +200,8 @@ def _must_exist(file: Path) -> None:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    "field_tuning": partial(tuning, TUNING, SEED),
-    "field_tuning_again": partial(tuning, TUNING, SEED_AGAIN),
+    "field_tuning_first": partial(tuning, TUNING, SEED_ON_FIRST),
+    "field_tuning_second": partial(tuning, TUNING, SEED),
     "smollm2_tuning": partial(tuning, SMOLLM2_TUNING, SMOLLM2_SEED),
     **{f"field_{part}": partial(field, part) for part in PARTS},
     **{f"field_{part}_savings": partial(savings, part) for part in PARTS},

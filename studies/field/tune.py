@@ -1,13 +1,15 @@
 """Learning rate and prompts per update of every method of the field: ``python -m studies.field.tune``.
 
-The same grid for all of them, and a finer one for GRPO and the published rules, on a seed that the comparison does not
-use. A run ends at a budget of generated tokens; the settings with the highest mean of the last three evaluations are
-taken. A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/tuning.jsonl``.
+On a seed that the comparison does not use, and for each starting model on its own: what is best for one is not best for
+the other. The first model is lost, so its grid is only printed (``--first``). A run ends at a budget of generated
+tokens; the settings with the highest mean of the last three evaluations are taken. A study that was killed goes on
+where it was. Writes ``docs/studies/cost_benefit/tuning.jsonl``.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -21,14 +23,14 @@ from studies.runs import StudyRun, train_all
 
 LEARNING_RATES = (1e-4, 3e-4, 3e-5)
 PROMPTS = (8, 32)
-FINER = {
+FINER_ON_FIRST = {
     **dict.fromkeys(("grpo_n4", "grpo_n8"), ((1e-4, 4), (1e-4, 16), (3e-5, 4), (1e-4, 2), (2e-4, 8))),
     "grpo_n16": ((1e-4, 4), (1e-4, 16), (3e-5, 4)),
     **dict.fromkeys(("ada_seq_balance_official", "ada_seq_pos_official"), ((1e-4, 2), (1e-4, 4))),
 }
-"""Further settings of what others are measured by, and of the published rules, which draw many responses per prompt:
-so that nobody need ask whether they would have done better beyond the edge of the grid."""
-AGAIN = {
+"""Further settings of GRPO, and of Seq-balance and Seq-pos, which draw many responses per prompt: so that nobody need
+ask whether they would have done better beyond the edge of the grid."""
+GRIDS = {
     "grpo_n4": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 2), (3e-5, 4), (3e-5, 8)),
     "grpo_n8": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8)),
     "grpo_n16": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4)),
@@ -36,10 +38,10 @@ AGAIN = {
     "ada": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8)),
     "ada_n1": ((1e-4, 16), (1e-4, 32), (1e-4, 64), (3e-5, 16), (3e-5, 32)),
 }
-"""The grids on the second model, around what was best on the first; only of the methods that are compared on it."""
+"""The grids on the committed model, around what was best on the first; other methods have the default."""
 MAX_TOKENS = 240_000
 POINTS = 6
-SEED, SEED_AGAIN = 100, 101
+SEED_ON_FIRST, SEED = 100, 101
 
 
 class NotTunedError(ValueError):
@@ -57,15 +59,16 @@ class Tuned:
     """Held-out avg@4 at the end, mean of the last three evaluations."""
 
 
-def tuning_runs(method: str, *, again: bool = False) -> dict[tuple[float, int], StudyRun]:
+def tuning_runs(method: str, *, on_first: bool = False) -> dict[tuple[float, int], StudyRun]:
     """Return the grid of a method.
 
     Args:
         method: it is tuned itself.
-        again: that of the second model.
+        on_first: that of the first model.
     """
-    settings = AGAIN[method] if again else (*product(LEARNING_RATES, PROMPTS), *FINER.get(method, ()))
-    seed = SEED_AGAIN if again else SEED
+    default = tuple(product(LEARNING_RATES, PROMPTS))
+    settings = (*default, *FINER_ON_FIRST.get(method, ())) if on_first else GRIDS.get(method, default)
+    seed = SEED_ON_FIRST if on_first else SEED
     return {
         (lr, prompts): field_run(
             "field/tuning", method, seed=seed, lr=lr, prompts=prompts, max_tokens=MAX_TOKENS, points=POINTS
@@ -74,22 +77,21 @@ def tuning_runs(method: str, *, again: bool = False) -> dict[tuple[float, int], 
     }
 
 
-def tuned(method: str, results: Results, *, on_second: bool = True) -> Tuned:
+def tuned(method: str, results: Results, *, on_first: bool = False) -> Tuned:
     """Return the best settings, those of another method where it takes them from there.
 
     Args:
         method: name in :data:`~studies.field.methods.METHODS`.
         results: of the tuning.
-        on_second: for runs from the second model: what was found on it, for the methods that were tuned again.
+        on_first: for runs from the first model.
 
     Raises:
         NotTunedError: a run of the grid is missing.
         ValueError: a run was made with other settings than the method has now.
     """
     source = METHODS[method].tuned_as or method
-    again = on_second and source in AGAIN
-    command = f"python -m studies.field.tune{' --again' if again else ''}"
-    return best_of(source, tuning_runs(source, again=again), results, command=command)
+    command = f"python -m studies.field.tune --methods {source}"
+    return best_of(source, tuning_runs(source, on_first=on_first), results, command=command)
 
 
 def best_of(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Results, *, command: str) -> Tuned:
@@ -114,8 +116,8 @@ def best_of(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Re
 
 
 def report(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Results) -> None:
-    """Print how the runs of a method ended, the highest first."""
-    rows = {settings: results.row(run)["curve"] for settings, run in runs.items()}
+    """Print how the runs of a method ended that are done, the highest first."""
+    rows = {settings: results.row(run)["curve"] for settings, run in runs.items() if results.has(run)}
     print(method)
     for (lr, prompts), curve in sorted(rows.items(), key=lambda row: -final_level([row[1]])):
         level, seconds = final_level([curve]), curve[-1]["seconds"]
@@ -126,18 +128,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, then print the grid."""
     parser = argparse.ArgumentParser(description=__doc__)
     own = [name for name, method in METHODS.items() if not method.tuned_as]
-    parser.add_argument("--methods", nargs="+", choices=own, default=own, help="methods to tune")
-    parser.add_argument("--again", action="store_true", help="on the second model instead")
+    parser.add_argument("--methods", nargs="+", choices=own, default=list(GRIDS), help="methods to tune")
+    parser.add_argument("--first", action="store_true", help="print what was found on the first model, train nothing")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     options = parser.parse_args(arguments)
-    prepare()
     results = Results(TUNING)
-    methods = [method for method in options.methods if method in AGAIN or not options.again]
-    grid = {method: tuning_runs(method, again=options.again) for method in methods}
-    missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
-    train_all(missing, num_jobs=options.jobs, keep=results.add)
-    for method, runs in grid.items():
-        report(method, runs, results)
+    try:
+        grid = {method: tuning_runs(method, on_first=options.first) for method in options.methods}
+        if not options.first:
+            prepare()
+            missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
+            train_all(missing, num_jobs=options.jobs, keep=results.add)
+        for method, runs in grid.items():
+            report(method, runs, results)
+    except ValueError as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

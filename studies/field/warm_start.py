@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -83,12 +84,21 @@ def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tens
 
 
 def prepare_model() -> None:
-    """Put the committed model where the runs look for it, unless one is there."""
+    """Put the committed model where the runs look for it.
+
+    Raises:
+        ValueError: another one is there.
+    """
 
     def unpack(empty: Path) -> None:
         shutil.copytree(COMMITTED, empty, dirs_exist_ok=True)
 
     prepare_once(MODEL, unpack)
+    weights = "model.safetensors"
+    if (MODEL / weights).read_bytes() != (COMMITTED / weights).read_bytes():
+        raise ValueError(
+            f"{MODEL} is not the model that the committed results start from; move it away, and what was run from it"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prepare_model()
         print(MODEL.relative_to(ROOT))
         return
+    if options.into.exists():
+        sys.exit(f"error: --into {options.into} is there already; choose a new folder")
     prepare_once(options.into, lambda empty: warm_start(empty, num_steps=NUM_STEPS, batch_size=64, lr=3e-3, seed=0))
     print(options.into)
 

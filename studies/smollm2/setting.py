@@ -8,7 +8,7 @@ from studies.runs import StudyRun
 
 TASKS = ("chain_sum", "products")
 CONTESTANTS = ("grpo_n4", "grpo_n8", "ada", "ada_n2", "ada_seq_balance_official")
-NUM_TRAIN = 512
+NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 
 
@@ -21,7 +21,7 @@ def smollm2_run(
         study: folder of the runs.
         task: a file in ``conf/data/source/tasks``.
         method: name in :data:`CONTESTANTS`.
-        seed: of prompt order, of responses, and of which of the held-out problems are asked.
+        seed: of problems, those that train and those held out, of their order and of responses.
         lr: learning rate.
         prompts: prompts per update.
         max_tokens: generated tokens at which the run ends.

@@ -7,6 +7,7 @@ for sums. A study that was killed goes on where it was. Writes ``docs/studies/co
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from itertools import product
 
@@ -58,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     results = Results(SMOLLM2_TUNING)
     grid = {method: tuning_runs(method) for method in options.methods}
-    missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
+    try:
+        missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]
+    except ValueError as error:
+        sys.exit(f"error: {error}")
     train_all(missing, num_jobs=options.jobs, keep=results.add)
     for method, runs in grid.items():
         report(method, runs, results)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from studies.field import levers, setting, tune
+from studies.field import compare, levers, setting, tune
 from studies.field.methods import METHODS
+from studies.field.place import RUNS
 from studies.field.results import Results
 from studies.field.sums import problems, worked
 from studies.runs import StudyRun
@@ -74,7 +75,7 @@ def test_results_are_found_again_and_other_settings_are_refused(tmp_path):
 def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, monkeypatch):
     levels = {(3e-5, 8): 1, (3e-5, 32): 2, (1e-4, 8): 3, (1e-4, 32): 9, (3e-4, 8): 4, (3e-4, 32): 5}
     runs = {key: Measured("study", "grpo", level, label=str(key)) for key, level in levels.items()}
-    monkeypatch.setattr(tune, "tuning_runs", lambda method, again: runs)
+    monkeypatch.setattr(tune, "tuning_runs", lambda method, on_first: runs)
     results = Results(tmp_path / "results.jsonl")
     with pytest.raises(ValueError, match=r"grpo_n4 is not tuned yet: .*run python -m studies.field.tune"):
         tune.tuned("grpo_n4", results)
@@ -84,23 +85,39 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, mo
     assert Path(results.path).read_text().count("\n") == len(levels)
 
 
-def test_what_is_compared_on_the_second_model_is_tuned_on_it(tmp_path, monkeypatch):
-    """Its best differs from the first model's; what is not compared there keeps the first's."""
+def test_each_model_has_its_own_tuning(tmp_path, monkeypatch):
     monkeypatch.setattr(StudyRun, "measured", Measured.measured)
     results = Results(tmp_path / "results.jsonl")
+    for run in tune.tuning_runs("grpo_n16", on_first=True).values():
+        results.add(run)
+    assert tune.tuned("grpo_n16", results, on_first=True).level == tune.SEED_ON_FIRST / 10
+    with pytest.raises(tune.NotTunedError, match=r"run python -m studies.field.tune --methods grpo_n16"):
+        tune.tuned("grpo_n16", results)
     for run in tune.tuning_runs("grpo_n16").values():
         results.add(run)
-    with pytest.raises(tune.NotTunedError, match=r"run python -m studies.field.tune --again"):
-        tune.tuned("grpo_n16", results)
-    assert {run.seed for run in tune.tuning_runs("grpo_n16", again=True).values()} == {tune.SEED_AGAIN}
-    for run in tune.tuning_runs("grpo_n16", again=True).values():
-        results.add(run)
-    assert tune.tuned("grpo_n16", results).level == tune.SEED_AGAIN / 10
-    assert tune.tuned("grpo_n16", results, on_second=False).level == tune.SEED / 10
-    for run in tune.tuning_runs("pods").values():
-        results.add(run)
-    assert tune.tuned("pods", results).level == tune.SEED / 10
-    assert len(tune.AGAIN["grpo_n4"]) == max(map(len, tune.AGAIN.values()))  # nobody is tuned better than GRPO
+    assert tune.tuned("grpo_n16", results).level == tune.SEED / 10
+
+
+def test_grpo_has_as_many_settings_to_choose_from_as_anyone():
+    assert len(tune.GRIDS["grpo_n4"]) == max(map(len, tune.GRIDS.values()))
+
+
+def test_seeds_say_which_model_a_run_starts_from_and_whose_settings_it_has(monkeypatch):
+    monkeypatch.setattr(
+        compare, "tuned", lambda method, results, on_first: tune.Tuned(1e-4 if on_first else 3e-5, 8, 0.3)
+    )
+    rates = {
+        part: {run.seed: re.search(r"-lr([\d.e-]+)-", run.name)[1] for run in compare.part_runs(part)["ada"]}
+        for part in compare.PARTS
+    }
+    assert rates["first"] == dict.fromkeys(range(3), "0.0001")
+    assert rates["second"] == dict.fromkeys(range(3, 3 + compare.NUM_SEEDS), "3e-05")
+
+
+def test_the_committed_runs_from_the_first_model_are_found():
+    """They cannot be trained again."""
+    results = Results(RUNS)
+    assert all(results.has(run) for runs in compare.part_runs("first").values() for run in runs)
 
 
 def test_effects_compare_each_change_with_the_method_as_it_is():
@@ -119,7 +136,7 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
 def test_a_method_can_take_the_settings_that_another_was_tuned_to(tmp_path, monkeypatch):
     asked = []
 
-    def runs(method, *, again):
+    def runs(method, *, on_first):
         asked.append(method)
         return {(1e-4, 8): Measured("study", "grpo", 1, label=method)}
 

@@ -74,6 +74,13 @@ def test_who_never_arrives_gets_a_bound():
     assert math.isnan(found.low)
 
 
+def test_an_interval_is_open_below_where_it_takes_one_seed_to_get_there():
+    base = seeds(line(0.1), line(0.1))
+    found = saving([base], seeds(line(0.3), line(0.05)), "generated_tokens")
+    assert not found.is_bound
+    assert found.low == 0.0
+
+
 def test_each_cost_has_the_base_that_is_best_at_it():
     """One ends higher, the other is quicker: both set the bar where they are best."""
     thorough, quick = seeds(line(0.1, seconds_per_token=1.0)), seeds(line(0.1, seconds_per_token=0.1))
@@ -127,7 +134,7 @@ def test_an_interval_covers_as_often_as_it_says():
         other = seeds(*[line(slope) for slope in generator.normal(0.09, 0.004, 3)])
         found = saving([base], other, "generated_tokens")
         num_covered += found.low <= 1.5 <= found.high
-    assert num_covered / 400 > 0.92
+    assert 0.92 < num_covered / 400 < 0.98
 
 
 def test_only_seeds_that_both_have_are_compared():

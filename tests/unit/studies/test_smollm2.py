@@ -6,7 +6,7 @@ from studies.field.results import Results
 from studies.field.tune import NotTunedError
 from studies.runs import StudyRun
 from studies.smollm2 import compare, tune
-from studies.smollm2.setting import CONTESTANTS, TASKS, smollm2_run
+from studies.smollm2.setting import CONTESTANTS, NUM_TRAIN, TASKS, smollm2_run
 from tests.unit.studies.composing import composed
 
 
@@ -17,6 +17,7 @@ def test_every_run_would_start(task, method):
     cfg = composed(run)
     assert list(cfg.data.source.tasks) == [task]
     assert (cfg.optimizer.lr, cfg.data.prompts_per_step) == (2e-5, 16)
+    assert cfg.data.source.num_train == NUM_TRAIN
     assert cfg.callbacks.budget.max_generated_tokens == 1000
 
 

@@ -33,10 +33,14 @@ def test_the_committed_model_is_unpacked_and_likes_right_workings_better_than_wr
     assert loss(NoSlips()) < loss(random.Random(0)) < 1.0  # nats per token; a guess among all letters has more than 5
 
 
-def test_one_that_is_there_is_kept(model_folder):
+def test_another_model_in_its_place_is_refused(model_folder):
     (model_folder / "note").touch()
     warm_start.prepare_model()
-    assert (model_folder / "note").exists()
+    assert (model_folder / "note").exists()  # it is there already
+    weights = model_folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(ValueError, match="not the model that the committed results start from; move it away"):
+        warm_start.prepare_model()
 
 
 def test_a_model_can_be_trained_anew(tmp_path, monkeypatch, capsys):
@@ -51,3 +55,5 @@ def test_a_model_can_be_trained_anew(tmp_path, monkeypatch, capsys):
     assert [tensor.shape for tensor in weights[0].values()] == [tensor.shape for tensor in weights[1].values()]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert not warm_start.MODEL.exists()
+    with pytest.raises(SystemExit, match=r"--into .*mine is there already"):
+        warm_start.main(["--into", str(tmp_path / "mine")])

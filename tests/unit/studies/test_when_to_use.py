@@ -3,9 +3,11 @@
 import pytest
 
 from studies import when_to_use
-from studies.runs import ROOT
+from studies.runs import StudyRun
+from studies.variance.exact import by_name
 from studies.variance.place import load
 from studies.when_to_use import GRPO, SHOWN, Case, cases
+from tests.unit.studies.composing import composed
 
 SPENT = dict(zip(GRPO, [(4.0, 1.0), (2.0, 2.0), (1.0, 4.0)], strict=True)) | {"other": (1.0, 1.0)}
 
@@ -29,9 +31,28 @@ def test_the_models_costs_are_put_back_together_with_what_grpo_trains():
     assert high == pytest.approx(figures["rules"][rule]["trained"][0])
 
 
-def test_every_line_is_an_experiment_and_every_case_is_drawn(tmp_path):
-    for label in SHOWN.values():
-        assert (ROOT / "conf" / "experiment" / f"{label.split(',')[0]}.yaml").exists()
+def test_where_training_is_free_costs_are_those_of_the_variance_study():
+    """Responses generated for Seq-balance over those for groups of 16, the cheapest: 12.338 and 5.330 in exact.json."""
+    found = {case.name: case for case in cases()}["as in Reinforce-Ada"]
+    rules = {name: row["by_mix"]["step 400"]["generated_cost"] for name, row in by_name(load("exact")).items()}
+    rule = "Seq-balance k=2 / 2+2 / official"
+    assert found.cost(rule, 0.0) == pytest.approx(rules[rule] / min(rules[name] for name in GRPO))
+
+
+@pytest.mark.parametrize("label", SHOWN.values())
+def test_every_line_is_what_one_can_run_with_the_numbers_of_the_rule(label):
+    experiment, *overrides = label.split()
+    cfg = composed(StudyRun("study", experiment, 0, tuple(overrides)))
+    rule = next(rule for rule, name in SHOWN.items() if name == label)
+    if "Seq" in rule:
+        assert (cfg.sampler.samples_per_round, cfg.sampler.n_max, cfg.sampler.group_size) == (4, 32, 4)
+    if "4 responses" in rule:
+        assert cfg.sampler.group_size == 4
+    if "history" in rule:
+        assert "HistoryBaseline" in cfg.advantage._target_
+
+
+def test_every_case_is_drawn(tmp_path):
     when_to_use.draw(cases(), tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
     assert when_to_use.table().count("\n") == 2 + len(cases()) * len(SHOWN)
