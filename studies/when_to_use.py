@@ -105,14 +105,27 @@ def draw(shown: Sequence[Case], path: Path = PICTURE) -> None:
     plt.close(figure)
 
 
+def pays(case: Case, rule: str) -> str:
+    """Return the prices at which a rule costs less than the best GRPO, in words; from 0.01 to 1,000."""
+    prices = np.geomspace(0.01, 1000, 5001)
+    below = np.array([case.cost(rule, price) < 1 for price in prices])
+    changes = np.flatnonzero(below[1:] != below[:-1])
+    if len(changes) == 0:
+        return "always" if below[0] else "never"
+    bounds = [f"{prices[change]:.2g}" for change in changes]
+    starts = ("below " if below[0] else "above ") + bounds[0]
+    return starts if len(changes) == 1 else f"{starts} to {bounds[1]}"
+
+
 def table() -> str:
     """Return the costs at some prices."""
     rows = [
-        [case.name, f"`{label}`", *(f"{case.cost(rule, price):.2f}" for price in PRICES)]
+        [case.name, f"`{label}`", *(f"{case.cost(rule, price):.2f}" for price in PRICES), pays(case, rule)]
         for case in cases()
         for rule, label in SHOWN.items()
     ]
-    return markdown(["prompts and policy", "experiment", *(f"price {price:g}" for price in PRICES)], rows)
+    prices = (f"price {price:g}" for price in PRICES)
+    return markdown(["prompts and policy", "experiment", *prices, "pays at prices"], rows)
 
 
 if __name__ == "__main__":

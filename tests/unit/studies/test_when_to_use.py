@@ -17,6 +17,20 @@ def test_the_cheapest_group_size_at_each_price_is_what_others_are_measured_by(pr
     assert Case("case", SPENT).cost("other", price) == pytest.approx(cost)
 
 
+@pytest.mark.parametrize(
+    ("generated", "trained", "words"),
+    [
+        (0.5, 0.5, "always"),
+        (9.0, 9.0, "never"),
+        (0.5, 2.0, "below 0.5"),  # 0.5 + 2 c against 1 + c
+        (2.0, 0.5, "above 2"),
+    ],
+)
+def test_where_it_pays_is_said_in_words(generated, trained, words):
+    spent = dict.fromkeys(GRPO, (1.0, 1.0)) | {"other": (generated, trained)}
+    assert when_to_use.pays(Case("case", spent), "other") == words
+
+
 def test_the_models_costs_are_put_back_together_with_what_grpo_trains():
     """Apart from the choice of group size: GRPO with 8 is 1 at every price in the measured figures."""
     found = {case.name: case for case in cases()}
