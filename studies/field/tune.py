@@ -31,7 +31,7 @@ FINER_ON_FIRST = {
 """Further settings of GRPO, and of Seq-balance and Seq-pos, which draw many responses per prompt: so that nobody need
 ask whether they would have done better beyond the edge of the grid."""
 GRIDS = {
-    "grpo_n4": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 2), (3e-5, 4), (3e-5, 8)),
+    "grpo_n4": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 1), (3e-5, 2), (3e-5, 4), (3e-5, 8), (1e-5, 2)),
     "grpo_n8": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8)),
     "grpo_n16": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4)),
     "dapo_refill": ((1e-4, 4), (1e-4, 8), (3e-5, 4), (3e-5, 8)),
