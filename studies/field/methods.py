@@ -16,13 +16,13 @@ class Method:
     """What differs from that file."""
     updates: int = 1
     """Updates with one rollout, which then has as many times the prompts: an update is made of as many responses."""
-    tuned_as: str = ""
-    """The method whose learning rate and prompts per update it takes; empty: it is tuned itself."""
+    tuned_as_on_first: str = ""
+    """On the first model, the method whose learning rate and prompts per update it takes; empty: it is tuned itself."""
 
 
 METHODS: Mapping[str, Method] = {
     "grpo_n4": Method("grpo", ("sampler.group_size=4",)),
-    "grpo_n4_4_updates": Method("grpo", ("sampler.group_size=4",), updates=4, tuned_as="grpo_n4"),
+    "grpo_n4_4_updates": Method("grpo", ("sampler.group_size=4",), updates=4, tuned_as_on_first="grpo_n4"),
     "grpo_n8": Method("grpo", ("sampler.group_size=8",)),
     "grpo_n16": Method("grpo", ("sampler.group_size=16",)),
     # The refill alone: responses are far from the length limit, so a penalty for coming near it would change nothing.
@@ -40,5 +40,5 @@ METHODS: Mapping[str, Method] = {
     "ada": Method("ada"),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),
     "ada_n1": Method("ada", ("sampler.group_size=1",)),
-    "ada_n1_4_updates": Method("ada", ("sampler.group_size=1",), updates=4, tuned_as="ada_n1"),
+    "ada_n1_4_updates": Method("ada", ("sampler.group_size=1",), updates=4, tuned_as_on_first="ada_n1"),
 }

@@ -32,11 +32,13 @@ FINER_ON_FIRST = {
 ask whether they would have done better beyond the edge of the grid."""
 GRIDS = {
     "grpo_n4": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 1), (3e-5, 2), (3e-5, 4), (3e-5, 8), (1e-5, 2)),
+    "grpo_n4_4_updates": ((1e-4, 16), (3e-5, 1), (3e-5, 2), (3e-5, 4)),
     "grpo_n8": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8)),
     "grpo_n16": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4)),
     "dapo_refill": ((1e-4, 4), (1e-4, 8), (3e-5, 4), (3e-5, 8)),
     "ada": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8)),
     "ada_n1": ((1e-4, 16), (1e-4, 32), (1e-4, 64), (3e-5, 16), (3e-5, 32)),
+    "ada_n1_4_updates": ((1e-4, 16), (1e-4, 32), (1e-4, 64), (3e-5, 16)),
 }
 """The grids on the committed model, around what was best on the first; other methods have the default."""
 MAX_TOKENS = 240_000
@@ -78,18 +80,18 @@ def tuning_runs(method: str, *, on_first: bool = False) -> dict[tuple[float, int
 
 
 def tuned(method: str, results: Results, *, on_first: bool = False) -> Tuned:
-    """Return the best settings, those of another method where it takes them from there.
+    """Return the best settings.
 
     Args:
         method: name in :data:`~studies.field.methods.METHODS`.
         results: of the tuning.
-        on_first: for runs from the first model.
+        on_first: for runs from the first model, where some methods take the settings of another.
 
     Raises:
         NotTunedError: a run of the grid is missing.
         ValueError: a run was made with other settings than the method has now.
     """
-    source = METHODS[method].tuned_as or method
+    source = (on_first and METHODS[method].tuned_as_on_first) or method
     command = f"python -m studies.field.tune --methods {source}"
     return best_of(source, tuning_runs(source, on_first=on_first), results, command=command)
 
@@ -127,8 +129,7 @@ def report(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Res
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, then print the grid."""
     parser = argparse.ArgumentParser(description=__doc__)
-    own = [name for name, method in METHODS.items() if not method.tuned_as]
-    parser.add_argument("--methods", nargs="+", choices=own, default=list(GRIDS), help="methods to tune")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(GRIDS), help="methods to tune")
     parser.add_argument("--first", action="store_true", help="print what was found on the first model, train nothing")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once")
     options = parser.parse_args(arguments)
