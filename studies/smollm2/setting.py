@@ -7,7 +7,8 @@ from studies.field.setting import QUIET
 from studies.runs import StudyRun
 
 TASKS = ("chain_sum", "products")
-CONTESTANTS = ("grpo_n4", "grpo_n8", "ada", "ada_n2", "ada_seq_balance_official")
+CONTESTANTS = ("grpo_n4", "grpo_n8", "ada", "ada_n1", "ada_seq_balance")
+"""GRPO, what did best in the field, and what ``make train`` runs."""
 NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 

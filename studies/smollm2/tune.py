@@ -1,28 +1,35 @@
 """Learning rate and prompts per update on the default model: ``python -m studies.smollm2.tune``.
 
-One grid for all methods, on sums alone and on a seed that the comparison does not use; products take what was found
-for sums. A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/smollm2_tuning.jsonl``.
+The same numbers of responses per update for GRPO and ada, on sums alone and on a seed that the comparison does not use;
+products take what was found for sums. A study that was killed goes on where it was. Writes
+``docs/studies/cost_benefit/smollm2_tuning.jsonl``.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 from studies.field.place import SMOLLM2_TUNING
 from studies.field.results import Results
 from studies.field.tune import Tuned, best_of, report
 from studies.runs import StudyRun, train_all
-from studies.smollm2.setting import CONTESTANTS, smollm2_run
+from studies.smollm2.setting import smollm2_run
 
 TASK = "chain_sum"
 LEARNING_RATES = (1e-5, 3e-5)
-PROMPTS = (8, 32)
-TUNED_AS = {"ada_n2": ("ada", 2.0), "grpo_n8": ("grpo_n4", 0.5)}
+PROMPTS: Mapping[str, tuple[int, ...]] = {
+    "grpo_n4": (8, 32),
+    "grpo_n8": (4, 16),
+    "ada": (8, 32),
+    "ada_seq_balance": (4, 16),
+}
+"""Prompts per update: 32 and 128 responses; of Seq-balance, which draws more for each, as for groups of eight."""
+TUNED_AS = {"ada_n1": ("ada", 4.0)}
 """Who takes the settings of another, since a run is long here, and how many times its prompts, so that an update has as
-many responses."""
+many responses. In the field both found the same."""
 MAX_TOKENS = 60_000
 POINTS = 5
 SEED = 100
@@ -34,7 +41,7 @@ def tuning_runs(method: str) -> dict[tuple[float, int], StudyRun]:
         (lr, prompts): smollm2_run(
             "smollm2/tuning", TASK, method, seed=SEED, lr=lr, prompts=prompts, max_tokens=MAX_TOKENS, points=POINTS
         )
-        for lr, prompts in product(LEARNING_RATES, PROMPTS)
+        for lr, prompts in product(LEARNING_RATES, PROMPTS[method])
     }
 
 
@@ -53,8 +60,7 @@ def tuned(method: str, results: Results) -> Tuned:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, then print the grid."""
     parser = argparse.ArgumentParser(description=__doc__)
-    own = [name for name in CONTESTANTS if name not in TUNED_AS]
-    parser.add_argument("--methods", nargs="+", choices=own, default=own, help="methods to tune")
+    parser.add_argument("--methods", nargs="+", choices=PROMPTS, default=list(PROMPTS), help="methods to tune")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once, 8 GB each")
     options = parser.parse_args(arguments)
     results = Results(SMOLLM2_TUNING)

@@ -44,15 +44,26 @@ def tune_one(method):
 
 def test_updates_have_as_many_responses_where_settings_are_taken_from_another(places):
     with pytest.raises(NotTunedError, match=r"ada is not tuned yet: .*run python -m studies.smollm2.tune"):
-        tune.tuned("ada_n2", Results(compare.SMOLLM2_TUNING))
+        tune.tuned("ada_n1", Results(compare.SMOLLM2_TUNING))
     for method in ("ada", "grpo_n4"):
         tune_one(method)
     sizes = {}
-    for method in ("ada", "ada_n2", "grpo_n4", "grpo_n8"):
+    for method in ("ada", "ada_n1", "grpo_n4"):
         (run,) = compare.comparison_runs("products", method, num_seeds=1)
         cfg = composed(run)
         sizes[method] = cfg.data.prompts_per_step, cfg.sampler.group_size
-    assert sizes == {"ada": (32, 4), "ada_n2": (64, 2), "grpo_n4": (32, 4), "grpo_n8": (16, 8)}
+    assert sizes == {"ada": (32, 4), "ada_n1": (128, 1), "grpo_n4": (32, 4)}
+
+
+def test_everyone_is_tuned_by_itself_or_by_another_that_is():
+    assert set(CONTESTANTS) == {*tune.PROMPTS, *tune.TUNED_AS}
+    assert all(source in tune.PROMPTS for source, _ in tune.TUNED_AS.values())
+    for method in ("grpo_n4", "grpo_n8", "ada"):
+        sizes = [
+            cfg.data.prompts_per_step * cfg.sampler.group_size
+            for cfg in map(composed, tune.tuning_runs(method).values())
+        ]
+        assert sorted(set(sizes)) == [32, 128]
 
 
 def test_only_runs_that_are_done_are_reported(places):
