@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from studies.field.compare import second_seeds
 from studies.field.place import HARD, TUNING
 from studies.field.reach import Estimate, Floats
 from studies.field.results import Results, add_arguments, train_missing
@@ -87,7 +88,7 @@ def hard_runs(method: str, *, num_seeds: int = NUM_SEEDS) -> list[StudyRun]:
             change="hard",
             changes=changes,
         )
-        for seed in range(num_seeds)
+        for seed in second_seeds(num_seeds)
     ]
 
 

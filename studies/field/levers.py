@@ -3,7 +3,8 @@
 Every method here runs with the settings that ``python -m studies.field.tune`` found for it, and again with one thing
 changed, at those same settings: a change that wants another learning rate may be worth more than it shows here. Where a
 change alters the responses per prompt or the number of updates per rollout, the number of prompts follows, so that an
-update is made of as many responses. A study that was killed goes on where it was. Writes
+update is made of as many responses. Four updates per rollout of GRPO and ada are in the comparison itself, other
+numbers of prompts in its tuning. A study that was killed goes on where it was. Writes
 ``docs/studies/levers/runs.jsonl``.
 """
 
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from studies.field.compare import curves
+from studies.field.compare import curves, second_seeds
 from studies.field.place import LEVERS, TUNING
 from studies.field.reach import Estimate, Runs, difference, final_level, saving
 from studies.field.results import Results, add_arguments, train_missing
@@ -61,21 +62,20 @@ ALL_LEVERS: tuple[Lever, ...] = (
     ),
     Lever(_BALANCE, "curriculum", "prompts chosen by p (1 - p)", _CURRICULUM),
     Lever(_BALANCE, "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
-    Lever("grpo_n4", "curriculum", "prompts chosen by p (1 - p)", _CURRICULUM),
+    Lever("grpo_n8", "curriculum", "prompts chosen by p (1 - p)", _CURRICULUM),
     Lever(
-        "grpo_n4",
+        "grpo_n8",
         "history",
         "baseline from history and the others, not standardised",
         ("estimator=beta_history", "advantage=history_baseline"),
     ),
-    Lever("grpo_n4", "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
-    Lever("grpo_n4", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
-    Lever("ada_n1", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
-    Lever("ada_n1", "n2", "two responses of half the prompts", ("sampler.group_size=2",), 0.5),
-    Lever("ada_n1", "n4", "four responses of a quarter of the prompts", ("sampler.group_size=4",), 0.25),
-    Lever("ada_n1", "wider", "eight candidates per place instead of four", ("curriculum.candidate_ratio=8",)),
-    Lever("ada_n1", "two_updates", "two updates per rollout, prompts doubled", ("data.num_minibatches=2",), 2.0),
-    Lever("ada_n1", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
+    Lever("grpo_n8", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
+    Lever("ada", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
+    Lever("ada", "leave_one_out", "baseline from the others alone, without history", ("advantage=rloo",)),
+    Lever("ada", "n1", "one response of four times the prompts", ("sampler.group_size=1",), 4.0),
+    Lever("ada", "n8", "eight responses of half the prompts", ("sampler.group_size=8",), 0.5),
+    Lever("ada", "wider", "eight candidates per place instead of four", ("curriculum.candidate_ratio=8",)),
+    Lever("ada", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
 )
 
 
@@ -96,7 +96,7 @@ def lever_runs(base: str, best: Tuned, *, num_seeds: int) -> dict[str, list[Stud
                 change=lever.name if lever else "",
                 changes=lever.changes if lever else (),
             )
-            for seed in range(num_seeds)
+            for seed in second_seeds(num_seeds)
         ]
 
     return {"": runs(None)} | {lever.name: runs(lever) for lever in ALL_LEVERS if lever.base == base}

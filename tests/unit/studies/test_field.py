@@ -125,9 +125,9 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
         costs = ("generated_tokens", "seconds")
         return [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": slope * point} for point in range(11)]
 
-    names = [lever.name for lever in levers.ALL_LEVERS if lever.base == "ada_n1"]
+    names = [lever.name for lever in levers.ALL_LEVERS if lever.base == "ada"]
     found = {"": {0: line(0.02), 1: line(0.02)}, names[0]: {0: line(0.05), 1: line(0.05)}}
-    own, changed = levers.effects("ada_n1", found)
+    own, changed = levers.effects("ada", found)
     assert (own.text, own.gain.value, own.savings["generated_tokens"].value) == ("as it is", 0.0, 1.0)
     assert changed.gain.value == pytest.approx((0.05 - 0.02) * 9)
     assert changed.savings["seconds"].value == pytest.approx(0.05 / 0.02)
