@@ -3,9 +3,10 @@
 Each method runs with the settings that ``python -m studies.field.tune`` found for it, to the same number of generated
 tokens, longer than it was tuned for. Compared are learning curves against updates, generated tokens, trained tokens and
 seconds, and what each spends to reach levels of the best GRPO. There are two starting models, made by one command on
-two machines: all methods ran from the first, which is lost; GRPO and those that did best there, tuned anew, run from
-the committed one. So the first chose what the second tests. A study that was killed goes on where it was. Writes
-``docs/studies/cost_benefit/runs.jsonl`` and a plot for each model.
+two machines: all methods ran from the first, which is lost; from the committed one run GRPO and those that did best
+there, tuned anew, so that the first chose what the second tests, and SPEED, which by exact sums is the cheapest rule
+without a memory. A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/runs.jsonl`` and a
+plot for each model.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ ON_FIRST = (
 )
 ON_SECOND = (
     *("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16"),
-    *("dapo_refill", "ada", "ada_n1", "ada_n1_4_updates"),
+    *("dapo_refill", "speed_rl"),
+    *("ada", "ada_n1", "ada_n1_4_updates"),
 )
 PARTS = ("first", "second")
 """By the model that runs start from."""
