@@ -33,7 +33,8 @@ History is idealised there: one earlier visit of 8 responses to every candidate,
 the best quarter of them; ``ada`` remembers its own few responses and draws by them."""
 PRICES = (0.1, 0.3, 1.0, 3.0, 10.0)
 _GRID = np.geomspace(0.05, 20, 61)
-_COLORS = ("#c8553d", "#ef9b20", "#7a5195", "#6b8f3a", "#8fb8c9", "#1f6f8b")
+_COLORS = ("#c8553d", "#ef9b20", "#7a5195", "#6b8f3a", "#1f6f8b", "#1f6f8b")
+_DASHED = "ada curriculum=uniform"
 
 
 @dataclass(frozen=True)
@@ -88,18 +89,20 @@ def draw(shown: Sequence[Case], path: Path = PICTURE) -> None:
     figure, panels = plt.subplots(1, len(shown), figsize=(2.9 * len(shown), 4.3), sharey=True, constrained_layout=True)
     for axes, case in zip(panels, shown, strict=True):
         for (rule, label), color in zip(SHOWN.items(), _COLORS, strict=True):
-            axes.plot(_GRID, [case.cost(rule, price) for price in _GRID], color=color, linewidth=2.2, label=label)
+            costs = [case.cost(rule, price) for price in _GRID]
+            style = "--" if label == _DASHED else "-"
+            axes.plot(_GRID, costs, color=color, linestyle=style, linewidth=2.2, label=label)
         axes.axhline(1.0, color="black", linewidth=1)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
-        ticks = [0.25, 0.5, 1, 2, 3]
+        ticks = [0.25, 0.5, 1, 2, 4]
         axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.minorticks_off()
         axes.grid(alpha=0.25)
         axes.set_title(case.name, fontsize=11)
     panels[0].set_ylabel("cost over that of the best GRPO")
-    figure.supxlabel("price of training a token, in generated tokens", fontsize=10)
+    figure.supxlabel("price of training a token (a response, in the first three), in generated ones", fontsize=10)
     figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, ncol=6, loc="outside upper center", fontsize=9)
     figure.savefig(path, dpi=110)
     plt.close(figure)

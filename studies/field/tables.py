@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -15,9 +17,9 @@ from studies.field.compare import PARTS, curves, part_runs
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
 from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
-from studies.field.reach import Runs, final_level
+from studies.field.reach import Estimate, Runs, final_level
 from studies.field.results import Results
-from studies.field.standing import Standing, comparison, milestones
+from studies.field.standing import GRPO, Standing, comparison, milestones
 from studies.field.tune import SEED, SEED_ON_FIRST, NotTunedError, tuned
 from studies.field.wording import signed, times
 from studies.smollm2.compare import smollm2_curves, standings
@@ -82,7 +84,7 @@ def _milestones(found: Mapping[str, Runs]) -> str:
     head = ["method", *(f"{names[cost]} to {mark.level:.3f} ({mark.share:g})" for cost in names for mark in reached)]
     ordered = sorted(found, key=lambda method: -reached[-1].savings[method]["generated_tokens"].value)
     rows = [
-        [f"`{method}`", *(times(mark.savings[method][cost]) for cost in names for mark in reached)]
+        [f"`{method}`", *(_times(method, mark.savings[method][cost]) for cost in names for mark in reached)]
         for method in ordered
     ]
     return markdown(head, rows)
@@ -128,7 +130,13 @@ _STANDING = [
 
 def _standing(row: Standing) -> list[Any]:
     level = f"{row.level:.3f} ({row.lowest:.3f} to {row.highest:.3f})"
-    return [f"`{row.method}`", level, signed(row.gain), *(times(row.savings[cost]) for cost in _COSTS), row.num_seeds]
+    costs = (_times(row.method, row.savings[cost]) for cost in _COSTS)
+    return [f"`{row.method}`", level, signed(row.gain), *costs, row.num_seeds]
+
+
+def _times(method: str, estimate: Estimate) -> str:
+    """Write a ratio; that of GRPO, which is part of what it is measured by, has no interval of its own."""
+    return times(replace(estimate, low=math.nan) if method in GRPO else estimate)
 
 
 def levers() -> str:

@@ -20,10 +20,10 @@ def times(estimate: Estimate) -> str:
 
     Example:
         >>> times(Estimate(1.5, 1.2, 1.9)), times(Estimate(0.8, 0.5, 1.1, is_bound=True))
-        ('1.50 [1.20, 1.90]', 'below 0.80')
+        ('1.50 [1.20, 1.90]', 'not reached')
     """
     if estimate.is_bound:
-        return f"below {estimate.value:.2f}"
+        return "not reached"
     return f"{estimate.value:.2f}{interval(estimate, '.2f')}"
 
 
