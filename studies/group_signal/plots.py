@@ -65,11 +65,9 @@ def plot_budgets(measured: Mapping[str, Any], target: Path) -> None:
         adaptive = {n_max: found["rules"][f"up to {n_max}"] for n_max in BUDGETS if f"up to {n_max}" in found["rules"]}
         responses = [row["responses"]["mean"] for row in adaptive.values()]
         signal = [100 * row["signal"]["mean"] for row in adaptive.values()]
-        axes.plot(
-            responses, signal, color="#c8553d", marker="o", ms=4, label="Seq-balance, up to n_max (at the points)"
-        )
+        axes.plot(responses, signal, color="#c8553d", marker="o", ms=4, label="Seq-balance, n_max at the points")
         for n_max, at, height in zip(adaptive, responses, signal, strict=True):
-            axes.annotate(str(n_max), (at, height), xytext=(-3, 5), textcoords="offset points", fontsize=8, ha="right")
+            axes.annotate(str(n_max), (at, height), xytext=(5, -10), textcoords="offset points", fontsize=8)
         axes.set_title(f"{model} model", fontsize=10)
         axes.set_xlabel("expected responses per prompt")
         axes.set_ylabel("prompts with a signal, %")
