@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,10 +17,10 @@ from studies.field.compare import PARTS, curves, part_runs
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
 from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
-from studies.field.reach import Estimate, Runs, final_level
+from studies.field.reach import Curve, Estimate, Runs, final_level
 from studies.field.results import Results
 from studies.field.standing import GRPO, Standing, comparison, milestones
-from studies.field.tune import SEED, SEED_ON_FIRST, NotTunedError, tuned
+from studies.field.tune import NOISE, SEED, SEED_ON_FIRST, NotTunedError, taken, tuned
 from studies.field.wording import signed, times
 from studies.smollm2.compare import smollm2_curves, standings
 from studies.smollm2.setting import TASKS
@@ -28,27 +28,30 @@ from studies.smollm2.tune import SEED as SMOLLM2_SEED
 
 
 def tuning(file: Path, seed: int) -> str:
-    """Return the level of every method by learning rate and prompts per update; the best of each in bold."""
+    """Return the level of every method by learning rate and prompts per update; what was taken in bold."""
     _must_exist(file)
-    levels: dict[str, dict[tuple[float, int], float]] = {}
+    curves: dict[str, dict[tuple[float, int], Curve]] = {}
     for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         if row["seed"] != seed:
             continue
         rest, prompts, _ = row["name"].rsplit("-", 2)  # grpo_n4-lr3e-05-p8-100, before it perhaps a task
         named, lr = rest.split("-lr")
         method = named.split("-")[-1]
-        levels.setdefault(method, {})[float(lr), int(prompts[1:])] = final_level([row["curve"]])
-    settings = sorted({key for found in levels.values() for key in found})
+        curves.setdefault(method, {})[float(lr), int(prompts[1:])] = row["curve"]
+    settings = sorted({key for found in curves.values() for key in found})
+    noise = 0.0 if seed == SEED_ON_FIRST else NOISE
+    ordered = sorted(curves, key=lambda method: -max(final_level([curve]) for curve in curves[method].values()))
     head = ["method", *(f"{lr:g}, {prompts}" for lr, prompts in settings)]
-    ordered = sorted(levels.items(), key=lambda item: -max(item[1].values()))
-    return markdown(head, [[f"`{method}`", *(_cell(found, key) for key in settings)] for method, found in ordered])
+    rows = [[f"`{method}`", *_levels(curves[method], settings, noise=noise)] for method in ordered]
+    return markdown(head, rows)
 
 
-def _cell(found: Mapping[tuple[float, int], float], key: tuple[float, int]) -> str:
-    if key not in found:
-        return "-"
-    text = f"{found[key]:.3f}"
-    return f"**{text}**" if found[key] == max(found.values()) else text
+def _levels(
+    found: Mapping[tuple[float, int], Curve], settings: Sequence[tuple[float, int]], *, noise: float
+) -> list[str]:
+    best = taken(found, noise=noise)
+    texts = {key: f"{final_level([curve]):.3f}" for key, curve in found.items()}
+    return [f"**{texts[key]}**" if key == best else texts.get(key, "-") for key in settings]
 
 
 def field(part: str) -> str:

@@ -4,11 +4,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from studies.field import compare, levers, setting, tune
 from studies.field.methods import METHODS
 from studies.field.place import RUNS
+from studies.field.reach import final_level
 from studies.field.results import Results
 from studies.field.sums import problems, worked
 from studies.runs import StudyRun
@@ -55,7 +57,8 @@ def test_without_a_slip_the_last_number_is_the_answer():
 
 class Measured(StudyRun):
     def measured(self):
-        curve = [{"generated_tokens": 10.0 * point, "avg_at_4": self.seed / 10} for point in range(4)]
+        costs = ("generated_tokens", "seconds")
+        curve = [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": self.seed / 10} for point in range(4)]
         return {"overrides": list(self.overrides), "seed": self.seed, "curve": curve}
 
 
@@ -83,6 +86,24 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, mo
         results.add(run)
     assert tune.tuned("grpo_n4", results) == tune.Tuned(1e-4, 32, pytest.approx(0.9))
     assert Path(results.path).read_text().count("\n") == len(levels)
+
+
+def test_of_settings_as_good_as_the_best_the_quickest_is_taken():
+    def ends(level, seconds):
+        return [{"seconds": seconds, "avg_at_4": level}] * 3
+
+    curves = {(1e-4, 8): ends(0.40, 90.0), (1e-4, 16): ends(0.39, 50.0), (1e-4, 32): ends(0.38, 20.0)}
+    assert tune.taken(curves, noise=0.015) == (1e-4, 16)
+    assert tune.taken(curves, noise=0.0) == (1e-4, 8)
+
+
+def test_the_noise_of_a_level_is_that_of_the_committed_runs():
+    """What is left of 13 methods times 3 seeds when the means of methods and seeds are taken off."""
+    found = compare.curves(compare.part_runs("first"), Results(RUNS))
+    levels = np.array([[final_level([runs[seed]]) for seed in compare.FIRST_SEEDS] for runs in found.values()])
+    rest = levels - levels.mean(0) - levels.mean(1, keepdims=True) + levels.mean()
+    freedom = (levels.shape[0] - 1) * (levels.shape[1] - 1)
+    assert pytest.approx(np.sqrt(2 * (rest**2).sum() / freedom), abs=0.0005) == tune.NOISE
 
 
 def test_each_model_has_its_own_tuning(tmp_path, monkeypatch):
