@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from studies.field.reach import Runs, mean_curve
+from studies.field.reach import TOKENS, Floats, Runs, mean_curve
 from studies.field.standing import GRPO
 
 AXES = {
@@ -19,7 +19,11 @@ AXES = {
 
 
 def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
-    """Draw mean learning curves with a band of one standard error; GRPO is black, those that are not shown are grey."""
+    """Draw mean learning curves; GRPO is black, those that are not shown are grey.
+
+    Bands are one standard error of what differs between methods: a seed, which decides how hard the held-out problems
+    are, lifts or lowers all methods alike, and that is taken off (Cousineau 2005).
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -33,6 +37,7 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
     figure, panels = plt.subplots(1, len(axes), figsize=(5.2 * len(axes), 4.2), constrained_layout=True, sharey=True)
     for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
         scale = 1000 if cost.endswith("tokens") else 1
+        luck = seed_luck(found)
         for method in ordered:
             runs = found[method]
             grid_G, rates_RG = mean_curve(list(runs.values()), cost)
@@ -40,7 +45,8 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
             if method not in colors:
                 panel.plot(grid_G / scale, mean_G, color="#c4c4c4", linewidth=1, zorder=1)
                 continue
-            error_G = rates_RG.std(0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0 * mean_G
+            own_RG = rates_RG - np.array([luck[seed] for seed in runs])
+            error_G = own_RG.std(0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0 * mean_G
             panel.plot(
                 grid_G / scale, mean_G, styles[method], color=colors[method], linewidth=2.2, label=method, zorder=3
             )
@@ -54,3 +60,17 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def seed_luck(found: Mapping[str, Runs]) -> dict[int, Floats]:
+    """Return what each seed adds to the held-out rate, at equal shares of the runs: its mean over methods.
+
+    Args:
+        found: learning curves by method and seed.
+    """
+    above: dict[int, list[Floats]] = {}
+    for runs in found.values():
+        _, rates_RG = mean_curve(list(runs.values()), TOKENS)
+        for seed, rate_G in zip(runs, rates_RG - rates_RG.mean(0), strict=True):
+            above.setdefault(seed, []).append(rate_G)
+    return {seed: np.mean(rows, axis=0) for seed, rows in above.items()}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from studies.field.curves_plot import plot
+from studies.field.curves_plot import plot, seed_luck
 from studies.field.reach import (
     Estimate,
     common_seeds,
@@ -177,6 +177,19 @@ def test_the_picture_shows_some_methods_and_has_the_others_in_grey(tmp_path):
     found = {"grpo_n4": seeds(line(0.04), line(0.05)), "pods": seeds(line(0.01)), "ada": seeds(line(0.1), line(0.2))}
     plot(found, tmp_path / "curves.png", axes=("generated_tokens", "seconds"), shown=["ada", "grpo_n4"])
     assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_bands_leave_out_what_a_seed_gives_to_all_methods():
+    luck = {0: 0.0, 1: 0.3, 2: -0.2}
+    found = {
+        method: {
+            seed: [{**row, "avg_at_4": row["avg_at_4"] + extra} for row in line(slope)] for seed, extra in luck.items()
+        }
+        for method, slope in (("grpo_n4", 0.05), ("ada", 0.08))
+    }
+    taken_off = seed_luck(found)
+    mean = np.mean(list(luck.values()))
+    assert all(taken_off[seed] == pytest.approx(extra - mean) for seed, extra in luck.items())
 
 
 def test_without_grpo_there_is_nothing_to_compare_with():
