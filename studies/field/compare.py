@@ -40,7 +40,7 @@ ON_FIRST = (
 ON_SECOND = (
     *("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16"),
     *("dapo_refill", "speed_rl"),
-    *("ada", "ada_n1", "ada_n1_4_updates"),
+    *("ada", "ada_4_updates", "ada_n1", "ada_n1_4_updates"),
 )
 PARTS = ("first", "second")
 """By the model that runs start from."""

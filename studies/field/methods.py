@@ -38,6 +38,7 @@ METHODS: Mapping[str, Method] = {
     "speed_rl": Method("speed_rl"),
     "mopps": Method("mopps"),
     "ada": Method("ada"),
+    "ada_4_updates": Method("ada", updates=4),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),
     "ada_n1": Method("ada", ("sampler.group_size=1",)),
     "ada_n1_4_updates": Method("ada", ("sampler.group_size=1",), updates=4, tuned_as_on_first="ada_n1"),
