@@ -24,6 +24,7 @@ import numpy as np
 from scipy import stats
 
 from studies.field.compare import second_seeds
+from studies.field.hard_plot import plot
 from studies.field.place import HARD, TUNING
 from studies.field.reach import Estimate, Floats
 from studies.field.results import Results, add_arguments, train_missing
@@ -253,6 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"starting pass rate {outcome.name}: {outcome.num_problems} problems, before {outcome.before:.3f}")
         for method, gain in outcome.gains.items():
             print(f"    {method:<26} {signed(gain)}  over {CONTESTANTS[0]} {signed(outcome.leads[method])}")
+    plot(found, HARD / "gains.png")
 
 
 def _complete(num_seeds: int, num_jobs: int) -> None:

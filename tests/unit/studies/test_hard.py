@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from studies.field import hard
+from studies.field.hard_plot import plot
 from studies.field.tune import Tuned
 from tests.unit.studies.composing import composed
 
@@ -73,3 +74,10 @@ def test_without_a_draw_the_command_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(hard, "HARD", tmp_path)
     with pytest.raises(ValueError, match=r"heldout\.jsonl has no draw of the untrained model; run python -m"):
         hard.found_outcomes()
+
+
+def test_the_picture_has_every_method_at_every_difficulty(tmp_path):
+    chosen = np.array([0.0, 0.0, 0.1, 0.1, 0.3, 0.3])
+    after = {method: {3: chosen + 0.1, 4: chosen + 0.2} for method in hard.CONTESTANTS}
+    plot(hard.outcomes(chosen, chosen, after), tmp_path / "gains.png")
+    assert (tmp_path / "gains.png").stat().st_size > 10_000
