@@ -34,10 +34,10 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
     colors = {method: "#222222" if method in GRPO else next(palette) for method in shown}
     styles = {method: next(dashes) if method in GRPO else "-" for method in shown}
     ordered = [*(method for method in found if method not in colors), *(method for method in shown if method in found)]
+    luck = seed_luck(found)
     figure, panels = plt.subplots(1, len(axes), figsize=(5.2 * len(axes), 4.2), constrained_layout=True, sharey=True)
     for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
         scale = 1000 if cost.endswith("tokens") else 1
-        luck = seed_luck(found)
         for method in ordered:
             runs = found[method]
             grid_G, rates_RG = mean_curve(list(runs.values()), cost)
@@ -63,10 +63,13 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
 
 
 def seed_luck(found: Mapping[str, Runs]) -> dict[int, Floats]:
-    """Return what each seed adds to the held-out rate, at equal shares of the runs: its mean over methods.
+    """Return what each seed adds to the held-out rate at equal shares of the runs, mean over methods.
 
     Args:
         found: learning curves by method and seed.
+
+    Returns:
+        By seed, on the grid of :func:`~studies.field.reach.mean_curve`. Shape ``(G,)``.
     """
     above: dict[int, list[Floats]] = {}
     for runs in found.values():

@@ -30,19 +30,19 @@ from studies.smollm2.tune import SEED as SMOLLM2_SEED
 def tuning(file: Path, seed: int) -> str:
     """Return the level of every method by learning rate and prompts per update; what was taken in bold."""
     _must_exist(file)
-    curves: dict[str, dict[tuple[float, int], Curve]] = {}
+    grids: dict[str, dict[tuple[float, int], Curve]] = {}
     for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         if row["seed"] != seed:
             continue
         rest, prompts, _ = row["name"].rsplit("-", 2)  # grpo_n4-lr3e-05-p8-100, before it perhaps a task
         named, lr = rest.split("-lr")
         method = named.split("-")[-1]
-        curves.setdefault(method, {})[float(lr), int(prompts[1:])] = row["curve"]
-    settings = sorted({key for found in curves.values() for key in found})
+        grids.setdefault(method, {})[float(lr), int(prompts[1:])] = row["curve"]
+    settings = sorted({key for found in grids.values() for key in found})
     noise = 0.0 if seed == SEED_ON_FIRST else NOISE
-    ordered = sorted(curves, key=lambda method: -max(final_level([curve]) for curve in curves[method].values()))
+    ordered = sorted(grids, key=lambda method: -max(final_level([curve]) for curve in grids[method].values()))
     head = ["method", *(f"{lr:g}, {prompts}" for lr, prompts in settings)]
-    rows = [[f"`{method}`", *_levels(curves[method], settings, noise=noise)] for method in ordered]
+    rows = [[f"`{method}`", *_levels(grids[method], settings, noise=noise)] for method in ordered]
     return markdown(head, rows)
 
 

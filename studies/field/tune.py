@@ -138,7 +138,7 @@ def best_of(
 def taken(curves: Mapping[tuple[float, int], Curve], *, noise: float) -> tuple[float, int]:
     """Return the settings whose run ends highest, or of those as near as ``noise`` to it the quickest."""
     levels = {settings: final_level([curve]) for settings, curve in curves.items()}
-    if noise == 0:
+    if noise == 0:  # the first of the grid where two are level, as on the first model, whose runs cannot be made again
         return max(levels, key=lambda settings: levels[settings])
     good = [settings for settings, level in levels.items() if level >= max(levels.values()) - noise]
     return min(good, key=lambda settings: curves[settings][-1]["seconds"])

@@ -29,7 +29,7 @@ PROMPTS: Mapping[str, tuple[int, ...]] = {
 """Prompts per update: 32 and 128 responses; of Seq-balance, which draws more for each, as for groups of eight."""
 TUNED_AS = {"ada_n1": ("ada", 4.0)}
 """Who takes the settings of another, since a run is long here, and how many times its prompts, so that an update has as
-many responses. In the field both found the same."""
+many responses. It is for want of time: in the field they found different settings."""
 MAX_TOKENS = 60_000
 POINTS = 5
 SEED = 100
