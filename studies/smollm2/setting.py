@@ -7,8 +7,8 @@ from studies.field.setting import QUIET
 from studies.runs import StudyRun
 
 TASKS = ("chain_sum", "products")
-CONTESTANTS = ("grpo_n4", "grpo_n8", "ada", "ada_n1", "ada_seq_balance")
-"""GRPO, what did best in the field, and what ``make train`` runs."""
+CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "ada", "ada_4_updates", "ada_seq_balance")
+"""The kinds of GRPO that did best in the field, what did best of all there, and what ``make train`` runs."""
 NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 
@@ -34,7 +34,8 @@ def smollm2_run(
         f"data.source.num_train={NUM_TRAIN}",
         *contestant.settings,
         f"optimizer.lr={lr:g}",
-        f"data.prompts_per_step={prompts}",
+        f"data.prompts_per_step={prompts * contestant.updates}",
+        *([f"data.num_minibatches={contestant.updates}"] if contestant.updates > 1 else []),
         "num_steps=100000",
         f"callbacks.budget.max_generated_tokens={max_tokens}",
         f"callbacks.evaluation.every_n_tokens={max_tokens // points}",

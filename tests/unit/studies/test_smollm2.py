@@ -1,7 +1,8 @@
-"""Runs on the default model would start; who is not tuned itself takes the settings of another."""
+"""Runs on the default model would start, with the settings that were found for them."""
 
 import pytest
 
+from studies.field.methods import METHODS
 from studies.field.results import Results
 from studies.field.tune import NotTunedError
 from studies.runs import StudyRun
@@ -16,7 +17,8 @@ def test_every_run_would_start(task, method):
     run = smollm2_run("smollm2", task, method, seed=1, lr=2e-5, prompts=16, max_tokens=1000, points=5)
     cfg = composed(run)
     assert list(cfg.data.source.tasks) == [task]
-    assert (cfg.optimizer.lr, cfg.data.prompts_per_step) == (2e-5, 16)
+    assert (cfg.optimizer.lr, cfg.data.prompts_per_step // cfg.data.num_minibatches) == (2e-5, 16)
+    assert cfg.data.num_minibatches == METHODS[method].updates
     assert cfg.data.source.num_train == NUM_TRAIN
     assert cfg.callbacks.budget.max_generated_tokens == 1000
 
@@ -42,28 +44,27 @@ def tune_one(method):
         results.add(run)
 
 
-def test_updates_have_as_many_responses_where_settings_are_taken_from_another(places):
+def test_the_comparison_has_the_settings_that_did_best_in_tuning(places):
     with pytest.raises(NotTunedError, match=r"ada is not tuned yet: .*run python -m studies.smollm2.tune"):
-        tune.tuned("ada_n1", Results(compare.SMOLLM2_TUNING))
-    for method in ("ada", "grpo_n4"):
+        tune.tuned("ada", Results(compare.SMOLLM2_TUNING))
+    for method in ("ada", "ada_4_updates"):
         tune_one(method)
     sizes = {}
-    for method in ("ada", "ada_n1", "grpo_n4"):
+    for method in ("ada", "ada_4_updates"):
         (run,) = compare.comparison_runs("products", method, num_seeds=1)
         cfg = composed(run)
-        sizes[method] = cfg.data.prompts_per_step, cfg.sampler.group_size
-    assert sizes == {"ada": (32, 4), "ada_n1": (128, 1), "grpo_n4": (32, 4)}
+        sizes[method] = cfg.data.prompts_per_step, cfg.data.num_minibatches
+    assert sizes == {"ada": (32, 1), "ada_4_updates": (32, 4)}
 
 
-def test_everyone_is_tuned_by_itself_or_by_another_that_is():
-    assert set(CONTESTANTS) == {*tune.PROMPTS, *tune.TUNED_AS}
-    assert all(source in tune.PROMPTS for source, _ in tune.TUNED_AS.values())
-    for method in ("grpo_n4", "grpo_n8", "ada"):
-        sizes = [
-            cfg.data.prompts_per_step * cfg.sampler.group_size
+def test_everyone_is_tuned_with_updates_of_as_many_responses():
+    assert set(CONTESTANTS) == set(tune.PROMPTS)
+    for method in ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "ada", "ada_4_updates"):
+        sizes = {
+            cfg.data.prompts_per_step // cfg.data.num_minibatches * cfg.sampler.group_size
             for cfg in map(composed, tune.tuning_runs(method).values())
-        ]
-        assert sorted(set(sizes)) == [32, 128]
+        }
+        assert sizes == ({32} if method.endswith("updates") else {32, 128})
 
 
 def test_only_runs_that_are_done_are_reported(places):
