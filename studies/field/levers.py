@@ -5,7 +5,7 @@ changed, at those same settings: a change that wants another learning rate may b
 change alters the responses per prompt or the number of updates per rollout, the number of prompts follows, so that an
 update is made of as many responses. Four updates per rollout of GRPO and ada are in the comparison itself, other
 numbers of prompts in its tuning. A study that was killed goes on where it was. Writes
-``docs/studies/levers/runs.jsonl``.
+``docs/studies/levers/runs.jsonl`` and a plot.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from studies.field.compare import curves, second_seeds
+from studies.field.levers_plot import plot
 from studies.field.place import LEVERS, TUNING
 from studies.field.reach import Estimate, Runs, difference, final_level, saving
 from studies.field.results import Results, add_arguments, train_missing
@@ -45,12 +46,14 @@ class Lever:
     """Prompts per step over those of the base."""
 
 
+_AS_IT_IS = "as it is"
 _BALANCE = "ada_seq_balance"
 _CURRICULUM = ("estimator=beta_history", "curriculum=learnability")
 ALL_LEVERS: tuple[Lever, ...] = (
     Lever(_BALANCE, "rarer", "keep the rarer class and as many of the other", ("selection=rarer_class",)),
     Lever(_BALANCE, "all", "keep all that was drawn", ("selection=all",)),
     Lever(_BALANCE, "posterior_stop", "stop by posterior and price", ("sampler=balance_posterior",)),
+    Lever(_BALANCE, "official", "published advantage instead of the exact one", ("advantage=official",)),
     Lever(_BALANCE, "linear", "objective p instead of log p", ("objective=linear",)),
     Lever(_BALANCE, "pass_at_4", "objective pass@4", ("objective=pass_at_k",)),
     Lever(_BALANCE, "pooled", "plug-in, pool mean as the pass rate", ("advantage=stratified",)),
@@ -123,7 +126,7 @@ def effects(base: str, found: Mapping[str, Runs]) -> list[Effect]:
         base: the method.
         found: learning curves by the levers' names, those of the method as it is under ``""``.
     """
-    texts = {"": "as it is"} | {lever.name: lever.text for lever in ALL_LEVERS if lever.base == base}
+    texts = {"": _AS_IT_IS} | {lever.name: lever.text for lever in ALL_LEVERS if lever.base == base}
     own = found[""]
     return [
         Effect(
@@ -158,7 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, a seed of everything before the next, then report."""
     bases = list(dict.fromkeys(lever.base for lever in ALL_LEVERS))
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bases", nargs="+", choices=bases, default=bases, help="methods whose levers to pull")
+    parser.add_argument(
+        "--bases", nargs="+", choices=bases, default=bases, help="methods whose levers to pull; drawn are all"
+    )
     add_arguments(parser, num_seeds=NUM_SEEDS)
     options = parser.parse_args(arguments)
     try:
@@ -177,6 +182,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for effect in found:
         tokens = times(effect.savings["generated_tokens"])
         print(f"{effect.base:<16} {effect.text:<56} {effect.level:.3f}  {signed(effect.gain)}  tokens {tokens}")
+    if any(effect.text != _AS_IT_IS for effect in found) and options.bases == bases:
+        plot(found, LEVERS.with_name("effects.png"))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from studies.field import compare, levers, setting, tune
+from studies.field.levers_plot import plot
 from studies.field.methods import METHODS
 from studies.field.place import RUNS
-from studies.field.reach import final_level
+from studies.field.reach import Estimate, final_level
 from studies.field.results import Results
 from studies.field.sums import problems, worked
 from studies.runs import StudyRun
@@ -152,6 +153,15 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
     assert (own.text, own.gain.value, own.savings["generated_tokens"].value) == ("as it is", 0.0, 1.0)
     assert changed.gain.value == pytest.approx((0.05 - 0.02) * 9)
     assert changed.savings["seconds"].value == pytest.approx(0.05 / 0.02)
+
+
+def test_the_picture_has_every_change_of_every_method(tmp_path):
+    def effect(base, text):
+        return levers.Effect(base, text, 0.3, Estimate(0.02, -0.01, 0.05), {}, 3)
+
+    found = [effect("ada", "as it is"), effect("ada", "two epochs"), effect("grpo_n8", "as it is")]
+    plot(found, tmp_path / "levers" / "effects.png")
+    assert (tmp_path / "levers" / "effects.png").stat().st_size > 5_000
 
 
 def test_on_the_first_model_a_method_can_have_the_settings_of_another(tmp_path, monkeypatch):
