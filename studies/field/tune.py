@@ -39,7 +39,8 @@ GRIDS = {
     "dapo_refill": ((1e-4, 4), (1e-4, 8), (3e-5, 2), (3e-5, 4), (3e-5, 8)),
     "speed_rl": ((1e-4, 4), (1e-4, 8), (3e-5, 2), (3e-5, 4)),
     **dict.fromkeys(
-        ("ada_seq_balance", "ada_seq_balance_official"), ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 4), (3e-5, 8))
+        ("ada_seq_balance", "ada_seq_balance_official"),
+        ((1e-4, 2), (1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 1), (3e-5, 2), (3e-5, 4), (3e-5, 8)),
     ),
     "ada": ((1e-4, 4), (1e-4, 8), (1e-4, 16), (3e-5, 2), (3e-5, 4), (3e-5, 8)),
     "ada_4_updates": ((1e-4, 8), (1e-4, 16), (3e-5, 2), (3e-5, 4)),
