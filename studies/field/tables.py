@@ -14,9 +14,10 @@ from typing import Any
 
 from benchmarks.markdown import markdown
 from studies.field.compare import PARTS, curves, part_runs
+from studies.field.fresh import standings as fresh_standings
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
-from studies.field.place import HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
+from studies.field.place import FRESH, HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
 from studies.field.reach import Curve, Estimate, Runs, final_level
 from studies.field.results import Results
 from studies.field.standing import GRPO, Standing, comparison, milestones
@@ -115,6 +116,12 @@ def smollm2(task: str) -> str:
     """Return where the methods end on the default model, and what they spend beside the best GRPO."""
     _must_exist(SMOLLM2)
     return markdown(_STANDING, [_standing(row) for row in standings(task)])
+
+
+def fresh() -> str:
+    """Return where the methods end if no problem comes back, and what they spend beside the best GRPO."""
+    _must_exist(FRESH)
+    return markdown(_STANDING, [_standing(row) for row in fresh_standings()])
 
 
 _COSTS = {
@@ -216,6 +223,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "smollm2_tuning": partial(tuning, SMOLLM2_TUNING, SMOLLM2_SEED),
     **{f"field_{part}": partial(field, part) for part in PARTS},
     **{f"field_{part}_savings": partial(savings, part) for part in PARTS},
+    "field_fresh": fresh,
     "field_levers": levers,
     "field_hard": hard_prompts,
     "field_prices": prices,

@@ -92,10 +92,14 @@ def test_tuning_tables_show_one_seed_with_the_best_of_each_method_in_bold(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "name", ["field_first", "field_second_savings", "field_prices", "field_levers", "field_hard", "smollm2_products"]
+    "name",
+    [
+        *("field_first", "field_second_savings", "field_prices", "field_fresh", "field_levers", "field_hard"),
+        "smollm2_products",
+    ],
 )
 def test_without_results_the_file_is_named(name, tmp_path, monkeypatch):
-    for place in ("RUNS", "LEVERS", "SMOLLM2"):
+    for place in ("RUNS", "FRESH", "LEVERS", "SMOLLM2"):
         monkeypatch.setattr(tables, place, tmp_path / "missing.jsonl")
     monkeypatch.setattr(tables, "HARD", tmp_path)
     with pytest.raises(FileNotFoundError):

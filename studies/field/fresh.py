@@ -1,0 +1,99 @@
+"""Prompts that are seen once, so that there is no history to use: ``python -m studies.field.fresh``.
+
+The field's task from the committed model with 24,576 problems instead of 512, more than any method asks, so that none
+comes back. Methods have the settings that ``python -m studies.field.tune`` found where problems come back. A study that
+was killed goes on where it was. Writes ``docs/studies/cost_benefit/fresh.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from studies.field.compare import curves, second_seeds
+from studies.field.place import FRESH, TUNING
+from studies.field.reach import Runs
+from studies.field.results import Results, add_arguments, train_missing
+from studies.field.setting import FOLDER, HELDOUT, field_run, prepare
+from studies.field.standing import Standing, best_grpo, comparison
+from studies.field.sums import write
+from studies.field.tune import tuned
+from studies.field.wording import describe
+from studies.runs import ROOT, StudyRun
+
+CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "dapo_refill", "speed_rl", "ada", "ada_4_updates")
+NUM_PROBLEMS = 24_576
+PROBLEMS = FOLDER / "fresh.jsonl"
+MAX_TOKENS = 240_000
+POINTS = 6
+NUM_SEEDS = 3
+
+
+def prepare_fresh() -> None:
+    """Make model and problems, unless they are there."""
+    prepare()
+    if not PROBLEMS.exists():
+        lines = HELDOUT.read_text(encoding="utf-8").splitlines()
+        held_out = frozenset(json.loads(line)["prompt"] for line in lines)
+        write(PROBLEMS, size=NUM_PROBLEMS, seed=4, apart_from=held_out)
+
+
+def fresh_runs(*, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
+    """Return the runs of each method.
+
+    Raises:
+        NotTunedError: a method is not tuned yet.
+    """
+    tuning = Results(TUNING)
+
+    def run(method: str, seed: int) -> StudyRun:
+        best = tuned(method, tuning)
+        return field_run(
+            "field/fresh",
+            method,
+            seed=seed,
+            lr=best.lr,
+            prompts=best.prompts,
+            max_tokens=MAX_TOKENS,
+            points=POINTS,
+            changes=(f"data.source.path={PROBLEMS.relative_to(ROOT)}",),
+        )
+
+    return {method: [run(method, seed) for seed in second_seeds(num_seeds)] for method in CONTESTANTS}
+
+
+def fresh_curves(*, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
+    """Return the learning curves of the runs that are done, by method and seed."""
+    return curves(fresh_runs(num_seeds=num_seeds), Results(FRESH))
+
+
+def standings() -> list[Standing]:
+    """Return how the methods stand, the highest first.
+
+    Raises:
+        ValueError: no GRPO run is done.
+    """
+    return comparison(fresh_curves())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train what is missing, a seed of every method before the next, then report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_arguments(parser, num_seeds=NUM_SEEDS)
+    options = parser.parse_args(arguments)
+    try:
+        if not options.report_only:
+            prepare_fresh()
+            train_missing(fresh_runs(num_seeds=options.seeds).values(), Results(FRESH), num_jobs=options.jobs)
+        found = fresh_curves(num_seeds=options.seeds)
+        print(f"level to reach: that of {best_grpo(found)}")
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    for standing in comparison(found):
+        print(describe(standing))
+
+
+if __name__ == "__main__":
+    main()
