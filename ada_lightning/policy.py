@@ -127,6 +127,9 @@ class PolicyModule(LightningModule):
         self.num_memory_retries = 0
         self.update_metrics: dict[str, float] = {}
         """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
+        self.step_metrics: dict[str, float] = {}
+        """Figures of the last rollout step and of its updates, once they are all done, without any of an earlier step;
+        in the process that rolls out."""
         self.interrupt_check: Callable[[], None] = lambda: None
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
         self.ranks = Ranks()
@@ -215,6 +218,7 @@ class PolicyModule(LightningModule):
                 f"expected a rollout of version {expected_version}"
             )
         optimizer = self.optimizers()
+        lr = float(self.trainer.optimizers[0].param_groups[0]["lr"])  # of this update; the schedule then moves on
         self._begin_update(batch)
         with self.clock.phase("update"):
             total_loss, totals = self._accumulate(batch)
@@ -222,7 +226,7 @@ class PolicyModule(LightningModule):
             grad_norm = clip_to_norm(self.trained.trainable(self.model), self.max_grad_norm)
             loss_grad_norm = self._clip_loss_gradient()
             self._update(optimizer, total_loss, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
-        self._note_update(batch, total_loss, grad_norm, totals)
+        self._note_update(batch, total_loss, grad_norm, totals, lr=lr)
         if isinstance(self.loss, TrainableLoss):
             self.update_metrics["train/loss_grad_norm"] = float(loss_grad_norm)
 
@@ -475,6 +479,11 @@ class PolicyModule(LightningModule):
             self.loss.load_state_dict(saved)
 
     @property
+    def needs_groups_without_signal(self) -> bool:
+        """Whether groups whose rewards are all equal contribute to the update, by the loss or by the advantage."""
+        return self.loss.needs_groups_without_signal or getattr(self.advantage, "needs_groups_without_signal", False)
+
+    @property
     def _needs_hidden(self) -> bool:
         return self.loss.needs_hidden or any(mask.needs_hidden for mask in self.token_masks)
 
@@ -552,7 +561,9 @@ class PolicyModule(LightningModule):
             give_back_freed_memory()
         self.policy_version += 1
 
-    def _note_update(self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor]) -> None:
+    def _note_update(
+        self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor], *, lr: float
+    ) -> None:
         sums = {name: float(value) for name, value in totals.items()} | {
             "loss": float(loss),
             "computed_tokens": float(sum(microbatch.num_computed_tokens for microbatch in batch)),
@@ -569,7 +580,7 @@ class PolicyModule(LightningModule):
             "train/computed_tokens": computed_tokens,
             "train/skipped_updates": float(self.num_skipped_updates),
             "train/memory_retries": float(self.num_memory_retries),
-            "train/lr": float(self.trainer.optimizers[0].param_groups[0]["lr"]),
+            "train/lr": lr,
         }
         if batch.microbatches:
             self.update_metrics |= {name: float(value) for name, value in self._effective_weight.compute().items()}

@@ -554,7 +554,11 @@ class AttentionBackend(Protocol):
 
 
 class Advantage(Protocol):
-    """How much better than expected each kept response was, weight included. Elementwise."""
+    """How much better than expected each kept response was, weight included. Elementwise.
+
+    It may have ``needs_groups_without_signal``: True where the advantages of a group whose rewards are all equal may
+    differ from 0, so that such groups are not left out of the update.
+    """
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
         """Advantages of the microbatch's responses. Shape ``(B,)``, float32."""

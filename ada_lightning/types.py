@@ -298,9 +298,14 @@ class ResponseGroup:
 
     @property
     def has_signal(self) -> bool:
+        """Whether responses are told apart: something is kept, and rewards differ or the assigned advantages do."""
+        return bool(self.kept) and (self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1)
+
+    @property
+    def can_train(self) -> bool:
         """Whether any response of this group can have a non-zero advantage.
 
-        One was assigned, or rewards differ: an advantage of the whole rollout may tell responses of equal reward apart,
-        or have something to say about groups of one kind.
+        Rewards differ, or one was assigned: an advantage of the whole rollout may have something to say about groups
+        whose responses are all alike, such as one that compares them with the prompt's history.
         """
-        return bool(self.kept) and (self.pool.has_signal or any(kept.advantage != 0.0 for kept in self.kept))
+        return self.has_signal or any(kept.advantage != 0.0 for kept in self.kept)

@@ -105,7 +105,7 @@ class AdaptiveSampling(Callback):
         data.connect(
             collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),
             score_old=policy.score_old,
-            keep_groups_without_signal=policy.loss.needs_groups_without_signal,
+            keep_groups_without_signal=policy.needs_groups_without_signal,
             recall=self.estimator.recall if isinstance(self.estimator, RememberingEstimator) else None,
             ranks=policy.ranks,
         )
@@ -157,6 +157,7 @@ class AdaptiveSampling(Callback):
         metrics |= policy.update_metrics
         self._step_metrics |= metrics
         if is_last:
+            policy.step_metrics = dict(self._step_metrics)
             self._learn(data)
         policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
         for logger in trainer.loggers:

@@ -9,7 +9,8 @@ class AlarmBound:
     """Raises an alarm where a figure stays out of bounds for several steps, and may stop the run.
 
     Args:
-        metric: name of the figure, as in ``metrics.csv``.
+        metric: name of a figure of the rollout or its updates (``rollout/``, ``train/``, ``reward/``, ``grader/``,
+            ``sync/``, ``time/``), as in ``metrics.csv``.
         low: smallest value that is in order; ``-inf`` for none.
         high: largest value that is in order; ``inf`` for none.
         num_steps: rollout steps in a row, out of bounds, at which the alarm is raised. A step without the figure

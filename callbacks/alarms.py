@@ -42,14 +42,15 @@ class Alarms(Callback):
         if batch.update_index != data.updates_per_rollout - 1:
             return
         policy: Any = pl_module
-        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        raised = {}
-        for name, bound in self.bounds.items():
-            if bound.metric in metrics:
-                raised[f"alarm/{name}"] = float(self._note(trainer, name, bound, metrics[bound.metric]))
+        metrics: dict[str, float] = policy.step_metrics  # not trainer.callback_metrics: they keep what a step lacks
+        seen = {name: bound for name, bound in self.bounds.items() if bound.metric in metrics}
+        raised = {
+            f"alarm/{name}": float(self._note(trainer, name, bound, metrics[bound.metric]))
+            for name, bound in seen.items()
+        }
         for logger in trainer.loggers:
             logger.log_metrics(raised, step=policy.policy_version - 1)
-        for name, bound in self.bounds.items():
+        for name, bound in seen.items():
             if bound.stops and self._num_out[name] >= bound.num_steps:
                 raise RunStoppedError(
                     f"alarm {name}: {self._text(name, bound, metrics[bound.metric])}. To go on in spite of it: "

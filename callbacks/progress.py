@@ -100,9 +100,10 @@ class Progress(RolloutListener):
         """Show the figures of a finished step."""
         if batch.update_index < self._updates_per_rollout - 1 or not trainer.is_global_zero:
             return
+        module: Any = pl_module
         self._num_steps_done += 1
         self._steps_seen += 1
-        metrics = {key: float(value) for key, value in trainer.callback_metrics.items()}
+        metrics: dict[str, float] = module.step_metrics
         left_s = (self._num_steps - self._num_steps_done) * (self._now() - self._first_step_at) / self._steps_seen
         left = f"left {duration(left_s)}"
         self._facts = f"{_facts(metrics)}  {left}"

@@ -7,6 +7,7 @@ from torch import Tensor
 from ada_lightning.batch import Microbatch
 from ada_lightning.functional.moments import unbiased_std
 from ada_lightning.pass_rates.pool_mean import PoolMeanRate
+from ada_lightning.pass_rates.posterior import PosteriorRate
 from ada_lightning.protocols import PassRate
 
 _POOL_MEAN = PoolMeanRate()
@@ -55,19 +56,25 @@ class PoolMeanAdvantage:
         self.max_weight = max_weight
         self.pass_rate = pass_rate
 
+    @property
+    def needs_groups_without_signal(self) -> bool:
+        """Whether a baseline from history leaves advantages in groups whose rewards are all equal."""
+        return isinstance(self.pass_rate, PosteriorRate)
+
     def __call__(self, microbatch: Microbatch) -> Tensor:
         """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32.
 
         Raises:
-            ValueError: a pool's mean is negative and there is a power to take of it.
+            ValueError: there is a power to take of a pool's mean that is not positive although rewards differ.
         """
         pass_rate_B = self.pass_rate(microbatch)
         advantages_B = microbatch.rewards_B - pass_rate_B
         if self.weight_power > 0:
-            if bool((pass_rate_B < 0).any()):
+            if bool(((pass_rate_B <= 0) & (advantages_B != 0)).any()):
                 raise ValueError(
-                    f"advantage.weight_power = {self.weight_power} takes a power of the pool's mean, which is negative "
-                    f"({float(pass_rate_B.min()):g}); use advantage.weight_power=0 with negative rewards"
+                    f"advantage.weight_power = {self.weight_power} takes a power of the pool's mean, which is "
+                    f"{float(pass_rate_B.min()):g} in a pool whose rewards differ; use advantage.weight_power=0 with "
+                    "negative rewards"
                 )
             weight_B = pass_rate_B.clamp_min(_SMALLEST_RATE) ** -self.weight_power
             advantages_B = advantages_B * weight_B.clamp_max(self.max_weight)

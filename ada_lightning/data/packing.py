@@ -112,7 +112,7 @@ def pack_for_replicas(
     random.Random(shuffle_seed).shuffle(order)
     replicas: list[list[TrainingBatch]] = [[] for _ in range(num_replicas)]
     for index in range(num_minibatches):
-        computed = [g for g in order[index::num_minibatches] if keep_groups_without_signal or g.has_signal]
+        computed = [g for g in order[index::num_minibatches] if keep_groups_without_signal or g.can_train]
         documents = _divide(computed, max_tokens_per_microbatch if share_prompts else 0, num_replicas)
         rounds = _balance(documents, max_tokens_per_microbatch, num_replicas)
         for replica, batches in enumerate(replicas):

@@ -24,6 +24,7 @@ _SUMS = (
     "first_round_size",
     "reward",
     "reward_of_prompts",
+    "rewarded",
     "unresolved",
     "sampled",
     "drawn",
@@ -47,7 +48,8 @@ class RolloutMetrics(Metric):
 
     ``rollout/reward_first_round`` is the curve to watch: the mean over first-round responses only, which no stopping
     rule has biased. ``rollout/reward_pool`` is the mean over all responses (the paper's batch-level reward), lower
-    where hard prompts get more samples; ``rollout/reward_prompt`` the mean over prompts of their pools' means.
+    where hard prompts get more samples; ``rollout/reward_prompt`` the mean over prompts of their pools' means, of those
+    that have a graded response.
     ``rollout/prompts_not_sampled`` counts those to which a sampler gave no response.
 
     ``reward/<name>`` is the mean of a component over the pools' responses that have it. ``grader/<reason>`` counts
@@ -66,6 +68,7 @@ class RolloutMetrics(Metric):
     first_round_size: Tensor
     reward: Tensor
     reward_of_prompts: Tensor
+    rewarded: Tensor
     unresolved: Tensor
     sampled: Tensor
     drawn: Tensor
@@ -108,12 +111,13 @@ class RolloutMetrics(Metric):
             total_reward = sum(response.reward for response in pool.responses)
             self.reward += total_reward
             self.reward_of_prompts += total_reward / max(pool.num_sampled, 1)
+            self.rewarded += pool.num_sampled > 0
             self.unresolved += not pool.is_resolved
             self.sampled += pool.num_sampled
             self.rounds += 1 + max((response.round_index for response in pool.responses), default=-1)
             self.kept += len(group.kept)
             self.kept_tokens += sum(len(kept.response.response_ids) for kept in group.kept)
-            self.trained += len(group.kept) if group.has_signal else 0
+            self.trained += len(group.kept) if group.can_train else 0
         self.drawn += stats.num_drawn
         self.tokens += stats.generated_tokens
         self.wasted += stats.wasted_tokens
@@ -138,11 +142,10 @@ class RolloutMetrics(Metric):
     def compute(self) -> dict[str, Tensor]:
         """Return ratios in [0, 1], means and counts, keyed ``rollout/name``."""
         prompts, drawn = self.prompts.clamp_min(1), self.drawn.clamp_min(1)
-        sampled_prompts = (self.prompts - self.not_sampled).clamp_min(1)
         return {
             "rollout/reward_first_round": self.first_round_reward / self.first_round_size.clamp_min(1),
             "rollout/reward_pool": self.reward / self.sampled.clamp_min(1),
-            "rollout/reward_prompt": self.reward_of_prompts / sampled_prompts,
+            "rollout/reward_prompt": self.reward_of_prompts / self.rewarded.clamp_min(1),
             "rollout/unresolved_ratio": self.unresolved / prompts,
             "rollout/signal_ratio": self.signal / prompts,
             "rollout/signal_ratio_first_round": self.first_round_signal / prompts,

@@ -44,7 +44,8 @@ def expected_weights(
     ended = [_group(selection, rule, end) for end in likely]
     if isinstance(advantage, RolloutAdvantage):
         ended = list(with_advantages(advantage, ended))
-    groups = [group for group in ended if group.has_signal]
+    trains_all = getattr(advantage, "needs_groups_without_signal", False)
+    groups = [group for group in ended if group.kept and (trains_all or group.can_train)]
     if not groups:  # groups without signal are not computed at all
         return [0.0] * len(pass_rates)
     microbatch = group_microbatch(*groups)

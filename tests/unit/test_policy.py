@@ -8,12 +8,13 @@ from functools import partial
 
 import pytest
 import torch
-from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch import Callback, LightningDataModule, Trainer
 
 from ada_lightning.advantages import PoolMeanAdvantage
 from ada_lightning.attention import FlexAttention, SdpaAttention
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.pass_rates import PosteriorRate
 from ada_lightning.policy import PolicyModule
 from ada_lightning.types import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 
@@ -39,11 +40,15 @@ def make_policy(tiny_path, *, lr=0.1, loss_options=None, **options):
     policy = PolicyModule(
         model_path=tiny_path,
         reference_path=tiny_path,
-        advantage=PoolMeanAdvantage(),
         loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8), **(loss_options or {})),
         attention=SdpaAttention(),
         optimizer=partial(torch.optim.SGD, lr=lr),
-        **{"logprob_chunk_size": 4, "max_grad_norm": float("inf"), **options},
+        **{
+            "advantage": PoolMeanAdvantage(),
+            "logprob_chunk_size": 4,
+            "max_grad_norm": float("inf"),
+            **options,
+        },
     )
     policy.configure_model()
     return policy
@@ -158,9 +163,10 @@ class Batches(LightningDataModule):
         return iter(self.batches)
 
 
-def fit(policy, batches):
+def fit(policy, batches, *callbacks):
     trainer = Trainer(
         accelerator="cpu",
+        callbacks=list(callbacks),
         max_epochs=1,
         logger=False,
         enable_checkpointing=False,
@@ -255,6 +261,26 @@ def test_learning_rate_warms_up_linearly(tiny_path):
         config["optimizer"].step()
         config["lr_scheduler"].step()
     assert seen == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+
+
+def test_the_logged_learning_rate_is_that_of_the_update(tiny_path):
+    class Noted(Callback):
+        rates = []  # noqa: RUF012 - of one test
+
+        def on_train_batch_end(self, trainer, pl_module, *_):
+            self.rates.append(pl_module.update_metrics["train/lr"])
+
+    policy = make_policy(tiny_path, lr=1e-3, warmup_steps=3)
+    fit(policy, [pack(policy_version=version)[0] for version in range(5)], Noted())
+    assert Noted.rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3])
+
+
+def test_a_baseline_from_history_trains_groups_of_equal_rewards(tiny_path):
+    """A surprise moves the policy though no two rewards differ, so such groups must be computed."""
+    assert not make_policy(tiny_path).needs_groups_without_signal
+    policy = make_policy(tiny_path, advantage=PoolMeanAdvantage(pass_rate=PosteriorRate()))
+    assert policy.needs_groups_without_signal
+    assert make_policy(tiny_path, loss_options={"kl_coef": 1.0}).needs_groups_without_signal
 
 
 @pytest.mark.parametrize("max_tokens", [10_000, 1])

@@ -70,7 +70,8 @@ def test_equal_rewards_train_as_far_as_they_surprise():
     expected, surprise = with_advantages(
         HistoryBaselineAdvantage(), [believed([1.0, 1.0], 99.0, 1.0), believed([1.0, 1.0], 1.0, 99.0)]
     )
-    assert expected.has_signal
+    assert expected.can_train
+    assert not expected.has_signal
     assert surprise.kept[0].advantage > 50 * expected.kept[0].advantage > 0
 
 

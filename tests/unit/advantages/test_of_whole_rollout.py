@@ -64,9 +64,9 @@ def test_reinforce_plus_plus_whitens_over_tokens_as_the_published_code():
 
 def test_groups_without_signal_keep_zeros_or_train_against_the_mean():
     by_response = with_advantages(RULES[0], GROUPS)
-    assert [group.has_signal for group in by_response] == [True, True, False, False, False]
+    assert [group.can_train for group in by_response] == [True, True, False, False, False]
     by_token = with_advantages(ReinforcePlusPlusBaselineAdvantage(), GROUPS)
-    assert [group.has_signal for group in by_token] == [True, True, True, True, False]
+    assert [group.can_train for group in by_token] == [True, True, True, True, False]
     advantages = {kept.advantage for group in by_token[2:4] for kept in group.kept}
     assert len(advantages) == 1  # all by the same amount
 
@@ -124,7 +124,7 @@ class TestAccepted:
     def test_positives_weigh_1_and_train_without_any_contrast(self):
         assigned = with_advantages(AcceptedAdvantage(), GROUPS)
         assert [[kept.advantage for kept in group.kept] for group in assigned[:2]] == [[1, 0, 0], [1, 1, 0, 0, 0]]
-        assert [group.has_signal for group in assigned] == [True, True, False, True, False]
+        assert [group.can_train for group in assigned] == [True, True, False, True, False]
 
     def test_packing_leaves_out_prompts_without_a_positive_and_counts_them(self):
         (batch,) = pack_groups(
@@ -158,5 +158,6 @@ def test_an_assigned_zero_does_not_hide_a_signal_of_rewards():
     assert MIXED.has_signal
     assert not RIGHT.has_signal
     kept = tuple(replace(k, advantage=0.5) for k in RIGHT.kept)
-    assert ResponseGroup(RIGHT.pool, kept).has_signal
+    assert ResponseGroup(RIGHT.pool, kept).can_train
+    assert not ResponseGroup(RIGHT.pool, kept).has_signal  # its responses are not told apart
     assert group_microbatch(ResponseGroup(RIGHT.pool, kept)).assigned_advantage_B.tolist() == [0.5, 0.5]

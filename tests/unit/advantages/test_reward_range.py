@@ -49,5 +49,8 @@ def test_stratified_takes_zero_and_one():
 def test_no_power_is_taken_of_a_negative_mean():
     microbatch = group_microbatch(make_group([-1.0, 0.0]))
     assert PoolMeanAdvantage()(microbatch).tolist() == [-0.5, 0.5]
-    with pytest.raises(ValueError, match=r"weight_power = 1.* negative \(-0.5\); use advantage.weight_power=0"):
+    with pytest.raises(ValueError, match=r"weight_power = 1.* which is -0.5 .*use advantage.weight_power=0"):
         PoolMeanAdvantage(weight_power=1.0)(microbatch)
+    with pytest.raises(ValueError, match="which is 0 in a pool whose rewards differ"):
+        PoolMeanAdvantage(weight_power=1.0)(group_microbatch(make_group([1.0, -1.0])))
+    assert PoolMeanAdvantage(weight_power=1.0)(group_microbatch(make_group([0.0, 0.0]))).tolist() == [0.0, 0.0]

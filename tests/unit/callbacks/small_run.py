@@ -47,6 +47,7 @@ class Policy(LightningModule):
         self.weight = torch.nn.Parameter(torch.zeros(2))
         self.clock = PhaseClock()
         self.policy_version = 0
+        self.step_metrics = {}
 
     def training_step(self, batch, batch_idx):
         with self.clock.phase("update"):
@@ -115,15 +116,15 @@ class Driver(Callback):
             self.evaluate(trainer, self.scores[0])
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        pl_module.log_dict(
-            {
-                "rollout/reward_first_round": 0.5,
-                "rollout/signal_ratio": 0.5,
-                "rollout/num_sampled": 4.0,
-                "time/rollout_s": 9.8,
-                "time/update_s": 7.1,
-            }
-        )
+        figures = {
+            "rollout/reward_first_round": 0.5,
+            "rollout/signal_ratio": 0.5,
+            "rollout/num_sampled": 4.0,
+            "time/rollout_s": 9.8,
+            "time/update_s": 7.1,
+        }
+        pl_module.log_dict(figures)
+        pl_module.step_metrics = figures | {"train/loss": float(outputs["loss"])}
 
     def on_train_end(self, trainer, pl_module):
         self.evaluate(trainer, self.scores[1])

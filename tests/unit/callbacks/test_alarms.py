@@ -20,18 +20,20 @@ class Data:
 
 
 class Policy:
-    policy_version = 0
+    def __init__(self):
+        self.policy_version, self.step_metrics = 0, {}
 
 
 class Trainer:
     def __init__(self, loggers=()):
         self.loggers = list(loggers)
         self.datamodule = Data()
-        self.callback_metrics = {}
+        self.callback_metrics = {}  # of all steps, as Lightning keeps them
 
 
 def step(alarms, trainer, policy, **metrics):
-    trainer.callback_metrics = {name.replace("__", "/"): value for name, value in metrics.items()}
+    policy.step_metrics = {name.replace("__", "/"): value for name, value in metrics.items()}
+    trainer.callback_metrics |= policy.step_metrics
     policy.policy_version += 1
     alarms.on_train_batch_end(trainer, policy, None, Batch(), 0)
 
@@ -57,6 +59,16 @@ def test_a_figure_that_is_not_a_number_is_out_of_bounds_and_a_missing_one_counts
     step(alarms, trainer, policy, y=0.0)
     with pytest.raises(RunStoppedError, match=r"alarm x: x = 2 is outside of \[-inf, 1\] for 2 steps.*x.stops=false"):
         step(alarms, trainer, policy, x=2.0)
+
+
+def test_a_figure_of_an_earlier_step_is_not_that_of_this_one():
+    """A step that trains nothing has no entropy; Lightning's callback_metrics keep the last."""
+    alarms = Alarms(bounds={"flat": AlarmBound("train/entropy", low=0.5, num_steps=2, stops=True)})
+    trainer, policy = Trainer(), Policy()
+    step(alarms, trainer, policy, train__entropy=0.1)
+    for _ in range(3):
+        step(alarms, trainer, policy, rollout__signal_ratio=0.0)
+    assert trainer.callback_metrics["train/entropy"] == 0.1
 
 
 def test_only_the_last_update_of_a_step_counts():

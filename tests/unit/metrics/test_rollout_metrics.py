@@ -42,6 +42,25 @@ def test_figures_by_hand():
     assert figures["rollout/truncated_ratio"] == 0.25
 
 
+def test_a_group_that_trains_against_its_history_alone_has_no_signal():
+    """Else a broken reward, which is 0 for all, would look like a signal of every prompt."""
+    group = make_group([0.0, 0.0])
+    surprised = ResponseGroup(group.pool, tuple(replace(kept, advantage=-0.2) for kept in group.kept))
+    told_apart = ResponseGroup(
+        group.pool, tuple(replace(kept, advantage=sign) for kept, sign in zip(group.kept, (-1.0, 1.0), strict=True))
+    )
+    metrics = RolloutMetrics()
+    metrics.update(result([surprised, told_apart], num_drawn=4))
+    figures = {name: float(value) for name, value in metrics.compute().items()}
+    assert (figures["rollout/signal_ratio"], figures["rollout/num_trained"]) == (0.5, 4)
+
+
+def test_a_prompt_without_a_graded_response_is_no_prompt_with_reward_0():
+    metrics = RolloutMetrics()
+    metrics.update(result([make_group([1.0, 1.0]), make_group([])], num_drawn=4, num_failed=2))
+    assert float(metrics.compute()["rollout/reward_prompt"]) == 1.0
+
+
 def test_any_split_gives_the_figures_of_the_whole():
     groups = [make_group([1.0, 0.0]), make_group([1.0, 1.0, 0.0]), make_group([0.0])]
     whole, parts = RolloutMetrics(), RolloutMetrics()

@@ -71,7 +71,7 @@ class GivenRollouts(RolloutDataModule):
         self.connect(
             collect=lambda step, prompts: (ROLLOUTS[self.rollout](), policy.policy_version),
             score_old=policy.score_old,
-            keep_groups_without_signal=policy.loss.needs_groups_without_signal,
+            keep_groups_without_signal=policy.needs_groups_without_signal,
             ranks=policy.ranks,
         )
 

@@ -29,7 +29,9 @@ def test_standardised_pair_by_hand():
     assert weight == pytest.approx(2 * 0.1 * 0.9 * 0.5**0.5 * (1 / 0.1 + 1 / 0.9), rel=1e-5)
 
 
-def test_pools_without_a_signal_are_not_computed_whatever_their_advantage():
-    """A baseline near its prior gives equal pairs an advantage; mixed ones have +-1/2, with probability 2pq."""
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_baseline_near_its_prior_trains_pools_without_a_signal_too(size):
+    """Of ``sum_i (r_i - (1 + sum r) / (n + 2)) score_i`` each response takes 1/(n + 2) of its own reward away."""
     advantage = PoolMeanAdvantage(pass_rate=PosteriorRate())
-    assert expected_weights(advantage, AllSelection(), FixedRule(2), RATES) == pytest.approx([1.0] * 4, rel=1e-5)
+    found = expected_weights(advantage, AllSelection(), FixedRule(size), RATES)
+    assert found == pytest.approx([size * (1 - 1 / (size + 2))] * 4, rel=1e-5)
