@@ -14,7 +14,7 @@ from callbacks.rollout_listener import RolloutListener
 if TYPE_CHECKING:
     from ada_lightning.rollout.result import RolloutResult
 
-LEARNING_PHASES = ("sync", "rollout", "grade", "update")
+LEARNING_PHASES = ("sync", "rollout", "represent", "gradient_norm", "grade", "update")
 """Phases whose seconds count: what a step takes, without the start of the run, evaluations and checkpoints."""
 
 
@@ -28,7 +28,8 @@ class Budget(RolloutListener):
 
     Args:
         max_generated_tokens: response tokens drawn for training, wasted ones included; ``inf`` sets no limit.
-        max_seconds: seconds of syncing weights, rollouts, grading and updates; ``inf`` sets no limit.
+        max_seconds: seconds of syncing weights, rollouts with what their estimators and samplers compute of the policy,
+            grading and updates; ``inf`` sets no limit.
 
     Raises:
         ValueError: a budget is not positive.

@@ -68,6 +68,14 @@ class Evaluation(RolloutListener):
         self._evaluated_version = -1
         self._num_tokens = 0
         self._num_unfinished_tokens = 0
+        self._rollout_version = -1
+        """Policy version that drew the unfinished tokens: a later one has been updated with them."""
+        self._policy: PolicyModule | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Remember whose version says what is finished."""
+        assert isinstance(pl_module, PolicyModule)
+        self._policy = pl_module
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the trained policy of a run that was killed after its last update: Lightning starts no training."""
@@ -87,7 +95,7 @@ class Evaluation(RolloutListener):
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was drawn; it counts with the first update made of it."""
-        self._num_unfinished_tokens = result.stats.drawn_tokens
+        self._num_unfinished_tokens, self._rollout_version = result.stats.drawn_tokens, result.policy_version
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
@@ -107,8 +115,10 @@ class Evaluation(RolloutListener):
         policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """What has been measured."""
-        return {"evaluated_version": self._evaluated_version, "tokens_since": self._num_tokens}
+        """What has been measured, and the tokens since then, those of a step that a checkpoint ends included."""
+        has_updated = self._policy is not None and self._policy.policy_version > self._rollout_version
+        num_tokens = self._num_tokens + (self._num_unfinished_tokens if has_updated else 0)
+        return {"evaluated_version": self._evaluated_version, "tokens_since": num_tokens}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
@@ -127,14 +137,13 @@ class Evaluation(RolloutListener):
     def _evaluate(self, trainer: Trainer, policy: PolicyModule, *, is_final: bool) -> None:
         data = _data(trainer)
         prompts = data.heldout_prompts[: self.num_prompts]
-        self._evaluated_version = policy.policy_version
-        self._num_tokens = 0
         if len(prompts) < self.num_prompts and policy.policy_version == 0:
             warnings.warn(
                 f"callbacks.evaluation.num_prompts = {self.num_prompts}, but only {len(prompts)} prompts are held out",
                 stacklevel=2,
             )
         if not prompts:
+            self._evaluated_version, self._num_tokens = policy.policy_version, 0
             return
         result = self.service.rollout(
             prompts,
@@ -148,6 +157,7 @@ class Evaluation(RolloutListener):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
+        self._evaluated_version, self._num_tokens = policy.policy_version, 0  # one that is interrupted is still owed
         metrics = heldout_metrics(result.groups, num_samples=self.num_samples)
         self.last_average = metrics[f"eval/avg_at_{self.num_samples}"]
         for logger in trainer.loggers:

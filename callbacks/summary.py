@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class Summary(RolloutListener):
     """Writes ``summary.json`` however the run ends, and prints held-out accuracy before and after.
 
-    Counts travel with the checkpoint, so those of a resumed run cover the whole run, each step once.
+    Counts travel with the checkpoint, so those of a resumed run cover the whole run, each step once, and every response
+    that was drawn for a step which has begun to train.
 
     Args:
         run_dir: folder of the run.
@@ -59,14 +60,16 @@ class Summary(RolloutListener):
             "prompts_with_signal": sum(group.has_signal for group in result.groups),
             "responses": result.stats.num_drawn,
             "generated_tokens": result.stats.drawn_tokens,
-            "steps": 1,
         }
         self._unfinished_failures = result.stats.failures
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Count a rollout with its first update: one that is interrupted before it is drawn again."""
+        """Count a rollout with its first update, a step with its last: what is interrupted before is drawn again."""
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]
+        if batch.update_index == data.updates_per_rollout - 1:
+            self._counts["steps"] += 1
         for name, count in self._unfinished.items():
             self._counts[name] += count
         self._failures.update(self._unfinished_failures)

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from callbacks.budget import LEARNING_PHASES
 from callbacks.metrics_csv import read_metrics
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,7 +115,7 @@ COSTS = {
     "responses": ("rollout/num_sampled",),
     "generated_tokens": ("rollout/generated_tokens", "rollout/tokens_wasted"),
     "trained_tokens": ("train/trained_tokens",),
-    "seconds": ("time/sync_s", "time/rollout_s", "time/grade_s", "time/update_s"),
+    "seconds": tuple(f"time/{phase}_s" for phase in LEARNING_PHASES),
 }
 """What a run has spent, and the columns of ``metrics.csv`` that add up to it."""
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
 from ada_lightning.estimators.pooled_prior import fit_pooled_prior
+from ada_lightning.estimators.tally import tally
 from ada_lightning.types import Belief, Prompt, PromptHistory, ResponsePool
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _NUM_RECENT = 512
-"""Pools the prior for unseen prompts is fitted to."""
+"""Visits of prompts that the prior for unseen ones is fitted to."""
 
 
 class BetaHistory:
@@ -63,14 +64,14 @@ class BetaHistory:
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the step's counts and fit the prior again."""
-        for pool in pools:
-            positives, negatives = self._counts.get(pool.prompt.prompt_id, (0.0, 0.0))
-            self._counts[pool.prompt.prompt_id] = (
-                self.memory * positives + pool.num_positive,
-                self.memory * negatives + pool.num_negative,
+        for prompt_id, (num_positive, num_sampled) in tally(pools).items():
+            positives, negatives = self._counts.get(prompt_id, (0.0, 0.0))
+            self._counts[prompt_id] = (
+                self.memory * positives + num_positive,
+                self.memory * negatives + (num_sampled - num_positive),
             )
-            if pool.num_sampled:
-                self._recent.append((pool.num_positive, pool.num_sampled))
+            if num_sampled:
+                self._recent.append((num_positive, num_sampled))
         self._prior = fit_pooled_prior(self._recent)
 
     def history_counts(self) -> HistoryCounts:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
+from ada_lightning.estimators.tally import tally
 from ada_lightning.types import Belief, Prompt, PromptHistory, ResponsePool
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class EmaEstimator:
     """Predicts ``(positives + alpha) / (responses + alpha + beta)`` from counts that are averaged exponentially.
 
-    With every pool of a prompt, ``positives <- decay * positives + k`` and ``responses <- decay * responses + n``.
+    With every visit to a prompt, ``positives <- decay * positives + k`` and ``responses <- decay * responses + n``.
     Nothing fades between visits. The defaults expect little of a prompt never seen: 1/17. With 8 responses per visit
     the responses tend to 8 / (1 - 0.9) = 80, so predictions stay between 1/97 and 81/97.
 
@@ -79,12 +80,9 @@ class EmaEstimator:
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Let the counts of these prompts fade and add those of the step."""
-        for pool in pools:
-            positives, responses = self._counts.get(pool.prompt.prompt_id, (0.0, 0.0))
-            self._counts[pool.prompt.prompt_id] = (
-                self.decay * positives + pool.num_positive,
-                self.decay * responses + pool.num_sampled,
-            )
+        for prompt_id, (num_positive, num_sampled) in tally(pools).items():
+            positives, responses = self._counts.get(prompt_id, (0.0, 0.0))
+            self._counts[prompt_id] = self.decay * positives + num_positive, self.decay * responses + num_sampled
 
     def history_counts(self) -> HistoryCounts:
         """What a later run can start from."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ada_lightning.estimators.length_scale import FixedLengthScale
+from ada_lightning.estimators.tally import tally
 from ada_lightning.protocols import PromptEmbedding
 from ada_lightning.types import Belief, Prompt, ResponsePool
 
@@ -119,11 +120,11 @@ class GaussianProcessEstimator:
             raise ValueError(
                 f"no embedding of prompts {unknown}: update() takes pools of the prompts last given to predict()"
             )
-        tallies: dict[int, tuple[int, int]] = {}
-        for pool in pools:
-            positives, responses = tallies.get(self._index[pool.prompt.prompt_id], (0, 0))
-            tallies[self._index[pool.prompt.prompt_id]] = positives + pool.num_positive, responses + pool.num_sampled
-        observed = {index: positives / responses for index, (positives, responses) in tallies.items() if responses}
+        observed = {
+            self._index[prompt_id]: positives / responses
+            for prompt_id, (positives, responses) in tally(pools).items()
+            if responses
+        }
         if observed:
             self._condition(list(observed), torch.tensor(list(observed.values()), dtype=torch.float64))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -92,7 +93,7 @@ class Collection:
         stage: part of every seed.
         step: part of every seed.
         policy_version: stamped on every response.
-        clock: hears of progress and of seconds spent waiting for graders.
+        clock: hears of progress and, in a stage that trains, of seconds spent waiting for graders.
         interrupt_check: called between engine steps; may raise.
         top_up: fills the step up with groups that have a signal; None takes the prompts as they are.
     """
@@ -126,6 +127,7 @@ class Collection:
         self._step = step
         self._policy_version = policy_version
         self._clock = clock
+        self._counts_grading = stage not in ("eval", "preview")  # there it belongs to what it is done for
         self._interrupt_check = interrupt_check
         seeds = RequestSeeds(settings.seed, stage, step, settings.seed_requests)
         self._launcher = Launcher(engine, sampling, seeds, name=str(collection_id))
@@ -176,7 +178,7 @@ class Collection:
             return self._grader.poll()
         if not self._grading:
             return []
-        with self._clock.phase("grade"):
+        with self._clock.phase("grade") if self._counts_grading else nullcontext():
             return self._grader.wait(_IDLE_WAIT_S)
 
     def stats(self, *, num_skipped: int, seconds: float) -> RolloutStats:

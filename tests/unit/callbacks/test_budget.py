@@ -3,6 +3,7 @@ import math
 
 import pytest
 
+from ada_lightning.metrics.phase_clock import PhaseClock
 from callbacks.budget import Budget
 from callbacks.metrics_csv import MetricsCsv, read_metrics
 from callbacks.summary import Summary
@@ -44,6 +45,15 @@ def test_seconds_are_those_of_learning(fit, tmp_path):
     untouched = Budget(max_seconds=100.0)
     fit([untouched, Summary(run_dir=tmp_path)], data=Data(num_steps=6))
     assert steps(tmp_path) == 6
+
+
+def test_what_an_estimator_or_a_sampler_computes_of_the_policy_is_learning(fit, monkeypatch):
+    """Value networks and GVM pay there for what others pay in responses."""
+    spent = {"represent": 15.0, "rollout": 5.0, "gradient_norm": 40.0, "eval": 1000.0, "preview": 1000.0}
+    monkeypatch.setattr(PhaseClock, "total_seconds", lambda self: spent)
+    budget = Budget(max_seconds=100.0)
+    fit([budget], data=Data(num_steps=1))
+    assert budget.state_dict()["seconds"] == 60.0
 
 
 def test_a_continued_run_has_spent_what_it_had(fit, tmp_path):

@@ -2,6 +2,7 @@ import json
 import re
 
 import pytest
+from lightning.pytorch import Callback
 
 from callbacks.cost_preview import PreviewDone
 from callbacks.metrics_csv import MetricsCsv
@@ -83,3 +84,22 @@ def test_preview_leaves_no_summary(fit, tmp_path, capsys):
         fit([Summary(run_dir=tmp_path)], data=Data(fail_at=0, error=PreviewDone()))
     assert not (tmp_path / "summary.json").exists()
     assert "run folder" not in capsys.readouterr().out
+
+
+class StopInThirdUpdate(Callback):
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if batch_idx == 2:
+            raise RuntimeError("killed")
+
+
+def test_a_step_that_was_stopped_between_its_updates_counts_once(fit, tmp_path):
+    first = Summary(run_dir=tmp_path)
+    with pytest.raises(RuntimeError):
+        fit([first, StopInThirdUpdate()], data=Data(num_steps=2, updates_per_rollout=2))
+    assert first.state_dict()["counts"]["steps"] == 1
+    resumed = Summary(run_dir=tmp_path)
+    resumed.load_state_dict(first.state_dict())
+    rest = Data(num_steps=2, updates_per_rollout=2)
+    rest.first_step = 1
+    fit([resumed], data=rest)
+    assert summary(tmp_path)["steps"] == 2

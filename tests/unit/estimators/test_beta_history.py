@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.estimators import BetaHistory
+from ada_lightning.estimators import BetaHistory, EmaEstimator
 from ada_lightning.estimators.pooled_prior import fit_pooled_prior
 from ada_lightning.types import Belief
 from tests.builders import make_pool, make_prompt
@@ -26,6 +26,19 @@ def test_counts_fade_with_every_visit_of_their_own():
     history.update([make_pool([0.0, 0.0], key=2)])
     history.update([make_pool([1.0, 1.0], key=1)])
     assert predict(history, 1) == Belief(1 + 0.5 + 2, 1 + 0.5)
+
+
+@pytest.mark.parametrize("make", [lambda: BetaHistory(memory=0.5), lambda: EmaEstimator(decay=0.5)])
+def test_a_prompt_that_stands_in_a_step_twice_was_visited_once(make):
+    """Both pools come from one policy; what was known before fades once."""
+    twice, once = make(), make()
+    for estimator in (twice, once):
+        estimator.update([make_pool([1.0, 0.0], key=1)])
+    twice.update([make_pool([1.0, 0.0], key=1), make_pool([1.0, 1.0], key=1)])
+    once.update([make_pool([1.0, 0.0, 1.0, 1.0], key=1)])
+    assert twice.history_counts() == once.history_counts()
+    ((positives, responses),) = once.history_counts().values()
+    assert (positives, responses) == (0.5 * 1 + 3, 0.5 * 2 + 4)
 
 
 def test_the_prior_follows_what_prompts_are_like():

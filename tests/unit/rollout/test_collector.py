@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.rollout.collector import EngineError, RolloutCollector
 from ada_lightning.rollout.scripted import ScriptedEngine
 from ada_lightning.sampling import BalanceSampler, UniformSampler
@@ -16,7 +17,17 @@ SETTINGS = SamplingSettings(max_new_tokens=4)
 
 
 def collect(
-    prompts, engine, *, grader=None, sampler=None, selection=None, step=0, interrupt_check=lambda: None, **options
+    prompts,
+    engine,
+    *,
+    grader=None,
+    sampler=None,
+    selection=None,
+    step=0,
+    stage="train",
+    clock=None,
+    interrupt_check=lambda: None,
+    **options,
 ):
     collector = RolloutCollector(decode=decode, seed=0, **options)
     return collector.collect(
@@ -26,9 +37,10 @@ def collect(
         sampler=sampler or BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4),
         selection=selection or BalancedSelection(group_size=4),
         settings=SETTINGS,
-        stage="train",
+        stage=stage,
         step=step,
         policy_version=3,
+        clock=clock or PhaseClock(),
         interrupt_check=interrupt_check,
     )
 
@@ -166,6 +178,25 @@ def test_truncated_responses_can_be_excluded():
     assert pool.num_truncated_excluded == stats.num_truncated > 0
     assert pool.num_sampled == 32
     assert pool.num_drawn == 32 + pool.num_truncated_excluded
+
+
+class WaitedForGrader(InstantGrader):
+    """Has nothing ready until somebody waits for it."""
+
+    def poll(self):
+        return []
+
+    def wait(self, timeout_s):
+        return super().poll()
+
+
+@pytest.mark.parametrize(("stage", "phases"), [("train", {"outer", "grade"}), ("eval", {"outer"})])
+def test_waiting_for_graders_is_learning_time_only_where_it_is_for_learning(stage, phases):
+    clock = PhaseClock()
+    engine = ScriptedEngine(pass_rates={1: 0.5})
+    with clock.phase("outer"):
+        collect([make_prompt(1)], engine, grader=WaitedForGrader(), stage=stage, clock=clock)
+    assert clock.total_seconds().keys() == phases
 
 
 def test_a_grader_that_always_fails_ends_and_says_so():

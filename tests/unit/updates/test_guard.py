@@ -29,6 +29,11 @@ def test_an_exploding_norm_is_compared_with_the_median_of_those_that_passed():
     assert guard.reason_to_skip(0.0, 21.0)  # the one left out did not move the median
 
 
+def test_after_a_stretch_without_gradients_the_next_one_is_not_an_explosion():
+    guard = UpdateGuard(max_norm_ratio=10.0, window=8)
+    assert [guard.reason_to_skip(0.0, norm) for norm in (*[0.0] * 8, 0.5)] == [""] * 9
+
+
 def test_too_many_in_a_row_stop_the_run_and_one_that_passes_starts_the_count_anew():
     guard = UpdateGuard(max_skipped_in_a_row=3)
     for loss in (math.nan, math.nan, 1.0, math.nan, math.nan):
