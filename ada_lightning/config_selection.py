@@ -1,4 +1,4 @@
-"""Checks across selection and advantage: whether the advantage is the one that the selection assumes."""
+"""Checks across selection, sampler and advantage: whether each is what the others assume."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from ada_lightning.config_problems import class_at
+from ada_lightning.config_problems import class_at, number_at
 
 
 def selection_errors(cfg: DictConfig) -> Iterator[str]:
@@ -32,4 +32,40 @@ def selection_errors(cfg: DictConfig) -> Iterator[str]:
         yield (
             f"selection: {selection.__name__} takes advantages over the whole pool, and {advantage.__name__} compares "
             "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
+        )
+    yield from _size_errors(cfg, selection)
+
+
+def _size_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
+    """Of a group size that nobody would keep to.
+
+    Not asked of the samplers that go on in blocks: their default is small, for the balanced selections.
+    """
+    from ada_lightning.sampling import (
+        CobaSampler,
+        EstimatedSampler,
+        GvmSampler,
+        KnapsackSampler,
+        PilotSampler,
+        VipSampler,
+        XrpoSampler,
+    )
+    from ada_lightning.selection import AllSelection, PositivesSelection, ResolvedSelection
+
+    sampler = class_at(cfg, "sampler")
+    plans = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSampler, VipSampler, XrpoSampler)
+    if not (
+        issubclass(sampler, plans) and issubclass(selection, AllSelection | PositivesSelection | ResolvedSelection)
+    ):
+        return
+    pilots = [
+        number_at(cfg, f"sampler.{name}") or 0 for name in ("num_pilot", "num_commit", "num_screen", "num_continue")
+    ]
+    most = number_at(cfg, "sampler.n_max") or sum(pilots)
+    group_size = number_at(cfg, "sampler.group_size")
+    if group_size is not None and group_size < most:
+        yield (
+            f"sampler.group_size = {group_size} has no effect: {selection.__name__} keeps what there is, up to {most} "
+            "responses of a prompt; use a selection that chooses (selection=balanced, quantile or stratified), draw "
+            "fewer, or leave it out"
         )

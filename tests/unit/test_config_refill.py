@@ -41,6 +41,9 @@ def problems(*overrides: str) -> list[str]:
         (["+experiment=cppo_batch", "advantage=dr_grpo"], "LargestAdvantageBatchSelection takes advantages"),
         (["+experiment=rollout_bandits", "advantage=grpo"], "BanditSelection takes advantages over the whole pool"),
         (["+experiment=pruning", "selection=pruning_fixed", "advantage=grpo"], "FixedFractionPruning takes"),
+        (["+experiment=speed_rl", "sampler.group_size=8"], "AllSelection keeps what there is, up to 24 responses"),
+        (["+experiment=vip", "sampler.group_size=8"], "sampler.group_size = 8 has no effect"),
+        (["+experiment=pilot_commit", "sampler.group_size=8"], "ResolvedSelection keeps what there is, up to 64"),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_refused_with_a_way_out(overrides, message):
@@ -57,6 +60,8 @@ def test_what_does_not_go_together_is_refused_with_a_way_out(overrides, message)
         ["refill=adaptive", "sampler=estimated"],
         ["refill=none", "sampler.budget_per_step=400"],
         ["+experiment=pods", "advantage=official"],
+        ["+experiment=speed_rl", "sampler.group_size=8", "selection=balanced"],
+        ["+experiment=ada_seq_balance", "selection=all"],
         ["+experiment=pruning", "advantage=exact"],
         ["+experiment=dapo", "rollout.truncated=mask"],
     ],
