@@ -73,17 +73,10 @@ class Evaluation(RolloutListener):
         self._policy: PolicyModule | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Remember whose version says what is finished."""
+        """Remember whose version says what is finished; arrange for what a run killed after its last update owes."""
         assert isinstance(pl_module, PolicyModule)
         self._policy = pl_module
-
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Measure the trained policy of a run that was killed after its last update: Lightning starts no training."""
-        assert isinstance(pl_module, PolicyModule)
-        data = _data(trainer)
-        is_trained = data.num_updates_done == data.num_steps * data.updates_per_rollout
-        if is_trained and pl_module.policy_version != self._evaluated_version:
-            self._evaluate(trainer, pl_module, is_final=True)
+        _data(trainer).when_complete = lambda: self._evaluate_owed(trainer, pl_module)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the untrained policy. A resumed run has that figure, but may owe one that was interrupted."""
@@ -124,6 +117,11 @@ class Evaluation(RolloutListener):
         """Restore :meth:`state_dict`."""
         self._evaluated_version = int(state_dict["evaluated_version"])
         self._num_tokens = int(state_dict.get("tokens_since", 0))  # older checkpoints have none
+
+    def _evaluate_owed(self, trainer: Trainer, policy: PolicyModule) -> None:
+        """Measure the trained policy, unless that was done."""
+        if policy.policy_version != self._evaluated_version:
+            policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
 
     def _evaluate_if(self, is_wanted: bool, trainer: Trainer, policy: PolicyModule) -> None:
         if is_wanted:

@@ -116,6 +116,9 @@ class RolloutDataModule(LightningDataModule):
         """Those of one epoch: a source that mixes may repeat some."""
         self.heldout_prompts: list[Prompt] = []
         self.num_updates_done = 0
+        self.when_complete: Callable[[], object] = lambda: None
+        """Called, in every process, where a resumed run has no update left: Lightning then starts no training. What
+        this module and the policy know has been restored by then, under any strategy."""
         self._collect: Collect | None = None
         self._score_old: ScoreOld | None = None
         self._recall: Recall | None = None
@@ -218,7 +221,10 @@ class RolloutDataModule(LightningDataModule):
         It has a length: Lightning prefetches one batch from a loader that has none, and so every rollout would come
         from a policy that is one update old.
         """
-        return RolloutStream(self)
+        stream = RolloutStream(self)
+        if len(stream) == 0:
+            self.when_complete()
+        return stream
 
     def step_prompts(self, step: int) -> list[Prompt]:
         """Return the prompts of a rollout step, as the curriculum chooses them.

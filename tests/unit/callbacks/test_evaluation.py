@@ -25,7 +25,7 @@ class Data(RolloutDataModule):
 
     def __init__(self, num_steps):
         LightningDataModule.__init__(self)
-        self.num_steps, self.heldout_prompts = num_steps, [make_prompt("a")]
+        self.num_steps, self.num_updates_done, self.heldout_prompts = num_steps, 0, [make_prompt("a")]
 
 
 class Service:
@@ -50,11 +50,13 @@ class Run:
         )
         self.policy, self.datamodule = Policy(), Data(num_steps=20)
         self.loggers, self.callbacks, self.should_stop = [], [], False
-        self.policy.policy_version = first_step
+        self.policy.policy_version = self.datamodule.num_updates_done = first_step
         self.evaluation.setup(self, self.policy, "fit")
         if state is not None:
             self.evaluation.load_state_dict(state)
-        self.evaluation.on_train_start(self, self.policy)
+        if first_step < self.datamodule.num_steps:  # else Lightning starts no training
+            self.evaluation.on_train_start(self, self.policy)
+        self.datamodule.train_dataloader()
 
     def sample(self):
         result = RolloutResult(0, self.policy.policy_version, (), RolloutStats(num_drawn=3, generated_tokens=30))
@@ -107,3 +109,10 @@ def test_an_evaluation_that_was_interrupted_is_owed():
     service = Service()
     Run(service, state=run.evaluation.state_dict(), first_step=5, every_n_steps=5)
     assert service.evaluated == [5]
+
+
+@pytest.mark.parametrize(("done", "evaluated", "expected"), [(20, 16, [20]), (20, 20, []), (19, 16, [])])
+def test_a_run_that_was_killed_after_its_last_update_gets_its_final_figure(done, evaluated, expected):
+    service = Service()
+    Run(service, state={"evaluated_version": evaluated, "tokens_since": 0}, first_step=done)
+    assert service.evaluated == expected
