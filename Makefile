@@ -12,7 +12,7 @@ test: setup
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
-	$(VENV_PYTHON) -m pytest -n auto --dist loadgroup $(ARGS)
+	$(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadgroup $(ARGS)
 
 setup: .venv/.ready
 

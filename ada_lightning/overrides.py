@@ -91,7 +91,7 @@ def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence
         return errors  # what a key may be depends on the options
     found: dict[str, None] = {}  # a set that keeps the order
     for choices in _variants(groups):
-        config = _compose_plain(config_name, choices)
+        config = _compose_plain(config_name, choices) if choices else base
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
         found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
     return list(found)

@@ -24,6 +24,7 @@ PIP_INSTALL = [
     "pip",
     "install",
     "--no-deps",
+    "--no-compile",  # of 33,000 files few are ever imported, and those are compiled then
     "--disable-pip-version-check",
     "--retries",
     "1",

@@ -12,8 +12,15 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """With ``--dist loadgroup``, tests that share a fixture of their module go to one worker: it is made once."""
+    """With ``--dist loadgroup``, tests that share what takes long to make go to one worker: it is made once.
+
+    Whole runs come first: short tests then fill the time until the last worker is through.
+    """
+    items.sort(key=lambda item: "integration" not in item.path.parts)
     for item in items:
+        if shared := {"programs", "pair"} & set(getattr(item, "fixturenames", ())):  # processes that take long to start
+            item.add_marker(pytest.mark.xdist_group("-".join(sorted(shared))))
+            continue
         definitions = getattr(item, "_fixtureinfo", None)
         made = definitions.name2fixturedefs.values() if definitions else ()
         if any(fixture.scope == "module" for fixtures in made for fixture in fixtures):

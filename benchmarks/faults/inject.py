@@ -59,10 +59,12 @@ class FaultInjector(RolloutListener):
     Args:
         run_dir: folder of the run.
         schedule: file of :func:`write_schedule`.
+        grace_s: seconds that the run's watchdog leaves a hanging call which it has interrupted; None: its own.
     """
 
-    def __init__(self, *, run_dir: str | Path, schedule: str | Path) -> None:
+    def __init__(self, *, run_dir: str | Path, schedule: str | Path, grace_s: float | None = None) -> None:
         self.run_dir = Path(run_dir)
+        self.grace_s = grace_s
         self.faults = read_schedule(Path(schedule))
         self._done = {entry["key"] for entry in read_done(self.run_dir)}
         self._policy: Any = None
@@ -76,6 +78,9 @@ class FaultInjector(RolloutListener):
         self._policy, self._data = pl_module, trainer.datamodule  # type: ignore[attr-defined]
         self._break_engine()
         self._break_files()
+        if self.grace_s is not None:
+            (service,) = {callback.service for callback in trainer.callbacks if hasattr(callback, "service")}  # type: ignore[attr-defined]
+            service._watchdog.grace_s = self.grace_s
         loss = self._policy.microbatch_loss
         self._policy.microbatch_loss = lambda microbatch, batch: self._broken_loss(loss, microbatch, batch)
 

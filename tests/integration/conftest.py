@@ -28,6 +28,20 @@ SMALL = [
 ]
 
 
+QUIET = ("~logger.mlflow", "~callbacks.curves", "~callbacks.sampling_plots", "~callbacks.sample_page")
+"""Seconds of every run, and no part of most tests: pictures, a page of samples, MLflow."""
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """Starts this project's programs without the seconds of their imports."""
+    from tests.integration.warm import Warm
+
+    warm = Warm(tmp_path_factory.mktemp("programs"))
+    yield warm
+    warm.close()
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
     """An MLflow database without runs. Making one takes MLflow seconds, a migration after another; copying it none."""
@@ -40,7 +54,10 @@ def empty_store(tmp_path_factory):
 
 @pytest.fixture
 def train(tmp_path, empty_store):
-    """Compose, check and run a small experiment in this process; returns its run folder."""
+    """Compose, check and run a small experiment in this process; returns its run folder.
+
+    ``everything`` keeps what a run draws and logs beside its files of figures.
+    """
     from hydra import compose, initialize_config_dir
 
     from ada_lightning.config import check_config
@@ -49,8 +66,9 @@ def train(tmp_path, empty_store):
 
     shutil.copy(empty_store, tmp_path / "mlflow.db")
 
-    def small_train(*overrides, experiment="ada_seq_balance", name="run"):
+    def small_train(*overrides, experiment="ada_seq_balance", name="run", everything=False):
         folder = tmp_path / name
+        left_out = () if everything else [each for each in QUIET if each not in overrides]  # once, or Hydra refuses
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
             cfg = compose(
                 "train",
@@ -60,6 +78,7 @@ def train(tmp_path, empty_store):
                     f"run_dir={folder}",
                     f"logger.mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db",
                     *SMALL,
+                    *left_out,
                     *overrides,
                 ],
             )

@@ -20,7 +20,7 @@ def evaluate(tmp_path, *arguments):
     )  # fmt: skip
 
 
-def test_a_trained_run_is_evaluated_continued_and_compared(train, tmp_path):
+def test_a_trained_run_is_evaluated_continued_and_compared(train, programs, tmp_path):
     """Held-out prompts, reward and engine are those of the run; the second start finds everything drawn."""
     run_dir = train("num_steps=1")
     after = tmp_path / "after"
@@ -34,7 +34,14 @@ def test_a_trained_run_is_evaluated_continued_and_compared(train, tmp_path):
     assert figures["pass_at_1"]["mean"] == pytest.approx(figures["avg_at_4"]["mean"])
     assert (after / "engine.log").stat().st_size > 0
     assert (after / "mlflow_run_id").exists()
-    again = evaluate(tmp_path, f"checkpoint={run_dir}", f"run_dir={after}", "eval.num_samples=4", f"compare={after}")
+    again = programs.run(
+        "evaluate.py",
+        f"mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db",
+        f"checkpoint={run_dir}",
+        f"run_dir={after}",
+        "eval.num_samples=4",
+        f"compare={after}",
+    )
     assert again.returncode == 0, again.stderr
     assert "0 prompts to draw" in again.stdout
     comparison = json.loads((after / "comparison-with-after.json").read_text())

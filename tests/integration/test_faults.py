@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -19,7 +18,7 @@ from benchmarks.exact_resume import differences
 from benchmarks.faults.inject import Fault, read_done, write_schedule
 from callbacks.prompt_log import read_prompts
 from callbacks.response_log import read_responses
-from tests.integration.conftest import ROOT, SMALL
+from tests.integration.conftest import QUIET, SMALL
 from tests.integration.test_train import column, members, rows, wait_until
 
 pytestmark = pytest.mark.vllm
@@ -30,7 +29,7 @@ EXACT = (
     "callbacks.response_log.every_n_steps=1",
     "callbacks.response_log.max_prompts=inf",
     "~callbacks.preview",
-    "~logger.mlflow",
+    *QUIET,
     "+callbacks.trace._target_=benchmarks.faults.trace.Trace",
     "+callbacks.trace.run_dir=${run_dir}",
 )
@@ -59,43 +58,28 @@ def faulty(tmp_path, *faults):
 
 
 class Sessions:
-    """Whole runs in processes forked from one that has imported everything: a minute saved for each."""
+    """Whole runs of ``train.py`` under a scheduler."""
 
-    def __init__(self, tmp_path_factory):
-        self.folder = tmp_path_factory.mktemp("sessions")
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.faults.sessions"],
-            cwd=ROOT, env=os.environ | SLURM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self._server.stdout.readline() == "ready\n"
+    def __init__(self, programs):
+        self._programs = programs
 
-    def start(self, *options, log="log"):
-        log = self.folder / log
-        log.unlink(missing_ok=True)
-        return self._ask({"overrides": ["+experiment=ada_seq_balance", *SMALL, *options], "log": str(log)})
+    def start(self, *options):
+        return self._programs.start("train.py", "+experiment=ada_seq_balance", *SMALL, *options, environment=SLURM)
 
-    def wait(self, pid, log="log"):
+    def printed(self, pid):
+        return "".join(self._programs.printed(pid))
+
+    def wait(self, pid):
         """Exit code, and what was printed."""
-        return self._ask({"wait": pid}), (self.folder / log).read_text()
+        return self._programs.wait(pid).returncode, self.printed(pid)
 
-    def run(self, *options, log="log"):
-        return self.wait(self.start(*options, log=log), log)
-
-    def close(self):
-        self._server.stdin.close()
-        self._server.wait(60)
-
-    def _ask(self, request):
-        self._server.stdin.write(json.dumps(request) + "\n")
-        self._server.stdin.flush()
-        return int(self._server.stdout.readline())
+    def run(self, *options):
+        return self.wait(self.start(*options))
 
 
-@pytest.fixture(scope="module")
-def sessions(tmp_path_factory):
-    found = Sessions(tmp_path_factory)
-    yield found
-    found.close()
+@pytest.fixture
+def sessions(programs):
+    return Sessions(programs)
 
 
 @pytest.fixture
@@ -162,14 +146,14 @@ def test_every_response_is_counted_once(train, tmp_path, unbroken):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(sessions, tmp_path, number):
-    options = [f"run_dir={tmp_path}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=500"]
+    options = [f"run_dir={tmp_path}/run", "run_name=run", *QUIET, "~callbacks.preview", "num_steps=500"]
     pid = sessions.start(*options)
     metrics = tmp_path / "run" / "metrics.csv"
     deadline = time.monotonic() + 240
     while not metrics.exists() or metrics.read_text().count("\n") < 4:
-        assert time.monotonic() < deadline, (sessions.folder / "log").read_text()
+        assert time.monotonic() < deadline, sessions.printed(pid)
         time.sleep(0.1)
-    refused, out = sessions.run(*options, "ckpt=auto", log="second")
+    refused, out = sessions.run(*options, "ckpt=auto")
     assert refused == 1
     assert f"another process (process {pid} on" in out
     os.kill(pid, number)
@@ -182,8 +166,8 @@ def test_a_schedulers_signal_leaves_a_checkpoint_and_the_code_for_requeue(sessio
 
 
 def test_an_engine_that_hangs_is_replaced_and_one_that_is_stuck_ends_the_process(sessions, tmp_path):
-    options = [f"run_dir={tmp_path}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=2",
-               "rollout.stall_limit_s=20", "callbacks.checkpoint.every_n_steps=1",
+    options = [f"run_dir={tmp_path}/run", "run_name=run", *QUIET, "~callbacks.preview", "num_steps=2",
+               "rollout.stall_limit_s=12", "callbacks.checkpoint.every_n_steps=1", "+callbacks.faults.grace_s=3",
                *faulty(tmp_path, Fault(0, 0, "engine_hangs", 2), Fault(1, 1, "engine_stuck", 2))]  # fmt: skip
     code, out = sessions.run(*options)
     assert "poll did not return within rollout.stall_limit_s" in out
@@ -220,7 +204,7 @@ def test_a_disk_that_is_really_full_corrupts_nothing(sessions, tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", small], check=False).returncode:
         pytest.skip("this machine lets nobody mount a disk")
     try:
-        options = [f"run_dir={small}/run", "run_name=run", "~logger.mlflow", "~callbacks.preview", "num_steps=4",
+        options = [f"run_dir={small}/run", "run_name=run", *QUIET, "~callbacks.preview", "num_steps=4",
                    "callbacks.checkpoint.every_n_steps=1", "callbacks.checkpoint.keep_last=9"]  # fmt: skip
         code, out = sessions.run(*options)
         assert code == 1, out
@@ -240,12 +224,12 @@ def test_a_disk_that_is_really_full_corrupts_nothing(sessions, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_passed_over(train, capsys):
-    folder = train("num_steps=2", "callbacks.checkpoint.every_n_steps=1", "~logger.mlflow", "~callbacks.preview")
+    folder = train("num_steps=2", "callbacks.checkpoint.every_n_steps=1", "~callbacks.preview")
     weights = folder / "checkpoints" / "step_000002" / "policy" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
     weights.write_bytes(content)
-    train("num_steps=3", "ckpt=last", "~logger.mlflow", "~callbacks.preview")
+    train("num_steps=3", "ckpt=last", "~callbacks.preview")
     out = capsys.readouterr().out
     assert "model.safetensors has" in out
     assert "continuing from step_000001" in out

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 
 import pyarrow.parquet as pq
 import pytest
 
 from ada_lightning.offline import ResponseStore
-from tests.integration.conftest import ROOT
+from tests.integration.warm import has_ended
 
 pytestmark = pytest.mark.vllm
 
@@ -31,41 +30,34 @@ SMALL = [
 
 def command(folder, *overrides):
     own = [f"run_name={folder.name}", f"run_dir={folder}", "num_samples=8", "prompts_per_file=2"]
-    return [sys.executable, "prepare.py", *SMALL, *own, *overrides]
+    return ["prepare.py", *SMALL, *own, *overrides]
 
 
-def prepare(folder, *overrides):
-    return subprocess.run(command(folder, *overrides), cwd=ROOT, capture_output=True, text=True, timeout=600)
-
-
-def interrupted(folder, number):
+def interrupted(programs, folder, number):
     """Start, and send a signal once something is stored."""
-    process = subprocess.Popen(command(folder), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        deadline = time.monotonic() + 300
-        while not ResponseStore(folder).parts and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-        process.send_signal(number)
-        _, stderr = process.communicate(timeout=120)
-    finally:
-        process.kill()
-        process.wait()
-    return process.returncode, stderr
+    pid = programs.start(*command(folder))
+    deadline = time.monotonic() + 300
+    while not ResponseStore(folder).parts and not has_ended(pid):
+        assert time.monotonic() < deadline, programs.printed(pid)
+        time.sleep(0.002)
+    os.kill(pid, number)
+    done = programs.wait(pid)
+    return done.returncode, done.stderr
 
 
-def test_an_interrupted_preparation_ends_with_the_same_responses_and_training_takes_it_up(train, tmp_path):
+def test_an_interrupted_preparation_ends_with_the_same_responses_and_training_takes_it_up(train, programs, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    done = prepare(whole, "band.min_positive=1")
+    done = programs.run(*command(whole, "band.min_positive=1"))
     assert done.returncode == 0, done.stderr
     assert f"data.only={whole}" in done.stdout
-    returncode, stderr = interrupted(stopped, signal.SIGTERM)
+    returncode, stderr = interrupted(programs, stopped, signal.SIGTERM)
     assert returncode == 1, stderr
     assert "SIGTERM: " in stderr
     assert "the same command again continues there" in stderr
     num_stored = len(ResponseStore(stopped).finished())
     assert 0 < num_stored < 24
-    assert interrupted(stopped, signal.SIGKILL)[0] == -signal.SIGKILL
-    done = prepare(stopped, "band.min_positive=1")
+    assert interrupted(programs, stopped, signal.SIGKILL)[0] == -signal.SIGKILL
+    done = programs.run(*command(stopped, "band.min_positive=1"))
     assert done.returncode == 0, done.stderr
     table = ResponseStore(whole).table()
     assert table.num_rows == 24 * 8
@@ -74,7 +66,7 @@ def test_an_interrupted_preparation_ends_with_the_same_responses_and_training_ta
     rates = set(pq.read_table(whole / "prompts.parquet")["pass_rate"].to_pylist())
     assert len(rates) > 1
 
-    again = prepare(whole, "band.min_positive=2")
+    again = programs.run(*command(whole, "band.min_positive=2"))
     assert "nothing is drawn" in again.stdout
     selected = set(pq.read_table(whole / "selected.parquet")["prompt_id"].to_pylist())
     assert selected

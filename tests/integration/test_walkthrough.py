@@ -49,6 +49,12 @@ METHODS = {"adaptive": "ada_seq_balance", "fixed": "grpo"}
 STORE = "mlflow.db"
 
 
+def said_by(done, program):
+    """What a program printed, which must have ended well."""
+    assert done.returncode == 0, f"{program}: {done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
 def prints(folder, program, *arguments):
     """What a program says that is started in the user's folder, which is not that of the code."""
     environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
@@ -60,25 +66,29 @@ def prints(folder, program, *arguments):
         text=True,
         timeout=600,
     )
-    assert done.returncode == 0, f"{program}: {done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    return done.stdout
+    return said_by(done, program)
 
 
 @pytest.fixture(scope="module")
-def walk(tmp_path_factory):
+def walk(tmp_path_factory, programs):
     """The whole walk; paths and names are those the programs choose where the user gives none."""
     folder = tmp_path_factory.mktemp("walk")
+
+    def prints_warm(program, *arguments):
+        done = programs.run(program, *arguments, cwd=folder, environment={"MLFLOW_TRACKING_URI": None})
+        return said_by(done, program)
+
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in PROBLEMS))
     said = {"prepare": prints(folder, "prepare.py", *OWN, *BAND, "run_name=sums")}
     python, program, experiment, *shown = shlex.split(said["prepare"].splitlines()[-1].removeprefix("train on them: "))
     assert (python, program, experiment) == ("python", "train.py", "+experiment=ada_seq_balance")
     for name, method in METHODS.items():
-        said[name] = prints(folder, program, f"+experiment={method}", *shown, *TRAINING, f"run_name={name}")
-    said["before"] = prints(folder, "evaluate.py", *OWN, *EVALUATION)
-    said["after"] = prints(
-        folder, "evaluate.py", "checkpoint=runs/adaptive", "compare=evaluations/tiny-heldout", *EVALUATION
+        said[name] = prints_warm(program, f"+experiment={method}", *shown, *TRAINING, f"run_name={name}")
+    said["before"] = prints_warm("evaluate.py", *OWN, *EVALUATION)
+    said["after"] = prints_warm(
+        "evaluate.py", "checkpoint=runs/adaptive", "compare=evaluations/tiny-heldout", *EVALUATION
     )
-    said["report"] = prints(folder, "report.py", *(f"runs/{name}" for name in METHODS), "--output", "report.html")
+    said["report"] = prints_warm("report.py", *(f"runs/{name}" for name in METHODS), "--output", "report.html")
     (after,) = (folder / "evaluations").glob("adaptive-*-heldout")
     evaluations = {"before": folder / "evaluations" / "tiny-heldout", "after": after}
     return SimpleNamespace(folder=folder, prepared=folder / "prepared" / "sums", said=said, evaluations=evaluations)

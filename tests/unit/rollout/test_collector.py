@@ -96,7 +96,7 @@ def test_number_of_draws_has_the_expectation_of_the_round_based_algorithm():
     """Exact sums for k = 2/2, blocks of 4, at most 32: E[N] = 19.4 at p = .1 and 6.8 at p = .5 (reference table)."""
     for pass_rate, expected in ((0.1, 19.4), (0.5, 6.8)):
         engine = ScriptedEngine(pass_rates={1: pass_rate}, num_polls=slow_positives)
-        groups, _ = collect([make_prompt(1)] * 3000, engine)
+        groups, _ = collect([make_prompt(1)] * 1000, engine)
         draws = [group.pool.num_drawn for group in groups]
         mean = sum(draws) / len(draws)
         spread = math.sqrt(sum((n - mean) ** 2 for n in draws) / len(draws) / len(draws))

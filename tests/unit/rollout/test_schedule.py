@@ -83,7 +83,7 @@ def test_requests_without_seeds_end_where_the_stopping_rule_says(schedule, pass_
     key = next(key for key, value in PASS_RATES.items() if value == pass_rate)
     engine = CountingEngine(num_polls=lambda generator, is_positive: 25 if is_positive else 2, max_num_seqs=64)
     groups, _ = RolloutCollector(decode=decode, seed=0, schedule=schedule, seed_requests=False).collect(
-        [make_prompt(key)] * 2000,
+        [make_prompt(key)] * 600,
         engine=engine,
         grader=ScriptedGrader(),
         sampler=sampler,
@@ -93,7 +93,7 @@ def test_requests_without_seeds_end_where_the_stopping_rule_says(schedule, pass_
         step=0,
         policy_version=0,
     )
-    expected = {end: 2000 * end_probability(sampler.quota, end, pass_rate) for end in ends(sampler.quota)}
+    expected = {end: 600 * end_probability(sampler.quota, end, pass_rate) for end in ends(sampler.quota)}
     seen = Counter((group.pool.num_positive, group.pool.num_negative) for group in groups)
     assert set(seen) <= set(expected)
     common = [end for end, number in expected.items() if number >= 5]  # where chi-square is good

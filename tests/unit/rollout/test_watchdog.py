@@ -24,7 +24,7 @@ def lock_for_ever(library):
     library.pthread_mutex_lock(mutex)
     library.pthread_mutex_lock(mutex)
 
-watchdog = Watchdog(limit_s=0.5, grace_s=0.5, report_file=Path(sys.argv[1]))
+watchdog = Watchdog(limit_s=0.2, grace_s=0.2, report_file=Path(sys.argv[1]))
 with watchdog.watch("poll"):
     lock_for_ever(ctypes.{library}(None))
 """

@@ -1,0 +1,134 @@
+"""Programs of this project in processes that are forked from one which has imported what they need.
+
+A program with an engine spends up to twenty seconds on imports. Here it is run by its file, as ``python program.py``
+runs it, in a process and a session of its own, which ends as that one would; only the imports are not its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.faults.sessions import exit_code, warm_up
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A program that has ended."""
+
+    returncode: int
+    """Negative: killed by that signal."""
+    stdout: str
+    stderr: str
+
+
+class Warm:
+    """Starts programs and waits for them.
+
+    Args:
+        folder: for what they print.
+    """
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._num_started = 0
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.warm"],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._server.stdout.readline() == "ready\n"
+
+    def start(self, program, *arguments, cwd=ROOT, environment=None):
+        """Start a program of the project's folder; returns its process id.
+
+        ``environment`` names the variables that differ from those of the tests; None leaves one out.
+        """
+        self._num_started += 1
+        files = [str(self._folder / f"{self._num_started}.{name}") for name in ("out", "err")]
+        for file in files:  # a program that is killed at once has printed nothing
+            Path(file).touch()
+        pid = self._ask(
+            {
+                "program": program,
+                "arguments": [str(argument) for argument in arguments],
+                "cwd": str(cwd),
+                "environment": environment or {},
+                "files": files,
+            }
+        )
+        (self._folder / f"{pid}.files").write_text("\n".join(files))
+        return pid
+
+    def wait(self, pid):
+        """Wait for a program that was started."""
+        code = self._ask({"wait": pid})
+        return Done(code, *self.printed(pid))
+
+    def printed(self, pid):
+        """What a program has printed so far, to standard output and error."""
+        files = (self._folder / f"{pid}.files").read_text().splitlines()
+        return [Path(file).read_text() for file in files]
+
+    def run(self, program, *arguments, **options):
+        """Start a program and wait for it."""
+        return self.wait(self.start(program, *arguments, **options))
+
+    def close(self):
+        self._server.stdin.close()
+        self._server.wait(60)
+
+    def _ask(self, request):
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+
+def has_ended(pid):
+    """Whether a program is over, waited for or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def serve():
+    """Read a request per line, answer with a number: a process id, or the exit code of the one waited for."""
+    warm_up()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            print(exit_code(request["wait"]), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            return become(request)  # and end as any program
+        print(pid, flush=True)
+    return None
+
+
+def become(request):
+    """Be the program: its session, files, folder, environment and arguments."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, file in enumerate(request["files"], start=1):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), number)
+    os.chdir(request["cwd"])
+    for name, value in request["environment"].items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    sys.argv = [str(ROOT / request["program"]), *request["arguments"]]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    serve()
