@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from studies.field.compare import curves, second_seeds
 from studies.field.levers_plot import plot
 from studies.field.place import LEVERS, TUNING
-from studies.field.reach import Estimate, Runs, difference, final_level, saving
+from studies.field.reach import TOKENS, Estimate, Runs, difference, final_level, saving
 from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import field_run, prepare
 from studies.field.tune import Tuned, tuned
@@ -114,8 +114,8 @@ class Effect:
     """Held-out avg@4 at the end, mean over seeds."""
     gain: Estimate
     """Level minus that of the base."""
-    savings: Mapping[str, Estimate]
-    """By cost: that of the base over that of the changed method, to reach the level where the base ends."""
+    saving: Estimate
+    """Generated tokens of the base over those of the changed method, to reach the level where the base ends."""
     num_seeds: int
 
 
@@ -134,7 +134,7 @@ def effects(base: str, found: Mapping[str, Runs]) -> list[Effect]:
             text,
             final_level(list(found[name].values())),
             difference(own, found[name]),
-            {cost: saving([own], found[name], cost) for cost in ("generated_tokens", "seconds")},
+            saving([own], found[name], TOKENS),
             len(found[name]),
         )
         for name, text in texts.items()
@@ -180,8 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         sys.exit(f"error: {error}")
     for effect in found:
-        tokens = times(effect.savings["generated_tokens"])
-        print(f"{effect.base:<16} {effect.text:<56} {effect.level:.3f}  {signed(effect.gain)}  tokens {tokens}")
+        figures = f"{effect.level:.3f}  {signed(effect.gain)}  tokens {times(effect.saving)}"
+        print(f"{effect.base:<16} {effect.text:<56} {figures}")
     if any(effect.text != _AS_IT_IS for effect in found) and options.bases == bases:
         plot(found, LEVERS.with_name("effects.png"))
 

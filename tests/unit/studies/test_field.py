@@ -150,14 +150,14 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
     names = [lever.name for lever in levers.ALL_LEVERS if lever.base == "ada"]
     found = {"": {0: line(0.02), 1: line(0.02)}, names[0]: {0: line(0.05), 1: line(0.05)}}
     own, changed = levers.effects("ada", found)
-    assert (own.text, own.gain.value, own.savings["generated_tokens"].value) == ("as it is", 0.0, 1.0)
+    assert (own.text, own.gain.value, own.saving.value) == ("as it is", 0.0, 1.0)
     assert changed.gain.value == pytest.approx((0.05 - 0.02) * 9)
-    assert changed.savings["seconds"].value == pytest.approx(0.05 / 0.02)
+    assert changed.saving.value == pytest.approx(0.05 / 0.02)
 
 
 def test_the_picture_has_every_change_of_every_method(tmp_path):
     def effect(base, text):
-        return levers.Effect(base, text, 0.3, Estimate(0.02, -0.01, 0.05), {}, 3)
+        return levers.Effect(base, text, 0.3, Estimate(0.02, -0.01, 0.05), Estimate(1.5, 1.2, 1.9), 3)
 
     found = [effect("ada", "as it is"), effect("ada", "two epochs"), effect("grpo_n8", "as it is")]
     plot(found, tmp_path / "levers" / "effects.png")
