@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,25 @@ def rows(folder):
 
 def column(folder, name):
     return [float(row[name]) for row in rows(folder) if row.get(name)]
+
+
+def killed_after(whole, updates):
+    """What a kill leaves of a run: its folder as of the checkpoint after so many updates."""
+    parts = whole.with_name("parts")
+    shutil.copytree(whole, parts, symlinks=True, ignore=shutil.ignore_patterns(".lock", "summary.json"))
+    checkpoints = parts / "checkpoints"
+    for path in checkpoints.glob("step_*"):
+        if int(path.name.removeprefix("step_")) > updates:
+            shutil.rmtree(path)
+    (checkpoints / "last").unlink()
+    (checkpoints / "last").symlink_to(f"step_{updates:06d}")
+    with (parts / "metrics.csv").open() as file:
+        reader = csv.DictReader(file)
+        kept = [row for row in reader if int(row["step"]) < updates]
+    with (parts / "metrics.csv").open("w") as file:
+        writer = csv.DictWriter(file, reader.fieldnames)
+        writer.writeheader()
+        writer.writerows(kept)
 
 
 GRADED = (  # what the random model writes has letters in various shares, and nothing of the experiment's own task
@@ -98,7 +118,7 @@ def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment
 def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
     options = ["callbacks.checkpoint.every_n_steps=1", "loss.partition.learning_rate=1e-2"]
     whole = train(*options, "num_steps=3", experiment="flowrl", name="whole")
-    train(*options, "num_steps=2", experiment="flowrl", name="parts")
+    killed_after(whole, 2)
     parts = train(*options, "num_steps=3", "ckpt=last", experiment="flowrl", name="parts")
     out, _ = capfd.readouterr()
     assert "update: no f(p): towards the reference tilted by exp(15 * normalised reward - log Z) per token" in out
@@ -178,8 +198,9 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
 def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, choices):
     """Data position, optimiser, seeds, history, price of a signal, value network, curriculum."""
     options = [*choices, "callbacks.checkpoint.every_n_steps=1"]
+    updates_per_step = 2 if "data.num_minibatches=2" in choices else 1
     whole = train(*options, "num_steps=3", experiment=experiment, name="whole")
-    train(*options, "num_steps=2", experiment=experiment, name="parts")
+    killed_after(whole, 2 * updates_per_step)
     parts = train(*options, "num_steps=3", "ckpt=last", experiment=experiment, name="parts")
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(parts, name) == column(whole, name), name
@@ -191,7 +212,6 @@ def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, 
     assert ends[0]["heldout"]["eval/avg_at_4"] == ends[1]["heldout"]["eval/avg_at_4"]
     states = [torch.load(f / "checkpoints/last/trainer.ckpt", weights_only=True) for f in (whole, parts)]
     assert states[0]["rollout_checkpoint"] == states[1]["rollout_checkpoint"]
-    updates_per_step = 2 if "data.num_minibatches=2" in choices else 1
     assert states[0]["rollout_checkpoint"]["global_step"] == 3 * updates_per_step
 
 
@@ -202,7 +222,7 @@ def test_adapters_train_and_a_resumed_run_continues_with_them(train, tiny_path):
 
     options = ["parameters=lora", "parameters.rank=4", "loss.kl_coef=0.01", "callbacks.checkpoint.every_n_steps=1"]
     whole = train(*options, "num_steps=3", name="whole")
-    train(*options, "num_steps=2", name="parts")
+    killed_after(whole, 2)
     parts = train(*options, "num_steps=3", "ckpt=last", name="parts")
     assert max(column(whole, "sync/logprob_gap_max")) < 1e-3
     assert max(column(whole, "train/kl")) > 0  # it has moved from the initial model
