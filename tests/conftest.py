@@ -10,21 +10,23 @@ os.environ.setdefault(
 import pytest
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_itemcollected(item):
     """With ``--dist loadgroup``, tests that share what takes long to make go to one worker: it is made once.
 
-    Whole runs come first: short tests then fill the time until the last worker is through.
+    Marked here, before xdist reads the marks in its own ``pytest_collection_modifyitems``.
     """
+    if shared := {"programs", "pair"} & set(getattr(item, "fixturenames", ())):  # processes that take long to start
+        item.add_marker(pytest.mark.xdist_group("-".join(sorted(shared))))
+        return
+    definitions = getattr(item, "_fixtureinfo", None)
+    made = definitions.name2fixturedefs.values() if definitions else ()
+    if any(fixture.scope == "module" for fixtures in made for fixture in fixtures):
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_modifyitems(items):
+    """Whole runs come first: short tests then fill the time until the last worker is through."""
     items.sort(key=lambda item: "integration" not in item.path.parts)
-    for item in items:
-        if shared := {"programs", "pair"} & set(getattr(item, "fixturenames", ())):  # processes that take long to start
-            item.add_marker(pytest.mark.xdist_group("-".join(sorted(shared))))
-            continue
-        definitions = getattr(item, "_fixtureinfo", None)
-        made = definitions.name2fixturedefs.values() if definitions else ()
-        if any(fixture.scope == "module" for fixtures in made for fixture in fixtures):
-            item.add_marker(pytest.mark.xdist_group(item.path.as_posix()))
 
 
 @pytest.fixture(scope="session")
