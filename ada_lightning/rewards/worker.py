@@ -42,11 +42,21 @@ def load_reward(pickled_reward: bytes, isolation: Isolation) -> None:
         check = getattr(reward, "check", None)
         if check is not None:
             check()
-        bytearray(_LEAST_ROOM_BYTES)  # a process that is above its limit already would fail at every response
+        if not _has_room():  # a process that is above its limit already would fail at every response
+            raise MemoryError
         _loaded["reward"] = reward
     except BaseException as error:  # a user's module can raise anything on import; the parent reports it
-        text = "no room for a response; raise reward.memory_limit_gb" if isinstance(error, MemoryError) else error
+        # A library that cannot be mapped is an ImportError, whatever the reason.
+        text = error if _has_room() else "no room for a response; raise reward.memory_limit_gb"
         _loaded["error"] = f"{type(error).__name__}: {text}\n{traceback.format_exc()}"
+
+
+def _has_room() -> bool:
+    try:
+        bytearray(_LEAST_ROOM_BYTES)
+    except MemoryError:
+        return False
+    return True
 
 
 def load_error() -> str:

@@ -366,6 +366,14 @@ def command(*overrides):
     return ["train.py", "+experiment=ada_seq_balance", *SMALL, *overrides]
 
 
+def logged_runs(store):
+    """Runs of a store; the process's own tracking URI stays as it is, since other tests have theirs."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(store)
+    return list(client.search_runs([experiment.experiment_id for experiment in client.search_experiments()]))
+
+
 def wait_for(process, folder, is_reached):
     deadline = time.monotonic() + 240  # not a requirement: a hanging run must fail, not block
     while not is_reached():
@@ -391,8 +399,6 @@ def members(group):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_a_checkpoint_a_killed_run_and_no_process(tmp_path, number):
     """SIGINT in the middle of a rollout, SIGTERM at any moment: both resume."""
-    import mlflow
-
     store = f"sqlite:///{tmp_path}/mlflow.db"
     options = [f"run_dir={tmp_path}/run", "run_name=run", f"logger.mlflow.tracking_uri={store}", "num_steps=500"]
     process = subprocess.Popen(
@@ -414,23 +420,19 @@ def test_an_interrupt_leaves_a_checkpoint_a_killed_run_and_no_process(tmp_path, 
     assert summary["status"] == "interrupted"
     state = torch.load(tmp_path / "run/checkpoints/last/trainer.ckpt", weights_only=True)
     assert state["rollout_checkpoint"]["policy_version"] == summary["policy_version"] > 0
-    mlflow.set_tracking_uri(store)
-    (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
+    (run,) = logged_runs(store)
     assert run.info.status == "KILLED"
     wait_until(lambda: not members(process.pid))  # reward workers and their server are gone too
 
 
 def test_a_sweep_makes_child_runs_under_one_parent(programs, tmp_path):
-    import mlflow
-
     store = f"sqlite:///{tmp_path}/mlflow.db"
     options = ["sampler.k_pos=1,2", "num_steps=1", f"run_dir={tmp_path}/sweep", f"logger.mlflow.tracking_uri={store}"]
     done = programs.run(*command(*options), "-m")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "sweep/0/summary.json").exists()
     assert (tmp_path / "sweep/1/summary.json").exists()
-    mlflow.set_tracking_uri(store)
-    runs = mlflow.search_runs(search_all_experiments=True, output_format="list")
+    runs = logged_runs(store)
     (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
     children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
     assert parent.info.run_name == "sweep"
