@@ -35,6 +35,7 @@ PAGES = tuple(
         "studies/cost_benefit",
         "studies/gradient_variance",
         "studies/hard_prompts",
+        "studies/levers",
         "studies/signal_loss",
     )
 )

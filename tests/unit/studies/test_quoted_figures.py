@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[3] / "docs"
-TABLES = [DOCS / "studies" / "cost_benefit.md", DOCS / "studies" / "hard_prompts.md"]
+TABLES = [DOCS / "studies" / f"{name}.md" for name in ("cost_benefit", "hard_prompts", "levers")]
 QUOTING = [*TABLES, DOCS / "when_to_use.md", DOCS.parent / "README.md"]
 _GENERATED = re.compile(r"<!-- table: \w+ -->.*?<!-- end -->", re.DOTALL)
 _FIGURE = re.compile(r"[+-]?(\d+\.\d+)\s+\[([+-]?\d+\.\d+), ([+-]?\d+\.\d+)\]")
