@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
@@ -98,19 +97,3 @@ def _run(overrides: Sequence[str]) -> int:
             return 1
         return ended.code or 0
     return 0
-
-
-def serve() -> None:
-    """Start sessions for another process: a JSON line ``{"overrides", "log"}`` or ``{"wait": pid}``, a number back."""
-    warm_up()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "wait" in request:
-            print(exit_code(request["wait"]), flush=True)
-        else:
-            print(start_session(request["overrides"], Path(request["log"])), flush=True)
-
-
-if __name__ == "__main__":
-    serve()

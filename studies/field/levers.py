@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     bases = list(dict.fromkeys(lever.base for lever in ALL_LEVERS))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--bases", nargs="+", choices=bases, default=bases, help="methods whose levers to pull; drawn are all"
+        "--bases", nargs="+", choices=bases, default=bases, help="methods to change; the picture is of all of them"
     )
     add_arguments(parser, num_seeds=NUM_SEEDS)
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Problems that are seen once: there are enough of them, and none is asked at the end."""
+"""Problems that are seen once: there are enough of them, and none of them is held out."""
 
 import json
 
