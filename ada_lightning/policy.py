@@ -27,7 +27,6 @@ from ada_lightning.batch import Microbatch, TrainingBatch
 from ada_lightning.data.packing import group_microbatch
 from ada_lightning.functional.logprobs import chosen_logprobs
 from ada_lightning.losses import ForesightedMask, HeadUpdate, PolicyLoss, TokenMask, TokenTerms, TrainableLoss
-from ada_lightning.losses.terms import POOL_WEIGHTED
 from ada_lightning.malloc import give_back_freed_memory
 from ada_lightning.metrics.effective_weight import EffectiveWeight
 from ada_lightning.metrics.phase_clock import PhaseClock
@@ -41,6 +40,7 @@ from ada_lightning.parallel.sharding import Sharding, run_inside
 from ada_lightning.protocols import Advantage, AttentionBackend
 from ada_lightning.types import Prompt, ResponseGroup
 from ada_lightning.updates import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
+from ada_lightning.updates.figures import add_sums, update_figures
 
 
 class PolicyModule(LightningModule):
@@ -275,7 +275,7 @@ class PolicyModule(LightningModule):
                 loss, sums = 0.0 * loss, {name: torch.zeros_like(value) for name, value in sums.items()}
             self.manual_backward(loss)
             total_loss += loss.detach()
-            _add_sums(totals, sums)
+            add_sums(totals, sums)
             self.ranks.check_together(self.interrupt_check)
         return total_loss, totals
 
@@ -564,40 +564,17 @@ class PolicyModule(LightningModule):
     def _note_update(
         self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor], *, lr: float
     ) -> None:
-        sums = {name: float(value) for name, value in totals.items()} | {
-            "loss": float(loss),
-            "computed_tokens": float(sum(microbatch.num_computed_tokens for microbatch in batch)),
-        }
-        sums = self.ranks.totals(sums)
-        total_loss, computed_tokens = sums.pop("loss"), sums.pop("computed_tokens")
-        num_tokens = sums.pop("tokens", 0.0)
-        per_token = max(num_tokens, 1.0)
-        pool_weight = sums.pop("pool_weight", 1.0)
+        computed_tokens = sum(microbatch.num_computed_tokens for microbatch in batch)
+        sums = {name: float(value) for name, value in totals.items()}
+        sums = self.ranks.totals(sums | {"loss": float(loss), "computed_tokens": float(computed_tokens)})
         self.update_metrics = {
-            "train/loss": total_loss,
+            "train/loss": sums.pop("loss"),
             "train/grad_norm": float(grad_norm),
-            "train/trained_tokens": num_tokens,
-            "train/computed_tokens": computed_tokens,
             "train/skipped_updates": float(self.num_skipped_updates),
             "train/memory_retries": float(self.num_memory_retries),
             "train/lr": lr,
+            **update_figures(sums),
         }
         if batch.microbatches:
             self.update_metrics |= {name: float(value) for name, value in self._effective_weight.compute().items()}
         self._effective_weight.reset()
-        for name, value in sums.items():
-            if name == "logprob_gap_max":
-                self.update_metrics["sync/logprob_gap_max"] = value
-            elif name == "logprob_gap":
-                self.update_metrics["sync/logprob_gap"] = value / per_token
-            else:
-                divisor = 1.0 if name.endswith("_max") else pool_weight if name in POOL_WEIGHTED else per_token
-                self.update_metrics[f"train/{name}"] = float(value) / divisor
-
-
-def _add_sums(totals: dict[str, Tensor], sums: Mapping[str, Tensor]) -> None:
-    for name, value in sums.items():
-        if name not in totals:
-            totals[name] = value
-        else:
-            totals[name] = torch.maximum(totals[name], value) if name.endswith("_max") else totals[name] + value
