@@ -33,9 +33,12 @@ class CheckpointStore:
         return dict(sorted(found.items()))
 
     def pointed_at(self) -> Path | None:
-        """Return what ``last`` points to, if it is there."""
+        """Return what ``last`` points to, if it is a link and that is there.
+
+        Where a copy of the run made a folder of the link, it is as old as the copy and says nothing.
+        """
         last = self.folder / "last"
-        return last.resolve() if last.exists() else None  # False for a link to a checkpoint that was deleted
+        return last.resolve() if last.is_symlink() and last.exists() else None
 
     def candidates(self) -> list[Path]:
         """Return the checkpoints to continue from, the best first: ``last``, then by descending version."""
@@ -82,7 +85,10 @@ class CheckpointStore:
         link = self.folder / "last.tmp"
         link.unlink(missing_ok=True)
         link.symlink_to(target.name)
-        link.replace(self.folder / "last")
+        last = self.folder / "last"
+        if last.is_dir() and not last.is_symlink():  # a copy of the run that followed its links
+            last.rename(self.folder / f"step_{last.name}.old.tmp")  # pruned with the others of that name
+        link.replace(last)
         return target
 
     def prune(self, retention: Retention, *, newest: int, updates_per_step: int) -> None:

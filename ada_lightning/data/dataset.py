@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
 from ada_lightning.data.columns import has_column, lookup
-from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout
+from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout, filled
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
@@ -261,7 +262,7 @@ class DatasetSource:
 
     def _checked_layout(self, reader: Any, columns: Mapping[str, Any], where: str) -> Layout:
         try:
-            layout = self._layout(columns, where)
+            layout = self._layout(filled(columns, self._rows_after_first(reader)), where)
             self._check_columns(columns, layout, where)
         except ValueError:
             if self._columns_to_read() is not None:  # say what there is, not what was read of it
@@ -269,6 +270,10 @@ class DatasetSource:
                 self._check_columns(columns, self._layout(columns, where), where)
             raise
         return layout
+
+    def _rows_after_first(self, reader: Any) -> Iterator[Mapping[str, Any]]:
+        for _, columns in islice(reader.rows(self._columns_to_read()), 1, None):
+            yield columns
 
     def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
         found = detect_layout(columns)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ada_lightning.data.columns import has_column, lookup
@@ -12,6 +13,9 @@ _VERL_ANSWER = "reward_model.ground_truth"
 _PROMPTS = ("prompt", "problem", "question")
 _ANSWERS = ("answer", "ground_truth", "final_answer", "expected_answer", "solution")
 """``solution`` comes last: where there is an answer too, it is a worked solution."""
+
+NUM_ROWS = 100
+"""Rows that are looked at for a column that holds something, where the first row leaves columns empty."""
 
 LAYOUT_COLUMNS = (*_PROMPTS, *_ANSWERS, "reward_model", "data_source", "completion", "messages")
 """Every column that a layout is recognised by."""
@@ -28,6 +32,30 @@ class Layout:
     """None where there is none, or where it is the assistant's last turn in ``prompt``."""
     task: str | None = None
     """Column that names the task; None where the source has one name for all."""
+
+
+def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a row whose empty answers, if it has any, are filled with the first ones that the next rows have.
+
+    A layout is one for all rows: ``{"answer": null, "solution": "..."}`` on top of a file does not mean that answers
+    are in ``solution``.
+
+    Args:
+        first: the first row.
+        rows: those after it; at most :data:`NUM_ROWS` are looked at.
+
+    Example:
+        >>> filled({"answer": None, "solution": "so 2"}, [{"answer": "3", "solution": "so 3"}])
+        {'answer': '3', 'solution': 'so 2'}
+    """
+    columns = dict(first)
+    empty = {name for name in _ANSWERS if name in columns and columns[name] is None}
+    for row in islice(rows, NUM_ROWS if empty else 0):
+        columns |= {name: row[name] for name in empty if row.get(name) is not None}
+        empty = {name for name in empty if columns[name] is None}
+        if not empty:
+            break
+    return columns
 
 
 def detect_layout(columns: Mapping[str, Any]) -> Layout | None:

@@ -72,7 +72,8 @@ class PromptBuilder:
         """Return the prompt of one row.
 
         Raises:
-            UnusableRowError: a column is missing, the prompt is empty or no text, or the answer cannot be one.
+            UnusableRowError: a column is missing, the prompt is empty or no text, the answer cannot be one, or one of
+                them is not Unicode.
             ValueError: a column that was asked for cannot travel to reward workers.
         """
         turns, last_turn = self._turns(columns)
@@ -91,8 +92,13 @@ class PromptBuilder:
         system = own_system if self.system_prompt is None else self.system_prompt
         first = [] if system is None else [{"role": "system", "content": system}]
         reference = {} if answer is None else {"answer": answer}
+        try:
+            prompt_id = stable_hash(ID_TAG, identity, answer)
+        except UnicodeEncodeError as error:
+            found = str(error.object)[error.start]
+            raise UnusableRowError("not Unicode", f"its text holds {found!r}, half of a character") from error
         return Prompt(
-            prompt_id=stable_hash(ID_TAG, identity, answer),
+            prompt_id=prompt_id,
             messages=(*first, *turns),
             reference={**reference, "columns": self._columns(columns)},
             task=self._task(columns),
@@ -119,7 +125,12 @@ class PromptBuilder:
             return value
         if name is None:
             raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
-        advice = f"; name an element with {name}.<key or index>" if isinstance(value, (list, Mapping)) else ""
+        advice = (
+            f"; name an element with data.source.answer_column={name}.<key or index>, or set needs_answer=false for a "
+            "reward that reads all of it"
+            if isinstance(value, (list, Mapping))
+            else ""
+        )
         found = "NaN" if isinstance(value, float) else type(value).__name__
         raise UnusableRowError(reason, f"column {name!r} must be text or integer or number; found {found}{advice}")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ada_lightning.functional.majority import majority_at_k
+from ada_lightning.functional.majority import MAX_RESPONSES, majority_at_k
 from ada_lightning.functional.subsets import chance_all_in_class, pass_at_k
 
 COLUMNS = ("prompt_id", "position", "sample_index", "reward", "answer", "is_truncated", "num_tokens")
@@ -40,7 +40,8 @@ class PromptFigures:
     """(prompt id, how many earlier rows have that id): names the row in every evaluation of the same prompts."""
     values: NDArray[np.float64]
     """Shape ``(prompts, figures)``. Not a number where a prompt has no such figure: too few graded responses for that
-    k, or a reward that tells no answers."""
+    k, a reward that tells no answers, or for maj@k more than :data:`~ada_lightning.functional.majority.MAX_RESPONSES`
+    responses."""
     num_responses: int
     num_failed: int
     """Responses whose grader failed."""
@@ -98,7 +99,7 @@ def _row(
         is_positive = [draw["reward"] > positive_threshold for draw in graded]
         size, positives = len(graded), sum(is_positive)
         by_k[0, :size] = pass_at_k(positives, size)
-        if has_answers:
+        if has_answers and size <= MAX_RESPONSES:
             by_k[1, :size] = majority_at_k([draw["answer"] for draw in graded], is_positive)
         by_k[2, :size] = chance_all_in_class(positives, size)
         by_k[3, :size] = chance_all_in_class(size - positives, size)

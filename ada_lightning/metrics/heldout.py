@@ -47,6 +47,6 @@ def _figures(groups: Sequence[ResponseGroup], num_samples: int) -> dict[str, flo
     figures = {f"avg_at_{num_samples}": float(average.compute())}
     if passed.num_prompts[-1]:
         figures[f"pass_at_{num_samples}"] = float(passed.compute()[-1])
-        if majority.has_answers:
+        if majority.has_answers and majority.num_prompts[-1]:
             figures[f"maj_at_{num_samples}"] = float(majority.compute()[-1])
     return figures | {name: float(value) for name, value in length.compute().items()}

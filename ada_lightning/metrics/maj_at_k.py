@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ada_lightning.functional.majority import majority_at_k
+from ada_lightning.functional.majority import MAX_RESPONSES, majority_at_k
 from ada_lightning.metrics.mean_by_k import MeanByK
 from ada_lightning.types import Response, ResponseGroup
 
@@ -39,6 +39,8 @@ class MajAtK(MeanByK):
         super().update(groups)
         self.num_answers += sum(response.answer is not None for group in groups for response in group.pool.responses)
 
-    def values(self, responses: Sequence[Response]) -> NDArray[np.float64]:
-        """maj@k of one prompt."""
+    def values(self, responses: Sequence[Response]) -> NDArray[np.float64] | None:
+        """maj@k of one prompt; None where it has more responses than that can be computed for."""
+        if len(responses) > MAX_RESPONSES:
+            return None
         return majority_at_k([r.answer for r in responses], [r.is_positive for r in responses])

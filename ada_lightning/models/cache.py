@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 CACHE_VARIABLE = "ADA_LIGHTNING_CACHE"
@@ -53,7 +54,8 @@ def prepare_once(folder: Path, build: Callable[[Path], None]) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f"{folder.name}.partial")
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # freed with the file, also when this process is killed
+        with suppress(OSError):  # no locks here, as on some network file systems: then nobody waits for another
+            fcntl.flock(lock, fcntl.LOCK_EX)  # freed with the file, also when this process is killed
         if folder.is_dir():
             return folder
         shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed: the lock was free

@@ -8,7 +8,9 @@ from typing import Any
 
 
 def check_description(folder: Path, source: str) -> None:
-    """Check the small files of a checkpoint: is it a causal LM, trainable, with a chat template.
+    """Check the small files of a checkpoint: is it a causal LM, and trainable.
+
+    Whether it needs a chat template depends on how prompts are put to it, see :mod:`ada_lightning.data.formats`.
 
     Args:
         folder: where ``config.json`` and the tokenizer's small files are.
@@ -25,11 +27,6 @@ def check_description(folder: Path, source: str) -> None:
         method = config["quantization_config"].get("quant_method", "unknown")
         raise ValueError(
             f"{source} is quantised ({method}) and cannot be trained; name the full-precision checkpoint it came from"
-        )
-    if not _has_chat_template(folder, source):
-        raise ValueError(
-            f"{source} has no chat template, so prompts cannot be put to it; name its instruct variant, or save a "
-            "copy in a local folder with a chat_template.jinja in it and set model.path to that folder"
         )
 
 
@@ -53,14 +50,6 @@ def check_weights(folder: Path, source: str) -> None:
         raise ValueError(f"{source} is incomplete: {', '.join(missing)} missing in {folder}; download it again")
     if not any((folder / name).exists() for name in ("tokenizer.json", "tokenizer.model", "vocab.json")):
         raise ValueError(f"{source} has no tokenizer in {folder}; copy the tokenizer's files there")
-
-
-def _has_chat_template(folder: Path, source: str) -> bool:
-    """Whether the template is there, in its own file or in the tokenizer's configuration as it used to be."""
-    if (folder / "chat_template.jinja").exists():
-        return True
-    configuration = folder / "tokenizer_config.json"
-    return configuration.exists() and bool(_read_json(configuration, source).get("chat_template"))
 
 
 def _read_json(file: Path, source: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -203,7 +204,22 @@ class LoraParameters:
                 f"the adapters in {folder} are not those of this run ({name} has shape {saved.get(name)} there and "
                 f"{own.get(name)} here); continue with the rank and target_modules of the run, or start a new one"
             )
+        self._check_scale(folder)
         set_peft_model_state_dict(model, tensors, adapter_name=_NAME)
+
+    def _check_scale(self, folder: Path) -> None:
+        """The same adapters with another scale are another policy: nothing learned it."""
+        file = folder / "adapter_config.json"
+        saved = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        for setting, key, own in (
+            ("alpha", "lora_alpha", self.alpha),
+            ("rank_stabilized", "use_rslora", self.rank_stabilized),
+        ):
+            if key in saved and saved[key] != own:
+                raise ValueError(
+                    f"the adapters in {folder} were trained with parameters.{setting}={saved[key]}, and this run has "
+                    f"{own}, which would change the policy's scale at once; continue with theirs, or start a new run"
+                )
 
 
 def _adapted_layers(model: nn.Module) -> Iterator[tuple[str, Any]]:

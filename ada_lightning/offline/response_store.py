@@ -65,11 +65,13 @@ class ResponseStore:
         lock = (self.folder / ".lock").open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
-        except OSError as error:
+        except BlockingIOError as error:
             lock.close()
             raise ValueError(
                 f"another process is working on {self.folder}; wait for it or choose a new folder: run_name=<new name>"
             ) from error
+        except OSError:  # no locks here: as on some network file systems
+            pass
         try:
             settings.check_same(self.folder / "job.json")
         except ValueError:

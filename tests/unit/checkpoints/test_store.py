@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from ada_lightning.checkpoints import CheckpointStore, Retention, write_manifest
@@ -28,6 +30,18 @@ def test_the_last_one_written_is_continued_from(store):
     write(store, 20)
     assert store.pointed_at().name == "step_000020"
     assert store.newest_good() == (store.folder / "step_000020", {})
+
+
+def test_a_copy_that_made_a_folder_of_the_link_goes_on(store):
+    write(store, 10)
+    link = store.folder / "last"
+    link.unlink()
+    shutil.copytree(store.folder / "step_000010", link)  # as cp -rL, scp -r and object stores do
+    assert store.newest_good() == (store.folder / "step_000010", {})
+    write(store, 20)
+    assert store.newest_good() == (store.folder / "step_000020", {})
+    store.prune(Retention(keep_last=1, keep_every=0), newest=20, updates_per_step=1)
+    assert names(store) == ["last", "step_000020"]
 
 
 def test_a_damaged_one_is_passed_over_and_named(store):

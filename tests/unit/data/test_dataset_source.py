@@ -253,6 +253,27 @@ def test_what_is_not_json_like_is_turned_or_left_out_and_said(tmp_path):
         source(path, keep_columns=["image"]).check()
 
 
+def test_empty_answers_on_top_of_a_file_do_not_choose_the_column(tmp_path):
+    """NuminaMath has worked solutions beside answers, some of them null."""
+    rows = [
+        {"problem": "a", "solution": "so 1", "answer": None},
+        {"problem": "b", "solution": "so 2", "answer": "2"},
+        {"problem": "c", "solution": None, "answer": "3"},
+    ]
+    made = source(jsonl(tmp_path / "a.jsonl", rows))
+    assert [prompt.reference["answer"] for prompt in made.train_prompts()] == ["2", "3"]
+    assert made.reports[0].dropped == {"unusable answer": 1}
+    solutions = [row | {"answer": None} for row in rows[:2]]
+    made = source(jsonl(tmp_path / "b.jsonl", solutions))
+    assert [prompt.reference["answer"] for prompt in made.train_prompts()] == ["so 1", "so 2"]
+
+
+def test_a_row_that_is_not_unicode_is_dropped_and_counted(tmp_path):
+    made = source(jsonl(tmp_path / "a.jsonl", [*ROWS, {"prompt": "\ud83d", "answer": "1"}]))
+    assert len(made.train_prompts()) == len(ROWS)
+    assert made.reports[0].dropped == {"not Unicode": 1}
+
+
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
@@ -266,7 +287,12 @@ def test_what_is_not_json_like_is_turned_or_left_out_and_said(tmp_path):
             "line 1: data.source.filters: no column 'l'; columns",
         ),
         (ROWS, {"filters": [ColumnRange(column="prompt", minimum=1)]}, "'prompt' must be a number for 1 <= prompt; f"),
-        ([{"prompt": "a", "answer": ["1"]}], {}, "none of the 1 rows is usable(.|\n)*found list; name an element with"),
+        (
+            [{"prompt": "a", "answer": ["1"]}],
+            {},
+            "none of the 1 rows is usable(.|\n)*found list; name an element with data.source.answer_column=answer.<key"
+            " or index>, or set needs_answer=false",
+        ),
         ([{"prompt": "a", "answer": "b"}, "{"], {}, "line 2: not valid JSON at column 2"),
         ([*ROWS, {"prompt": "a"}], {"skip_invalid": False}, "line 7: no column 'answer'; columns found: prompt"),
         (

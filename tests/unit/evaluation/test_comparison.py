@@ -71,6 +71,12 @@ def test_a_reward_without_answers_has_no_majority():
     assert figures.names == figure_names(2)
 
 
+def test_a_vote_of_more_than_can_be_counted_is_left_out():
+    figures = figures_of([("a", [1.0, 0.0] * 501, ["4", "5"] * 501)], num_samples=1002)
+    assert figures.column("pass_at_1002")[0] == 1.0
+    assert np.isnan(figures.column("maj_at_1")[0])
+
+
 def test_prompts_are_matched_by_id_whatever_their_order():
     first = figures_of([("a", [0.0] * 4, None), ("b", [1.0, 0.0, 0.0, 0.0], None), ("x", [1.0] * 4, None)])
     second = figures_of([("b", [1.0, 1.0, 0.0, 0.0], None), ("a", [1.0, 0.0, 0.0, 0.0], None), ("y", [0.0] * 4, None)])

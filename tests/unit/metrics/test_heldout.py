@@ -34,3 +34,10 @@ def test_several_tasks_have_figures_of_their_own_and_a_vote_needs_answers():
 def test_no_figure_at_k_without_a_prompt_that_has_k_responses():
     figures = heldout_metrics([group_of([1, 0], ["1", "2"])], num_samples=4)
     assert figures.keys() == {"eval/avg_at_4", "eval/response_tokens", "eval/truncated_ratio"}
+
+
+def test_a_vote_of_more_than_can_be_counted_is_left_out():
+    """pass@1024 and the like go without maj@k, and do not end the evaluation."""
+    figures = heldout_metrics([group_of([1, 0] * 501, ["4", "5"] * 501)], num_samples=1002)
+    assert figures["eval/pass_at_1002"] == 1.0
+    assert "eval/maj_at_1002" not in figures

@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import multiprocessing
 import time
 from pathlib import Path
@@ -32,6 +34,14 @@ def test_processes_that_race_build_once_and_see_a_complete_folder(tmp_path):
     assert [process.exitcode for process in processes] == [0, 0, 0]
     assert (tmp_path / "builds.txt").read_text() == "built\n"
     assert (tmp_path / "model" / "second").read_text() == "2"
+
+
+def test_without_locks_a_folder_is_built_all_the_same(tmp_path, monkeypatch):
+    def no_locks(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    assert (prepare_once(tmp_path / "model", slow_build) / "second").exists()
 
 
 def test_failed_build_leaves_nothing_and_can_be_repeated(tmp_path):

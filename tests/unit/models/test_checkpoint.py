@@ -19,9 +19,9 @@ def test_complete_checkpoint_passes(folder):
     check_weights(folder, "name")
 
 
-def test_template_in_a_file_of_its_own_is_found(folder):
+def test_a_base_model_passes_and_is_asked_without_roles(folder):
+    """How prompts are put to it, data/format says."""
     (folder / "tokenizer_config.json").write_text("{}")
-    (folder / "chat_template.jinja").write_text("{{ messages }}")
     check_description(folder, "name")
 
 
@@ -37,8 +37,6 @@ def test_template_in_a_file_of_its_own_is_found(folder):
             '{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "awq"}}',
             r"quantised \(awq\) and cannot be trained; name the full-precision",
         ),
-        ("tokenizer_config.json", "{}", "no chat template.*name its instruct variant"),
-        ("tokenizer_config.json", None, "no chat template"),
     ],
 )
 def test_description_that_cannot_be_trained_is_refused(folder, file, content, message):

@@ -130,3 +130,6 @@ def test_a_checkpoint_of_other_adapters_is_refused(tiny_path, tmp_path):
         adapted(tiny_path, checkpoint=tmp_path, rank=8)
     with pytest.raises(ValueError, match="it was trained with parameters=all"):
         adapted(tiny_path, checkpoint=tmp_path / "nothing")
+    for options, setting in (({"alpha": 16.0}, "alpha=8"), ({"rank_stabilized": True}, "rank_stabilized=False")):
+        with pytest.raises(ValueError, match=f"were trained with parameters.{setting}.*the policy's scale at once"):
+            adapted(tiny_path, checkpoint=tmp_path, **options)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 from dataclasses import replace
 
@@ -146,3 +148,15 @@ def test_the_digest_of_weights_sees_a_change_anywhere(tmp_path):
         digests.add(weights_digest(tmp_path))
     file.write_bytes(weights + b"x")
     assert len(digests | {weights_digest(tmp_path)}) == 5
+
+
+def test_a_file_system_without_locks_is_no_other_process(tmp_path, monkeypatch):
+    def no_locks(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    store = ResponseStore(tmp_path / "job")
+    store.claim(SETTINGS)
+    store.append([drawn(0)])
+    assert store.finished() == {(0, "p0")}
+    store.release()
