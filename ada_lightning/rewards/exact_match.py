@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from ada_lightning.rewards.extraction import MINUS_SIGNS
+from ada_lightning.rewards.extraction import MINUS_SIGNS, stating
 from ada_lightning.types import Completion, Prompt, Verdict
 
 _DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
@@ -86,12 +86,22 @@ class ExactMatchReward:
         """Look for the answer.
 
         Raises:
-            ValueError: there is none, or nothing is left of it when it is normalised.
+            ValueError: there is none, nothing is left of it when it is normalised, or the extraction does not find it
+                in a response that states it plainly.
         """
         if "answer" not in prompt.reference:
             raise ValueError(f"its reference has no answer; it has: {', '.join(sorted(prompt.reference)) or 'nothing'}")
         if not normalise(str(prompt.reference["answer"])):
             raise ValueError(f"its answer {prompt.reference['answer']!r} is empty when normalised")
+        answer = str(prompt.reference["answer"])
+        response = stating(self.extraction, answer)
+        if self(prompt, Completion(response)).reward == 0:
+            found = self.extraction(response)
+            raise ValueError(
+                f"a response {response[:200]!r}, its answer, would be worth 0, because "
+                f"{type(self.extraction).__name__} finds {found and found[:200]!r} in it; take the part that counts "
+                "with data.source.answer_pattern, name another reward.reward.extraction, or use reward=math"
+            )
 
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.

@@ -1,6 +1,7 @@
 r"""How a final answer is found in a response. Small picklable callables: text in, answer or None out.
 
-None means "no answer there": every reward treats it as worth 0. Nothing here evaluates text.
+None means "no answer there": every reward treats it as worth 0. Nothing here evaluates text. One that looks for more
+than the answer has a method ``stating``, so that a reward can try whether a gold answer would be found.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ _NUMBER = re.compile(
     r"(?:\.[0-9]+)?"
     r"(?:[eE][-+]?[0-9]{1,3}(?![0-9A-Za-z]))?"
 )
+_FRACTION = r"(?:(?<![\w)\]}.])[-+])?\\[dt]?frac\s*\{-?[0-9]{1,40}\}\s*\{[0-9]{1,40}\}"
+_PER_CENT = r"(?:\s?\\?%|\s(?:per ?cent)\b)?"
+_QUANTITY = re.compile(rf"(?:{_FRACTION}|{_NUMBER.pattern}(?:\s?/\s?[0-9]{{1,40}}(?![0-9]|\.[0-9]|\s?/))?){_PER_CENT}")
 _BOXED_EVENTS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 
 
@@ -69,6 +73,23 @@ class LastNumber:
         return numbers[-1].replace(",", "").lstrip("+") if numbers else None
 
 
+class LastQuantity:
+    r"""The last number of the text with what belongs to its value; None where there is no digit.
+
+    As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two, a per cent sign stays, and
+    commas may stand in braces as LaTeX has them. For rewards that read such numbers.
+
+    Example:
+        >>> LastQuantity()("that is 3/4, or 75 %, of 1{,}000."), LastQuantity()("so 75\\%"), LastQuantity()("is 1/2.")
+        ('1000', '75\\%', '1/2')
+    """
+
+    def __call__(self, text: str) -> str | None:
+        """Return the last number, ratio or percentage."""
+        found = _QUANTITY.findall(text.translate(MINUS_SIGNS).replace("{,}", ","))
+        return found[-1].replace(",", "").lstrip("+") if found else None
+
+
 class TaggedAnswer:
     """The content of the last closed ``<tag>...</tag>`` pair, stripped; None where no pair is closed or it is empty.
 
@@ -95,6 +116,10 @@ class TaggedAnswer:
         before_close, close, _ = text.rpartition(f"</{self.tag}>")
         _, opened, content = before_close.rpartition(f"<{self.tag}>")
         return (content.strip() or None) if close and opened else None
+
+    def stating(self, answer: str) -> str:
+        """Return an answer between the tags."""
+        return f"<{self.tag}>{answer}</{self.tag}>"
 
 
 class LastBoxed:
@@ -124,6 +149,10 @@ class LastBoxed:
         start, end = last_box
         return (text[start:end].strip() or None) if start >= 0 else None
 
+    def stating(self, answer: str) -> str:
+        """Return an answer in a box."""
+        return rf"\boxed{{{answer}}}"
+
 
 class FirstOf:
     r"""What the first of several extractions finds, tried in their order; None where none finds anything.
@@ -148,3 +177,22 @@ class FirstOf:
     def __call__(self, text: str) -> str | None:
         """Return the first answer found."""
         return next((answer for find in self.extractions if (answer := find(text)) is not None), None)
+
+    def stating(self, answer: str) -> str:
+        """Return the text that states an answer to the most trusted one."""
+        return stating(self.extractions[0], answer)
+
+
+def stating(extraction: Callable[[str], str | None], answer: str) -> str:
+    r"""Return a response that states an answer as plainly as can be, for an extraction to find.
+
+    Args:
+        extraction: one that looks for more than the answer alone has a method ``stating(answer)``.
+        answer: the expected one.
+
+    Example:
+        >>> stating(LastBoxed(), "72"), stating(LastNumber(), "72")
+        ('\\boxed{72}', '72')
+    """
+    method: Callable[[str], str] | None = getattr(extraction, "stating", None)
+    return answer if method is None else method(answer)

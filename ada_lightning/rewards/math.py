@@ -10,6 +10,7 @@ from ada_lightning.rewards.latex.compare import Comparison
 from ada_lightning.rewards.latex.quantity import read_number, read_quantity
 from ada_lightning.rewards.latex.structure import Answer, read_answer
 from ada_lightning.rewards.latex.text import depth, split
+from ada_lightning.rewards.latex.tolerance import Tolerance
 from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
 from ada_lightning.types import Completion, Prompt, Verdict
 
@@ -38,14 +39,16 @@ class MathReward:
     - **Commas**: 1,000 is a thousand outside of brackets, or a list where the gold is one.
 
     What would be costly to evaluate (``9^{9^{9^9}}``, powers and factorials beyond 12,000 bits, polynomials beyond
-    degree 64, more than 400 parts) equals only what is written alike and is worth 0 otherwise. A failed grade would be
-    the other choice, but it takes a response out of its prompt's pool: a policy could learn to be ungradable where it
-    is wrong. And a right answer to a gold that people wrote down is never of that size. For the same reason an answer
-    that makes the algebra raise is wrong; only the pool's time limit ends in a failed grade.
+    degree 64, more than 400 parts, two seconds of computing) equals only what is written alike and is worth 0
+    otherwise. A failed grade would be the other choice, but it takes a response out of its prompt's pool: a policy
+    could learn to be ungradable where it is wrong. And a right answer to a gold that people wrote down is never of that
+    size. For the same reason an answer that makes the algebra raise is wrong; only the pool's time limit ends in a
+    failed grade.
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
         decimal_tolerance: of numbers with a decimal point; 0 compares them exactly.
+        relative_tolerance: ``decimal_tolerance * |gold|`` at any size, as for physical constants.
         max_answer_chars: an answer longer than this is right only where it is written exactly like the gold.
         own_spelling: the verdict's answer is always the response's own spelling: for votes that must not know the gold.
             False spells a right answer like the gold, so that votes for it add up however it is written.
@@ -59,6 +62,7 @@ class MathReward:
         extraction: Callable[[str], str | None] | None = None,
         *,
         decimal_tolerance: float = 1e-6,
+        relative_tolerance: bool = False,
         max_answer_chars: int = 1000,
         own_spelling: bool = False,
     ) -> None:
@@ -67,7 +71,7 @@ class MathReward:
         if not 1 <= max_answer_chars <= 10_000:
             raise ValueError(f"reward.reward.max_answer_chars must be 1 to 10,000; got {max_answer_chars}")
         self.extraction = LastBoxed() if extraction is None else extraction
-        self.decimal_tolerance = decimal_tolerance
+        self.tolerance = Tolerance(decimal_tolerance, is_relative=relative_tolerance)
         self.max_answer_chars = max_answer_chars
         self.own_spelling = own_spelling
 
@@ -90,7 +94,7 @@ class MathReward:
             return Verdict(1.0, self._told(gold, answer))
         if self._is_too_large(answer) or self._is_too_large(gold):
             return Verdict(0.0, self._own(answer))
-        comparison = Comparison(self.decimal_tolerance)
+        comparison = Comparison(self.tolerance)
         readings = _readings(answer)
         if any(comparison.are_equal(expected, given) for expected in _readings(gold) for given in readings):
             return Verdict(1.0, self._told(gold, answer))

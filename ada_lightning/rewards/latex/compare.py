@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
 from ada_lightning.rewards.latex.inequality import as_intervals
-from ada_lightning.rewards.latex.quantity import Quantity, read_number, read_quantity
+from ada_lightning.rewards.latex.quantity import Quantity, read_counted, read_number, read_quantity
 from ada_lightning.rewards.latex.structure import Answer, words
-from ada_lightning.rewards.latex.symbolic import are_equal, close
+from ada_lightning.rewards.latex.symbolic import are_equal
 from ada_lightning.rewards.latex.text import split
+from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
 from ada_lightning.rewards.latex.tree import Tree, UnreadableError, read
 
 _EQUALS = frozenset("=")
@@ -19,6 +21,8 @@ _NAME = re.compile(
 )
 _NAMES = re.compile(r"\(?[A-Za-z](?:,\s*[A-Za-z])+\)?")
 _TEXT = re.compile(r"\\text\s*\{[^{}]*\}")
+MAX_CPU_S = 2.0
+"""Seconds that algebra may compute for one answer, far more than what people write down takes (milliseconds)."""
 _MAX_PAIRS = 200
 """Comparisons of parts, so that two lists of equal length cannot ask for thousands."""
 
@@ -27,11 +31,12 @@ class Comparison:
     """Compares one answer with one gold answer.
 
     Args:
-        tolerance: of numbers with a decimal point, see :func:`~ada_lightning.rewards.latex.symbolic.close`.
+        tolerance: of numbers with a decimal point.
     """
 
-    def __init__(self, tolerance: float) -> None:
+    def __init__(self, tolerance: Tolerance) -> None:
         self.tolerance = tolerance
+        self._budget = CpuBudget(MAX_CPU_S)
         self._pairs = 0
 
     def are_equal(self, gold: Answer, answer: Answer) -> bool:
@@ -108,31 +113,41 @@ class Comparison:
         if (gold.unit and answer.is_percent) or (gold.is_percent and answer.unit):
             return False
         expected, given = read_number(gold.value), read_number(answer.value)
+        if (expected is None) != (given is None) and not (gold.is_percent or answer.is_percent):
+            counted = read_counted((gold if expected is None else answer).value)  # 18 eggs beside 18
+            if counted is not None:
+                pair = (counted, answer) if expected is None else (gold, counted)
+                return self._same_quantity(*pair)
         if expected is None or given is None:
             return gold.is_percent == answer.is_percent and self._same_expression(gold.value, answer.value)
-        tolerance = self.tolerance if expected[1] or given[1] else 0.0
+        tolerance = self.tolerance if expected[1] or given[1] else EXACT
         candidates = _percent_readings(expected[0], gold.is_percent, answer.is_percent)
-        return any(close(candidate, given[0], tolerance) for candidate in candidates)
+        return any(tolerance.accepts(candidate, given[0]) for candidate in candidates)
 
     def _same_expression(self, gold: str, answer: str) -> bool:
         try:
-            expected, given = read(gold), read(answer)
+            expected, given = _read(gold), _read(answer)
         except UnreadableError:
             return False
-        return same_tree(expected, given, self.tolerance)
+        return same_tree(expected, given, self.tolerance, self._budget)
 
 
-def same_tree(gold: Tree, answer: Tree, tolerance: float) -> bool:
-    """Compare trees; an answer that makes the algebra raise is different, as long as the gold does not raise by itself.
+def _read(text: str) -> Tree:
+    number = read_number(text)  # 2.88e16 is no product
+    return read(text) if number is None else ("number", *number)
+
+
+def same_tree(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget) -> bool:
+    """Compare trees; an answer that makes the algebra raise, or that spends the budget, is different.
 
     Untrusted text meets a large library here. Taken as a failed grade, such answers would leave the pool of a prompt,
     and a policy could learn to write them where it would be wrong.
     """
     try:
-        return are_equal(gold, answer, tolerance)
+        return are_equal(gold, answer, tolerance, budget)
     except MemoryError:
         raise
-    except Exception:
+    except (Exception, CpuBudgetError):
         return False
 
 

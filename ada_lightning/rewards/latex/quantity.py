@@ -3,61 +3,22 @@ r"""What stands around a number without changing it: units, currency, degrees, p
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ada_lightning.rewards.latex.tree import MAX_DIGITS
+from ada_lightning.rewards.latex.unit import CURRENCIES, SCALES, is_bare_unit, is_counted, unit_name
 
-_NAMES = {
-    "cm": "centimeter",
-    "mm": "millimeter",
-    "km": "kilometer",
-    "m": "meter",
-    "kg": "kilogram",
-    "g": "gram",
-    "mg": "milligram",
-    "lb": "pound",
-    "s": "second",
-    "sec": "second",
-    "ms": "millisecond",
-    "min": "minute",
-    "h": "hour",
-    "hr": "hour",
-    "ft": "foot",
-    "feet": "foot",
-    "in": "inch",
-    "inche": "inch",
-    "yd": "yard",
-    "mi": "mile",
-    "mph": "mile/hour",
-    "l": "liter",
-    "litre": "liter",
-    "metre": "meter",
-    "ml": "milliliter",
-    "deg": "degree",
-    "usd": "dollar",
-    "buck": "dollar",
-    "¢": "cent",
-}
-# fmt: off
-_WORD_UNITS = frozenset(
-    (
-        "cm", "mm", "km", "kg", "mg", "lb", "ft", "yd", "mph", "ml", "deg", "usd", "meter", "metre",
-        "centimeter", "millimeter", "kilometer", "kilogram", "gram", "pound", "second", "minute", "hour", "day",
-        "week", "month", "year", "foot", "feet", "inch", "inches", "yard", "mile", "liter", "litre",
-        "milliliter", "degree", "dollar", "cent", "euro", "unit", "people", "person", "student", "point",
-        "coin", "apple", "way", "time", "square",
-    )
-)
-# fmt: on
-"""Units read where they stand bare after a number; short ones such as m could be variables and need ``\\text``."""
-_TEXT_UNIT = re.compile(
-    r"^(?P<value>.*(?:[0-9}\])]|\\pi))\s*\\text\s*\{(?P<unit>[^{}]*)\}(?P<power>\s*\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?$",
-    re.DOTALL,
-)
+_UNIT_PART = re.compile(r"\\text\s*\{(?P<unit>[^{}]*)\}\s*(?P<power>\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?\s*")
+_MAX_UNIT_PARTS = 6
+_ENDS_VALUE = re.compile(r"(?:[0-9}\])]|\\pi)$")
 _BARE_UNIT = re.compile(
-    r"^(?P<value>[-+0-9.,/ ]*[0-9])\s*(?P<unit>[A-Za-z]+)(?P<power>\s*\^\s*(?:[0-9]|\{\s*[0-9]\s*\}))?$"
+    r"^(?P<value>[-+0-9.,/ ]*[0-9])\s*(?P<unit>[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+[A-Za-z]+)*"
+    r"(?:\s*\^\s*(?:[0-9]|\{\s*[0-9]\s*\}))?)$"
 )
+_COUNTED = re.compile(r"^(?P<value>[-+0-9.,/ ]*[0-9])\s+(?P<unit>[A-Za-z]{3,}(?:[\s-]+[A-Za-z]{2,})*)$")
+_MONEY = re.compile(rf"(-?)\s*([{''.join(CURRENCIES)}])\s*(-?[0-9].*)", re.DOTALL)
+_MONEY_AFTER = re.compile(rf"(.*[0-9])\s*([{''.join(CURRENCIES)}])", re.DOTALL)
 _BASE = re.compile(r"^(?P<value>[0-9]+)_(?:\{\s*(?P<long>[0-9]{1,2})\s*\}|(?P<short>[0-9]))$")
 _NUMBER = re.compile(
     r"(?P<sign>[-+]?)\s*(?:"
@@ -101,15 +62,72 @@ def read_quantity(text: str) -> Quantity:
         re.DOTALL,
     ):
         return Quantity(degrees[1], "degree" + degrees[2])
-    if money := re.fullmatch(r"(-?)\s*\$\s*(-?[0-9].*)", text, re.DOTALL):
-        return Quantity(money[1] + money[2], "dollar")
+    if money := _MONEY.fullmatch(text):
+        return replace(_scaled(Quantity(money[1] + money[3])), unit=CURRENCIES[money[2]])
+    if money := _MONEY_AFTER.fullmatch(text):
+        return Quantity(money[1], CURRENCIES[money[2]])
     if base := _BASE.match(text):
         return Quantity(base["value"], f"base {base['long'] or base['short']}")
-    for pattern in (_TEXT_UNIT, _BARE_UNIT):
-        found = pattern.match(text)
-        if found is not None and (pattern is _TEXT_UNIT or found["unit"].lower() in _WORD_UNITS | _plurals()):
-            return Quantity(found["value"].strip(), _unit_name(found["unit"], found["power"] or ""))
-    return Quantity(text)
+    return _in_text(text) or _scaled(Quantity(text))
+
+
+def read_counted(text: str) -> Quantity | None:
+    """Read a number and what is counted, such as ``18 eggs``; None for anything else.
+
+    Such words can be anything, so this is for answers beside a plain number only: ``18 abc`` may be a product.
+
+    Args:
+        text: tidy LaTeX.
+    """
+    found = _COUNTED.match(text)
+    if found is None or not is_counted(found["unit"]):
+        return None
+    return Quantity(found["value"].strip(), unit_name(found["unit"]))
+
+
+def _in_text(text: str) -> Quantity | None:
+    r"""Take off what stands in ``\text`` at the end: one unit, or several with powers, ``/`` and ``\cdot`` between."""
+    rest, unit = text, ""
+    for _ in range(_MAX_UNIT_PARTS):
+        start = rest.rfind(r"\text")
+        found = _UNIT_PART.fullmatch(rest, start) if start > 0 else None
+        if found is None:
+            break
+        before = rest[:start].rstrip()
+        joint = next((sign for sign in ("/", r"\cdot") if before.endswith(sign)), "")
+        rest = before.removesuffix(joint).rstrip()
+        unit = f"{joint.replace(chr(92) + 'cdot', ' ')} {found['unit'].strip()}{found['power'] or ''} {unit}"
+    if not unit or not _ENDS_VALUE.search(rest):
+        return None
+    scale, rest_of_unit = _split_scale(unit)
+    if scale:
+        return _scaled(Quantity(f"{rest} {scale} {rest_of_unit}".rstrip()))
+    name = unit_name(unit.strip())
+    return Quantity(rest, name) if name else None
+
+
+def _scaled(quantity: Quantity) -> Quantity:
+    """Read a number before bare words: one of :data:`SCALES`, a unit, or both."""
+    found = _BARE_UNIT.match(quantity.value)
+    if found is None:
+        return quantity
+    scale, unit = _split_scale(found["unit"])
+    number = read_number(found["value"].strip()) if scale else None
+    if number is not None:
+        name = unit_name(unit) if not unit or is_bare_unit(unit) or is_counted(unit) else ""
+        return Quantity(_plain(number[0] * SCALES[scale]), name) if name or not unit else quantity
+    if is_bare_unit(found["unit"]) and (name := unit_name(found["unit"])):
+        return Quantity(found["value"].strip(), name)
+    return quantity
+
+
+def _split_scale(unit: str) -> tuple[str, str]:
+    first, _, rest = unit.strip().partition(" ")
+    return (first.lower(), rest.strip()) if first.lower() in SCALES else ("", unit)
+
+
+def _plain(number: Fraction) -> str:
+    return str(number) if number.denominator == 1 else rf"\frac{{{number.numerator}}}{{{number.denominator}}}"
 
 
 def read_number(text: str) -> tuple[Fraction, bool] | None:
@@ -148,24 +166,3 @@ def _recurring(found: re.Match[str]) -> Fraction:
     tenths, period = found["tenths"], found["period"]
     value = int((found["whole"] or "0") + tenths) + Fraction(int(period), 10 ** len(period) - 1)
     return value / 10 ** len(tenths) * (-1 if found["sign"] == "-" else 1)
-
-
-def _plurals() -> frozenset[str]:
-    return frozenset(name + "s" for name in _WORD_UNITS)
-
-
-def _unit_name(text: str, power: str) -> str:
-    words = re.sub(r"[^a-z/^0-9 ]", " ", text.lower()).split()
-    joined = " ".join(_NAMES.get(word, _NAMES.get(_singular(word), _singular(word))) for word in words)
-    exponent = re.sub(r"[^-0-9]", "", power)
-    joined = joined.replace(" per ", "/").removeprefix("square ") if exponent else joined.replace(" per ", "/")
-    if joined.startswith("square ") and not exponent:
-        joined, exponent = joined.removeprefix("square "), "2"
-    if joined.startswith("cubic ") and not exponent:
-        joined, exponent = joined.removeprefix("cubic "), "3"
-    parts = (_NAMES.get(part, _NAMES.get(_singular(part), _singular(part))) for part in joined.split("/"))
-    return "/".join(parts) + (f"^{exponent}" if exponent and exponent != "1" else "")
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

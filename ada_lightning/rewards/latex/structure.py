@@ -59,7 +59,8 @@ def words(text: str, *, fold: bool = True) -> str:
         'yes, it is'
     """
     plain = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", text)
-    plain = " ".join(plain.split()).strip(" .,!?()")
+    plain = " ".join(plain.split()).strip(" .,?()")
+    plain = re.sub(r"(?<=[A-Za-z]{2})!+$", "", plain)  # after a single letter it is a factorial
     return plain.casefold() if fold else plain
 
 
@@ -153,6 +154,8 @@ def _is_words(text: str) -> bool:
     if _WORDS.fullmatch(text) is None:
         return False
     plain = words(text)
+    if plain.endswith("!"):
+        return False
     return "\\text" in text or plain == "no" or len(plain) == 1 or re.search(r"[a-z]{3}", plain) is not None
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.rewards.latex.cost import has_decimal, has_symbol, is_affordable, rational
+from ada_lightning.rewards.latex.cpu_budget import CpuBudget
+from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
 from ada_lightning.rewards.latex.tree import Tree
 
 if TYPE_CHECKING:
@@ -21,19 +22,23 @@ _POINTS = (((7, 5), (11, 7)), ((19, 8), (5, 3)), ((3, 11), (13, 4)))
 numerators and denominators."""
 
 
-def are_equal(gold: Tree, answer: Tree, tolerance: float) -> bool:
+def are_equal(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget) -> bool:
     """Tell whether two expressions or relations mean the same.
 
     Equal trees are equal. Where one of them is too costly to evaluate (:func:`~ada_lightning.rewards.latex.cost.
     is_affordable`), nothing else is: see :class:`~ada_lightning.rewards.math.MathReward`. Rational values are compared
-    exactly, other constants by 40 digits, both with the tolerance of :func:`close` where a decimal number occurs. What
+    exactly, other constants by 40 digits, both with the tolerance where a decimal number occurs. What
     has variables is wrong where it differs at one of a few points, and else compared by math-verify, which simplifies
     the difference.
 
     Args:
         gold: the expected one.
         answer: the given one.
-        tolerance: see :func:`close`.
+        tolerance: of numbers, where a decimal one occurs.
+        budget: for what no bound is known of beforehand: everything but rational numbers.
+
+    Raises:
+        CpuBudgetError: the budget is spent.
     """
     if gold == answer:
         return True
@@ -42,25 +47,27 @@ def are_equal(gold: Tree, answer: Tree, tolerance: float) -> bool:
     is_rounded = has_decimal(gold) or has_decimal(answer)
     left, right = rational(gold), rational(answer)
     if left is not None and right is not None:
-        return close(left, right, tolerance if is_rounded else 0.0)
+        return (tolerance if is_rounded else EXACT).accepts(left, right)
+    _load_algebra()  # most of a second, once, that no answer pays for
+    with budget.spend():
+        return _same_by_algebra(gold, answer, tolerance if is_rounded else EXACT)
+
+
+def _same_by_algebra(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
     if {"relation", "and"} & {gold[0], answer[0]}:
         return _same_relations(_relations(gold), _relations(answer))
     if has_symbol(gold) or has_symbol(answer):
         return _same_expression(to_sympy(gold), to_sympy(answer))
-    return _same_constant(gold, answer, tolerance if is_rounded else 0.0)
+    return _same_constant(gold, answer, tolerance)
 
 
-def close(gold: Fraction, answer: Fraction, tolerance: float) -> bool:
-    """Compare two numbers: ``|gold - answer| <= tolerance * min(1, |gold|)``.
+@cache
+def _load_algebra() -> None:
+    import math_verify
+    import sympy.physics.units  # noqa: F401 - sympy loads it when it compares
 
-    So with 1e-6 a decimal needs six digits after the point, and small numbers need six digits that count.
-
-    Example:
-        >>> close(Fraction(1, 3), Fraction("0.333333"), 1e-6), close(Fraction(1, 3), Fraction("0.33"), 1e-6)
-        (True, False)
-    """
-    # str(): 1e-6 means one millionth, not the nearest binary number below it
-    return abs(gold - answer) <= Fraction(str(tolerance)) * min(Fraction(1), abs(gold))
+    # It warns that it has no time limit: the budget is one, and the pool has another.
+    logging.getLogger(math_verify.__name__).setLevel(logging.ERROR)
 
 
 def to_sympy(tree: Tree) -> Basic:
@@ -75,7 +82,14 @@ def to_sympy(tree: Tree) -> Basic:
     if kind == "constant":
         return {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "infty": sympy.oo}[tree[1]]
     parts = [to_sympy(part) for part in tree[1:]]
+    if kind == "power" and _is_odd_root(*parts):
+        return -((-parts[0]) ** parts[1])
     return _operators()[kind](*parts)
+
+
+def _is_odd_root(base: Any, exponent: Any) -> bool:
+    """Whether it is the cube root of -8 or the like: -2 where people write answers, and complex in sympy."""
+    return bool(exponent.is_Rational and exponent.p == 1 and exponent.q % 2 and exponent.q > 1 and base.is_negative)
 
 
 @cache
@@ -148,11 +162,10 @@ def _same_expression(gold: Basic, answer: Basic) -> bool:
         return False
     from math_verify import verify
 
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no time limit: the pool has one
     return bool(verify(gold, answer, timeout_seconds=None))
 
 
-def _same_constant(gold: Tree, answer: Tree, tolerance: float) -> bool:
+def _same_constant(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
     left, right = to_sympy(gold), to_sympy(answer)
     if left == right:
         return True
@@ -162,7 +175,8 @@ def _same_constant(gold: Tree, answer: Tree, tolerance: float) -> bool:
     import mpmath
 
     with mpmath.workdps(_DIGITS):
-        bound = max(tolerance * min(mpmath.mpf(1), abs(first)), _SLACK * abs(first))
+        size = abs(first)
+        bound = max(tolerance.size * (size if tolerance.is_relative else min(mpmath.mpf(1), size)), _SLACK * size)
         return bool(abs(first - second) <= bound)
 
 

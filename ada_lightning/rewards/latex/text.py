@@ -48,6 +48,7 @@ _REPLACEMENTS = [
         (r"\\[dt]binom(?![a-zA-Z])", r"\\binom"),
         (r"\\mathrm\s*\{\s*([ei])\s*\}", r"\1"),
         (r"\\(?:textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mbox|rm|bf)\s*\{", r"\\text{"),
+        (r"^\\text\s*\{((?:[-+0-9.,/\s]|\b(?:and|or)\b)+)\}$", r"\1"),
         (r"\\text\s*\{\s*(-?[0-9][0-9.,/]*)\s*\}", r"\1"),
         (r"^\\text\s*\{\s*(-?[0-9][0-9.,/]*)\s+([A-Za-z][^{}]*)\}$", r"\1\\text{ \2}"),
         (r"(?<=[0-9])\s*\^?\s*\{?\s*\\text\s*\{\s*(?:st|nd|rd|th)\s*\}(?:\s*\})?$", ""),

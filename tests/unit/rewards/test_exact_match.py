@@ -1,7 +1,7 @@
 import pytest
 
 from ada_lightning.rewards.exact_match import ExactMatchReward
-from ada_lightning.rewards.extraction import LastNumber, WholeResponse
+from ada_lightning.rewards.extraction import LastBoxed, LastNumber, WholeResponse
 from ada_lightning.types import Completion, Prompt, Verdict
 
 
@@ -67,6 +67,30 @@ def test_the_answer_is_looked_for_by_the_extraction():
 def test_a_prompt_without_an_answer_cannot_be_graded():
     with pytest.raises(KeyError, match="answer"):
         ExactMatchReward(WholeResponse())(Prompt("id", ()), Completion("12"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "extraction", "found"),
+    [
+        ("Natalia sold 48/2 = 24 clips in May. #### 72 apples", LastNumber(), "finds '72' in it"),
+        ("Paris", LastNumber(), "finds None in it"),
+        ("50%", LastNumber(), "finds '50' in it"),
+        ("1/2", LastNumber(), "finds '2' in it"),
+        ("}", LastBoxed(), "finds None in it"),
+    ],
+)
+def test_a_gold_answer_that_is_not_found_where_it_is_stated_is_refused(answer, extraction, found):
+    """Otherwise every response is worth 0 and nobody is told why."""
+    with pytest.raises(ValueError, match=f"would be worth 0, because {type(extraction).__name__} {found}"):
+        ExactMatchReward(extraction).check_prompt(Prompt("id", (), {"answer": answer}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "extraction"),
+    [("1,000.0", LastNumber()), (12, LastNumber()), ("Paris", LastBoxed()), ("1/2", LastBoxed())],
+)
+def test_other_gold_answers_pass(answer, extraction):
+    ExactMatchReward(extraction).check_prompt(Prompt("id", (), {"answer": answer}))
 
 
 @pytest.mark.parametrize(

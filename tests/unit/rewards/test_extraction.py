@@ -2,7 +2,16 @@ import pickle
 
 import pytest
 
-from ada_lightning.rewards.extraction import FirstLine, FirstOf, LastBoxed, LastNumber, TaggedAnswer, WholeResponse
+from ada_lightning.rewards.extraction import (
+    FirstLine,
+    FirstOf,
+    LastBoxed,
+    LastNumber,
+    LastQuantity,
+    TaggedAnswer,
+    WholeResponse,
+    stating,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +62,44 @@ from ada_lightning.rewards.extraction import FirstLine, FirstOf, LastBoxed, Last
 )
 def test_last_number(text, number):
     assert LastNumber()(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity"),
+    [
+        ("The answer is 12.", "12"),
+        ("The margin is 12%.", "12%"),
+        (r"so 12.5\%", r"12.5\%"),
+        ("grew by 12 percent", "12 percent"),
+        ("The answer is 1/2.", "1/2"),
+        ("The answer is -1 / 2.", "-1 / 2"),
+        (r"it is \frac{3}{4}", r"\frac{3}{4}"),
+        (r"it is -\dfrac{3}{4}.", r"-\dfrac{3}{4}"),
+        ("3/4 of 12 is 9", "9"),
+        (r"1{,}234", "1234"),
+        ("5 - 1,009 = \u22121,004.", "-1004"),
+        ("12km", "12"),
+        ("no digits", None),
+    ],
+)
+def test_last_quantity(text, quantity):
+    assert LastQuantity()(text) == quantity
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        LastNumber(),
+        LastQuantity(),
+        WholeResponse(),
+        FirstLine(),
+        TaggedAnswer("a"),
+        LastBoxed(),
+        FirstOf([LastBoxed()]),
+    ],
+)
+def test_an_answer_that_is_stated_is_found(find):
+    assert find(stating(find, "72")) == "72"
 
 
 def test_last_number_of_a_long_run_of_digits_and_commas_is_quick():

@@ -1,14 +1,18 @@
+import contextlib
 import json
 import pickle
+import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastNumber, WholeResponse
-from ada_lightning.rewards.latex import symbolic
+from ada_lightning.rewards.latex import compare, symbolic
+from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.types import Completion, Prompt, Verdict
 
@@ -85,6 +89,13 @@ def test_the_tolerance_of_decimals_can_be_set(tolerance, reward):
     assert verdict(r"\sqrt{2}", r"\boxed{1.414}", decimal_tolerance=tolerance).reward == reward
 
 
+@pytest.mark.parametrize(("relative", "reward"), [(True, 1.0), (False, 0.0)])
+@pytest.mark.parametrize(("gold", "answer"), [("1000.5", "1000.45"), (r"2.88 \times 10^{16}", "2.8801e16")])
+def test_the_tolerance_can_be_a_part_of_a_large_gold(gold, answer, relative, reward):
+    arguments = {"decimal_tolerance": 1e-4, "relative_tolerance": relative}
+    assert verdict(gold, rf"\boxed{{{answer}}}", **arguments).reward == reward
+
+
 def test_integers_and_ratios_compare_exactly_whatever_the_tolerance():
     assert verdict("1000", r"\boxed{1001}", decimal_tolerance=0.1).reward == 0.0
     assert verdict("1/3", r"\boxed{333/1000}", decimal_tolerance=0.1).reward == 0.0
@@ -111,6 +122,39 @@ def test_an_answer_that_makes_the_algebra_raise_is_wrong(monkeypatch):
 
     monkeypatch.setattr(symbolic, "to_sympy", fail)
     assert verdict("x+1", r"\boxed{1+x+0}").reward == 0.0
+
+
+@pytest.mark.parametrize(
+    "answer", [r"\sin(|\log_{\arcsin(2)}(3)|)", r"\binom{\sqrt{x}!}{\frac{239056}{\lfloor n\rfloor}}"]
+)
+def test_an_answer_that_algebra_cannot_settle_is_wrong(monkeypatch, answer):
+    """Each computes for minutes without a limit, and would leave its prompt's pool as a failed grade."""
+    monkeypatch.setattr(compare, "MAX_CPU_S", 0.2)
+    assert verdict("5", rf"\boxed{{{answer}}}").reward == 0.0
+    assert verdict("x+1", r"\boxed{1+x}").reward == 1.0
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+def test_the_limit_holds_for_all_parts_of_an_answer_and_whatever_catches_the_alarm():
+    budget = CpuBudget(0.2)
+
+    def compute(*, until_alarm):
+        with budget.spend():
+            while until_alarm:
+                with contextlib.suppress(BaseException):  # as a library may
+                    sum(range(10**5))
+
+    compute(until_alarm=False)
+    with pytest.raises(CpuBudgetError):
+        compute(until_alarm=True)
+    with pytest.raises(CpuBudgetError):
+        compute(until_alarm=False)
+
+
+def test_in_a_thread_there_is_no_limit_of_its_own():
+    """Signals reach the main thread alone, and setting them elsewhere raises."""
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(verdict, "x+1", r"\boxed{1+x}").result().reward == 1.0
 
 
 def test_running_out_of_memory_is_a_failed_grade(monkeypatch):

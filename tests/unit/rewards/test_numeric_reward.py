@@ -1,10 +1,15 @@
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
 
 from ada_lightning.rewards.extraction import LastBoxed, WholeResponse
 from ada_lightning.rewards.numeric import NumericReward, parse_quantity
 from ada_lightning.types import Completion, Prompt, Verdict
+
+CONF = Path(__file__).parents[3] / "conf"
 
 
 def grade(gold, text, **tolerances):
@@ -69,6 +74,23 @@ def test_without_tolerance_numbers_are_equal_or_not():
 def test_per_cent_are_hundredths():
     assert grade("50%", "0.5") == grade("0.5", "50%") == 1.0
     assert grade("50%", "50") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "text", "reward"),
+    [
+        ("12%", "The margin is 12%.", 1.0),
+        ("0.12", "It grew by 12%.", 1.0),
+        ("50", "It is 50%.", 0.0),
+        ("2", "The answer is 1/2.", 0.0),
+        ("0.5", "The answer is 1/2.", 1.0),
+        ("1234", r"The answer is 1{,}234.", 1.0),
+        ("7", r"\boxed{7}, not 8", 1.0),
+    ],
+)
+def test_the_extraction_of_its_configuration_keeps_what_belongs_to_the_value(gold, text, reward):
+    node = OmegaConf.load(CONF / "reward" / "numeric.yaml").reward
+    assert instantiate(node)(Prompt("id", (), {"answer": gold}), Completion(text)).reward == reward
 
 
 def test_the_verdict_tells_the_number():
