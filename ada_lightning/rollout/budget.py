@@ -31,7 +31,7 @@ class StepBudget:
         self._open.update(slots)
 
     def request(self, slot: int, num_responses: int) -> None:
-        """Ask for a prompt's next block; :meth:`decide` answers, now or later."""
+        """Ask for a prompt's next block, of ``samples_per_round`` at most; :meth:`decide` answers, now or later."""
         self._waiting[slot] = num_responses
 
     def finish(self, slot: int) -> None:
@@ -39,7 +39,12 @@ class StepBudget:
         self._open.discard(slot)
 
     def decide(self) -> list[tuple[int, int]]:
-        """Return (slot, responses granted) of every request that can be answered now; 0 refuses it for good."""
+        """Return (slot, responses granted) of every request that can be answered now; 0 refuses it for good.
+
+        The first request in order that has to wait ends the search. What may come before it, and its own block, may
+        come before every later one too: if it does not fit, none of them does, and as it may still be granted, none
+        of them is refused.
+        """
         answers: list[tuple[int, int]] = []
         for slot in sorted(self._waiting, key=lambda slot: (len(self._granted[slot]), slot)):
             wanted = self._waiting[slot]
@@ -51,7 +56,7 @@ class StepBudget:
                 self._open.discard(slot)
                 answers.append((slot, 0))
             else:
-                continue
+                break
             del self._waiting[slot]
         return answers
 

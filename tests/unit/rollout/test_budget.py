@@ -56,6 +56,73 @@ def test_any_order_of_finishing_gives_the_grants_of_the_round_based_algorithm(se
     assert granted == round_based(wanted, budget, block)
 
 
+class ThoroughBudget(StepBudget):
+    """Looks at every request each time, behind one that has to wait too; grants a request by itself if it is one."""
+
+    def decide(self):
+        answers = []
+        waiting = dict(self._waiting)
+        for slot in sorted(waiting, key=lambda slot: (len(self._granted[slot]), slot)):
+            self._waiting = {slot: waiting[slot]}
+            answers += super().decide()
+        self._waiting = {slot: size for slot, size in waiting.items() if slot not in dict(answers)}
+        return answers
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_nothing_behind_a_request_that_has_to_wait_can_be_answered(seed):
+    """Blocks of any size up to the largest, as where failed grades leave holes; prompts that join later."""
+    generator = random.Random(seed)
+    block, slots = 4, list(range(6))
+    budget = generator.randrange(4, 120)
+    ledgers = [kind(budget, block, slots) for kind in (StepBudget, ThoroughBudget)]
+    asking = list(slots)
+    for _ in range(60):
+        if generator.random() < 0.1:
+            asking.append(len(slots))
+            slots.append(len(slots))
+            for ledger in ledgers:
+                ledger.join(slots[-1:])
+        if not asking:
+            continue
+        slot = asking.pop(generator.randrange(len(asking)))
+        size = generator.choice([0, 1, 3, block, block])
+        for ledger in ledgers:
+            if size:
+                ledger.request(slot, size)
+            else:
+                ledger.finish(slot)
+        answers, thorough = (ledger.decide() for ledger in ledgers)
+        assert answers == thorough
+        asking += [answered for answered, granted in answers if granted]
+
+
+class CountingBudget(StepBudget):
+    """Counts the requests that it looks at."""
+
+    num_looks = 0
+
+    def _before(self, slot):
+        self.num_looks += 1
+        return super()._before(slot)
+
+
+def test_a_step_looks_at_each_request_a_few_times_however_many_wait():
+    """All prompts but the first ask again and wait for it: 200 requests, one look each, and one when it is answered."""
+    num_prompts, block = 200, 4
+    ledger = CountingBudget(num_prompts * block + block, block, list(range(num_prompts)))
+    for slot in range(num_prompts):
+        ledger.request(slot, block)
+        ledger.decide()
+    ledger.num_looks = 0
+    for slot in reversed(range(1, num_prompts)):
+        ledger.request(slot, block)
+        ledger.decide()
+    assert ledger.num_looks <= 2 * num_prompts
+    ledger.finish(0)
+    assert ledger.decide() == [(1, block)] + [(slot, 0) for slot in range(2, num_prompts)]
+
+
 def test_no_budget_grants_everything_at_once():
     ledger = StepBudget(0, 4, [0, 1])
     ledger.request(1, 4)
