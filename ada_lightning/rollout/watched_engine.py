@@ -24,9 +24,17 @@ class WatchedEngine:
     def __init__(self, engine: RolloutEngine, watchdog: Watchdog) -> None:
         self.engine = engine
         self.max_model_tokens = engine.max_model_tokens
-        self.max_num_seqs = engine.max_num_seqs
-        self.sleep_level = getattr(engine, "sleep_level", 0)
         self._watchdog = watchdog
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Slots that the engine has now: a pool loses those of an engine that it leaves out."""
+        return self.engine.max_num_seqs
+
+    @property
+    def sleep_level(self) -> int:
+        """How deep the engine can sleep; 0: not at all."""
+        return int(getattr(self.engine, "sleep_level", 0))
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response."""
