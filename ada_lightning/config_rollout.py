@@ -13,7 +13,7 @@ from ada_lightning.rollout.weight_transfer import CudaIpc, Reload
 
 
 def rollout_errors(cfg: DictConfig) -> Iterator[str]:
-    """Compare ``rollout.engine``, ``rollout.host`` and ``trainer``.
+    """Compare ``rollout.engine``, ``rollout.host``, ``rollout.reproducible`` and ``trainer``.
 
     Args:
         cfg: the composed configuration; ``trainer`` may be missing.
@@ -22,6 +22,7 @@ def rollout_errors(cfg: DictConfig) -> Iterator[str]:
         One message per problem.
     """
     yield from _transfer_errors(cfg)
+    yield from _reproducible_errors(cfg)
     level = number_at(cfg, "rollout.engine.sleep_level")
     is_cpu = value_at(cfg, "trainer.accelerator") == "cpu"
     if level and is_cpu:
@@ -34,6 +35,17 @@ def rollout_errors(cfg: DictConfig) -> Iterator[str]:
         yield (
             f"rollout.host.num_gpus = {gpus} is less than rollout.engine.tensor_parallel_size = {spread}: an engine "
             f"needs a GPU for each part; use rollout.host.num_gpus={spread}"
+        )
+
+
+def _reproducible_errors(cfg: DictConfig) -> Iterator[str]:
+    """An engine that decodes by itself, between two polls too, has batches that follow the clock."""
+    host = class_at(cfg, "rollout.host")
+    if value_at(cfg, "rollout.reproducible") is True and host is not object and not issubclass(host, TrainerProcess):
+        yield (
+            f"reproducible=true does not go with rollout.host = {host.__name__}: an engine outside of the trainer's "
+            "process steps by its own clock, so what runs beside what in it differs from run to run, and with it the "
+            "rounding; use rollout=vllm_cpu or vllm_gpu with one training process, or reproducible=false"
         )
 
 

@@ -49,7 +49,8 @@ class RolloutService:
             :class:`~ada_lightning.rollout.watchdog.Watchdog` says what becomes of one that never returns.
         start_limit_s: the same for the start of an engine, with all it loads, compiles and captures.
         reproducible: what the engine computes depends on seeds and weights alone: verdicts count at fixed engine steps,
-            and every rollout starts with an empty prefix cache, whatever was sampled before it.
+            and every rollout starts with an empty prefix cache, whatever was sampled before it. It holds for an engine
+            that steps when it is polled, as one in this process does, and for no other.
         verdict_delay: then, engine steps between a response and its verdict.
 
     Raises:

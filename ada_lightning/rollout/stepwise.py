@@ -20,6 +20,8 @@ class StepwiseGrader:
     A sampler asks for more as verdicts come in, so with graders that answer when they are done the engine's batches
     differ from run to run. Rounding differs with the batch, and by it, rarely, a token. Here the engine waits for a
     verdict that is late and leaves alone one that is early: the composition of every batch is a function of the tokens.
+    A poll is taken for an engine step, which is true of an engine in this process only: one that has its own decodes
+    between polls, too.
 
     Args:
         grader: what really grades, with nothing of this collection pending.

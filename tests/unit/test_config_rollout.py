@@ -67,12 +67,23 @@ def test_shipped_places_are_in_order(overrides):
             ["rollout=ray", "+rollout.host.num_engine=3"],
             "unknown key rollout.host.num_engine; did you mean num_engines?",
         ),
+        (["reproducible=true", "rollout=vllm_process"], "reproducible=true does not go with rollout.host = OwnProcess"),
+        (["reproducible=true", "rollout=ray"], "reproducible=true does not go with rollout.host = RayPool"),
+        (
+            ["reproducible=true", "rollout=vllm_process", "trainer=fsdp", "trainer.devices=2", "trainer.num_nodes=1"],
+            "one training process",
+        ),
         (["rollout=vllm_process", "rollout.host.call_timeout_s=-1"], "rollout.host.call_timeout_s must be a positive"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_does_not_go_together_is_named(overrides, message):
     assert any(message in problem for problem in problems(*overrides))
+
+
+@pytest.mark.parametrize("overrides", [["rollout=vllm_cpu"], [*GPU, "rollout=vllm_gpu"]], ids=" ".join)
+def test_an_engine_in_the_trainers_process_may_be_reproducible(overrides):
+    assert problems("reproducible=true", *overrides) == []
 
 
 def test_a_missing_ray_is_found_before_a_model_loads(monkeypatch):
