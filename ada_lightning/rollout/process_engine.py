@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -341,6 +342,17 @@ class ProcessEngine:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        self._disconnect()
         self._connection.close()
         self._memory = None
         os.close(self._memory_fd)
+
+    def _disconnect(self) -> None:
+        """Close the transfer, whose port and GPU memory the next engine needs."""
+        sender, self._sender = self._sender, None
+        if sender is None:
+            return
+        try:
+            sender.close()
+        except Exception as error:
+            warnings.warn(f"the weight transfer did not close cleanly: {error}", RuntimeWarning, stacklevel=2)

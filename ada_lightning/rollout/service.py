@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
@@ -15,13 +16,13 @@ from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
 from ada_lightning.rollout.guard import guarded
 from ada_lightning.rollout.host import EngineHost, TrainerProcess
-from ada_lightning.rollout.result import RolloutResult
+from ada_lightning.rollout.result import RolloutResult, RolloutStats
 from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.rollout.seeds import request_seed
 from ada_lightning.rollout.top_up import TopUp
 from ada_lightning.rollout.watchdog import Watchdog
 from ada_lightning.rollout.watched_engine import WatchedEngine
-from ada_lightning.types import Belief, Prompt, ResponsePool, SamplingSettings
+from ada_lightning.types import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -188,27 +189,26 @@ class RolloutService:
         if self.reproducible:  # cached prefixes were computed in batches that a resumed run does not repeat
             self._loaded_version = None
         collector = self._evaluation_collector if stage == "eval" else self._collector
+        collect = partial(
+            collector.collect,
+            prompts,
+            grader=self._grader,
+            sampler=sampler,
+            selection=selection,
+            settings=settings or self.sampling,
+            stage=stage,
+            step=step,
+            policy_version=policy_version,
+            beliefs=beliefs,
+            clock=clock,
+            interrupt_check=interrupt_check,
+            top_up=top_up,
+            carried=carried,
+        )
+        phase = stage if stage in ("eval", "preview") else "rollout"
         for attempt in range(self._max_engine_restarts + 1):
             try:
-                engine = self._synced_engine(weights, policy_version, clock)
-                with clock.phase("eval" if stage == "eval" else "preview" if stage == "preview" else "rollout"):
-                    groups, stats = collector.collect(
-                        prompts,
-                        engine=engine,
-                        grader=self._grader,
-                        sampler=sampler,
-                        selection=selection,
-                        settings=settings or self.sampling,
-                        stage=stage,
-                        step=step,
-                        policy_version=policy_version,
-                        beliefs=beliefs,
-                        clock=clock,
-                        interrupt_check=interrupt_check,
-                        top_up=top_up,
-                        carried=carried,
-                    )
-                self._rest(engine)
+                groups, stats = self._collected(collect, weights, policy_version, clock, phase)
                 num_fresh = len(groups) - len(carried)
                 return RolloutResult(
                     step=step,
@@ -297,6 +297,21 @@ class RolloutService:
         self._open_engine = None
         self._watchdog.close()
 
+    def _collected(
+        self,
+        collect: Callable[..., tuple[tuple[ResponseGroup, ...], RolloutStats]],
+        weights: Callable[[], Iterable[tuple[str, Tensor]]],
+        policy_version: int,
+        clock: PhaseClock,
+        phase: str,
+    ) -> tuple[tuple[ResponseGroup, ...], RolloutStats]:
+        """Sync, collect and let rest. A method, so that its end leaves no variable that holds a broken engine."""
+        engine = self._synced_engine(weights, policy_version, clock)
+        with clock.phase(phase):
+            collected = collect(engine=engine)
+        self._rest(engine)
+        return collected
+
     def _synced_engine(
         self, weights: Callable[[], Iterable[tuple[str, Tensor]]], policy_version: int, clock: PhaseClock
     ) -> RolloutEngine:
@@ -317,6 +332,7 @@ class RolloutService:
         if self._open_engine is None:
             raise RuntimeError("the rollout service is not open")
         if self._engine is None:
+            gc.collect()  # a step that broke off refers to itself and to its engine, whose memory the next one needs
             try:
                 self._engine = self._started()
             except Exception as error:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -243,6 +244,37 @@ def test_a_transfer_that_fails_is_an_error_and_reads_every_tensor(opened):
     with pytest.raises(EngineError, match="RuntimeError: no peer"):
         engine.load_weights(named, policy_version=0)
     assert seen == [name for name, _ in WEIGHTS]
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_a_broken_engine_gives_the_port_of_its_transfer_back_to_the_next(opened):
+    """Also while somebody still refers to the broken one, as a traceback does."""
+    transfer = engines.StoreTransfer(free_port())
+    broken = opened(partial(engines.StoreEngine, transfer=transfer, num_polls_to_live=0))
+    broken.load_weights(WEIGHTS, policy_version=-1)
+    broken.submit("r", [1], SETTINGS, seed=0)
+    with pytest.raises(EngineError, match="no block left"):
+        finish(broken)
+    following = opened(partial(engines.StoreEngine, transfer=transfer))
+    following.load_weights(WEIGHTS, policy_version=-1)
+    assert len(run_all(following)) == 20
+    following.close()
+    transfer.connect(None, 1).close()
+
+
+def test_a_transfer_that_does_not_close_hides_no_error(opened):
+    broken = opened(partial(engines.StoreEngine, transfer=engines.UnclosableTransfer(free_port()), num_polls_to_live=0))
+    broken.load_weights(WEIGHTS, policy_version=-1)
+    broken.submit("r", [1], SETTINGS, seed=0)
+    with (
+        pytest.warns(RuntimeWarning, match="weight transfer did not close cleanly: the group is gone"),
+        pytest.raises(EngineError, match="no block left"),
+    ):
+        finish(broken)
 
 
 @pytest.mark.parametrize(("level", "keeps"), [(1, True), (2, False)])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,34 @@ def test_an_engine_that_keeps_breaking_ends_the_run():
     with pytest.warns(RuntimeWarning), pytest.raises(EngineError, match="out of memory"):
         rollout(service, 0)
     assert engines.events.count("open") == 2
+
+
+def draw(service, version):
+    """From the weights that the engine was opened with."""
+    return list(service.draw([(0, make_prompt(1))], num_samples=2, stage="eval"))
+
+
+@pytest.mark.parametrize("sample", [rollout, draw])
+def test_nothing_is_left_of_a_broken_engine_when_the_next_one_starts(sample):
+    """What it holds, a GPU's memory or a port, its successor needs."""
+    opened, alive_at_start = [], []
+
+    class Engine(ScriptedEngine):
+        def poll(self):
+            if len(opened) <= 2:
+                raise RuntimeError("out of memory")
+            return super().poll()
+
+    def open_engine(**completed):
+        alive_at_start.append([engine() is not None for engine in opened])
+        engine = Engine(pass_rates={1: 0.5}, max_model_tokens=32)
+        opened.append(weakref.ref(engine))
+        return engine
+
+    service = open_service(open_engine)
+    with pytest.warns(RuntimeWarning, match="out of memory"):
+        sample(service, 5)
+    assert alive_at_start == [[], [False], [False, False]]
 
 
 def test_a_closed_service_says_so():
