@@ -7,7 +7,12 @@ from typing import Any
 
 from ada_lightning.sampling.blocks import BlockSampler
 from ada_lightning.sampling.giving_up import NEVER, GivingUp
-from ada_lightning.stopping.posterior import completion_chance, expected_draws
+from ada_lightning.stopping.posterior import (
+    completion_chance,
+    expected_draws,
+    expected_draws_until_stop,
+    going_on_chance,
+)
 from ada_lightning.stopping.rule import QuotaRule, StoppingRule
 from ada_lightning.types import ResponsePool
 
@@ -62,15 +67,22 @@ class SequentialSampler(BlockSampler):
         return self.give_up.rule(self.quota, pool)
 
     def chance_to_go_on(self, pool: ResponsePool, num_positive: int, num_negative: int, num_open: int) -> float:
-        """Probability that the quotas are open once ``num_open`` more responses are in; 0 at the cap."""
+        """Probability that the quotas are open and the prompt not given up after ``num_open`` more; 0 at the cap."""
         if num_positive + num_negative + num_open >= self.n_max:
             return 0.0
-        belief = pool.belief
-        return 1.0 - completion_chance(self.quota, belief.alpha, belief.beta, num_positive, num_negative, num_open)
+        alpha, beta = pool.belief.alpha, pool.belief.beta
+        rule = self.stopping_rule(pool)
+        if rule == self.quota:
+            return 1.0 - completion_chance(self.quota, alpha, beta, num_positive, num_negative, num_open)
+        return going_on_chance(rule, self.quota, (alpha, beta), (num_positive, num_negative), num_open)
 
     def expected_need(self, pool: ResponsePool) -> float:
-        """Responses until the quotas are expected to be met, were the prompt never given up."""
-        return expected_draws(self.quota, pool.belief.alpha, pool.belief.beta, pool.num_positive, pool.num_negative)
+        """Responses until the quotas are expected to be met or the prompt is given up."""
+        alpha, beta = pool.belief.alpha, pool.belief.beta
+        rule = self.stopping_rule(pool)
+        if rule == self.quota:
+            return expected_draws(self.quota, alpha, beta, pool.num_positive, pool.num_negative)
+        return expected_draws_until_stop(rule, (alpha, beta), (pool.num_positive, pool.num_negative))
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
         """Let the rule for giving up learn."""

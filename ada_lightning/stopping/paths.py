@@ -65,23 +65,24 @@ def _walk(rule: StoppingRule, sources: Mapping[Point, float]) -> NDArray[np.floa
     sums = np.zeros((n_max + 1, n_max + 1))
     for (positives, negatives), weight in sources.items():
         sums[positives, negatives] += weight * 2.0 ** -(positives + negatives)
-    goes_on = _goes_on(rule)
+    is_open = goes_on(rule)
     for total in range(n_max):  # one response more at a time, all points with as many at once
         positives_D = np.arange(total + 1)
         negatives_D = total - positives_D
-        step_D = _HALF * sums[positives_D, negatives_D] * goes_on[positives_D, negatives_D]
+        step_D = _HALF * sums[positives_D, negatives_D] * is_open[positives_D, negatives_D]
         sums[positives_D + 1, negatives_D] += step_D
         sums[positives_D, negatives_D + 1] += step_D
     return sums
 
 
 @lru_cache(maxsize=4096)
-def _goes_on(rule: StoppingRule) -> NDArray[np.bool_]:
-    """Where the rule does not stop. Shape ``(n_max + 1, n_max + 1)``."""
+def goes_on(rule: StoppingRule) -> NDArray[np.bool_]:
+    """Where a rule does not stop, by (positives, negatives). Shape ``(n_max + 1, n_max + 1)``, not to be written to."""
     mask = np.zeros((rule.n_max + 1, rule.n_max + 1), dtype=bool)
     for positives in range(rule.n_max):
         for negatives in range(rule.n_max - positives):
             mask[positives, negatives] = not rule.stops(positives, negatives)
+    mask.setflags(write=False)
     return mask
 
 

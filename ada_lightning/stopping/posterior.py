@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import betabinom
 
+from ada_lightning.stopping.paths import goes_on
 from ada_lightning.stopping.rule import QuotaRule, StoppingRule
 
 
@@ -113,6 +114,68 @@ def expected_draws(quota: QuotaRule, alpha: float, beta: float, num_positive: in
     draws_H = quota.samples_per_round * np.arange(num_blocks)
     chance_H = _completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws_H)
     return float(quota.samples_per_round * np.sum(1.0 - chance_H))
+
+
+@lru_cache(maxsize=65536)
+def going_on_chance(
+    rule: StoppingRule, quota: QuotaRule, belief: tuple[float, float], counts: tuple[int, int], num_draws: int
+) -> float:
+    """Probability that the quotas are open after ``num_draws`` more responses, and the prompt is not given up there.
+
+    Whether it was given up on the way is not looked at: in which order the responses come is not known.
+
+    Args:
+        rule: that the prompt's sampling follows.
+        quota: what completes it.
+        belief: (positives, negatives) of the belief before this step.
+        counts: (positives, negatives) drawn so far.
+        num_draws: no more than the rule's ``n_max`` leaves.
+
+    Example:
+        >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
+        >>> dear = PosteriorRule(quota, alpha=1.0, beta=8.0, min_rate=0.2)
+        >>> going_on_chance(quota, quota, (1.0, 8.0), (0, 4), 4) > 0.7  # hopeless, and never given up
+        True
+        >>> going_on_chance(dear, quota, (1.0, 8.0), (0, 4), 4)
+        0.0
+    """
+    more_K = np.arange(num_draws + 1)
+    positives_K, negatives_K = counts[0] + more_K, counts[1] + num_draws - more_K
+    is_met_K = (positives_K >= quota.k_pos) & (negatives_K >= quota.k_neg)
+    is_open_K = goes_on(rule)[positives_K, negatives_K] & ~is_met_K
+    if not is_open_K.any():
+        return 0.0
+    chance_K = betabinom.pmf(more_K, num_draws, belief[0] + counts[0], belief[1] + counts[1])
+    return min(float(np.sum(chance_K[is_open_K])), 1.0)
+
+
+@lru_cache(maxsize=65536)
+def expected_draws_until_stop(rule: StoppingRule, belief: tuple[float, float], counts: tuple[int, int]) -> float:
+    """Responses until a rule of counts stops, whatever it stops for.
+
+    Args:
+        rule: that the prompt's sampling follows.
+        belief: (positives, negatives) of the belief before this step.
+        counts: (positives, negatives) drawn so far.
+
+    Example:
+        >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
+        >>> hopeless = (1.0, 8.0), (0, 4)
+        >>> expected_draws_until_stop(PosteriorRule(quota, 1.0, 8.0, min_rate=0.2), *hopeless)
+        0.0
+    """
+    is_open = goes_on(rule)
+    walkers_K = np.ones(1)  # share of prompts still sampled, by positives drawn from here on
+    total = 0.0
+    for num_drawn in range(rule.n_max - sum(counts) + 1):
+        more_K = np.arange(num_drawn + 1)
+        walkers_K = walkers_K * is_open[counts[0] + more_K, counts[1] + num_drawn - more_K]
+        if not walkers_K.any():
+            break
+        total += float(walkers_K.sum())
+        pass_rate_K = (belief[0] + counts[0] + more_K) / (sum(belief) + sum(counts) + num_drawn)
+        walkers_K = np.append(walkers_K * (1.0 - pass_rate_K), 0.0) + np.append(0.0, walkers_K * pass_rate_K)
+    return total
 
 
 def _completion_chance(

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.schedule import Barrier, Continuous
 from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.sampling import BalanceSampler, PositiveSampler, UniformSampler
+from ada_lightning.sampling import BalanceSampler, GiveUpByPosterior, PositiveSampler, UniformSampler
 from ada_lightning.selection import BalancedSelection
 from ada_lightning.stopping.paths import end_probability, ends
 from ada_lightning.types import Belief, Grade, SamplingSettings
@@ -35,7 +35,9 @@ def random_latency(generator, is_positive):
     return generator.randrange(1, 30)
 
 
-def collect(schedule, *, num_polls=random_latency, sampler=None, num_prompts=16, slots=256, seed_requests=True):
+def collect(
+    schedule, *, num_polls=random_latency, sampler=None, num_prompts=16, slots=256, seed_requests=True, beliefs=()
+):
     engine = CountingEngine(num_polls=num_polls, max_num_seqs=slots)
     collector = RolloutCollector(decode=decode, seed=0, schedule=schedule, seed_requests=seed_requests)
     groups, stats = collector.collect(
@@ -48,6 +50,7 @@ def collect(schedule, *, num_polls=random_latency, sampler=None, num_prompts=16,
         stage="train",
         step=0,
         policy_version=0,
+        beliefs=beliefs,
     )
     pools = [[(r.sample_index, r.round_index, r.is_positive) for r in group.pool.responses] for group in groups]
     return pools, stats, engine
@@ -222,6 +225,23 @@ def test_waste_stays_near_what_is_allowed_however_many_slots_there_are():
         dropped[max_waste_ratio] = (stats.wasted_tokens + engine.num_aborted) / stats.num_drawn
     assert 0 < dropped[0.02] <= 2 * 0.02
     assert dropped[10.0] > 0.1
+
+
+def test_waste_stays_near_what_is_allowed_where_prompts_are_given_up():
+    """The hopeless and the mastered have seemed certain to go on, were drawn far ahead, and then given up."""
+    give_up = GiveUpByPosterior(price=0.5, explore_ratio=0.0)
+    give_up.load_state_dict({"num_resolved": 100.0, "num_drawn": 800.0})
+    sampler = BalanceSampler(k_pos=2, k_neg=2, give_up=give_up, **SIZES)
+    options = {
+        "sampler": sampler,
+        "num_prompts": 64,
+        "beliefs": [Belief(0.4, 3.0), Belief(1.0, 3.0), Belief(2.0, 2.0), Belief(3.0, 0.4)] * 16,
+    }
+    plain_pools, _, plain = collect(Continuous(), **options)
+    pools, stats, ahead = collect(Continuous(fill_to=256, max_waste_ratio=0.1), **options)
+    assert pools == plain_pools
+    assert 0 < (stats.wasted_tokens + ahead.num_aborted) / stats.num_drawn <= 2 * 0.1
+    assert len(ahead.in_flight) < 0.6 * len(plain.in_flight)
 
 
 class LateLastEngine(CountingEngine):

@@ -51,6 +51,19 @@ def test_it_composes_with_balance_and_pos():
         assert kind.num_to_draw(pool) == 4
 
 
+def test_what_will_be_given_up_is_not_expected_to_go_on():
+    """Four wrong ones more, and there is no hope left; by the quotas alone it were nearly certain to go on."""
+    pool = make_pool([0.0] * 4)
+    pool.belief = Belief(1.0, 3.0)
+    sampler = BalanceSampler(k_pos=2, k_neg=2, give_up=experienced(price=0.25), **SIZES)
+    patient = BalanceSampler(k_pos=2, k_neg=2, **SIZES)
+    assert sampler.num_to_draw(pool) == 4
+    assert patient.chance_to_go_on(pool, 0, 4, 4) > 0.8
+    assert sampler.chance_to_go_on(pool, 0, 4, 4) < 0.3
+    assert sampler.chance_to_go_on(pool, 0, 8, 0) == 0.0
+    assert 4 < sampler.expected_need(pool) < 0.5 * patient.expected_need(pool)
+
+
 def test_every_visit_draws_a_block_even_of_a_hopeless_prompt():
     sampler = BalanceSampler(k_pos=2, k_neg=2, give_up=experienced(), **SIZES)
     assert sampler.num_to_draw(pool_of(Belief(0.01, 1000.0))) == 4

@@ -6,7 +6,14 @@ import pytest
 from scipy.stats import betabinom
 
 from ada_lightning.stopping import QuotaRule
-from ada_lightning.stopping.posterior import PosteriorRule, completion_rate
+from ada_lightning.stopping.posterior import (
+    PosteriorRule,
+    completion_chance,
+    completion_rate,
+    expected_draws,
+    expected_draws_until_stop,
+    going_on_chance,
+)
 
 QUOTA = QuotaRule(k_pos=2, k_neg=2, samples_per_round=4, n_max=16)
 
@@ -63,3 +70,52 @@ def test_a_higher_price_gives_up_sooner_and_never_later():
 def test_history_decides_what_the_same_counts_mean():
     assert not PosteriorRule(QUOTA, alpha=3.0, beta=3.0, min_rate=0.1).stops(0, 4)
     assert PosteriorRule(QUOTA, alpha=0.2, beta=20.0, min_rate=0.1).stops(0, 4)
+
+
+BELIEFS = [(1.0, 1.0), (0.2, 5.0), (8.0, 0.5)]
+BOUNDARIES = [(0, 0), (0, 4), (1, 3), (4, 0), (0, 8), (1, 11)]
+
+
+@pytest.mark.parametrize("belief", BELIEFS)
+@pytest.mark.parametrize("counts", [*BOUNDARIES, (0, 3), (3, 2)])
+@pytest.mark.parametrize("num_draws", [0, 1, 3, 4])
+def test_the_chance_to_go_on_is_a_plain_sum_over_what_may_come(belief, counts, num_draws):
+    """The rule's own word at the end of a block, and the quotas' in between."""
+    rule = PosteriorRule(QUOTA, *belief, min_rate=0.1)
+    expected = sum(
+        betabinom.pmf(more, num_draws, belief[0] + counts[0], belief[1] + counts[1])
+        for more in range(num_draws + 1)
+        if not rule.stops(end := counts[0] + more, counts[1] + num_draws - more)
+        and not QUOTA.is_resolved(end, counts[1] + num_draws - more)
+    )
+    assert going_on_chance(rule, QUOTA, belief, counts, num_draws) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("belief", BELIEFS)
+@pytest.mark.parametrize("counts", BOUNDARIES)
+def test_a_rule_that_never_gives_up_has_the_chance_and_the_need_of_its_quotas(belief, counts):
+    for rule in (QUOTA, PosteriorRule(QUOTA, *belief, min_rate=0.0)):
+        chance = 1 - completion_chance(QUOTA, *belief, *counts, 3)
+        assert going_on_chance(rule, QUOTA, belief, counts, 3) == pytest.approx(chance, rel=1e-9)
+        need = expected_draws(QUOTA, *belief, *counts)
+        assert expected_draws_until_stop(rule, belief, counts) == pytest.approx(need, rel=1e-9)
+
+
+def need_by_recursion(rule, belief, counts):
+    if rule.stops(*counts):
+        return 0.0
+    chance = (belief[0] + counts[0]) / (sum(belief) + sum(counts))
+    positive, negative = (counts[0] + 1, counts[1]), (counts[0], counts[1] + 1)
+    return (
+        1
+        + chance * need_by_recursion(rule, belief, positive)
+        + (1 - chance) * need_by_recursion(rule, belief, negative)
+    )
+
+
+@pytest.mark.parametrize("belief", BELIEFS)
+@pytest.mark.parametrize("counts", [(0, 4), (1, 3), (0, 8), (1, 6)])
+def test_the_need_ends_where_the_prompt_is_given_up(belief, counts):
+    rule = PosteriorRule(QUOTA, *belief, min_rate=0.1)
+    expected = need_by_recursion(rule, belief, counts)
+    assert expected_draws_until_stop(rule, belief, counts) == pytest.approx(expected, rel=1e-9)
