@@ -295,10 +295,18 @@ class ResponseGroup:
 
     pool: ResponsePool
     kept: tuple[KeptResponse, ...]
+    is_surplus: bool = False
+    """With a signal, and not needed in a step that was filled up: it keeps nothing and does not train."""
 
     @property
     def has_signal(self) -> bool:
-        """Whether responses are told apart: something is kept, and rewards differ or the assigned advantages do."""
+        """Whether responses are told apart: something is kept, and rewards differ or the assigned advantages do.
+
+        A surplus group has one, although nothing is kept of it: how many prompts of a step have a signal does not
+        depend on how many of them were needed.
+        """
+        if self.is_surplus:
+            return True
         return bool(self.kept) and (self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1)
 
     @property
@@ -308,4 +316,4 @@ class ResponseGroup:
         Rewards differ, or one was assigned: an advantage of the whole rollout may have something to say about groups
         whose responses are all alike, such as one that compares them with the prompt's history.
         """
-        return self.has_signal or any(kept.advantage != 0.0 for kept in self.kept)
+        return bool(self.kept) and (self.has_signal or any(kept.advantage != 0.0 for kept in self.kept))

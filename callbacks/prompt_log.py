@@ -116,7 +116,8 @@ def read_prompts(run_dir: str | Path) -> pd.DataFrame:
     num_failed                  excluded because the grader failed
     num_rounds                  rounds begun
     num_kept                    responses that may train
-    has_signal                  1 where something is kept and the responses are told apart, by rewards or advantages
+    has_signal                  1 where something is kept and the responses are told apart, by rewards or advantages;
+                                1 too where a step that was filled up did not need a prompt with a signal: it keeps 0
     is_resolved                 1 where sampling found what it looks for
     reward_mean                 over ``num_sampled``; biased by stopping; NaN where nothing counted
     tokens                      response tokens of the responses that count; excluded ones are not in it

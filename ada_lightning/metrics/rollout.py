@@ -52,6 +52,11 @@ class RolloutMetrics(Metric):
     that have a graded response.
     ``rollout/prompts_not_sampled`` counts those to which a sampler gave no response.
 
+    ``rollout/signal_ratio`` is the share of a step's prompts whose responses are told apart
+    (:attr:`~ada_lightning.types.ResponseGroup.has_signal`). Where a step is filled up, that is of all that were drawn
+    for it, the surplus included: how rare a signal is, not how many groups were needed. What trains is in
+    ``rollout/num_trained``.
+
     ``reward/<name>`` is the mean of a component over the pools' responses that have it. ``grader/<reason>`` counts
     failed grades, ``grader/cache_hits`` grades that were known before.
     """

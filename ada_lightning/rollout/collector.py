@@ -151,13 +151,18 @@ class RolloutCollector:
         )
         started = time.monotonic()
         pools = collection.run(prompts, beliefs or [Belief()] * len(prompts))
-        trained = [*(pools if top_up is None else top_up.divide(pools).trained), *carried]
+        division = None if top_up is None else top_up.divide(pools)
+        trained = [*(division.trained if division else pools), *carried]
         if isinstance(selection, BatchSelection):
             kept = selection.select_all(trained)
         else:
             kept = [selection.select(pool) for pool in trained]
         kept_of = {id(pool): chosen for pool, chosen in zip(trained, kept, strict=True)}
-        groups = tuple(ResponseGroup(pool, kept_of.get(id(pool), ())) for pool in (*pools, *carried))
+        surplus = {id(pool) for pool in division.surplus} if division else set()
+        groups = tuple(
+            ResponseGroup(pool, kept_of.get(id(pool), ()), is_surplus=id(pool) in surplus)
+            for pool in (*pools, *carried)
+        )
         num_skipped = collection.num_prompts - len(pools)
         return groups, collection.stats(num_skipped=num_skipped, seconds=time.monotonic() - started)
 

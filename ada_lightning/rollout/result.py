@@ -41,7 +41,7 @@ class RolloutStats:
 class RolloutResult:
     """One rollout step: a group for each prompt of the step, in the step's order.
 
-    Where a step is filled up, those that were filtered or not needed keep nothing.
+    Where a step is filled up, those that were filtered or not needed (``is_surplus``) keep nothing.
     """
 
     step: int

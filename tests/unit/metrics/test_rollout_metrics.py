@@ -55,6 +55,18 @@ def test_a_group_that_trains_against_its_history_alone_has_no_signal():
     assert (figures["rollout/signal_ratio"], figures["rollout/num_trained"]) == (0.5, 4)
 
 
+def test_a_group_with_a_signal_that_was_not_needed_counts_as_one():
+    """Else the share would fall with the oversampling of a refill, as if prompts had become harder."""
+    trained, spare, equal = make_group([1.0, 0.0]), make_pool([1.0, 0.0]), make_pool([0.0, 0.0])
+    groups = [trained, ResponseGroup(spare, (), is_surplus=True), ResponseGroup(equal, ())]
+    assert [group.can_train for group in groups] == [True, False, False]
+    metrics = RolloutMetrics()
+    metrics.update(result(groups, num_drawn=6))
+    figures = {name: float(value) for name, value in metrics.compute().items()}
+    assert figures["rollout/signal_ratio"] == pytest.approx(2 / 3)
+    assert (figures["rollout/num_kept"], figures["rollout/num_trained"]) == (2, 2)
+
+
 def test_a_prompt_without_a_graded_response_is_no_prompt_with_reward_0():
     metrics = RolloutMetrics()
     metrics.update(result([make_group([1.0, 1.0]), make_group([])], num_drawn=4, num_failed=2))

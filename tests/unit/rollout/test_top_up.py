@@ -14,8 +14,10 @@ from ada_lightning.losses import (
     ResponseMeanReduction,
     TokenMeanReduction,
 )
+from ada_lightning.metrics.rollout import RolloutMetrics
 from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Barrier, Continuous
 from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.top_up import TopUp
@@ -119,6 +121,16 @@ def test_the_first_groups_with_a_signal_train_in_the_order_of_the_prompts(name):
     assert all(pool.num_positive == 0 for pool in division.all_wrong)
     assert division.all_correct
     assert division.all_wrong
+
+
+@pytest.mark.parametrize("name", REFILLS)
+def test_the_share_of_prompts_with_a_signal_does_not_depend_on_how_many_were_needed(name):
+    groups, stats, _ = collect(REFILLS[name], num_polls=random_latency)
+    metrics = RolloutMetrics()
+    metrics.update(RolloutResult(step=0, policy_version=0, groups=groups, stats=stats))
+    share = sum(group.pool.has_signal for group in groups) / len(groups)
+    assert float(metrics.compute()["rollout/signal_ratio"]) == pytest.approx(share)
+    assert float(metrics.compute()["rollout/num_trained"]) == 4 * WANTED
 
 
 @pytest.mark.parametrize("name", REFILLS)
