@@ -16,6 +16,7 @@ from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.metrics.calibration import EstimatorCalibration
 from ada_lightning.metrics.curriculum import curriculum_figures
 from ada_lightning.metrics.rollout import RolloutMetrics
+from ada_lightning.named_state import load_named_state, named_state
 from ada_lightning.policy import PolicyModule
 from ada_lightning.protocols import (
     BatchSelection,
@@ -171,19 +172,23 @@ class AdaptiveSampling(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What sampler and estimator remember of the steps that are done."""
-        state = {"sampler": self.sampler.state_dict(), "estimator": self.estimator.state_dict()}
+        state = {"sampler": named_state(self.sampler), "estimator": named_state(self.estimator)}
         if self._refilling.refill.is_on:
             state["refill"] = self._refilling.state_dict()
         if isinstance(self.selection, BatchSelection):
-            state["selection"] = self.selection.state_dict()
+            state["selection"] = named_state(self.selection)
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        self.sampler.load_state_dict(state_dict["sampler"])
-        self.estimator.load_state_dict(state_dict["estimator"])
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: a part of another class remembers something that its successor cannot read.
+        """
+        load_named_state(self.sampler, state_dict["sampler"], setting="sampler")
+        load_named_state(self.estimator, state_dict["estimator"], setting="estimator")
         if isinstance(self.selection, BatchSelection):
-            self.selection.load_state_dict(state_dict.get("selection", {}))
+            load_named_state(self.selection, state_dict.get("selection", {}), setting="selection")
         self._refilling.load_state_dict(state_dict.get("refill", {}))
 
     def _collect(

@@ -16,6 +16,7 @@ from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.packing import pack_for_replicas
 from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.data.report import DataReport
+from ada_lightning.named_state import load_named_state, named_state
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.protocols import Curriculum, LearningCurriculum, PromptSource
 from ada_lightning.types import Prompt, PromptHistory, ResponseGroup
@@ -335,7 +336,7 @@ class RolloutDataModule(LightningDataModule):
                 "next_stretch": position.next_stretch,
             }
         if isinstance(self.curriculum, LearningCurriculum):
-            state["curriculum"] = self.curriculum.state_dict()
+            state["curriculum"] = named_state(self.curriculum)
         return state
 
     def _position(self) -> QueuePosition | None:
@@ -352,7 +353,7 @@ class RolloutDataModule(LightningDataModule):
         """Restore :meth:`state_dict`.
 
         Raises:
-            ValueError: the position cannot be continued with these settings.
+            ValueError: the position, or what the curriculum remembers, cannot be continued with these settings.
         """
         for name in _UPDATES:
             now, earlier = getattr(self, name), state_dict.get(name, 1)  # checkpoints from before there were epochs
@@ -368,7 +369,7 @@ class RolloutDataModule(LightningDataModule):
                 f"{self.num_steps} steps are done; raise num_steps to continue it"
             )
         if isinstance(self.curriculum, LearningCurriculum):
-            self.curriculum.load_state_dict(state_dict.get("curriculum", {}))
+            load_named_state(self.curriculum, state_dict.get("curriculum", {}), setting="curriculum")
         self._queue = self._restored(state_dict.get("chosen"))
 
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:

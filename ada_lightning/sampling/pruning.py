@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.named_state import load_named_state, named_state
 from ada_lightning.protocols import JudgingSampler, LabellingSampler, Sampler, StagedSampler
 from ada_lightning.stopping.rule import StoppingRule
 from ada_lightning.types import Belief, ResponsePool
@@ -96,12 +97,16 @@ class PruningSampler:
 
     def state_dict(self) -> dict[str, Any]:
         """Prompts that were sampled, and what the inner sampler remembers."""
-        return {"seen": sorted(self._seen), "sampler": self.sampler.state_dict()}
+        return {"seen": sorted(self._seen), "sampler": named_state(self.sampler)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: an inner sampler of another class remembers something.
+        """
         self._seen = set(state["seen"])
-        self.sampler.load_state_dict(state["sampler"])
+        load_named_state(self.sampler, state["sampler"], setting="sampler.sampler")
 
     def bend(self) -> str:
         """Say what it does to the update."""

@@ -170,6 +170,15 @@ def test_a_step_that_was_stopped_half_way_counts_once(num_minibatches, interrupt
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_run_does_not_go_on_with_the_counts_of_another_estimator(tmp_path):
+    """One counts (positives, negatives), the other (positives, responses): a mean of 1.09 would come of it."""
+    fit(tmp_path, UniformCurriculum(), estimator=BetaHistory(), interrupt_after=3)
+    with pytest.raises(ValueError, match=r"estimator: .*BetaHistory remembers, and EmaEstimator cannot read it"):
+        fit(tmp_path, UniformCurriculum(), estimator=EmaEstimator(), resume=True)
+    assert list(fit(tmp_path, UniformCurriculum(), estimator=BetaHistory(), resume=True).chosen) == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_figures_of_the_chosen_prompts_are_logged_as_they_were_before_the_rollout(tmp_path):
     figures = fit(tmp_path, DifficultyBand(), estimator=EmaEstimator(alpha=1.0, beta=1.0)).figures
     assert figures[0]["curriculum/share_unseen"] == 1.0
