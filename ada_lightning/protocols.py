@@ -245,7 +245,7 @@ class Refill(Protocol):
         ...
 
     def has_signal(self, pool: ResponsePool) -> bool:
-        """Whether a complete pool is one of those wanted."""
+        """Whether a complete pool is one of those wanted; a :class:`ScreeningSelection` may turn it down still."""
         ...
 
     def is_correct(self, pool: ResponsePool) -> bool:
@@ -442,6 +442,18 @@ class SelectionRule(Protocol):
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the kept responses; an empty tuple drops the prompt."""
+        ...
+
+
+@runtime_checkable
+class ScreeningSelection(SelectionRule, Protocol):
+    """A selection that drops whole prompts by what their pools say, whether they have a signal or not.
+
+    A step that is filled up with groups that have a signal does not count on those.
+    """
+
+    def takes(self, pool: ResponsePool) -> bool:
+        """Whether a complete pool is looked at at all. A function of the pool, and nothing that is left to chance."""
         ...
 
 

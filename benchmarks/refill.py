@@ -86,7 +86,7 @@ def measure(
             num_polls=lambda generator, is_positive: min(400, int(generator.lognormvariate(3.5, 0.8)) + 1),
             max_num_seqs=arguments.slots,
         )
-        top_up = TopUp(refill, arguments.groups, draw)
+        top_up = TopUp(refill, arguments.groups, draw, AllSelection())
         groups, stats = RolloutCollector(decode=lambda ids: str(ids[0]), seed=step).collect(
             [prompt for prompt, _ in draw(0, refill.first_wave(arguments.groups))],
             engine=engine,

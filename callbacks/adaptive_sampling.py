@@ -92,7 +92,7 @@ class AdaptiveSampling(Callback):
         self.eos_token_ids = tuple(eos_token_ids)
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
-        self._refilling = Refilling(refill)
+        self._refilling = Refilling(refill, selection)
         self.stop_logprob_gap = stop_logprob_gap
         self._metrics = RolloutMetrics(sync_on_compute=False)  # one process rolls out
         self._calibration = EstimatorCalibration(sync_on_compute=False)

@@ -305,7 +305,7 @@ class Collection:
         self._budget.finish(pool.slot)
         run.is_finished = True
         self._num_open -= 1
-        self._num_signal += self._top_up is not None and self._top_up.refill.has_signal(pool)
+        self._num_signal += self._top_up is not None and self._top_up.counts(pool)
         self._drop_early_launches(run)
 
     def _label(self, pool: ResponsePool, rewards: Sequence[float]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.protocols import Refill
+from ada_lightning.protocols import BatchSelection, Refill, SelectionRule
 from ada_lightning.rollout.plain import from_plain, to_plain
 from ada_lightning.rollout.top_up import Division, Draw, TopUp
 from ada_lightning.types import ResponsePool
@@ -19,10 +19,12 @@ class Refilling:
 
     Args:
         refill: whether and how steps are filled up.
+        selection: what is kept of the groups that train.
     """
 
-    def __init__(self, refill: Refill) -> None:
+    def __init__(self, refill: Refill, selection: SelectionRule | BatchSelection) -> None:
         self.refill = refill
+        self._selection = selection
         self._surplus: tuple[ResponsePool, ...] = ()
         self._next_surplus: tuple[ResponsePool, ...] = ()
 
@@ -41,7 +43,7 @@ class Refilling:
             num_groups: that a step is to have.
             draw: gives further prompts.
         """
-        return TopUp(self.refill, num_groups - len(self.carried(num_groups)), draw)
+        return TopUp(self.refill, num_groups - len(self.carried(num_groups)), draw, self._selection)
 
     def note(self, division: Division) -> None:
         """Remember what a step has left over, until it is done or repeated."""
@@ -74,20 +76,21 @@ def refill_figures(
 
     Returns:
         ``refilled_prompts``: prompts beyond ``num_groups``. ``filtered_groups``, of which ``filtered_all_correct`` and
-        ``filtered_all_wrong`` (the rest had no evidence). ``surplus_groups``: with a signal, and not needed.
-        ``carried_groups``. ``trained_groups``. ``signal_share``: groups with a signal over those with evidence.
+        ``filtered_all_wrong`` (the rest had no evidence, or the selection turned them down). ``surplus_groups``: with a
+        signal, and not needed. ``carried_groups``. ``trained_groups``. ``signal_share``: groups with a signal that the
+        selection takes over those with evidence.
         ``refill_capped``: 1 where the step has fewer groups than it is to have.
     """
     num_signal = len(division.trained) + len(division.surplus)
-    num_equal = len(division.all_correct) + len(division.all_wrong)
+    num_others = len(division.all_correct) + len(division.all_wrong) + len(division.turned_down)
     return {
         "rollout/refilled_prompts": float(max(0, num_drawn - num_groups)),
-        "rollout/filtered_groups": float(num_equal + len(division.without_evidence)),
+        "rollout/filtered_groups": float(num_others + len(division.without_evidence)),
         "rollout/filtered_all_correct": float(len(division.all_correct)),
         "rollout/filtered_all_wrong": float(len(division.all_wrong)),
         "rollout/surplus_groups": float(len(division.surplus)),
         "rollout/carried_groups": float(len(carried)),
         "rollout/trained_groups": float(len(division.trained) + len(carried)),
-        "rollout/signal_share": num_signal / max(num_signal + num_equal, 1),
+        "rollout/signal_share": num_signal / max(num_signal + num_others, 1),
         "rollout/refill_capped": float(len(division.trained) < num_wanted),
     }

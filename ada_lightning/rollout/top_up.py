@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ada_lightning.protocols import Refill
+from ada_lightning.protocols import BatchSelection, Refill, ScreeningSelection, SelectionRule
 from ada_lightning.types import Belief, Prompt, ResponsePool
 
 Draw = Callable[[int, int], Sequence[tuple[Prompt, Belief]]]
@@ -22,6 +22,8 @@ class Division:
     """With a signal, and not needed."""
     all_correct: tuple[ResponsePool, ...]
     all_wrong: tuple[ResponsePool, ...]
+    turned_down: tuple[ResponsePool, ...]
+    """With a signal, and dropped by the selection."""
     without_evidence: tuple[ResponsePool, ...]
     """No response of theirs counts: none was drawn, or the grader failed."""
 
@@ -34,21 +36,32 @@ class TopUp:
     num_wanted: int
     """Groups with a signal."""
     draw: Draw
+    selection: SelectionRule | BatchSelection
+    """What is kept of the groups that train; it may turn some down."""
+
+    def counts(self, pool: ResponsePool) -> bool:
+        """Whether a complete pool is one of those wanted: it has a signal, and the selection takes it."""
+        return self.refill.has_signal(pool) and self._is_taken(pool)
 
     def divide(self, pools: Sequence[ResponsePool]) -> Division:
-        """Say which pools train: the first so many with a signal, in the order of the prompts.
+        """Say which pools train: the first so many that count, in the order of the prompts.
 
         Args:
             pools: of the whole step, complete, in the order of their slots.
         """
         with_signal = tuple(pool for pool in pools if self.refill.has_signal(pool))
+        wanted = tuple(pool for pool in with_signal if self._is_taken(pool))
         slots = {pool.slot for pool in with_signal}
         others = [pool for pool in pools if pool.slot not in slots]
         evident = [pool for pool in others if pool.num_sampled]
         return Division(
-            trained=with_signal[: self.num_wanted],
-            surplus=with_signal[self.num_wanted :],
+            trained=wanted[: self.num_wanted],
+            surplus=wanted[self.num_wanted :],
+            turned_down=tuple(pool for pool in with_signal if not self._is_taken(pool)),
             all_correct=tuple(pool for pool in evident if self.refill.is_correct(pool)),
             all_wrong=tuple(pool for pool in evident if not self.refill.is_correct(pool)),
             without_evidence=tuple(pool for pool in others if not pool.num_sampled),
         )
+
+    def _is_taken(self, pool: ResponsePool) -> bool:
+        return not isinstance(self.selection, ScreeningSelection) or self.selection.takes(pool)

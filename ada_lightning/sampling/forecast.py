@@ -6,7 +6,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.protocols import BatchSelection, Sampler, SelectionRule, StagedSampler
+from ada_lightning.protocols import (
+    BatchSelection,
+    JudgingSampler,
+    Sampler,
+    ScreeningSelection,
+    SelectionRule,
+    StagedSampler,
+)
 from ada_lightning.types import Belief, Prompt, Response, ResponsePool
 
 _SIMULATIONS_PER_PROMPT = 100
@@ -21,7 +28,7 @@ class Forecast:
     num_trained: float
     """Responses kept of pools that carry a signal."""
     signal_ratio: float
-    """Share of prompts whose rewards will differ."""
+    """Share of prompts whose rewards will differ, and which the selection does not drop all the same."""
 
 
 def forecast(
@@ -70,7 +77,7 @@ def forecast(
             num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
         for pool in pools:
             sampled += pool.num_drawn
-        with_signal = [pool for pool in pools if pool.has_signal]
+        with_signal = [pool for pool in pools if pool.has_signal and _is_taken(pool, sampler, selection)]
         signal += len(with_signal)
         if isinstance(selection, BatchSelection):
             trained += sum(
@@ -80,6 +87,16 @@ def forecast(
             trained += sum(len(selection.select(pool)) for pool in with_signal)
     total = len(tallies) * _SIMULATIONS_PER_PROMPT
     return Forecast(sampled / total, trained / total, signal / total)
+
+
+def _is_taken(pool: ResponsePool, sampler: Sampler, selection: SelectionRule | BatchSelection) -> bool:
+    """Whether the selection looks at a complete pool, which is told how its sampling ended."""
+    if not isinstance(selection, ScreeningSelection):
+        return True
+    pool.rule = sampler.stopping_rule(pool)
+    if isinstance(sampler, JudgingSampler):
+        pool.is_resolved_by_sampler = sampler.is_resolved(pool)
+    return selection.takes(pool)
 
 
 def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> int:

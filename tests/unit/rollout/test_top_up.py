@@ -17,12 +17,13 @@ from ada_lightning.losses import (
 from ada_lightning.metrics.rollout import RolloutMetrics
 from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.refilling import refill_figures
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.schedule import Barrier, Continuous
 from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.top_up import TopUp
-from ada_lightning.sampling import BalanceSampler, EstimatedSampler, UniformSampler
-from ada_lightning.selection import AllSelection, LargestAdvantageBatchSelection
+from ada_lightning.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
+from ada_lightning.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
 from ada_lightning.types import Belief, SamplingSettings
 from tests.builders import decode, make_group, make_prompt
 
@@ -68,7 +69,7 @@ def collect(
     pass_rates=PASS_RATES, max_num_seqs=16, carried=(), wanted=WANTED, **engine_options,
 ):  # fmt: skip
     supply = supply or Prompts()
-    top_up = TopUp(refill, wanted, supply.draw)
+    top_up = TopUp(refill, wanted, supply.draw, selection or AllSelection())
     first = supply.draw(0, refill.first_wave(wanted))
     engine = ScriptedEngine(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
     groups, stats = RolloutCollector(decode=decode, seed=0, schedule=schedule or Continuous()).collect(
@@ -232,7 +233,7 @@ def polls_of(refill, num_polls):
     RolloutCollector(decode=decode, seed=0).collect(
         [prompt for prompt, _ in first], engine=engine, grader=ScriptedGrader(), sampler=UniformSampler(group_size=4),
         selection=AllSelection(), settings=SamplingSettings(max_new_tokens=4), stage="train", step=0, policy_version=0,
-        top_up=TopUp(refill, WANTED, supply.draw),
+        top_up=TopUp(refill, WANTED, supply.draw, AllSelection()),
     )  # fmt: skip
     return Counting.total
 
@@ -316,6 +317,29 @@ def test_a_selection_of_the_batch_sees_what_trains_and_nothing_else():
     division = top_up.divide([group.pool for group in groups])
     assert selection.seen == [pool.slot for pool in division.trained]
     assert sum(len(group.kept) for group in groups) == 2 * WANTED
+
+
+@pytest.mark.parametrize("name", REFILLS)
+def test_groups_that_the_selection_turns_down_are_not_those_wanted(name):
+    """A pilot with one right of eight has a signal and is deferred: other prompts come in its stead."""
+    selection = ResolvedSelection(selection=AllSelection())
+    results = []
+    for num_polls in LATENCIES:
+        sampler = PilotCommitSampler(num_pilot=8, num_commit=4, min_rate=0.25, max_rate=0.75, group_size=12)
+        groups, _, top_up = collect(REFILLS[name], sampler=sampler, selection=selection, num_polls=num_polls)
+        division = top_up.divide([group.pool for group in groups])
+        assert [len(group.kept) for group in groups if group.kept] == [12] * WANTED
+        assert [pool.slot for pool in division.trained] == [group.pool.slot for group in groups if group.kept]
+        assert division.turned_down
+        assert all(pool.has_signal and pool.num_sampled == 8 for pool in division.turned_down)
+        assert all(not pool.has_signal for pool in (*division.all_correct, *division.all_wrong))
+        filtered = len(division.turned_down) + len(division.all_correct) + len(division.all_wrong)
+        figures = refill_figures(division, num_wanted=WANTED, num_groups=WANTED, num_drawn=len(groups), carried=())
+        num_signal = WANTED + len(division.surplus)
+        assert figures["rollout/filtered_groups"] == filtered == len(groups) - num_signal
+        assert figures["rollout/signal_share"] == pytest.approx(num_signal / len(groups))
+        results.append(outcome(groups))
+    assert all(result == results[0] for result in results)
 
 
 def test_a_budget_of_the_step_does_not_go_with_it():

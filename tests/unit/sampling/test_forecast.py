@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.sampling import BalanceSampler, UniformSampler
+from ada_lightning.sampling import BalanceSampler, PilotCommitSampler, UniformSampler
 from ada_lightning.sampling.forecast import forecast
-from ada_lightning.selection import AllSelection, BalancedSelection
+from ada_lightning.selection import AllSelection, BalancedSelection, ResolvedSelection
 
 
 def test_certain_prompts_cost_the_whole_budget_and_mixed_ones_little():
@@ -21,6 +21,19 @@ def test_uniform_signal_is_one_minus_the_chance_of_equal_rewards():
     result = forecast([(5_000, 10_000)] * 40, UniformSampler(group_size=4), AllSelection())
     # 1 - 2 / 16 = 0.875; 4,000 simulations have a standard error of 0.0052, so 0.021 is four of them
     assert result.signal_ratio == pytest.approx(0.875, abs=0.021)
+
+
+def test_prompts_that_the_selection_turns_down_carry_no_signal():
+    sampler = PilotCommitSampler(num_pilot=2, num_commit=2, min_rate=0.5, max_rate=0.5, group_size=4)
+    tallies = [(5_000, 10_000)] * 40
+    turned_down = forecast(tallies, sampler, ResolvedSelection(selection=AllSelection()))
+    # a pilot passes where its two differ: 1/2, with a standard error of 0.0079, so 0.032 is four of them
+    assert turned_down.signal_ratio == pytest.approx(0.5, abs=0.032)
+    assert turned_down.num_trained == 4 * turned_down.signal_ratio
+    of_four = PilotCommitSampler(num_pilot=4, num_commit=2, min_rate=0.5, max_rate=0.5, group_size=6)
+    lopsided = forecast(tallies, of_four, ResolvedSelection(selection=AllSelection()))
+    # 6 of 16; pilots of 1 or 3 right, 8 of 16, have a signal and are turned down
+    assert lopsided.signal_ratio == pytest.approx(0.375, abs=0.031)
 
 
 def test_no_prompt_is_an_error():
