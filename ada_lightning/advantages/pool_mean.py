@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 from ada_lightning.batch import Microbatch
 from ada_lightning.functional.moments import unbiased_std
+from ada_lightning.pass_rates.first_round import FirstRoundRate
+from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
+from ada_lightning.pass_rates.path_counting import PathCountingRate
 from ada_lightning.pass_rates.pool_mean import PoolMeanRate
 from ada_lightning.pass_rates.posterior import PosteriorRate
 from ada_lightning.protocols import PassRate
 
 _POOL_MEAN = PoolMeanRate()
 _SMALLEST_RATE = 1e-6
-"""Keeps ``p^-power`` finite where nothing was right; all advantages are 0 there."""
+"""Keeps ``p^-power`` finite where the rate is 0. By the pool's mean all advantages are 0 there."""
+_MAY_BE_ZERO = (FirstRoundRate, LeaveOneOutRate, PathCountingRate)
+"""Rates that are 0 in some pools that hold a positive: a weight of theirs needs a bound of its own."""
 
 
 class PoolMeanAdvantage:
@@ -26,10 +33,13 @@ class PoolMeanAdvantage:
         normalize_std: also divide by the pool's standard deviation (unbiased, plus 1e-6). The official script does not.
         weight_power: multiply by ``p^-power``: 0 is the official code, 1 the prose of the paper for Seq, 1/2 its Est.
         max_weight: largest such factor.
-        pass_rate: the baseline, and what the weight is computed from.
+        pass_rate: the baseline, and what the weight is computed from. The paper's is the pool's mean, which is 0 only
+            where nothing was right and all advantages are 0; the mean of the first round may be 0 where a later one
+            found a positive, and gets ``max_weight`` there.
 
     Raises:
-        ValueError: a negative power, or a largest weight below 1.
+        ValueError: a negative power, a largest weight below 1, or none with a rate that may be 0 in a pool with
+            positives; all in one message.
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2, line 19 and the text below it; Algorithm 1, line 15 (Est);
@@ -49,6 +59,13 @@ class PoolMeanAdvantage:
             errors.append(f"advantage.weight_power must not be negative; got {weight_power}")
         if max_weight < 1:
             errors.append(f"advantage.max_weight must be at least 1 (.inf sets no limit); got {max_weight}")
+        if weight_power > 0 and math.isinf(max_weight) and isinstance(pass_rate, _MAY_BE_ZERO):
+            errors.append(
+                f"advantage.weight_power = {weight_power} takes a power of {type(pass_rate).__name__}, which is 0 in "
+                "some pools that hold a positive, where the weight would have no bound; set advantage.max_weight "
+                "(sampler.n_max to that power is the most that the pool's mean could give), or use "
+                "ada_lightning.pass_rates.PoolMeanRate"
+            )
         if errors:
             raise ValueError("; ".join(errors))
         self.normalize_std = normalize_std
@@ -65,14 +82,16 @@ class PoolMeanAdvantage:
         """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32.
 
         Raises:
-            ValueError: there is a power to take of a pool's mean that is not positive although rewards differ.
+            ValueError: there is a power to take of a rate that negative rewards have made negative, or 0 although
+                rewards differ.
         """
         pass_rate_B = self.pass_rate(microbatch)
         advantages_B = microbatch.rewards_B - pass_rate_B
         if self.weight_power > 0:
-            if bool(((pass_rate_B <= 0) & (advantages_B != 0)).any()):
+            has_no_power_B = (pass_rate_B <= 0) & (microbatch.pool_reward_sum_B <= 0) | (pass_rate_B < 0)
+            if bool((has_no_power_B & (advantages_B != 0)).any()):
                 raise ValueError(
-                    f"advantage.weight_power = {self.weight_power} takes a power of the pool's mean, which is "
+                    f"advantage.weight_power = {self.weight_power} takes a power of a pool's pass rate, which is "
                     f"{float(pass_rate_B.min()):g} in a pool whose rewards differ; use advantage.weight_power=0 with "
                     "negative rewards"
                 )
