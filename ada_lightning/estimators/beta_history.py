@@ -70,8 +70,7 @@ class BetaHistory:
                 self.memory * positives + num_positive,
                 self.memory * negatives + (num_sampled - num_positive),
             )
-            if num_sampled:
-                self._recent.append((num_positive, num_sampled))
+            self._recent.append((num_positive, num_sampled))
         self._prior = fit_pooled_prior(self._recent)
 
     def history_counts(self) -> HistoryCounts:

@@ -121,9 +121,7 @@ class GaussianProcessEstimator:
                 f"no embedding of prompts {unknown}: update() takes pools of the prompts last given to predict()"
             )
         observed = {
-            self._index[prompt_id]: positives / responses
-            for prompt_id, (positives, responses) in tally(pools).items()
-            if responses
+            self._index[prompt_id]: positives / responses for prompt_id, (positives, responses) in tally(pools).items()
         }
         if observed:
             self._condition(list(observed), torch.tensor(list(observed.values()), dtype=torch.float64))

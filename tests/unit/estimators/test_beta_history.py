@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.estimators import BetaHistory, EmaEstimator
+from ada_lightning.estimators import BetaHistory, EmaEstimator, WindowEstimator
 from ada_lightning.estimators.pooled_prior import fit_pooled_prior
 from ada_lightning.types import Belief
 from tests.builders import make_pool, make_prompt
@@ -76,3 +76,22 @@ def test_a_restored_history_predicts_the_same():
 def test_memory_out_of_range_is_refused():
     with pytest.raises(ValueError, match=r"estimator.memory must be in \[0, 1\]; got 1.5"):
         BetaHistory(memory=1.5)
+
+
+@pytest.mark.parametrize("make", [BetaHistory, EmaEstimator, WindowEstimator])
+def test_an_outage_of_the_graders_leaves_everything_as_it_was(make):
+    """No response of the step was graded: nothing fades, and no prompt counts as seen."""
+    history = make()
+    history.update([make_pool([1.0, 0.0, 0.0, 0.0], key=1), make_pool([0.0, 0.0], key=2)])
+    before = history.state_dict()
+    for _ in range(20):
+        history.update([make_pool([], key=1), make_pool([], key=3)])
+    assert history.state_dict() == before
+    assert [known.is_seen for known in history.recall([make_prompt(1), make_prompt(3)])] == [True, False]
+
+
+def test_of_a_prompt_drawn_twice_the_graded_half_counts():
+    history = EmaEstimator(decay=0.5)
+    history.update([make_pool([1.0, 0.0], key=1)])
+    history.update([make_pool([], key=1), make_pool([1.0], key=1)])
+    assert history.history_counts() == {"p1": (1.5, 2.0)}
