@@ -33,7 +33,30 @@ def selection_errors(cfg: DictConfig) -> Iterator[str]:
             f"selection: {selection.__name__} takes advantages over the whole pool, and {advantage.__name__} compares "
             "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
         )
+    yield from _class_errors(cfg, selection)
     yield from _size_errors(cfg, selection)
+
+
+def _class_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
+    """What ranks responses may keep one class of a pool alone, and nothing makes up for the pull that is gone."""
+    from ada_lightning.advantages import ExactAdvantage, StratifiedAdvantage
+    from ada_lightning.selection import (
+        BanditSelection,
+        FixedFractionPruning,
+        LargestAdvantageBatchSelection,
+        LargestAdvantageSelection,
+    )
+
+    ranking = (BanditSelection, FixedFractionPruning, LargestAdvantageBatchSelection, LargestAdvantageSelection)
+    if not issubclass(selection, ranking):
+        return
+    for key in ("advantage", "advantage.advantage"):
+        if issubclass(part := class_at(cfg, key), ExactAdvantage | StratifiedAdvantage):
+            yield (
+                f"selection: {selection.__name__} may drop all positives or all negatives of a pool that has both, and "
+                f"{key} = {part.__name__} follows its objective only where both are kept; use advantage=official, or "
+                "selection=balanced"
+            )
 
 
 def _size_errors(cfg: DictConfig, selection: type) -> Iterator[str]:

@@ -3,10 +3,17 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.advantages import ExactAdvantage, GroupNormalizedAdvantage, PoolMeanAdvantage
-from ada_lightning.objectives import LogObjective, PowerObjective
+from ada_lightning.objectives import LinearObjective, LogObjective, PowerObjective
 from ada_lightning.objectives.support import supported_weight
 from ada_lightning.pass_rates import PosteriorRate
-from ada_lightning.selection import AllSelection, BalancedSelection
+from ada_lightning.selection import (
+    AllSelection,
+    BalancedSelection,
+    FixedFractionPruning,
+    LargestAdvantageSelection,
+    MaxVarianceSelection,
+    RarerClassSelection,
+)
 from ada_lightning.statement.expected_weight import expected_weights
 from ada_lightning.stopping import FixedRule, QuotaRule
 
@@ -35,3 +42,19 @@ def test_a_baseline_near_its_prior_trains_pools_without_a_signal_too(size):
     advantage = PoolMeanAdvantage(pass_rate=PosteriorRate())
     found = expected_weights(advantage, AllSelection(), FixedRule(size), RATES)
     assert found == pytest.approx([size * (1 - 1 / (size + 2))] * 4, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("selection", "keeps_both"),
+    [
+        (BalancedSelection(group_size=4), True),
+        (MaxVarianceSelection(group_size=4), True),
+        (RarerClassSelection(max_per_class=2), True),
+        (LargestAdvantageSelection(rate=0.75), False),
+        (FixedFractionPruning(rate=0.75), False),
+    ],
+)
+def test_the_exact_estimator_follows_its_objective_only_where_both_classes_are_kept(selection, keeps_both):
+    """Two of eight kept by advantage are mostly the rarer class alone: ``config_selection`` refuses such a pair."""
+    weights = expected_weights(ExactAdvantage(objective=LinearObjective()), selection, FixedRule(8), RATES)
+    assert (weights == pytest.approx([1.0] * len(RATES))) == keeps_both
