@@ -90,11 +90,15 @@ class _Branch(Branch):
         return num_sampled >= self.n_max
 
     def holds(self, num_positive: int, num_negative: int) -> bool:
-        """Whether the pilot of such a walk decides on this total; true while it is not complete."""
+        """Whether the pilot of such a walk decides on this total; true while it is not complete.
+
+        A walk draws the class that it has more of first, and negatives where it has as many of both, as
+        :func:`~ada_lightning.objectives.support.supported_terms` takes it.
+        """
         num_pilot = self.rule.num_pilot
         if num_positive + num_negative < num_pilot:
             return True
-        in_pilot = min(num_positive, num_pilot) if num_positive >= num_negative else max(0, num_pilot - num_negative)
+        in_pilot = min(num_positive, num_pilot) if num_positive > num_negative else max(0, num_pilot - num_negative)
         return self.rule.totals[in_pilot] == self.n_max
 
     def ends_at(self, num_positive: int, num_negative: int) -> bool:

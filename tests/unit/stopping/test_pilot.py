@@ -27,6 +27,10 @@ RULES = [
     PilotRule((8, 8, 8)),
     DARS.capped(7),
     SPEED.capped(2),
+    PilotRule((4, 1)),  # pilots of one: a wrong one goes on
+    PilotRule((1, 4)),
+    PilotRule((5, 3)),
+    PilotRule((3, 5)),
 ]
 RATES = (0.1, 0.5, 0.8)
 
@@ -87,7 +91,7 @@ def test_the_coefficient_is_unbiased_for_what_the_rule_supports(rule, objective)
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_the_coefficient_is_the_conditional_frequency_of_the_early_event(rule):
     """Rao-Blackwell by brute force, for sources inside the pilot and beyond it: j wrong ones, then a right one."""
-    longest_run = max(j for i, j in supported_terms(LogObjective(), rule) if i == 1) if rule.n_max > 1 else 0
+    longest_run = max((j for i, j in supported_terms(LogObjective(), rule) if i == 1), default=0)
     for run in range(1, longest_run + 1):
         table = unbiased_table(rule, {(1, run): 1.0})
         begins, total = {}, {}
@@ -105,6 +109,15 @@ def test_the_exact_update_follows_the_objective_under_each_rule(rule, selection)
     weights = expected_weights(ExactAdvantage(objective=LogObjective()), selection, rule, RATES)
     wanted = [supported_weight(LogObjective(), rule, rate) for rate in RATES]
     assert weights == pytest.approx(wanted, rel=1e-6)  # advantages are float32
+
+
+def test_a_pilot_of_one_that_goes_on_where_it_was_wrong_supports_the_linear_objective():
+    """Of the three that follow a wrong one, the share of right ones: whether the first of them is right."""
+    rule = PilotCommitSampler(num_pilot=1, num_commit=3, min_rate=0, max_rate=0.5, group_size=4).rule
+    table = coefficient_table(LinearObjective(), rule)
+    assert [table[positives, 4 - positives] for positives in range(4)] == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    weights = expected_weights(ExactAdvantage(objective=LinearObjective()), AllSelection(), rule, RATES)
+    assert weights == pytest.approx([1.0] * len(RATES), rel=1e-6)
 
 
 def test_the_pool_mean_is_biased_and_the_path_count_is_not():
