@@ -19,60 +19,105 @@ from ada_lightning.exit_codes import REQUEUE
 from ada_lightning.files import is_disk_full
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
+from ada_lightning.run_dir import RunCompleteError, RunDir
 from ada_lightning.run_stopped import RunStoppedError
+from ada_lightning.sweep import JobError, Sweep
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
-    from ada_lightning.run_dir import RunDir
+    from ada_lightning.assembly import ServedModel
 
 # Only light imports stand above: reward workers and wrong command lines must not wait for torch. And torch reads the
 # number of threads once, at import; where it is not set, vLLM cuts the whole process, training included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 CONFIG_DIR = Path(__file__).parent / "conf"
 register_choices(CONFIG_DIR)
+SWEEP = Sweep()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="train")
 def main(cfg: DictConfig) -> float | None:
     """Run one training job; a sweep gets its final held-out avg@k."""
+    if not _is_sweep():
+        return run_job(cfg)
     _name_sweep_run(cfg)
-    return run_job(cfg)
+    return SWEEP.run(partial(train, cfg), f"{cfg.run_name} ({' '.join(HydraConfig.get().overrides.task)})")
 
 
 def run_job(cfg: DictConfig) -> float | None:
-    """Check a composed configuration, train, and end with one of :mod:`ada_lightning.exit_codes` where that fails."""
-    from ada_lightning.config import check_config
-    from ada_lightning.config_parallel import check_sweep
+    """Train, and end the process with one of :mod:`ada_lightning.exit_codes` where that fails."""
+    try:
+        return train(cfg)
+    except RunCompleteError as error:
+        sys.exit(f"error: {error}" if is_first_process() else 1)
+    except JobError as error:
+        sys.exit(str(error))
+
+
+def train(cfg: DictConfig) -> float | None:
+    """Check a composed configuration, and train.
+
+    Returns:
+        The last held-out avg@k; None where there was no evaluation.
+
+    Raises:
+        JobError: the run was refused or stopped.
+        RunCompleteError: nothing is left to do.
+        SystemExit: a signal stopped it, or it is one of several processes and another one tells why.
+    """
+    run_dir = RunDir(cfg.run_dir)
+    try:
+        return _fit(_prepared(cfg, run_dir))
+    finally:
+        run_dir.release()
+
+
+def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
+    """Refuse what cannot work, claim the folder, and make every part of the run."""
     from ada_lightning.doctor import explain_broken_install
-    from ada_lightning.parallel.hardware import choose_hardware
-    from ada_lightning.run_dir import RunDir
 
     try:
-        hardware = choose_hardware(cfg.trainer)
-        check_config(cfg)
-        if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-            check_sweep(cfg)
-        run_dir = RunDir(cfg.run_dir)
+        hardware = _check(cfg, is_sweep=_is_sweep())
         if is_first_process():
             print(hardware, end="\n" if hardware else "", flush=True)
             if not cfg.preview:
                 run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
-        run = Run(cfg, run_dir)
+        return Run(cfg, run_dir)
+    except RunCompleteError:
+        raise
     except ValueError as error:
-        sys.exit(f"error: {error}" if is_first_process() else 1)
+        if not is_first_process():
+            sys.exit(1)
+        raise JobError(f"error: {error}") from error
     except ImportError as error:
-        sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
+        raise JobError(explain_broken_install(error) or f"error: {type(error).__name__}: {error}") from error
+
+
+def _check(cfg: DictConfig, *, is_sweep: bool) -> str:
+    """Find what can be found wrong before any model loads; what the trainer chose of this machine, for people."""
+    from ada_lightning.config import check_config
+    from ada_lightning.config_parallel import check_sweep
+    from ada_lightning.parallel.hardware import choose_hardware
+
+    hardware = choose_hardware(cfg.trainer)
+    check_config(cfg)
+    if is_sweep:
+        check_sweep(cfg)
+    return hardware
+
+
+def _fit(run: Run) -> float | None:
     try:
         return run.fit()
     except RunStoppedError as error:
-        sys.exit(f"stopped: {error}")
+        raise JobError(f"stopped: {error}") from error
     except LeaderStopped as stop:
-        return sys.exit(stop.exit_code)
+        sys.exit(stop.exit_code)
     except OSError as error:
         if not is_disk_full(error):
             raise
-        sys.exit(f"stopped: {run_dir.no_room(error)}")
+        raise JobError(f"stopped: {run.run_dir.no_room(error)}") from error
 
 
 class Run:
@@ -97,8 +142,16 @@ class Run:
         initial_path = instantiate(cfg.model).prepare()
         parameters = instantiate(cfg.parameters)
         model_path = parameters.weights_folder(initial_path, self.checkpoint)
-        model = read_model(model_path)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
+        try:
+            self._assemble(read_model(model_path), model_path, initial_path, parameters)
+        except BaseException:
+            self.grader.close()  # its workers may be running, and a sweep goes on
+            raise
+
+    def _assemble(self, model: ServedModel, model_path: Path, initial_path: Path, parameters: Any) -> None:
+        """Make the parts that need the tokenizer or the data."""
+        cfg = self.cfg
         self.datamodule = self._data(model.tokenizer)
         self.estimator = instantiate(cfg.estimator)
         if is_first_process():
@@ -125,16 +178,16 @@ class Run:
         from callbacks.evaluation import Evaluation
         from callbacks.interrupt_guard import InterruptGuard
 
-        trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
-        if is_first_process():
-            print(self.datamodule.report.text(), flush=True)
-        if is_first_process() and not self.cfg.preview:
-            self.run_dir.write_config(self.cfg)
-            self.datamodule.report.write(self.run_dir.path)
-        for logger in self.loggers:
-            logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
-        state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
         try:
+            trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
+            if is_first_process():
+                print(self.datamodule.report.text(), flush=True)
+            if is_first_process() and not self.cfg.preview:
+                self.run_dir.write_config(self.cfg)
+                self.datamodule.report.write(self.run_dir.path)
+            for logger in self.loggers:
+                logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
+            state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
             trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state)
             if is_first_process() and (counts := self.estimator.history_counts()):
                 write_history(self.run_dir.path / "history.json", counts)
@@ -142,7 +195,7 @@ class Run:
             return None
         except SystemExit:  # how Lightning ends a run that was interrupted
             if is_first_process() and self.run_dir.has_checkpoint():
-                print(f"continue with the same options and: ckpt=last run_name={self.cfg.run_name}", flush=True)
+                print(f"continue with the same options and: {_how_to_continue(self.run_dir)}", flush=True)
             if any(isinstance(part, InterruptGuard) and part.asks_for_requeue for part in self.callbacks):
                 sys.exit(REQUEUE)
             raise
@@ -197,15 +250,37 @@ def _checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
     return checkpoint
 
 
+def _is_sweep() -> bool:
+    return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def _how_to_continue(run_dir: RunDir) -> str:
+    """Options that go on with a run; with its whole sweep, whose options would start one within the run's folder."""
+    if _is_sweep():
+        return f"ckpt=auto {RunDir(HydraConfig.get().sweep.dir).option}"
+    return f"ckpt=last {run_dir.option}"
+
+
 def _name_sweep_run(cfg: DictConfig) -> None:
     """Give each job of a sweep its own folder inside the sweep's, and its sweep as MLflow parent."""
     job = HydraConfig.get()
-    if job.mode != RunMode.MULTIRUN:
-        return
     cfg.run_dir = job.runtime.output_dir
     cfg.run_name = f"{Path(job.sweep.dir).name}/{job.job.num}"
     if "mlflow" in cfg.logger:
         cfg.logger.mlflow.parent = Path(job.sweep.dir).name
+
+
+def _foresee_refusals(argv: list[str]) -> None:
+    """Say which jobs of a sweep will be refused, before the first of them, which may take hours."""
+    from ada_lightning.overrides import sweep_jobs
+
+    for number, (overrides, cfg) in enumerate(sweep_jobs(argv, CONFIG_DIR, "train")):
+        try:
+            _check(cfg, is_sweep=True)
+        except ValueError as error:
+            print(f"job {number} will be refused ({' '.join(overrides)}): {error}", file=sys.stderr, flush=True)
+        except ImportError:
+            return  # each job explains a broken installation
 
 
 if __name__ == "__main__":
@@ -215,4 +290,8 @@ if __name__ == "__main__":
         sys.exit("\n".join(f"error: {error}" for error in errors) if is_first_process() else 1)
     if not is_first_process():
         sys.argv.append("hydra.run.dir=.")  # the run folder, named by the time, is the first process's
-    main()
+    _foresee_refusals(sys.argv[1:])
+    try:
+        main()
+    finally:
+        SWEEP.report()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
@@ -17,7 +18,7 @@ from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ada_lightning.config_keys import accepted_keys, unknown_key
@@ -75,6 +76,33 @@ def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], 
         for key in unused
         if f"{override.key_or_group.replace('/', '.')}.".startswith(f"{key}.")
     ]
+
+
+def sweep_jobs(argv: Sequence[str], config_dir: str | Path, config_name: str) -> list[tuple[list[str], DictConfig]]:
+    """Compose every job that Hydra's own sweeper would start, in its order.
+
+    Args:
+        argv: command line without the program's name, in which :func:`override_errors` found nothing wrong.
+        config_dir: folder of the configuration.
+        config_name: of the primary config, without ``.yaml``.
+
+    Returns:
+        Overrides and configuration of each job. Empty without ``-m``, for another sweeper, which chooses as it goes,
+        and where a job cannot be composed, which Hydra says itself before it starts the first.
+    """
+    arguments = get_args_parser().parse_args(list(argv))
+    if not arguments.multirun or any(line.startswith("hydra/sweeper=") for line in arguments.overrides):
+        return []
+    try:
+        with _loader(config_dir) as loader:
+            if arguments.config_dir:
+                _add_source(loader, Path(arguments.config_dir))
+            overrides = OverridesParser.create(config_loader=loader).parse_overrides(arguments.overrides)
+            own = [override for override in overrides if not override.is_hydra_override()]
+            (jobs,) = BasicSweeper.split_arguments(own, None)
+            return [(job, compose(arguments.config_name or config_name, overrides=job)) for job in jobs]
+    except (HydraException, OmegaConfBaseException):
+        return []
 
 
 def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:

@@ -16,6 +16,22 @@ from omegaconf import DictConfig, OmegaConf
 from ada_lightning.checkpoints.store import CheckpointStore
 from ada_lightning.run_lock import RunLock
 
+RUNS = Path("runs")
+"""Where the folders of runs are, which ``run_name`` names; see conf/train.yaml."""
+
+
+class RunCompleteError(ValueError):
+    """A run that was to be continued has all of its steps.
+
+    Args:
+        text: for people.
+        average: held-out avg@k of its last evaluation, as a run returns it; None where it made none.
+    """
+
+    def __init__(self, text: str, average: float | None) -> None:
+        super().__init__(text)
+        self.average = average
+
 
 class RunDir:
     """A named folder that belongs to one run, from its fresh start through every resume.
@@ -27,6 +43,13 @@ class RunDir:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock = RunLock(self.path)
+
+    @property
+    def option(self) -> str:
+        """What leads to this folder on the command line; the folder of a job is named with that of its sweep."""
+        folder, runs = self.path.resolve(), RUNS.resolve()
+        inside = folder != runs and folder.is_relative_to(runs)
+        return f"run_name={folder.relative_to(runs)}" if inside else f"run_dir={self.path}"
 
     @property
     def metrics_csv(self) -> Path:
@@ -61,7 +84,7 @@ class RunDir:
         elif used := [p.name for p in (self.path / "config.yaml", self.metrics_csv, self.checkpoints) if p.exists()]:
             raise ValueError(
                 f"the run folder {self.path} is in use (it has {', '.join(used)}); to continue that run: "
-                f"ckpt=last run_name={self.path.name}; to start anew choose another name: run_name=<new name>"
+                f"ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
             )
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
@@ -137,7 +160,7 @@ class RunDir:
         """Look whether anything is left to do; a run that was killed after its last update still owes its end.
 
         Raises:
-            ValueError: the run finished, with all of its steps.
+            RunCompleteError: the run finished, with all of its steps.
         """
         file = self.path / "summary.json"
         try:
@@ -145,9 +168,10 @@ class RunDir:
         except (OSError, ValueError):
             return
         if summary.get("status") == "finished" and summary.get("steps", 0) >= num_steps:
-            raise ValueError(
+            raise RunCompleteError(
                 f"this run is complete: {summary['steps']} of num_steps = {num_steps} steps are done; raise num_steps "
-                "to continue it"
+                "to continue it",
+                _last_average(summary),
             )
 
     def no_room(self, error: BaseException) -> str:
@@ -156,7 +180,7 @@ class RunDir:
         free_gb = shutil.disk_usage(self.path).free / 1e9
         return (
             f"the disk of {self.path} is full ({error}; {free_gb:.3f} GB are free). Every file is whole; the last "
-            f"checkpoint is {checkpoint}. Make room and continue with: ckpt=auto run_name={self.path.name}"
+            f"checkpoint is {checkpoint}. Make room and continue with: ckpt=auto {self.option}"
         )
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
@@ -185,6 +209,13 @@ def _replace(target: Path, text: str) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)  # what a full disk cut
+
+
+def _last_average(summary: Mapping[str, Any]) -> float | None:
+    """Read the newest held-out avg@k of a summary: there is one for each k that the run was evaluated with."""
+    figures = summary.get("heldout", {}).values()
+    newest = max(figures, key=lambda of_k: of_k["after_policy_version"], default=None)
+    return newest["after"] if newest else None
 
 
 def _last_number(path: Path) -> int:

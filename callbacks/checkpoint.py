@@ -167,7 +167,7 @@ class RolloutCheckpoint(Callback):
             f"the checkpoint of policy version {version} could not be written to {self.store.folder} "
             f"({type(error).__name__}: {error}); {free_gb:.2f} GB are free there, and {kept}. Make room "
             f"(or lower callbacks.checkpoint.keep_last = {self.retention.keep_last}) and continue with: "
-            f"ckpt=auto run_name={self.run_dir.path.name}"
+            f"ckpt=auto {self.run_dir.option}"
         )
 
     def _flush_logs(self) -> None:

@@ -109,7 +109,7 @@ def test_a_stopped_run_leaves_a_checkpoint_and_goes_on(torchrun):
     state = torch.load(folder / "checkpoints/last/trainer.ckpt", weights_only=True)
     version = state["rollout_checkpoint"]["policy_version"]
     assert version == summary["policy_version"] > 0
-    assert "continue with the same options and: ckpt=last run_name=run" in output
+    assert "continue with the same options and: ckpt=last run_dir=" in output
     torchrun.run(f"num_steps={version + 1}", "ckpt=last")
     assert json.loads((folder / "summary.json").read_text())["policy_version"] == version + 1
     steps = [int(row["step"]) for row in rows(folder)]

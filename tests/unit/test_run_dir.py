@@ -4,11 +4,12 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run_dir import RunCompleteError, RunDir
 
 
 @pytest.fixture
-def run_dir(tmp_path):
+def run_dir(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     return RunDir(tmp_path / "runs" / "my_run")
 
 
@@ -102,3 +103,24 @@ def test_a_complete_run_says_so_and_one_that_can_go_on_does_not(run_dir):
     run_dir.check_not_complete(4)
     with pytest.raises(ValueError, match=r"this run is complete: 3 of num_steps = 3 steps are done; raise num_steps"):
         run_dir.check_not_complete(3)
+
+
+def test_a_complete_run_hands_on_its_last_average_of_the_k_it_was_evaluated_with_last(run_dir):
+    heldout = {
+        "eval/avg_at_8": {"before": 0.1, "before_policy_version": 0, "after": 0.3, "after_policy_version": 3},
+        "eval/avg_at_4": {"before": 0.1, "before_policy_version": 0, "after": 0.2, "after_policy_version": 1},
+    }
+    run_dir.write_summary({"status": "finished", "steps": 3, "heldout": heldout})
+    with pytest.raises(RunCompleteError) as complete:
+        run_dir.check_not_complete(3)
+    assert complete.value.average == 0.3
+    run_dir.write_summary({"status": "finished", "steps": 3, "heldout": {}})
+    with pytest.raises(RunCompleteError) as complete:
+        run_dir.check_not_complete(3)
+    assert complete.value.average is None
+
+
+def test_a_folder_is_named_by_what_leads_to_it_on_the_command_line(run_dir, tmp_path):
+    assert run_dir.option == "run_name=my_run"
+    assert RunDir("runs/sweep/0").option == "run_name=sweep/0"
+    assert RunDir(tmp_path / "elsewhere" / "0").option == f"run_dir={tmp_path}/elsewhere/0"
