@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydra
+import yaml
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from hydra.utils import instantiate
@@ -19,6 +20,7 @@ from ada_lightning.exit_codes import REQUEUE
 from ada_lightning.files import is_disk_full
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
+from ada_lightning.resume import changed_settings, check_method, experiment_option
 from ada_lightning.run_dir import RunCompleteError, RunDir
 from ada_lightning.run_stopped import RunStoppedError
 from ada_lightning.sweep import JobError, Sweep
@@ -77,14 +79,22 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
     """Refuse what cannot work, claim the folder, and make every part of the run."""
     from ada_lightning.doctor import explain_broken_install
 
+    changed: list[str] = []
     try:
         hardware = _check(cfg, is_sweep=_is_sweep())
         if is_first_process():
             print(hardware, end="\n" if hardware else "", flush=True)
             if not cfg.preview:
                 run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
+                changed = _changes_at_resume(cfg, run_dir)
+                print("\n".join(changed), end="\n" if changed else "", flush=True)
         return Run(cfg, run_dir)
-    except RunCompleteError:
+    except RunCompleteError as error:
+        if _is_sweep() and changed:  # its figure would be taken for one of these settings
+            raise JobError(
+                f"error: {run_dir.path} has a complete run with other settings; name this sweep anew: "
+                "run_name=<new name>"
+            ) from error
         raise
     except ValueError as error:
         if not is_first_process():
@@ -92,6 +102,22 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
         raise JobError(f"error: {error}") from error
     except ImportError as error:
         raise JobError(explain_broken_install(error) or f"error: {type(error).__name__}: {error}") from error
+
+
+def _changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
+    """Say what a run that is to be continued will do in another way than before.
+
+    Raises:
+        ValueError: it would be another method, and that is not allowed.
+    """
+    if cfg.ckpt is None or not run_dir.has_checkpoint() or not (stored := run_dir.stored_config()):
+        return []
+    new = yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
+    if not cfg.allow_other_method:
+        options = experiment_option(stored, CONFIG_DIR) or f"those in {run_dir.path / 'config.yaml'}"
+        check_method(stored, new, way_back=f"{options} ... {_how_to_continue(run_dir)}")
+    changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changed_settings(stored, new).items()]
+    return ["continuing with other settings than before:", *changed] if changed else []
 
 
 def _check(cfg: DictConfig, *, is_sweep: bool) -> str:

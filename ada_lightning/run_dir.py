@@ -14,6 +14,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.checkpoints.store import CheckpointStore
+from ada_lightning.resume import of_the_run
 from ada_lightning.run_lock import RunLock
 
 RUNS = Path("runs")
@@ -84,7 +85,7 @@ class RunDir:
         elif used := [p.name for p in (self.path / "config.yaml", self.metrics_csv, self.checkpoints) if p.exists()]:
             raise ValueError(
                 f"the run folder {self.path} is in use (it has {', '.join(used)}); to continue that run: "
-                f"ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
+                f"its own options and ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
             )
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
@@ -96,7 +97,7 @@ class RunDir:
     def write_config(self, cfg: DictConfig) -> Path:
         """Keep the settings the run was started with; a resume with other settings adds ``config-resumed-<n>.yaml``.
 
-        ``ckpt`` alone makes no difference: every resume sets it.
+        What only says how to resume, as ``ckpt`` does, makes no difference.
 
         Returns:
             The file that holds this configuration, every interpolation resolved.
@@ -104,13 +105,22 @@ class RunDir:
         first = self.path / "config.yaml"
         target, text = first, OmegaConf.to_yaml(cfg, resolve=True)
         if first.exists():
-            resumed = sorted(self.path.glob("config-resumed-*.yaml"), key=_last_number)
-            newest = resumed[-1] if resumed else first
-            if _without_ckpt(yaml.safe_load(newest.read_text(encoding="utf-8"))) == _without_ckpt(yaml.safe_load(text)):
+            newest, number = self._newest_config()
+            if of_the_run(yaml.safe_load(newest.read_text(encoding="utf-8"))) == of_the_run(yaml.safe_load(text)):
                 return newest
-            target = self.path / f"config-resumed-{len(resumed) + 1}.yaml"
+            target = self.path / f"config-resumed-{number + 1}.yaml"
         _replace(target, text)
         return target
+
+    def stored_config(self) -> dict[str, Any]:
+        """Settings that the run was started or last continued with, resolved; empty where it has none."""
+        newest, _ = self._newest_config()
+        return dict(yaml.safe_load(newest.read_text(encoding="utf-8")) or {}) if newest.exists() else {}
+
+    def _newest_config(self) -> tuple[Path, int]:
+        """Return the file, and how many resumes changed settings."""
+        resumed = sorted(self.path.glob("config-resumed-*.yaml"), key=_last_number)
+        return (resumed[-1] if resumed else self.path / "config.yaml"), len(resumed)
 
     def has_checkpoint(self) -> bool:
         """Whether there is something to continue from."""
@@ -180,7 +190,7 @@ class RunDir:
         free_gb = shutil.disk_usage(self.path).free / 1e9
         return (
             f"the disk of {self.path} is full ({error}; {free_gb:.3f} GB are free). Every file is whole; the last "
-            f"checkpoint is {checkpoint}. Make room and continue with: ckpt=auto {self.option}"
+            f"checkpoint is {checkpoint}. Make room and continue with the same options and: ckpt=auto {self.option}"
         )
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
@@ -221,7 +231,3 @@ def _last_average(summary: Mapping[str, Any]) -> float | None:
 def _last_number(path: Path) -> int:
     numbers = re.findall(r"\d+", path.name)
     return int(numbers[-1]) if numbers else -1
-
-
-def _without_ckpt(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key != "ckpt"}

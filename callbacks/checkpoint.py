@@ -166,8 +166,8 @@ class RolloutCheckpoint(Callback):
         return (
             f"the checkpoint of policy version {version} could not be written to {self.store.folder} "
             f"({type(error).__name__}: {error}); {free_gb:.2f} GB are free there, and {kept}. Make room "
-            f"(or lower callbacks.checkpoint.keep_last = {self.retention.keep_last}) and continue with: "
-            f"ckpt=auto {self.run_dir.option}"
+            f"(or lower callbacks.checkpoint.keep_last = {self.retention.keep_last}) and continue with the same "
+            f"options and: ckpt=auto {self.run_dir.option}"
         )
 
     def _flush_logs(self) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.resume import OF_THE_SESSION
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
@@ -100,14 +102,16 @@ class MlflowRun:
         """Write nested settings under dotted names. MLflow's parameters are final: changed ones become tags.
 
         Returns:
-            Names of parameters that have another value in the store, which an earlier session wrote.
+            Names of parameters that have another value in the store, which an earlier session wrote; not of those that
+            say how to resume.
         """
         from mlflow.entities import Param, RunTag
         from mlflow.utils.validation import MAX_PARAM_VAL_LENGTH, MAX_PARAMS_TAGS_PER_BATCH
 
         old = self._client.get_run(self.run_id).data.params
         new = [Param(metric_name(key), text[:MAX_PARAM_VAL_LENGTH]) for key, text in _flatten(params)]
-        changed = [param for param in new if old.get(param.key, param.value) != param.value]
+        compared = [param for param in new if param.key not in OF_THE_SESSION]
+        changed = [param for param in compared if old.get(param.key, param.value) != param.value]
         for params_chunk in _chunks([param for param in new if param.key not in old], MAX_PARAMS_TAGS_PER_BATCH):
             self._client.log_batch(self.run_id, params=params_chunk)
         tags = [RunTag(f"resumed.{param.key}"[:250], param.value) for param in changed]

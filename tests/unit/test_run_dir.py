@@ -28,7 +28,9 @@ def test_fresh_start_makes_the_folder(run_dir):
 def test_fresh_start_in_a_used_folder_names_both_ways_out(run_dir, used):
     run_dir.claim(resume=False)
     (run_dir.path / used).mkdir()
-    with pytest.raises(ValueError, match=rf"{used}.*ckpt=last run_name=my_run.*run_name=<new name>"):
+    with pytest.raises(
+        ValueError, match=rf"{used}.*its own options and ckpt=last run_name=my_run.*run_name=<new name>"
+    ):
         run_dir.claim(resume=False)
 
 

@@ -152,3 +152,13 @@ def test_jobs_are_hydras_own_in_its_order():
     assert swept("-m", "seed=1,2") == [(["seed=1"], 1), (["seed=2"], 2)]
     assert swept("seed=1") == []
     assert swept("-m", "hydra/sweeper=optuna", "seed=1,2") == []
+
+
+def test_a_complete_job_of_other_settings_is_no_result_of_these(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr("ada_lightning.run_dir.RunDir.good_checkpoint", lambda self: self.last_checkpoint())
+    make_complete(tmp_path / "runs/sw/0", 0.4)
+    sweep("seed=0,1", "num_steps=30", "ckpt=auto")
+    (tmp_path / "runs/sw/0/config.yaml").write_text("seed: 7\n")
+    code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto", "allow_other_method=true")
+    assert (code, started) == (1, ["sw/1"])
+    assert "has a complete run with other settings" in out

@@ -74,19 +74,19 @@ def test_config_file_is_an_artifact(make, tmp_path):
 
 def test_resume_continues_the_same_run_and_tells_changed_settings(make, caplog):
     first = make()
-    first.log_hyperparams({"lr": 1, "seed": 0, "long": "x" * 9000})
+    first.log_hyperparams({"lr": 1, "seed": 0, "long": "x" * 9000, "ckpt": None})
     first.log_metrics({"a": 1.0}, step=0)
     first.finalize("failed")
     assert stored(first).info.status == "FAILED"
     resumed = make()
-    resumed.log_hyperparams({"lr": 2, "seed": 0, "long": "x" * 9000, "new": 3})
+    resumed.log_hyperparams({"lr": 2, "seed": 0, "long": "x" * 9000, "new": 3, "ckpt": "last"})
     resumed.log_metrics({"a": 2.0}, step=1)
     resumed.finalize("success")
     assert resumed.version == first.version
     run = stored(resumed)
     assert run.info.status == "FINISHED"
-    assert run.data.params == {"lr": "1", "seed": "0", "long": "x" * 6000, "new": "3"}
-    assert run.data.tags["resumed.lr"] == "2"
+    assert run.data.params == {"lr": "1", "seed": "0", "long": "x" * 6000, "new": "3", "ckpt": "null"}
+    assert {name: tag for name, tag in run.data.tags.items() if name.startswith("resumed.")} == {"resumed.lr": "2"}
     assert len(MlflowClient(first.tracking_uri).get_metric_history(first.version, "a")) == 2
     assert "settings differ from the start of this run: lr;" in caplog.text
 

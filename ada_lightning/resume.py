@@ -1,0 +1,93 @@
+"""What a resume changes: settings against those the run had before, and a method that must not change unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+METHOD = ("sampler", "selection", "advantage", "loss", "objective", "parameters")
+"""Nodes whose class makes the method that a run measures."""
+OF_THE_SESSION = ("ckpt", "allow_other_method")
+"""Settings that say how to resume, and nothing about the run."""
+NAMES = ("run_name", "run_dir")
+NOT_SET = "(not set)"
+
+
+def of_the_run(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what every resume may set."""
+    return {key: value for key, value in config.items() if key not in OF_THE_SESSION}
+
+
+def changed_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Compare two configurations, without what belongs to the session and where the run lies.
+
+    Args:
+        old: plain and resolved, as the run's folder has it.
+        new: the same of the command line.
+
+    Returns:
+        Old and new value by dotted key; a list is a value.
+
+    Example:
+        >>> changed_settings({"ckpt": None, "loss": {"eps": 1}}, {"ckpt": "last", "loss": {"eps": 2}, "seed": 0})
+        {'loss.eps': (1, 2), 'seed': ('(not set)', 0)}
+    """
+    before, after = _flat(old), _flat(new)
+    pairs = {key: (before.get(key, NOT_SET), after.get(key, NOT_SET)) for key in {**before, **after}}
+    return {key: (was, now) for key, (was, now) in pairs.items() if was != now}
+
+
+def check_method(old: Mapping[str, Any], new: Mapping[str, Any], *, way_back: str) -> None:
+    """Refuse to continue a run with another method: its curves would be those of neither.
+
+    Args:
+        old: configuration that the run had.
+        new: configuration that it is to go on with.
+        way_back: options that continue the run as it is.
+
+    Raises:
+        ValueError: a part of the method is of another class.
+    """
+    parts = {key: (_class_name(old, key), _class_name(new, key)) for key in METHOD}
+    if listed := [f"{key}: {was} -> {now}" for key, (was, now) in parts.items() if was != now]:
+        raise ValueError(
+            f"this run would go on with another method ({'; '.join(listed)}); repeat the options that it was started "
+            f"with: {way_back}; or, where the change is meant, add allow_other_method=true"
+        )
+
+
+def experiment_option(config: Mapping[str, Any], config_dir: Path) -> str:
+    """Return ``+experiment=...`` as a run was started with, as far as its name tells; else an empty text.
+
+    Args:
+        config: of the run.
+        config_dir: folder of the configuration, with the experiments that ship.
+    """
+    folder = config_dir / "experiment"
+    options = [file.relative_to(folder).with_suffix("").as_posix() for file in sorted(folder.rglob("*.yaml"))]
+    named = [option for option in options if option.replace("/", "_") == config.get("experiment_name")]
+    return f"+experiment={named[0]}" if named else ""
+
+
+def _class_name(config: Mapping[str, Any], key: str) -> str:
+    node = config.get(key)
+    return str(node.get("_target_")).rpartition(".")[2] if isinstance(node, Mapping) else "none"
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by dotted key. The run's own folder, which may be spelt in another way, is the same wherever it stands."""
+    folder = config.get("run_dir")
+    return {
+        key: "${run_dir}" if folder is not None and value == folder else value
+        for key, value in _items(of_the_run(config), "")
+        if key.rpartition(".")[2] not in NAMES
+    }
+
+
+def _items(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping) and value:
+            yield from _items(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
