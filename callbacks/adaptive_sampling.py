@@ -208,6 +208,7 @@ class AdaptiveSampling(Callback):
         self._step_metrics = {}
         self._pending_metrics = self._figures(result) | figures
         for listener in listeners(trainer):
+            self._pending_metrics |= listener.rollout_figures(result)
             listener.on_rollout_end(trainer, policy, result)
         return training, result.policy_version
 

@@ -14,7 +14,7 @@ class AlarmBound:
         low: smallest value that is in order; ``-inf`` for none.
         high: largest value that is in order; ``inf`` for none.
         num_steps: rollout steps in a row, out of bounds, at which the alarm is raised. A step without the figure
-            counts neither way.
+            counts neither way; a figure that no step has is warned of once.
         stops: whether the run then stops.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -14,13 +15,16 @@ from callbacks.mlflow_logger import MLflowTracking
 
 log = logging.getLogger(__name__)
 
+STEPS_UNTIL_MISSED = 5
+"""Rollout steps after which a figure that none of them had is taken for one that never comes."""
+
 
 class Alarms(Callback):
     """Watches figures of each rollout step: a warning, ``alarm/<name>`` = 1 in the metrics, a tag in MLflow.
 
     The alarm ends with the first step in which its figure is in order again. A resumed run goes on counting where the
-    checkpoint was. Belongs behind the callbacks that log, and before the checkpoint, so that a run which an alarm stops
-    keeps the checkpoint before it.
+    checkpoint was. An alarm whose figure no step had is warned of once: its name may be misspelt. Belongs behind the
+    callbacks that log, and before the checkpoint, so that a run which an alarm stops keeps the checkpoint before it.
 
     Args:
         bounds: by name of the alarm.
@@ -29,6 +33,8 @@ class Alarms(Callback):
     def __init__(self, *, bounds: Mapping[str, AlarmBound]) -> None:
         self.bounds = dict(bounds)
         self._num_out = dict.fromkeys(self.bounds, 0)
+        self._num_steps = 0
+        self._names: set[str] = set()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -43,6 +49,7 @@ class Alarms(Callback):
             return
         policy: Any = pl_module
         metrics: dict[str, float] = policy.step_metrics  # not trainer.callback_metrics: they keep what a step lacks
+        self._warn_of_missing(metrics)
         seen = {name: bound for name, bound in self.bounds.items() if bound.metric in metrics}
         raised = {
             f"alarm/{name}": float(self._note(trainer, name, bound, metrics[bound.metric]))
@@ -64,6 +71,22 @@ class Alarms(Callback):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; alarms that are new start at 0."""
         self._num_out |= {name: count for name, count in state_dict["num_out"].items() if name in self.bounds}
+
+    def _warn_of_missing(self, metrics: Mapping[str, float]) -> None:
+        """Say which alarms watch nothing; some figures are not there in every step, so not at once."""
+        self._num_steps += 1
+        self._names.update(metrics)
+        if self._num_steps != STEPS_UNTIL_MISSED:
+            return
+        for name, bound in self.bounds.items():
+            if bound.metric not in self._names:
+                near = get_close_matches(bound.metric, sorted(self._names), n=1)
+                log.warning(
+                    "alarm %s watches nothing: no step has had a figure %s%s",
+                    name,
+                    bound.metric,
+                    f"; did you mean {near[0]}?" if near else " (held-out figures are not watched)",
+                )
 
     def _note(self, trainer: Trainer, name: str, bound: AlarmBound, value: float) -> bool:
         """Count a value; whether the alarm is on."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from lightning.pytorch import LightningModule, Trainer
 
 from callbacks.rollout_listener import RolloutListener
 
@@ -22,15 +21,13 @@ class ResponseLengths(RolloutListener):
     A run that learns to ramble, or to stop early, shows in the outer quantiles first.
     """
 
-    def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
-        """Log the quantiles of this step."""
+    def rollout_figures(self, result: RolloutResult) -> dict[str, float]:
+        """Return the quantiles of a step; none for a step without responses."""
         lengths = [len(response.response_ids) for group in result.groups for response in group.pool.responses]
         if not lengths:
-            return
+            return {}
         values = np.percentile(lengths, QUANTILES)
-        metrics = {
+        return {
             f"rollout/response_tokens_p{percent}": float(value)
             for percent, value in zip(QUANTILES, values, strict=True)
         }
-        for logger in trainer.loggers:
-            logger.log_metrics(metrics, step=result.policy_version)

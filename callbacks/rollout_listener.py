@@ -22,5 +22,9 @@ class RolloutListener(Callback):
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """All groups of a step are complete; no update with them has happened yet."""
 
+    def rollout_figures(self, result: RolloutResult) -> dict[str, float]:
+        """Return figures of a rollout by name, logged with its step and watched by alarms as all others are."""
+        return {}
+
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """A held-out evaluation is complete."""

@@ -81,6 +81,24 @@ def test_only_the_last_update_of_a_step_counts():
         trainer.datamodule.updates_per_rollout = 1
 
 
+def test_a_figure_that_never_comes_is_warned_of_once_with_the_nearest(caplog):
+    bounds = {
+        "dead": AlarmBound("rollout/signl_ratio", low=0.1),
+        "heldout": AlarmBound("eval/avg_at_4", low=0.1),
+        "late": AlarmBound("train/entropy", low=0.0),
+    }
+    alarms, trainer, policy = Alarms(bounds=bounds), Trainer(), Policy()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            step(alarms, trainer, policy, rollout__signal_ratio=0.5)
+        for _ in range(9):
+            step(alarms, trainer, policy, rollout__signal_ratio=0.5, train__entropy=1.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "alarm dead watches nothing: no step has had a figure rollout/signl_ratio; did you mean rollout/signal_ratio?",
+        "alarm heldout watches nothing: no step has had a figure eval/avg_at_4 (held-out figures are not watched)",
+    ]
+
+
 def test_a_resumed_run_goes_on_counting():
     bounds = {"x": AlarmBound("x", high=1.0, num_steps=3, stops=True)}
     alarms, resumed = Alarms(bounds=bounds), Alarms(bounds=bounds | {"new": AlarmBound("z", low=0.0)})

@@ -91,6 +91,9 @@ class Watch(RolloutListener):
             (group.pool.prompt.prompt_id, group.kept[0].response.policy_version) for group in result.carried
         ]
 
+    def rollout_figures(self, result):
+        return {"rollout/of_a_listener": float(result.step)}
+
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
         if pl_module.policy_version == self.interrupt_in_update:
             raise KeyboardInterrupt
@@ -147,6 +150,13 @@ REFILLS = {
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_figures_of_other_callbacks_are_among_those_of_the_step(tmp_path):
+    """There alarms find them, and the loggers get them with the rest."""
+    watch = fit(tmp_path, NoRefill(), num_steps=2, num_minibatches=2)
+    assert watch.policy.step_metrics["rollout/of_a_listener"] == 1.0
+    assert [figures["rollout/of_a_listener"] for figures in watch.figures.values()] == [0.0, 1.0]
 
 
 def test_every_step_trains_on_as_many_groups_as_it_should_and_counts_all_it_drew(tmp_path):
