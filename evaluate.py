@@ -15,6 +15,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.choices import register_choices
+from ada_lightning.rollout.engine_environment import num_cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ada_lightning.types import Prompt
 
 # As in train.py: reward workers import this file again, and torch and vLLM read the number of threads once.
-os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
 CONFIG_DIR = Path(__file__).parent / "conf"
 register_choices(CONFIG_DIR)
 NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")

@@ -14,10 +14,11 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from ada_lightning.choices import register_choices
+from ada_lightning.rollout.engine_environment import num_cores
 
 # Only light imports stand above: reward workers and wrong command lines must not wait for torch. And torch reads the
 # number of threads once, at import; where it is not set, vLLM cuts the whole process to one.
-os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
 CONFIG_DIR = Path(__file__).parent / "conf"
 register_choices(CONFIG_DIR)
 OWN_KEYS = ("run_name", "run_dir", "num_samples", "prompts_per_file", "band", "data.only", "num_steps")

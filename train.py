@@ -21,6 +21,7 @@ from ada_lightning.files import is_disk_full
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.resume import changed_settings, check_method, experiment_option
+from ada_lightning.rollout.engine_environment import num_cores
 from ada_lightning.run_dir import RunCompleteError, RunDir
 from ada_lightning.run_stopped import RunStoppedError
 from ada_lightning.sweep import JobError, Sweep
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 # Only light imports stand above: reward workers and wrong command lines must not wait for torch. And torch reads the
 # number of threads once, at import; where it is not set, vLLM cuts the whole process, training included, to one.
-os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
 CONFIG_DIR = Path(__file__).parent / "conf"
 register_choices(CONFIG_DIR)
 SWEEP = Sweep()
