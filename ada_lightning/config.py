@@ -30,6 +30,7 @@ from ada_lightning.config_problems import (
 from ada_lightning.config_refill import refill_errors
 from ada_lightning.config_rollout import rollout_errors
 from ada_lightning.config_selection import selection_errors
+from ada_lightning.config_types import type_errors
 from ada_lightning.config_update import update_errors
 from ada_lightning.overrides import override_errors, top_level_keys
 
@@ -104,14 +105,26 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         ConfigError: one or more problems.
     """
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain if known_keys is None else known_keys) | missing_values(cfg)
+    of_wrong_type = type_errors(cfg)
+    key_problems = (
+        unknown_keys(plain, plain if known_keys is None else known_keys) | missing_values(cfg) | of_wrong_type
+    )
     problems = list(key_problems.values()) + interpolation_errors(cfg)
     problems += _light_errors(cfg, key_problems)
     for key, completed in COMPLETED.items():
         problems += overruled_errors(cfg, key, completed)
         if key != "rollout.engine" and not any(path.startswith(f"{key}.") for path in key_problems):
             problems += component_errors(cfg, key, completed)
-    problems += [
+    if not of_wrong_type:  # what compares parts computes with their numbers
+        problems += _errors_across_parts(cfg)
+    problems += _optimizer_errors(cfg)
+    problems = list(dict.fromkeys(problems))
+    if problems:
+        raise ConfigError(problems)
+
+
+def _errors_across_parts(cfg: DictConfig) -> list[str]:
+    return [
         *_length_errors(cfg),
         *_size_errors(cfg),
         *parallel_errors(cfg),
@@ -129,10 +142,6 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
         *rollout_errors(cfg),
         *_resume_errors(cfg),
     ]
-    problems += _optimizer_errors(cfg)
-    problems = list(dict.fromkeys(problems))
-    if problems:
-        raise ConfigError(problems)
 
 
 def _light_errors(cfg: DictConfig, key_problems: Collection[str]) -> list[str]:
@@ -158,7 +167,7 @@ def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
         One message per problem.
     """
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain) | missing_values(cfg)
+    key_problems = unknown_keys(plain, plain) | missing_values(cfg) | type_errors(cfg)
     problems = list(key_problems.values()) + interpolation_errors(cfg)
     problems += overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS)
     for key in components:

@@ -19,6 +19,7 @@ from ada_lightning.config_problems import (
     overruled_errors,
     value_at,
 )
+from ada_lightning.config_types import type_errors
 from ada_lightning.evaluation.arguments import OF_RUN
 from ada_lightning.overrides import overrides_without_effect
 
@@ -34,7 +35,7 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
         ConfigError: one or more problems.
     """
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain) | missing_values(cfg)
+    key_problems = unknown_keys(plain, plain) | missing_values(cfg) | type_errors(cfg)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
     for key in ("model", "sampling", "rollout", *(f"eval.sets.{name}" for name in _set_names(cfg))):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
