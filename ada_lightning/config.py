@@ -10,6 +10,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config_advantage import advantage_errors
+from ada_lightning.config_callbacks import callback_errors
 from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_keys import unknown_keys
@@ -113,8 +114,10 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     problems += _light_errors(cfg, key_problems)
     for key, completed in COMPLETED.items():
         problems += overruled_errors(cfg, key, completed)
+        # an engine's constructor starts it; what checks its arguments alone is called by the service's check()
         if key != "rollout.engine" and not any(path.startswith(f"{key}.") for path in key_problems):
             problems += component_errors(cfg, key, completed)
+    problems += callback_errors(cfg, (*LIGHT_COMPONENTS, *COMPLETED), key_problems)
     if not of_wrong_type:  # what compares parts computes with their numbers
         problems += _errors_across_parts(cfg)
     problems += _optimizer_errors(cfg)

@@ -37,7 +37,7 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
     key_problems = unknown_keys(plain, plain) | missing_values(cfg) | type_errors(cfg)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
-    for key in ("model", "sampling", "rollout", *(f"eval.sets.{name}" for name in _set_names(cfg))):
+    for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in _set_names(cfg))):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
             problems += component_errors(cfg, key)
     problems += [

@@ -18,6 +18,7 @@ def parallel_errors(cfg: DictConfig, launched: Launch | None = None) -> Iterator
         cfg: the composed configuration, every ``auto`` of the trainer resolved.
         launched: how this process was started; read from the environment if not given.
     """
+    yield from _accelerator_errors(cfg)
     counts = {key: value_at(cfg, key) for key in ("trainer.devices", "trainer.num_nodes")}
     wrong = {key: value for key, value in counts.items() if not isinstance(value, int) or value < 1}
     for key, value in wrong.items():
@@ -45,6 +46,16 @@ def check_sweep(cfg: DictConfig) -> None:
             "a sweep (-m) runs its jobs one after the other in this process, and each of these would take several; "
             "start every run by itself, with a run_name of its own, or use trainer.devices=1 trainer.num_nodes=1"
         )
+
+
+def _accelerator_errors(cfg: DictConfig) -> Iterator[str]:
+    """Lightning looks a name up when the trainer is made, after the model has been fetched."""
+    from lightning.pytorch.accelerators import AcceleratorRegistry
+
+    accelerator = value_at(cfg, "trainer.accelerator")
+    names = sorted({"auto", "gpu", *AcceleratorRegistry.available_accelerators()})
+    if isinstance(accelerator, str) and accelerator not in names:
+        yield f"trainer.accelerator = {accelerator} is no kind of device; use one of {', '.join(names)}"
 
 
 def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:

@@ -33,7 +33,8 @@ class RolloutService:
 
     Args:
         engine: completed with ``model_path``, ``log_file``, ``max_model_tokens`` and ``eos_token_ids``, as
-            ``_partial_: true`` gives it.
+            ``_partial_: true`` gives it. A class may have a static ``check_arguments(**arguments)``, which judges what
+            it is given without starting anything.
         sampling: how training responses are drawn.
         max_model_tokens: prompt and response together, in tokens.
         seed: of the run; every response's own seed derives from it.
@@ -119,13 +120,16 @@ class RolloutService:
         self._num_restarts = 0
 
     def check(self) -> None:
-        """Find what is wrong with the engine's place before a model loads.
+        """Find what is wrong with the engine's place and its arguments before a model loads.
 
         Raises:
-            ValueError: the host's own ``check`` says so.
+            ValueError: the host's own ``check`` says so, or the engine's ``check_arguments``.
         """
         if callable(check := getattr(self._host, "check", None)):
             check()
+        engine = self._engine_factory
+        if isinstance(engine, partial) and callable(check := getattr(engine.func, "check_arguments", None)):
+            check(**engine.keywords)
 
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path

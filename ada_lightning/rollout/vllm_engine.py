@@ -31,8 +31,10 @@ _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_CONFIGURE_LOGGING": "0",
 }
-# vLLM overwrites these for its workers; a reward worker or a later job must not inherit them.
 _CHUNK_BYTES = 256 * 2**20
+_LIMITS = ("max_model_tokens", "max_num_seqs", "kv_cache_gib", "block_size", "tensor_parallel_size")
+_CHOICES: dict[str, tuple[Any, ...]] = {"dtype": ("bfloat16", "float16", "float32"), "sleep_level": (0, 1, 2)}
+# vLLM overwrites these for its workers; a reward worker or a later job must not inherit them.
 _RESTORED_VARIABLES = ("LD_PRELOAD", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "KMP_AFFINITY")
 
 
@@ -57,7 +59,7 @@ class VllmEngine:
         extra: further ``vllm.EngineArgs``, for GPU settings this class does not name.
 
     Raises:
-        ValueError: a limit is not positive, or there is no such sleep level.
+        ValueError: see :meth:`check_arguments`.
     """
 
     def __init__(
@@ -77,17 +79,15 @@ class VllmEngine:
         sleep_level: int = 0,
         extra: dict[str, Any] | None = None,
     ) -> None:
-        for name, value in (
-            ("max_model_tokens", max_model_tokens),
-            ("max_num_seqs", max_num_seqs),
-            ("kv_cache_gib", kv_cache_gib),
-            ("block_size", block_size),
-            ("tensor_parallel_size", tensor_parallel_size),
-        ):
-            if value <= 0:
-                raise ValueError(f"rollout.engine.{name} must be positive; got {value}")
-        if sleep_level not in (0, 1, 2):
-            raise ValueError(f"rollout.engine.sleep_level must be 0, 1 or 2; got {sleep_level}")
+        self.check_arguments(
+            max_model_tokens=max_model_tokens,
+            max_num_seqs=max_num_seqs,
+            kv_cache_gib=kv_cache_gib,
+            block_size=block_size,
+            tensor_parallel_size=tensor_parallel_size,
+            dtype=dtype,
+            sleep_level=sleep_level,
+        )
         self.max_model_tokens = max_model_tokens
         self.max_num_seqs = max_num_seqs
         self.weight_dtype = dtype
@@ -133,6 +133,26 @@ class VllmEngine:
                     **({"ir_op_priority": register_cpu_norms()} | self._transfer_arguments() | dict(extra or {})),
                 )
             )
+
+    @staticmethod
+    def check_arguments(**arguments: Any) -> None:
+        """Judge arguments of the constructor, as many as are known yet, without vLLM.
+
+        Raises:
+            ValueError: a limit is not positive, or there is no such type or sleep level; all in one message.
+        """
+        errors = [
+            f"rollout.engine.{name} must be positive; got {arguments[name]}"
+            for name in _LIMITS
+            if name in arguments and not arguments[name] > 0
+        ]
+        errors += [
+            f"rollout.engine.{name} must be {', '.join(map(str, choices[:-1]))} or {choices[-1]}; got {arguments[name]}"
+            for name, choices in _CHOICES.items()
+            if name in arguments and arguments[name] not in choices
+        ]
+        if errors:
+            raise ValueError("; ".join(errors))
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response.
