@@ -13,6 +13,7 @@ from ada_lightning.config_advantage import advantage_errors
 from ada_lightning.config_callbacks import callback_errors
 from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
+from ada_lightning.config_group import group_errors
 from ada_lightning.config_keys import unknown_keys
 from ada_lightning.config_labels import label_errors
 from ada_lightning.config_parallel import parallel_errors
@@ -137,6 +138,7 @@ def _errors_across_parts(cfg: DictConfig) -> list[str]:
         *_stratum_errors(cfg),
         *advantage_errors(cfg),
         *estimator_errors(cfg),
+        *group_errors(cfg),
         *curriculum_errors(cfg),
         *update_errors(cfg),
         *label_errors(cfg),
