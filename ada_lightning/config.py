@@ -16,6 +16,7 @@ from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_group import group_errors
 from ada_lightning.config_keys import unknown_keys
 from ada_lightning.config_labels import label_errors
+from ada_lightning.config_notices import warn_of_settings
 from ada_lightning.config_parallel import parallel_errors
 from ada_lightning.config_problems import (
     ENGINE_ARGUMENTS,
@@ -96,7 +97,7 @@ PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
 
 
 def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> None:
-    """Find everything that can be found wrong without loading a model.
+    """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
 
     Args:
         cfg: the composed configuration.
@@ -125,6 +126,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     problems = list(dict.fromkeys(problems))
     if problems:
         raise ConfigError(problems)
+    warn_of_settings(cfg)
 
 
 def _errors_across_parts(cfg: DictConfig) -> list[str]:

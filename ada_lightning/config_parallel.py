@@ -124,8 +124,10 @@ def _engine_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
     from ada_lightning.rollout.host import TrainerProcess
 
     host, engine = class_at(cfg, "rollout.host"), class_at(cfg, "rollout.engine")
+    is_gpu = value_at(cfg, "trainer.accelerator") in ("cuda", "gpu")
+    way_out = "rollout=vllm_gpu_process rollout/weight_transfer=reload" if is_gpu else "rollout=vllm_process"
     if issubclass(host, TrainerProcess) and engine.__name__ == "VllmEngine":
         yield (
             f"rollout.host = {host.__name__}: the engine would take over torch's process group, which {num_processes} "
-            "training processes need for themselves; use rollout=vllm_process, which gives it a process of its own"
+            f"training processes need for themselves; use {way_out}, which gives it a process of its own"
         )

@@ -12,10 +12,13 @@
 
 set -euo pipefail
 # --gpus-per-node and not --gpus-per-task: every task must see all GPUs of its machine, Lightning takes the one of its number.
+# The data: a set of the hub, or files that all machines see. Of the engine's process and its weights: docs/scaling.md
 # The name must be the same when the run is continued, so it is no time and no job number.
 srun --kill-on-bad-exit=1 python train.py \
   +experiment=paper/qwen2_5_math_1_5b_ada_seq_balance \
   run_name=qwen1.5b-balance \
+  data.source.path=RLHFlow/reinforce_ada_hard_prompt_1-5b \
   trainer=fsdp \
-  rollout=vllm_process \
+  rollout=vllm_gpu_process \
+  rollout/weight_transfer=reload \
   "$@"

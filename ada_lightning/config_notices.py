@@ -1,0 +1,41 @@
+"""What of a configuration works, but hardly as it was meant: warnings at the start of a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+from omegaconf import DictConfig
+
+from ada_lightning.config_problems import number_at, value_at
+from ada_lightning.parallel.environment import is_first_process
+
+CPU_KV_CACHE_GIB = 0.5
+"""What rollout=vllm_cpu gives an engine, and all that derive from it."""
+
+
+def warn_of_settings(cfg: DictConfig) -> None:
+    """Warn of everything here once, whatever the number of processes; the caller of the check is named as its place."""
+    for notice in settings_notices(cfg) if is_first_process() else ():
+        warnings.warn(notice, UserWarning, stacklevel=3)
+
+
+def settings_notices(cfg: DictConfig) -> Iterator[str]:
+    """Yield one message for each.
+
+    Args:
+        cfg: a configuration that has passed its check.
+    """
+    yield from _engine_notices(cfg)
+
+
+def _engine_notices(cfg: DictConfig) -> Iterator[str]:
+    """An engine for a CPU starts on a GPU too, with a cache for a handful of sequences and without CUDA graphs."""
+    gib, is_eager = number_at(cfg, "rollout.engine.kv_cache_gib"), value_at(cfg, "rollout.engine.enforce_eager")
+    is_gpu = value_at(cfg, "trainer.accelerator") in ("cuda", "gpu")
+    if is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
+        yield (
+            f"the trainer is on a GPU, and the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
+            "enforce_eager = true): rollouts would be slow; use rollout=vllm_gpu, with several training processes "
+            "rollout=vllm_gpu_process rollout/weight_transfer=reload"
+        )

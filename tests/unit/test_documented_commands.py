@@ -1,0 +1,92 @@
+"""Commands of the pages and scripts: they compose, pass the check and mean what the page says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hydra import compose, initialize_config_dir
+
+from ada_lightning.config import check_config, override_errors
+from ada_lightning.config_notices import settings_notices
+from ada_lightning.parallel.environment import Launch
+from ada_lightning.parallel.hardware import choose_hardware
+from tests.unit.documented import commands
+from tests.unit.test_partial_credit_config import CONF, composed, problems
+
+SEVERAL_PROCESSES = [
+    (page, overrides)
+    for page in ("README.md", "docs/scaling.md", "docs/slurm_example.sh")
+    for overrides in commands(page)
+    if "trainer=fsdp" in overrides
+]
+
+
+@pytest.fixture
+def problems_file(tmp_path):
+    lines = [json.dumps({"problem": f"{n} + {n} = ?", "answer": str(2 * n)}) for n in range(300)]
+    (tmp_path / "problems.jsonl").write_text("\n".join(lines) + "\n")
+    return tmp_path / "problems.jsonl"
+
+
+def here(overrides, problems_file):
+    """The command with data and a model that need no network."""
+    local = [f"data.source.path={problems_file}" if "data.source.path=" in word else word for word in overrides]
+    return [*local, "model=tiny", "run_name=test"]
+
+
+def checked(overrides, monkeypatch, launched):
+    assert override_errors(overrides, CONF, "train") == []
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("train", overrides)
+    choose_hardware(cfg.trainer, num_gpus=8, launched=launched)
+    monkeypatch.setattr("ada_lightning.config_parallel.launch", lambda: launched)
+    check_config(cfg)
+    return cfg
+
+
+def test_the_pages_have_such_commands():
+    assert {page for page, _ in SEVERAL_PROCESSES} == {"README.md", "docs/scaling.md", "docs/slurm_example.sh"}
+    assert len(SEVERAL_PROCESSES) == 5
+
+
+@pytest.mark.parametrize(("page", "overrides"), SEVERAL_PROCESSES, ids=lambda value: str(value)[:80])
+def test_a_command_for_several_gpus_passes_the_check_and_starts_an_engine_for_a_gpu(
+    page, overrides, monkeypatch, problems_file
+):
+    launched = Launch("", 1, 1) if "trainer.devices=8" in overrides else Launch("torchrun", 8, 1)
+    cfg = checked(here(overrides, problems_file), monkeypatch, launched)
+    assert cfg.trainer.accelerator == "cuda"
+    assert cfg.trainer.devices == 8
+    assert cfg.rollout.engine.kv_cache_gib >= 1
+    assert not cfg.rollout.engine.enforce_eager
+    assert list(settings_notices(cfg)) == []
+
+
+@pytest.mark.parametrize("rollout", ["vllm_cpu", "vllm_process", "ray"])
+def test_an_engine_with_the_settings_of_a_cpu_is_warned_of_on_a_gpu(rollout):
+    with pytest.warns(
+        UserWarning, match=r"the settings of a CPU .*use rollout=vllm_gpu, with several training processes"
+    ):
+        check_config(composed("trainer=gpu", f"rollout={rollout}"))
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [["trainer=gpu", "rollout=vllm_gpu"], ["rollout=vllm_cpu"], ["trainer=gpu", "rollout.engine.kv_cache_gib=8"]],
+    ids=" ".join,
+)
+def test_an_engine_that_goes_with_the_trainer_is_not_warned_of(overrides):
+    assert list(settings_notices(composed(*overrides))) == []
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "way_out"),
+    [
+        ("cuda", "use rollout=vllm_gpu_process rollout/weight_transfer=reload, which"),
+        ("cpu", "use rollout=vllm_process, which"),
+    ],
+)
+def test_the_way_out_of_an_engine_in_the_trainer_goes_with_the_device(accelerator, way_out):
+    several = ["trainer=fsdp", "trainer.devices=2", "trainer.num_nodes=1", f"trainer.accelerator={accelerator}"]
+    assert any(way_out in problem for problem in problems(*several))
