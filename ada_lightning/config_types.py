@@ -15,7 +15,7 @@ from ada_lightning.config_keys import locate
 
 KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 """Annotations that are looked at, and what to write for each."""
-AT_TOP = {"preview": "bool", "reproducible": "bool", "num_steps": "int", "seed": "int"}
+AT_TOP = {"preview": "bool", "reproducible": "bool", "allow_other_method": "bool", "num_steps": "int", "seed": "int"}
 """Annotations of values at the top, which belong to no constructor."""
 CHECKED_ELSEWHERE = ("trainer.devices", "trainer.num_nodes")
 """Keys with a check of their own, which knows that ``auto`` stands for a number."""
