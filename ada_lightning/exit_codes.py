@@ -7,4 +7,4 @@ REQUEUE = 75
 continues. EX_TEMPFAIL of ``sysexits.h``."""
 STALLED = 76
 """The engine hung in a call that nothing could interrupt, so the process ended itself; as after a kill, the last
-checkpoint is there."""
+checkpoint is there. Where it held Python's lock, too, the process is ended by SIGVTALRM, 154 in a shell."""

@@ -15,6 +15,8 @@ from types import FrameType
 from typing import Any
 
 from ada_lightning.exit_codes import STALLED
+from ada_lightning.rollout.last_resort import LastResort
+from ada_lightning.rollout.patience import Patience
 
 GRACE_S = 30.0
 """Between the attempt to interrupt a call and the end of the process."""
@@ -28,12 +30,13 @@ class EngineStalledError(RuntimeError):
 class _Call:
     """One call under way."""
 
-    __slots__ = ("limit", "limit_s", "name", "since", "was_interrupted")
+    __slots__ = ("limit", "limit_s", "name", "patience", "since", "was_interrupted")
 
     def __init__(self, name: str, limit: str, limit_s: float) -> None:
         self.name = name
         self.limit = f"rollout.{limit} = {limit_s:g} s"
         self.limit_s = limit_s
+        self.patience = Patience(limit_s)
         self.since = time.monotonic()
         self.was_interrupted = False
 
@@ -45,8 +48,10 @@ class Watchdog:
     enough for whatever waits in Python, and the step is repeated with a new engine. A call that is stuck in native code
     cannot be interrupted: ``grace_s`` later the stacks of all threads are written to standard error and to
     ``report_file``, and the process ends with :data:`~ada_lightning.exit_codes.STALLED`. Where native code holds the
-    interpreter's lock not even this thread runs: then ``faulthandler``, which needs no interpreter, writes the stacks
-    and ends the process with code 1, a minute later.
+    interpreter's lock not even this thread runs: then a process beside this one has the stacks written and ends it, a
+    minute later (:class:`~ada_lightning.rollout.last_resort.LastResort`).
+
+    Time counts in which this process ran. A job that a scheduler or Ctrl-Z stopped, for however long, goes on.
 
     Args:
         limit_s: seconds that one call may take.
@@ -70,6 +75,7 @@ class Watchdog:
         self.grace_s = grace_s
         self._call: _Call | None = None
         self._thread: threading.Thread | None = None
+        self._last_resort: LastResort | None = None
         self._is_over = threading.Event()
         self._earlier_handler: Any = None
 
@@ -100,7 +106,9 @@ class Watchdog:
         self._is_over.set()
         self._thread.join()
         self._thread = None
-        faulthandler.cancel_dump_traceback_later()
+        if self._last_resort is not None:
+            self._last_resort.close()
+            self._last_resort = None
         if self._earlier_handler is not None:
             signal.signal(signal.SIGALRM, self._earlier_handler)
             self._earlier_handler = None
@@ -109,6 +117,7 @@ class Watchdog:
         self._is_over.clear()
         if threading.current_thread() is threading.main_thread():  # only there can a handler be set, and run
             self._earlier_handler = signal.signal(signal.SIGALRM, self._raise_in_call)
+        self._last_resort = LastResort(self._tick_s)
         self._put_off_last_resort()
         self._thread = threading.Thread(target=self._work, name="engine watchdog", daemon=True)
         self._thread.start()
@@ -122,31 +131,42 @@ class Watchdog:
             raise EngineStalledError(f"{call.name} did not return within {call.limit}")
 
     def _work(self) -> None:
+        looked_at = time.monotonic()
         while not self._is_over.wait(self._tick_s):
+            now = time.monotonic()
             self._put_off_last_resort()
-            call = self._call
-            if call is None:
-                continue
-            late_s = time.monotonic() - call.since - call.limit_s
-            if late_s > 0 and not call.was_interrupted and self._earlier_handler is not None:
-                call.was_interrupted = True
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
-            elif late_s > self.grace_s:
-                self._end_process(call)
+            if (call := self._call) is not None:
+                self._look_at(call, now - max(looked_at, call.since))
+            looked_at = now
+
+    def _look_at(self, call: _Call, seconds: float) -> None:
+        """Act where a call takes too long.
+
+        Args:
+            call: under way.
+            seconds: that it went on since it was looked at; of more than two ticks this process was stopped.
+        """
+        is_late = call.patience.waited(seconds, self._tick_s)
+        if is_late and not call.was_interrupted and self._earlier_handler is not None:
+            call.was_interrupted = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+        elif call.patience.silent_s > call.limit_s + self.grace_s:
+            self._end_process(call)
 
     @property
     def _tick_s(self) -> float:
         return min(_TICK_S, self.limit_s / 4)
 
     def _put_off_last_resort(self) -> None:
-        """Let ``faulthandler`` end the process unless this is called again: Python runs as long as it is."""
+        """Have the process ended unless this is called again: Python runs as long as it is."""
         call = self._call
         delay_s = (call.limit_s if call else self.limit_s) + self.grace_s + 60 * self._tick_s
-        faulthandler.dump_traceback_later(delay_s, exit=True, file=sys.__stderr__ or 2)
+        if self._last_resort is not None:
+            self._last_resort.put_off(delay_s)
 
     def _end_process(self, call: _Call) -> None:
         text = (
-            f"\nthe engine hangs: {call.name} has not returned for {time.monotonic() - call.since:.0f} s "
+            f"\nthe engine hangs: {call.name} has not returned for {call.patience.silent_s:.0f} s "
             f"({call.limit}) and cannot be interrupted. This process ends with exit code {STALLED}; where it hung: "
             f"{self.report_file}. Continue from the last checkpoint with: ckpt=last\n"
         )

@@ -186,7 +186,8 @@ def _raise(error: Exception) -> None:
 def _kill_a_worker() -> None:
     import psutil
 
-    workers = [child for child in psutil.Process().children(recursive=True) if child.children() == []]
+    leaves = [child for child in psutil.Process().children(recursive=True) if child.children() == []]
+    workers = [leaf for leaf in leaves if not any("last_resort" in part for part in leaf.cmdline())]
     if workers:
         workers[-1].kill()
 

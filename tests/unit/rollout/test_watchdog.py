@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -11,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ada_lightning.exit_codes import STALLED
-from ada_lightning.rollout.watchdog import EngineStalledError, Watchdog
+from ada_lightning.rollout.last_resort import HUNG_SIGNAL
+from ada_lightning.rollout.watchdog import EngineStalledError, Watchdog, _Call
 
 ROOT = Path(__file__).parents[3]
 STUCK = """
@@ -63,10 +66,87 @@ def test_native_code_that_never_returns_ends_the_process_with_its_stack(tmp_path
 
 
 def test_native_code_that_holds_the_interpreter_ends_the_process_with_its_stack(tmp_path):
-    """60 ticks of an eighth of a second after the limits: nothing but faulthandler can act."""
+    """60 ticks of a twentieth of a second after the limits: only another process can act."""
     result = run_stuck(tmp_path, "PyDLL")
-    assert result.returncode == 1
+    assert result.returncode == -HUNG_SIGNAL
+    assert "native code hangs and holds the interpreter's lock" in result.stderr
     assert "lock_for_ever" in result.stderr
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from ada_lightning.rollout.watchdog import Watchdog
+
+watchdog = Watchdog(limit_s=0.2, grace_s=0.2, report_file=Path(sys.argv[1]))
+with watchdog.watch("poll"):
+    pass
+print(watchdog._last_resort._process.pid if hasattr(watchdog, "_last_resort") else 0, flush=True)
+sys.stdin.readline()
+watchdog.close()
+print("went on")
+"""
+
+
+def wait_for_state(pid, state):
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != state:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("is_watcher_stopped", [False, True])
+def test_a_process_that_was_stopped_goes_on_when_it_is_continued(tmp_path, is_watcher_stopped):
+    """Stopped for longer than the last resort waits (3.4 s), as by Ctrl-Z or a scheduler; a container stops both."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "stalled.txt")],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    watcher = int(process.stdout.readline())
+    stopped = [process.pid, *([watcher] if is_watcher_stopped and watcher else [])]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+        wait_for_state(pid, "T")
+    time.sleep(4.0)
+    for pid in reversed(stopped):
+        os.kill(pid, signal.SIGCONT)
+    out, err = process.communicate("\n")
+    assert (process.returncode, out) == (0, "went on\n"), err
+
+
+def test_time_in_which_the_process_was_stopped_counts_for_no_call(tmp_path, monkeypatch):
+    ended = []
+    watchdog = Watchdog(limit_s=600, grace_s=30, report_file=tmp_path / "stalled.txt")
+    monkeypatch.setattr(watchdog, "_end_process", ended.append)
+    call = _Call("poll", "stall_limit_s", 600)
+    watchdog._look_at(call, 100_000.0)
+    for _ in range(600 + 30 - 2):
+        watchdog._look_at(call, 1.0)
+    assert ended == []
+    watchdog._look_at(call, 1.0)
+    assert ended == [call]
+
+
+def test_the_watching_process_ends_with_the_one_it_watches(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "stalled.txt")],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    watcher = int(process.stdout.readline())
+    process.kill()
+    process.communicate()
+    wait_until_gone(watcher)
+
+
+def test_the_watching_process_ends_when_it_is_closed(tmp_path):
+    watchdog = Watchdog(limit_s=60, report_file=tmp_path / "stalled.txt")
+    with watchdog.watch("poll"):
+        watcher = watchdog._last_resort._process.pid
+    watchdog.close()
+    assert not Path(f"/proc/{watcher}").exists()
+
+
+def wait_until_gone(pid):
+    while (status := Path(f"/proc/{pid}/stat")).exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("inf")])
