@@ -206,7 +206,12 @@ class Run:
         from callbacks.interrupt_guard import InterruptGuard
 
         try:
-            trainer: Trainer = instantiate(self.cfg.trainer, callbacks=self.callbacks, logger=self.loggers)
+            trainer: Trainer = instantiate(
+                self.cfg.trainer,
+                callbacks=self.callbacks,
+                logger=self.loggers,
+                log_every_n_steps=1,  # callbacks log, and not by Lightning's interval, of which it would warn
+            )
             if is_first_process():
                 print(self.datamodule.report.text(), flush=True)
             if is_first_process() and not self.cfg.preview:

@@ -14,7 +14,7 @@ from ada_lightning.config_callbacks import callback_errors
 from ada_lightning.config_curriculum import curriculum_errors
 from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_group import group_errors
-from ada_lightning.config_keys import unknown_keys
+from ada_lightning.config_keys import WITHOUT_EFFECT, unknown_keys
 from ada_lightning.config_labels import label_errors
 from ada_lightning.config_notices import warn_of_settings
 from ada_lightning.config_parallel import parallel_errors
@@ -134,6 +134,7 @@ def _errors_across_parts(cfg: DictConfig) -> list[str]:
         *_length_errors(cfg),
         *_size_errors(cfg),
         *parallel_errors(cfg),
+        *(f"{key} {reason}" for key, reason in WITHOUT_EFFECT.items() if value_at(cfg, key) is not None),
         *_training_errors(cfg),
         *_attention_errors(cfg),
         *_objective_errors(cfg),

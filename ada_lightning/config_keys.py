@@ -10,6 +10,11 @@ from importlib import import_module
 from typing import Any
 
 HYDRA_KEYS = frozenset({"_target_", "_partial_", "_recursive_", "_convert_", "_args_"})
+WITHOUT_EFFECT = {
+    "trainer.log_every_n_steps": "has no effect: every update is logged (a row of metrics.csv, a point in MLflow); "
+    "leave it out"
+}
+"""Arguments of components of others that nothing here would act on, and why."""
 GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 """Nodes whose every child is a component of its own."""
 

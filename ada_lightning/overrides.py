@@ -21,7 +21,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ada_lightning.config_keys import accepted_keys, unknown_key
+from ada_lightning.config_keys import WITHOUT_EFFECT, accepted_keys, unknown_key
 
 VERSION_BASE = "1.3"
 
@@ -273,6 +273,8 @@ def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
     key, line = override.key_or_group, override.input_line or ""
     if "/" in key or override.package is not None:
         return f"{line}: there is no config group {key.split('@')[0]}"
+    if key in WITHOUT_EFFECT and not override.is_delete():
+        return f"{line}: {key} {WITHOUT_EFFECT[key]}"
     names = key.split(".")
     depth, node = _walk(config, names)
     if depth == len(names) or (isinstance(node, str) and "${" in node):  # there it is, or below an interpolation

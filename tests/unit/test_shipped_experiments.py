@@ -12,7 +12,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.config import check_config, override_errors, top_level_keys
+from ada_lightning.config import ConfigError, check_config, override_errors, top_level_keys
 from ada_lightning.models.pretrained import Pretrained
 from ada_lightning.models.wheel import SmolLM2Wheel
 
@@ -181,3 +181,12 @@ def test_a_part_that_the_chosen_option_lacks_is_explained():
     ]
     (error,) = override_errors(["curriculum=posterior", "curriculum/usefulness=learnabilty"], CONF, "train")
     assert "did you mean learnability?" in error
+
+
+@pytest.mark.parametrize("plus", ["", "+"])
+def test_a_logging_interval_that_nothing_would_follow_is_refused(plus):
+    said = "trainer.log_every_n_steps has no effect: every update is logged"
+    (error,) = override_errors([f"{plus}trainer.log_every_n_steps=5"], CONF, "train")
+    assert said in error
+    with pytest.raises(ConfigError, match=said):
+        check_config(composed("+experiment=grpo", "model=tiny", "++trainer.log_every_n_steps=5"))
