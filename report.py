@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = _arguments(argv)
     try:
         found, remarks = find_runs(arguments.runs, runs_dir=arguments.runs_dir)
+        for remark in remarks:
+            print(f"left out: {remark}", file=sys.stderr)
         methods = group_runs([load_run(run) for run in found])
         title = arguments.title or " / ".join(method.name for method in methods)
         report = make_report(

@@ -22,29 +22,33 @@ def find_runs(arguments: Sequence[str], *, runs_dir: Path) -> tuple[list[RunDir]
         runs_dir: where runs are that are given by name.
 
     Returns:
-        The run folders without repetition, in the order of the arguments, and one message for each folder below an
-        argument that looks like the rest of a run and is none.
+        The run folders without repetition, in the order of the arguments, and one message for each thing that is left
+        out: a file or folder that has no run, or that looks like the rest of one. A shell that replaces ``runs/*`` by
+        all that is there names such things too, like the folder of ``multirun.yaml`` that a sweep leaves.
 
     Raises:
-        ValueError: an argument names no run; the text says of each what is missing.
+        ValueError: an argument names nothing that exists, or none of them a run; the text says of each what is missing.
     """
     runs: dict[Path, RunDir] = {}
-    skipped: list[str] = []
+    left_out: list[str] = []
     errors: list[str] = []
     for argument in arguments:
-        for folder in _folders(argument, runs_dir):
+        folders = _folders(argument, runs_dir)
+        for folder in folders:
             try:
                 found, incomplete = _runs_at(folder)
             except ValueError as error:
-                errors.append(str(error))
+                left_out.append(str(error))
                 continue
             runs |= {run.path.resolve(): run for run in found}
-            skipped += incomplete
-        if not _folders(argument, runs_dir):
+            left_out += incomplete
+        if not folders and Path(argument).is_file():
+            left_out.append(f"{argument} is a file")
+        elif not folders:
             errors.append(f"{argument} is no folder, no pattern that matches one, and no run in {runs_dir}")
-    if errors:
-        raise ValueError("\n".join(errors))
-    return list(runs.values()), skipped
+    if errors or not runs:
+        raise ValueError("\n".join(errors + ([] if runs else left_out)))
+    return list(runs.values()), left_out
 
 
 def _folders(argument: str, runs_dir: Path) -> list[Path]:

@@ -41,7 +41,25 @@ def test_checkpoints_of_a_run_are_not_searched(runs_dir):
 def test_a_folder_that_is_no_run_says_what_it_lacks(runs_dir, missing):
     (runs_dir / "grpo-1" / missing).unlink()
     with pytest.raises(ValueError, match=rf"grpo-1 is no run folder: it has no {missing}"):
-        find_runs(["grpo-1", "grpo-2"], runs_dir=runs_dir)
+        find_runs(["grpo-1"], runs_dir=runs_dir)
+
+
+def test_what_a_pattern_matches_and_is_no_run_is_left_out_with_a_remark(runs_dir):
+    """Whether the shell or the program replaces the pattern."""
+    (runs_dir / "custom-1").mkdir()
+    (runs_dir / "custom-1" / "multirun.yaml").touch()
+    (runs_dir / "train.log").touch()
+    by_shell = [str(path) for path in sorted(runs_dir.glob("*"))]
+    for arguments in (by_shell, [str(runs_dir / "*")]):
+        runs, left_out = find_runs(arguments, runs_dir=runs_dir)
+        assert [run.path.name for run in runs] == ["grpo-1", "grpo-2", "0", "1"]
+        assert left_out[0].startswith(f"{runs_dir / 'custom-1'} is no run folder: it has no config.yaml")
+    assert find_runs(by_shell, runs_dir=runs_dir)[1][1:] == [f"{runs_dir / 'train.log'} is a file"]
+
+
+def test_a_name_of_nothing_is_an_error_beside_real_runs(runs_dir):
+    with pytest.raises(ValueError, match=r"^grpo-3 is no folder, .*$"):
+        find_runs(["grpo-1", "grpo-3", str(runs_dir / "sweep")], runs_dir=runs_dir)
 
 
 def test_all_wrong_arguments_are_told_at_once(runs_dir):
