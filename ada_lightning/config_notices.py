@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from ada_lightning.config_problems import number_at, value_at
+from ada_lightning.config_problems import class_at, number_at, value_at
 from ada_lightning.parallel.environment import is_first_process
 
 CPU_KV_CACHE_GIB = 0.5
 """What rollout=vllm_cpu gives an engine, and all that derive from it."""
+SHORT_RESPONSE_TOKENS = 32
+"""Of rollout.sampling.max_new_tokens: enough for the task of the first run, adding numbers of one or two digits."""
 
 
 def warn_of_settings(cfg: DictConfig) -> None:
@@ -27,6 +29,7 @@ def settings_notices(cfg: DictConfig) -> Iterator[str]:
         cfg: a configuration that has passed its check.
     """
     yield from _engine_notices(cfg)
+    yield from _length_notices(cfg)
 
 
 def _engine_notices(cfg: DictConfig) -> Iterator[str]:
@@ -38,4 +41,20 @@ def _engine_notices(cfg: DictConfig) -> Iterator[str]:
             f"the trainer is on a GPU, and the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
             "enforce_eager = true): rollouts would be slow; use rollout=vllm_gpu, with several training processes "
             "rollout=vllm_gpu_process rollout/weight_transfer=reload"
+        )
+
+
+def _length_notices(cfg: DictConfig) -> Iterator[str]:
+    """The default length is that of the first run's task; mathematics and data sets need room to reason."""
+    from ada_lightning.data.dataset import DatasetSource
+    from ada_lightning.rewards.math import MathReward
+
+    response, prompt = number_at(cfg, "rollout.sampling.max_new_tokens"), number_at(cfg, "data.max_prompt_tokens")
+    what = "a data set" if issubclass(class_at(cfg, "data.source"), DatasetSource) else ""
+    what = what or ("reward=math" if issubclass(class_at(cfg, "reward.reward"), MathReward) else "")
+    if what and response is not None and response <= SHORT_RESPONSE_TOKENS:
+        yield (
+            f"rollout.sampling.max_new_tokens = {response} cuts every response of {what} at {response} tokens, where "
+            "hardly any answer can stand; for responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 "
+            f"rollout.max_model_tokens={512 + int(prompt or 256)}"
         )

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ada_lightning.config import part_problems
+from ada_lightning.config_notices import warn_of_settings
 from ada_lightning.config_problems import ConfigError
 from ada_lightning.offline.band import PassRateBand
 from ada_lightning.overrides import overrides_without_effect
@@ -32,7 +33,7 @@ UNUSED = (
 
 
 def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
-    """Find everything that can be found wrong without loading a model.
+    """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
 
     Args:
         cfg: the composed configuration.
@@ -49,6 +50,7 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
     ]
     if problems:
         raise ConfigError(dict.fromkeys(problems))
+    warn_of_settings(cfg)
 
 
 def _size_errors(cfg: DictConfig) -> Iterator[str]:

@@ -9,6 +9,7 @@ from hydra import compose, initialize_config_dir
 
 from ada_lightning.config import check_config, override_errors
 from ada_lightning.config_notices import settings_notices
+from ada_lightning.config_prepare import check_prepare_config
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
 from tests.unit.documented import commands
@@ -19,6 +20,15 @@ SEVERAL_PROCESSES = [
     for page in ("README.md", "docs/scaling.md", "docs/slurm_example.sh")
     for overrides in commands(page)
     if "trainer=fsdp" in overrides
+]
+
+
+OWN_DATA = [
+    (page, program.removesuffix(".py"), overrides)
+    for page in ("README.md", "docs/data.md")
+    for program in ("train.py", "prepare.py")
+    for overrides in commands(page, program)
+    if any(word.startswith("data.source.path=") for word in overrides) and "..." not in " ".join(overrides)
 ]
 
 
@@ -90,3 +100,48 @@ def test_an_engine_that_goes_with_the_trainer_is_not_warned_of(overrides):
 def test_the_way_out_of_an_engine_in_the_trainer_goes_with_the_device(accelerator, way_out):
     several = ["trainer=fsdp", "trainer.devices=2", "trainer.num_nodes=1", f"trainer.accelerator={accelerator}"]
     assert any(way_out in problem for problem in problems(*several))
+
+
+@pytest.mark.parametrize(("page", "program", "overrides"), OWN_DATA, ids=lambda value: str(value)[:80])
+def test_a_command_for_data_of_ones_own_leaves_room_for_an_answer_and_says_where_it_stands(page, program, overrides):
+    assert override_errors(overrides, CONF, program) == []
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose(program, ["run_name=test", *overrides])
+    assert cfg.rollout.sampling.max_new_tokens == 512
+    assert cfg.rollout.max_model_tokens == 512 + cfg.data.max_prompt_tokens
+    assert "reward=math" not in overrides or r" \boxed{}." in cfg.data.source.system_prompt
+    assert list(settings_notices(cfg)) == []
+
+
+def test_the_pages_have_commands_for_data_of_ones_own():
+    assert [(page, program) for page, program, _ in OWN_DATA] == [
+        ("README.md", "train"),
+        ("docs/data.md", "train"),
+        ("docs/data.md", "train"),
+        ("docs/data.md", "prepare"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "what"),
+    [(["data=dataset", "data.source.path=x"], "a data set"), (["reward=math"], "reward=math")],
+    ids=["data", "reward"],
+)
+def test_the_default_length_is_warned_of_where_answers_need_more(overrides, what):
+    (notice,) = settings_notices(composed(*overrides))
+    assert notice == (
+        f"rollout.sampling.max_new_tokens = 32 cuts every response of {what} at 32 tokens, where hardly any answer can "
+        "stand; for responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 rollout.max_model_tokens=768"
+    )
+    assert list(settings_notices(composed(*overrides, "rollout.sampling.max_new_tokens=64"))) == []
+
+
+def test_the_default_length_is_not_warned_of_with_the_default_task():
+    assert list(settings_notices(composed())) == []
+
+
+def test_preparing_warns_of_the_default_length_too(problems_file):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = compose("prepare", ["data=dataset", f"data.source.path={problems_file}", "run_name=x", "reward=math"])
+    with pytest.warns(UserWarning, match=r"rollout.sampling.max_new_tokens = 32 cuts every response of a data set"):
+        check_prepare_config(cfg)
