@@ -13,7 +13,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.packing import pack_groups
 from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import BatchSelection, Refill, Sampler, SelectionRule
+from ada_lightning.protocols import BatchSelection, Refill, RolloutAdvantage, Sampler, SelectionRule
 from ada_lightning.refill.none import NoRefill
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
@@ -97,12 +97,14 @@ class CostPreview(Callback):
             interrupt_check=policy.interrupt_check,
         )
         update_tokens_per_s = _update_speed(policy, data, result)
-        lines = self._report(result, data, update_tokens_per_s)
+        lines = self._report(result, policy, data, update_tokens_per_s)
         print("\n".join(lines), file=sys.stdout, flush=True)
         if self.only_preview:
             raise PreviewDone
 
-    def _report(self, result: RolloutResult, data: RolloutDataModule, update_tokens_per_s: float) -> list[str]:
+    def _report(
+        self, result: RolloutResult, policy: PolicyModule, data: RolloutDataModule, update_tokens_per_s: float
+    ) -> list[str]:
         pools = [group.pool for group in result.groups]
         tallies = [(pool.num_positive, pool.num_sampled) for pool in pools if pool.num_sampled]
         if not tallies:
@@ -110,11 +112,19 @@ class CostPreview(Callback):
         response_tokens = result.stats.generated_tokens / max(result.stats.num_drawn, 1)
         prompt_tokens = sum(len(pool.prompt.prompt_ids) for pool in pools) / len(pools)
         rollout_tokens_per_s = result.stats.generated_tokens / max(result.stats.seconds, 1e-9)
-        this_run = forecast(tallies, self.sampler, self.selection)
+        this_run = forecast(
+            tallies, self.sampler, self.selection, keep_groups_without_signal=computes_all_groups(policy, data)
+        )
         group_size = max(1, min(self.sampler.group_size, round(this_run.num_sampled)))  # never dearer than this run
         num_prompts = data.prompts_per_step
         num_filled_up = expected_prompts(self.refill, num_prompts, this_run.signal_ratio)
-        grpo = forecast(tallies, UniformSampler(group_size=group_size), AllSelection())
+        grpo = forecast(
+            tallies,
+            UniformSampler(group_size=group_size),
+            AllSelection(),
+            # the same loss; its own advantage is zero where rewards are all equal
+            keep_groups_without_signal=policy.loss.needs_groups_without_signal or not data.skip_groups_without_signal,
+        )
         rows = [("this run", this_run, num_filled_up), (f"GRPO n={group_size}", grpo, num_prompts)]
         lines = [
             f"preview: {len(tallies)} prompts x {self.num_samples} responses, {response_tokens:.0f} tokens each",
@@ -160,6 +170,33 @@ def expected_prompts(refill: Refill, num_groups: int, signal_ratio: float) -> in
         num_drawn += num_more
 
 
+def computes_all_groups(policy: PolicyModule, data: RolloutDataModule) -> bool:
+    """Return whether the update computes groups whose rewards are all equal, too.
+
+    It does for terms of the loss that do not depend on the advantage (KL, entropy), for a loss of another kind, and for
+    advantages that such groups may have. Those assigned with the whole rollout are taken to be of that kind: a rule
+    that gives some of these groups zeros makes an update cheaper than this says.
+    """
+    return (
+        policy.needs_groups_without_signal
+        or isinstance(policy.advantage, RolloutAdvantage)
+        or not data.skip_groups_without_signal
+    )
+
+
+def trained_tokens(expected: Forecast, *, prompt_tokens: float, response_tokens: float, share_prompts: bool) -> float:
+    """Return the tokens of a prompt and its responses that the update computes, once.
+
+    Args:
+        expected: of one prompt.
+        prompt_tokens: length of a prompt.
+        response_tokens: length of a response.
+        share_prompts: a prompt is computed once for all of its responses.
+    """
+    num_prompts = expected.trained_ratio if share_prompts else expected.num_trained
+    return num_prompts * prompt_tokens + expected.num_trained * response_tokens
+
+
 def update_passes(data: RolloutDataModule) -> float:
     """Return how often a step computes its responses, in passes forward and back.
 
@@ -181,8 +218,9 @@ def _row(
     share_prompts: bool,
 ) -> str:
     generated = expected.num_sampled * num_prompts * response_tokens
-    prompts_trained = expected.signal_ratio if share_prompts else expected.num_trained
-    trained = num_prompts * (prompts_trained * prompt_tokens + expected.num_trained * response_tokens)
+    trained = num_prompts * trained_tokens(
+        expected, prompt_tokens=prompt_tokens, response_tokens=response_tokens, share_prompts=share_prompts
+    )
     return (
         f"  {name:<12}{expected.num_sampled * num_prompts:>10.0f}{generated:>9.0f}"
         f"{generated / rollout_tokens_per_s:>8.1f}s{trained / update_tokens_per_s:>8.1f}s{expected.signal_ratio:>8.0%}"

@@ -26,13 +26,20 @@ class Forecast:
     num_sampled: float
     """Responses drawn."""
     num_trained: float
-    """Responses kept of pools that carry a signal."""
+    """Responses kept that are computed in the update."""
     signal_ratio: float
     """Share of prompts whose rewards will differ, and which the selection does not drop all the same."""
+    trained_ratio: float
+    """Share of prompts of which any response is computed in the update."""
 
 
 def forecast(
-    tallies: Sequence[tuple[int, int]], sampler: Sampler, selection: SelectionRule | BatchSelection, *, seed: int = 0
+    tallies: Sequence[tuple[int, int]],
+    sampler: Sampler,
+    selection: SelectionRule | BatchSelection,
+    *,
+    keep_groups_without_signal: bool = False,
+    seed: int = 0,
 ) -> Forecast:
     """Run the sampler itself on simulated coin flips.
 
@@ -44,6 +51,8 @@ def forecast(
         sampler: the one to be forecast; any that decides on counts, or on answers (there is one right and one wrong).
             Where gradients decide, too, they are left out.
         selection: what is kept.
+        keep_groups_without_signal: whether what is kept of pools whose rewards are all equal is computed too, as in
+            :func:`~ada_lightning.data.packing.pack_groups`.
         seed: of the simulation.
 
     Raises:
@@ -58,7 +67,7 @@ def forecast(
     if not tallies:
         raise ValueError("a forecast needs at least one prompt")
     generator = random.Random(seed)
-    sampled = trained = signal = 0
+    sampled = trained = trained_prompts = signal = 0
     for _ in range(_SIMULATIONS_PER_PROMPT):
         pools = [
             ResponsePool(
@@ -77,16 +86,24 @@ def forecast(
             num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
         for pool in pools:
             sampled += pool.num_drawn
-        with_signal = [pool for pool in pools if pool.has_signal and _is_taken(pool, sampler, selection)]
-        signal += len(with_signal)
+        taken = [_is_taken(pool, sampler, selection) for pool in pools]
+        signal += sum(pool.has_signal and is_taken for pool, is_taken in zip(pools, taken, strict=True))
+        computed = [
+            is_taken and (pool.has_signal or keep_groups_without_signal)
+            for pool, is_taken in zip(pools, taken, strict=True)
+        ]
         if isinstance(selection, BatchSelection):
-            trained += sum(
-                len(kept) for kept, pool in zip(selection.select_all(pools), pools, strict=True) if pool.has_signal
-            )
+            kept = [len(each) for each in selection.select_all(pools)]
         else:
-            trained += sum(len(selection.select(pool)) for pool in with_signal)
+            kept = [
+                len(selection.select(pool)) if is_computed else 0
+                for pool, is_computed in zip(pools, computed, strict=True)
+            ]
+        counts = [number for number, is_computed in zip(kept, computed, strict=True) if is_computed]
+        trained += sum(counts)
+        trained_prompts += sum(number > 0 for number in counts)
     total = len(tallies) * _SIMULATIONS_PER_PROMPT
-    return Forecast(sampled / total, trained / total, signal / total)
+    return Forecast(sampled / total, trained / total, signal / total, trained_prompts / total)
 
 
 def _is_taken(pool: ResponsePool, sampler: Sampler, selection: SelectionRule | BatchSelection) -> bool:

@@ -47,3 +47,21 @@ def test_a_selection_of_the_batch_is_forecast_like_any_other():
     selection = LargestAdvantageBatchSelection(rate=0.5, normalize_std=True)
     result = forecast([(5_000, 10_000)] * 4, UniformSampler(group_size=8), selection)
     assert result.num_trained == pytest.approx(4, abs=0.2)  # half; a group without a signal, 1 in 128, gives its share
+
+
+def test_groups_without_a_signal_are_computed_where_the_update_keeps_them():
+    hopeless, uniform = [(0, 10_000)], UniformSampler(group_size=4)
+    left_out = forecast(hopeless, uniform, AllSelection())
+    assert (left_out.num_trained, left_out.trained_ratio) == (pytest.approx(0, abs=0.1), pytest.approx(0, abs=0.03))
+    kept = forecast(hopeless, uniform, AllSelection(), keep_groups_without_signal=True)
+    assert (kept.num_trained, kept.trained_ratio) == (4.0, 1.0)
+    assert kept.signal_ratio == left_out.signal_ratio
+
+
+def test_a_selection_of_the_batch_counts_all_that_it_keeps_too():
+    from ada_lightning.selection import LargestAdvantageBatchSelection
+
+    selection = LargestAdvantageBatchSelection(rate=0.5, normalize_std=True)
+    pools = [(0, 10_000), (0, 10_000)]
+    result = forecast(pools, UniformSampler(group_size=8), selection, keep_groups_without_signal=True)
+    assert result.num_trained == pytest.approx(4)  # half of what is drawn, of whichever prompt
