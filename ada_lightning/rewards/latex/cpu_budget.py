@@ -21,7 +21,7 @@ class CpuBudget:
     Sizes of numbers are bounded before anything is computed (:mod:`~ada_lightning.rewards.latex.cost`), but not what an
     algebra system makes of a harmless-looking expression: the floor of a complex logarithm takes minutes.
 
-    Takes ``SIGVTALRM`` of the process. Signals reach its main thread alone; in another only the pool's limit holds.
+    Takes ``SIGPROF`` of the process. Signals reach its main thread alone; in another only the pool's limit holds.
 
     Args:
         seconds: for all :meth:`spend` together.
@@ -43,10 +43,10 @@ class CpuBudget:
             return
         if self.seconds <= 0:
             raise CpuBudgetError
-        signal.signal(signal.SIGVTALRM, self._ring)  # and stays: a late alarm without a handler ends the process
+        signal.signal(signal.SIGPROF, self._ring)  # and stays: a late alarm without a handler ends the process
         self._is_running = True
         try:
-            signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds, _REPEAT_S)
+            signal.setitimer(signal.ITIMER_PROF, self.seconds, _REPEAT_S)
             try:
                 yield
             finally:
@@ -55,10 +55,10 @@ class CpuBudget:
             self.seconds = 0.0
             raise
         else:
-            self.seconds = signal.getitimer(signal.ITIMER_VIRTUAL)[0]
+            self.seconds = signal.getitimer(signal.ITIMER_PROF)[0]
         finally:
             self._is_running = False  # once more: the alarm may have rung before the first was reached
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _ring(self, number: int, frame: Any) -> None:
         if self._is_running:
