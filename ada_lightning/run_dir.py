@@ -75,8 +75,8 @@ class RunDir:
             or_start: start it where it left no checkpoint, whatever else it left.
 
         Raises:
-            ValueError: a fresh start in a used folder, a resume without a checkpoint to continue from, or another
-                process that is at work in the folder.
+            ValueError: a fresh start in a used folder, a resume without a checkpoint to continue from, another process
+                that is at work in the folder, or a folder that this user may not write to.
         """
         if resume and or_start:
             pass
@@ -87,8 +87,11 @@ class RunDir:
                 f"the run folder {self.path} is in use (it has {', '.join(used)}); to continue that run: "
                 f"its own options and ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock.acquire()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except PermissionError as error:
+            raise ValueError(_not_writable(self.path, error)) from error
 
     def release(self) -> None:
         """Let another process claim the folder. Safe to call twice."""
@@ -226,6 +229,15 @@ def _last_average(summary: Mapping[str, Any]) -> float | None:
     figures = summary.get("heldout", {}).values()
     newest = max(figures, key=lambda of_k: of_k["after_policy_version"], default=None)
     return newest["after"] if newest else None
+
+
+def _not_writable(folder: Path, error: PermissionError) -> str:
+    """Say who may not write where. In a container the usual cause is a mounted folder that Docker made, as root."""
+    return (
+        f"user {os.getuid()} may not write to the run folder {folder} ({error}); make its parent yours, or choose "
+        "another place: run_dir=<folder>. In a container: make the folder that is mounted there before the start "
+        '(mkdir -p runs) and give docker run --user "$(id -u):$(id -g)"'
+    )
 
 
 def _last_number(path: Path) -> int:

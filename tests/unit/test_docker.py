@@ -87,3 +87,29 @@ def test_the_trainer_calls_the_server_by_a_name_that_it_accepts():
     (allowed,) = [option for option in services["mlflow"]["command"] if option.startswith("--allowed-hosts=")]
     assert host in allowed.removeprefix("--allowed-hosts=").split(",")
     assert host.split(":")[0] in services
+
+
+def run_command(file: Path) -> str:
+    """The ``docker run`` line at the top of an image's file."""
+    comment = "\n".join(line[1:].strip() for line in file.read_text().splitlines() if line.startswith("#"))
+    (command,) = re.findall(r"^docker run .*$", comment.replace("\\\n", " "), re.MULTILINE)
+    return command
+
+
+@pytest.mark.parametrize("file", DOCKERFILES, ids=lambda file: file.name)
+def test_the_documented_start_can_write_its_folder_and_keeps_its_store(file):
+    command = run_command(file)
+    assert "#   mkdir -p runs\n#   docker run " in file.read_text()  # Docker would make it, owned by root
+    assert '--user "$(id -u):$(id -g)"' in command
+    (folder,) = re.findall(r'-v "\$PWD/runs:(\S+)"', command)
+    assert f"-e MLFLOW_TRACKING_URI=sqlite:///{folder}/" in command
+    words = command.partition(f" ada-lightning:{file.suffix[1:]} ")[2].split()
+    assert words
+    assert override_errors(words, ROOT / "conf", "train") == []
+
+
+@pytest.mark.parametrize("file", DOCKERFILES, ids=lambda file: file.name)
+def test_a_user_that_the_image_does_not_know_can_write_and_has_a_name(file):
+    text = file.read_text()
+    assert re.search(r"chmod 1777 /app runs /store /home/trainer /home/trainer/.cache$", text, re.MULTILINE)
+    assert re.search(r"^ENV USER=trainer HOME=/home/trainer$", text, re.MULTILINE)

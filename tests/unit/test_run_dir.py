@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -126,3 +127,16 @@ def test_a_folder_is_named_by_what_leads_to_it_on_the_command_line(run_dir, tmp_
     assert run_dir.option == "run_name=my_run"
     assert RunDir("runs/sweep/0").option == "run_name=sweep/0"
     assert RunDir(tmp_path / "elsewhere" / "0").option == f"run_dir={tmp_path}/elsewhere/0"
+
+
+@pytest.mark.parametrize("call", ["mkdir", "open"])
+def test_a_folder_that_may_not_be_written_to_is_said_with_a_way_out(tmp_path, monkeypatch, call):
+    def refuse(path, *args, **kwargs):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    run_dir = RunDir(tmp_path / "run")
+    monkeypatch.setattr(Path, call, refuse)
+    with pytest.raises(ValueError, match="may not write to the run folder") as error:
+        run_dir.claim(resume=False)
+    assert "run_dir=<folder>" in str(error.value)
+    assert "mkdir -p runs" in str(error.value)
