@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
+from omegaconf.errors import InterpolationKeyError, InterpolationToMissingValueError, OmegaConfBaseException
 
 from ada_lightning.config_keys import locate
 
@@ -30,19 +30,49 @@ def missing_values(cfg: DictConfig) -> dict[str, str]:
     """Messages about values that nobody gave, by dotted key."""
     return {
         key: f"{key} has no value and needs one; give it on the command line: {key}=<value>"
-        for key in sorted(OmegaConf.missing_keys(cfg))
+        for key, value in sorted(_written_values(cfg))
+        if value == "???"
     }
 
 
 def interpolation_errors(cfg: DictConfig) -> list[str]:
-    """Say which interpolation cannot be resolved, the first one that OmegaConf meets."""
+    """Say which interpolations cannot be resolved, and what to do about each."""
+    return [
+        message
+        for key, value in _written_values(cfg)
+        if isinstance(value, str) and "${" in value and (message := _interpolation_error(cfg, key))
+    ]
+
+
+def _interpolation_error(cfg: DictConfig, key: str) -> str:
     try:
-        OmegaConf.to_container(cfg, resolve=True)
+        OmegaConf.select(cfg, key)
     except InterpolationToMissingValueError:
-        return []  # the missing value itself is reported
+        return ""  # the missing value itself is reported
     except OmegaConfBaseException as error:
-        return [f"{error.full_key}: {str(error).splitlines()[0]}"]
-    return []
+        reason = str(error).splitlines()[0]
+        if isinstance(error, InterpolationKeyError):
+            reason = f"its value is that of a key which the chosen parts do not have ({reason})"
+        part = f", or choose another {key.partition('.')[0]}" if "." in key else ""
+        return f"{key}: {reason}; give it one of its own, {key}=<value>{part}"
+    return ""
+
+
+def _written_values(cfg: DictConfig) -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) of every value as it is written: resolved, one bad reference would hide the others."""
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    return _leaves(plain, "")
+
+
+def _leaves(plain: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(plain, dict):
+        for name, value in plain.items():
+            yield from _leaves(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(plain, list):
+        for index, value in enumerate(plain):
+            yield from _leaves(value, f"{key}[{index}]")
+    else:
+        yield key, plain
 
 
 def overruled_errors(cfg: DictConfig, key: str, completed: Collection[str]) -> list[str]:
@@ -76,8 +106,11 @@ def component_errors(cfg: DictConfig, key: str, completed: Collection[str] = ())
         component = instantiate(node, _partial_=False, **dict.fromkeys(completed, ()))
         if callable(check := getattr(component, "check", None)):
             check()
+    except OmegaConfBaseException:  # a value that is missing or cannot be resolved is reported by itself
+        return []
     except InstantiationException as error:
-        return [component_message(key, error.__cause__ or error)]
+        cause = error.__cause__ or error
+        return [] if isinstance(cause, OmegaConfBaseException) else [component_message(key, cause)]
     except (ValueError, OSError, ImportError) as error:
         return [component_message(key, error)]
     return []

@@ -87,6 +87,27 @@ def test_overlong_penalties_are_no_rewards_for_two_classes():
     assert any("takes something off for length" in problem for problem in error.value.problems)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "key", "reference", "part"),
+    [
+        (["sampler=pruning"], "selection.group_size", "sampler.group_size", "selection"),
+        (["selection=largest_advantage_batch"], "selection.normalize_std", "advantage.normalize_std", "selection"),
+    ],
+)
+def test_a_value_taken_from_a_key_that_is_not_there_hides_no_other_problem(overrides, key, reference, part):
+    from ada_lightning.config import ConfigError, check_config
+
+    with pytest.raises(ConfigError) as error:
+        check_config(composed(*overrides, "policy.temperature=2", "num_steps=???"))
+    assert [problem for problem in error.value.problems if problem.startswith((key, "num_steps", "policy."))] == [
+        "num_steps has no value and needs one; give it on the command line: num_steps=<value>",
+        f"{key}: its value is that of a key which the chosen parts do not have (Interpolation key '{reference}' not "
+        f"found); give it one of its own, {key}=<value>, or choose another {part}",
+        "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the latter",
+    ]
+    assert not any("Missing mandatory" in problem for problem in error.value.problems)
+
+
 def test_the_shipped_refills_are_what_they_say():
     assert not instantiate(composed().refill).is_on
     dynamic = instantiate(composed("+experiment=dapo").refill)
