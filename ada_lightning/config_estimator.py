@@ -118,7 +118,7 @@ def part_of(cfg: DictConfig, key: str) -> Any:
         node = OmegaConf.select(cfg, key)
         is_component = isinstance(node, DictConfig) and "_target_" in node
         return instantiate(node, _partial_=False) if is_component else None
-    except (InstantiationException, OmegaConfBaseException, ValueError, OSError, ImportError):
+    except (InstantiationException, OmegaConfBaseException, ValueError, TypeError, OSError, ImportError):
         return None
 
 

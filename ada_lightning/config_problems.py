@@ -111,7 +111,7 @@ def component_errors(cfg: DictConfig, key: str, completed: Collection[str] = ())
     except InstantiationException as error:
         cause = error.__cause__ or error
         return [] if isinstance(cause, OmegaConfBaseException) else [component_message(key, cause)]
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         return [component_message(key, error)]
     return []
 
