@@ -11,7 +11,9 @@ METHOD = ("sampler", "selection", "advantage", "loss", "objective", "parameters"
 OF_THE_SESSION = ("ckpt", "allow_other_method")
 """Settings that say how to resume, and nothing about the run."""
 NAMES = ("run_name", "run_dir")
+"""Settings that say where a run lies, at whatever depth: the folder may be spelt in another way, and is the same."""
 NOT_SET = "(not set)"
+"""What stands for a setting that only one of two configurations has."""
 
 
 def of_the_run(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,9 +91,9 @@ class ExactMatchReward:
         """
         if "answer" not in prompt.reference:
             raise ValueError(f"its reference has no answer; it has: {', '.join(sorted(prompt.reference)) or 'nothing'}")
-        if not normalise(str(prompt.reference["answer"])):
-            raise ValueError(f"its answer {prompt.reference['answer']!r} is empty when normalised")
         answer = str(prompt.reference["answer"])
+        if not normalise(answer):
+            raise ValueError(f"its answer {prompt.reference['answer']!r} is empty when normalised")
         response = stating(self.extraction, answer)
         if self(prompt, Completion(response)).reward == 0:
             found = self.extraction(response)

@@ -28,7 +28,8 @@ class MathReward:
     - **Decimals**: a number with a decimal point may differ by ``decimal_tolerance * min(1, |gold|)``: 0.333333 is 1/3,
       0.33 is not. Numbers without one compare exactly.
     - **Units**, currency, degrees and the base of a numeral may lack on one side; where both have one they must agree,
-      and nothing is converted: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``.
+      and nothing is converted: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. Beside a plain number what is counted is
+      a unit, too: ``18 eggs`` = 18. Words for large numbers count: ``5 \text{ million}`` = 5000000.
     - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
       math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
     - **Several values**: without brackets or in braces they are unordered, ``\pm`` stands for two. Points and intervals

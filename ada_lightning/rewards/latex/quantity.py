@@ -10,6 +10,8 @@ from ada_lightning.rewards.latex.tree import MAX_DIGITS
 from ada_lightning.rewards.latex.unit import CURRENCIES, SCALES, is_bare_unit, is_counted, unit_name
 
 _UNIT_PART = re.compile(r"\\text\s*\{(?P<unit>[^{}]*)\}\s*(?P<power>\^\s*(?:[0-9]|\{\s*-?[0-9]\s*\}))?\s*")
+_JOINTS = {"/": "/", r"\cdot": " "}
+"""What may stand between two parts of a unit, and how :func:`~ada_lightning.rewards.latex.unit.unit_name` has it."""
 _MAX_UNIT_PARTS = 6
 _ENDS_VALUE = re.compile(r"(?:[0-9}\])]|\\pi)$")
 _BARE_UNIT = re.compile(
@@ -78,6 +80,10 @@ def read_counted(text: str) -> Quantity | None:
 
     Args:
         text: tidy LaTeX.
+
+    Example:
+        >>> read_counted("18 eggs"), read_counted("18 or so")
+        (Quantity(value='18', unit='egg', is_percent=False), None)
     """
     found = _COUNTED.match(text)
     if found is None or not is_counted(found["unit"]):
@@ -94,9 +100,9 @@ def _in_text(text: str) -> Quantity | None:
         if found is None:
             break
         before = rest[:start].rstrip()
-        joint = next((sign for sign in ("/", r"\cdot") if before.endswith(sign)), "")
+        joint = next((sign for sign in _JOINTS if before.endswith(sign)), "")
         rest = before.removesuffix(joint).rstrip()
-        unit = f"{joint.replace(chr(92) + 'cdot', ' ')} {found['unit'].strip()}{found['power'] or ''} {unit}"
+        unit = f"{_JOINTS.get(joint, ' ')} {found['unit'].strip()}{found['power'] or ''} {unit}"
     if not unit or not _ENDS_VALUE.search(rest):
         return None
     scale, rest_of_unit = _split_scale(unit)

@@ -175,8 +175,7 @@ def _same_constant(gold: Tree, answer: Tree, tolerance: Tolerance) -> bool:
     import mpmath
 
     with mpmath.workdps(_DIGITS):
-        size = abs(first)
-        bound = max(tolerance.size * (size if tolerance.is_relative else min(mpmath.mpf(1), size)), _SLACK * size)
+        bound = max(tolerance.size * tolerance.measure(first), _SLACK * abs(first))
         return bool(abs(first - second) <= bound)
 
 

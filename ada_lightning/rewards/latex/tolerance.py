@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +19,14 @@ class Tolerance:
     is_relative: bool = False
     """Whether a gold above 1 has a wider one."""
 
-    def bound(self, gold: Fraction) -> Fraction:
-        """Return the largest distance from an expected number.
+    def measure(self, gold: Any) -> Any:
+        """Return what ``size`` is a part of, for an expected number of any kind that can be compared.
 
         Example:
-            >>> Tolerance(0.01).bound(Fraction(50)), Tolerance(0.01, is_relative=True).bound(Fraction(50))
-            (Fraction(1, 100), Fraction(1, 2))
+            >>> Tolerance(0.01).measure(Fraction(50)), Tolerance(0.01, is_relative=True).measure(Fraction(50))
+            (1, Fraction(50, 1))
         """
-        # str(): 1e-6 means one millionth, not the nearest binary number below it
-        return Fraction(str(self.size)) * (abs(gold) if self.is_relative else min(Fraction(1), abs(gold)))
+        return abs(gold) if self.is_relative else min(1, abs(gold))
 
     def accepts(self, gold: Fraction, answer: Fraction) -> bool:
         """Whether a number is near enough to the expected one.
@@ -35,7 +35,8 @@ class Tolerance:
             >>> Tolerance(1e-6).accepts(Fraction(1, 3), Fraction("0.333333"))
             True
         """
-        return abs(gold - answer) <= self.bound(gold)
+        # str(): 1e-6 means one millionth, not the nearest binary number below it
+        return abs(gold - answer) <= Fraction(str(self.size)) * self.measure(gold)
 
 
 EXACT = Tolerance(0.0)

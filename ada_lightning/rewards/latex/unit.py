@@ -42,16 +42,18 @@ _BARE = frozenset(
         "centimeter", "millimeter", "kilometer", "kilogram", "gram", "pound", "second", "minute", "hour", "day",
         "week", "month", "year", "foot", "feet", "inch", "inche", "yard", "mile", "liter", "litre",
         "milliliter", "degree", "dollar", "cent", "euro", "unit", "people", "person", "student", "point",
-        "coin", "apple", "way", "time", "square",
+        "coin", "apple", "way", "time", "square", "cubic",
     )
 )
 """Units read where they stand bare after a number, singular; short ones such as m could be variables."""
 # fmt: on
 CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yen", "₹": "rupee"}
+"""Name of the unit that a sign stands for; that of the pound is no weight."""
 SCALES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 """Words that multiply the number before them."""
 _NO_COUNT = frozenset((*SCALES, "and", "or", "to", "plus", "minus", "times", "over", "half", "halves", "quarter"))
-_POWERS = {"square": "2", "sq": "2", "cubic": "3", "squared": "2", "cubed": "3"}
+_POWER_BEFORE = {"square": "2", "sq": "2", "cubic": "3"}
+_POWER_AFTER = {"squared": "2", "cubed": "3"}
 _ATOM = re.compile(r"([a-z¢]+)(?:\^?(-?[0-9]))?")
 
 
@@ -79,7 +81,7 @@ def unit_name(text: str) -> str:
 def is_bare_unit(text: str) -> bool:
     """Whether words that stand after a number without more are a unit, and no variables."""
     first = re.split(r"[\s/^]", text.lower(), maxsplit=1)[0]
-    return {first, _singular(first)} & (_BARE | {"cubic"}) != set()
+    return {first, _singular(first)} & _BARE != set()
 
 
 def is_counted(text: str) -> bool:
@@ -89,6 +91,7 @@ def is_counted(text: str) -> bool:
 
 
 def _is_part(word: str) -> bool:
+    """Whether it is thirds, quarters and the like: 2 thirds are not 2 of something."""
     return (
         re.fullmatch(r"quarters|(?:thi|fou|fif|six|seven|eigh|nin|ten|hundred|thousand)(?:r?th|rd)s?", word) is not None
     )
@@ -102,10 +105,10 @@ def _product(text: str) -> str | None:
         found = _ATOM.fullmatch(word)
         if found is None or found[1] in ("and", "or"):
             return None
-        if found[1] in _POWERS and found[1].endswith("d"):
-            factors[-1:] = [_with_power(factors[-1], _POWERS[found[1]])] if factors else []
-        elif found[1] in _POWERS and word != text.strip():
-            power = _POWERS[found[1]]
+        if found[1] in _POWER_AFTER:
+            factors[-1:] = [_with_power(factors[-1], _POWER_AFTER[found[1]])] if factors else []
+        elif found[1] in _POWER_BEFORE and word != text.strip():  # alone it is what is counted: 3 square
+            power = _POWER_BEFORE[found[1]]
         else:
             name = _NAMES.get(found[1], _NAMES.get(_singular(found[1]), _singular(found[1])))
             factors.append(_with_power(name, found[2] or power))
