@@ -58,7 +58,7 @@ def test_the_comparison_has_the_settings_that_did_best_in_tuning(places):
 
 
 def test_everyone_is_tuned_with_updates_of_as_many_responses():
-    assert set(CONTESTANTS) == set(tune.PROMPTS)
+    assert set(CONTESTANTS) == set(tune.GRIDS)
     for method in ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "ada", "ada_4_updates"):
         sizes = {
             cfg.data.prompts_per_step // cfg.data.num_minibatches * cfg.sampler.group_size
