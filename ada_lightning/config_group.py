@@ -16,9 +16,11 @@ def group_errors(cfg: DictConfig) -> Iterator[str]:
     rule = getattr(advantage, "advantage", advantage)  # the rule of a group that is whitened afterwards
     drawn_key, num_drawn = _most_drawn(sampler)
     kept_key, num_kept = _most_kept(selection)
-    if num_drawn == 1 and _compares_drawn(rule) and not (num_kept == 1 and _needs_both_classes(rule)):
+    compared = getattr(rule, "compares", None)
+    # One response that is kept of a rule that needs both classes is what the check of estimators looks at.
+    if num_drawn == 1 and compared and not (num_kept == 1 and getattr(rule, "needs_both_classes", False)):
         yield _message(drawn_key, rule, "drawn")
-    elif num_kept == 1 and _compares_kept(rule):
+    elif num_kept == 1 and compared == "kept":
         yield _message(kept_key, rule, "kept")
 
 
@@ -42,41 +44,3 @@ def _most_kept(selection: Any) -> tuple[str, int | None]:
     inner = getattr(selection, "selection", selection)  # of one that drops whole groups
     number = getattr(inner, "group_size", None)
     return "selection.group_size", number if isinstance(number, int) else None
-
-
-def _compares_drawn(rule: Any) -> bool:
-    """Whether a rule's baseline comes from the responses that are drawn in the step, and from nothing else."""
-    from ada_lightning.advantages import PoolMeanAdvantage, WeightedLeaveOneOutAdvantage
-
-    if isinstance(rule, PoolMeanAdvantage):
-        return not rule.needs_groups_without_signal
-    return isinstance(rule, WeightedLeaveOneOutAdvantage) or _needs_both_classes(rule) or _compares_kept(rule)
-
-
-def _needs_both_classes(rule: Any) -> bool:
-    """Whether a rule is one of those that the check of estimators looks at, where selection keeps one response."""
-    from ada_lightning.advantages import ExactAdvantage, StratifiedAdvantage
-
-    return isinstance(rule, ExactAdvantage | StratifiedAdvantage)
-
-
-def _compares_kept(rule: Any) -> bool:
-    """Whether a rule's baseline comes from the responses that are kept."""
-    from ada_lightning.advantages import (
-        GdpoAdvantage,
-        GroupNormalizedAdvantage,
-        LeaveOneOutAdvantage,
-        MaxRlAdvantage,
-        NoveltyAdvantage,
-        ReinforcePlusPlusBaselineAdvantage,
-    )
-
-    return isinstance(
-        rule,
-        GdpoAdvantage
-        | GroupNormalizedAdvantage
-        | LeaveOneOutAdvantage
-        | MaxRlAdvantage
-        | NoveltyAdvantage
-        | ReinforcePlusPlusBaselineAdvantage,
-    )

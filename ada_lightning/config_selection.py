@@ -11,24 +11,8 @@ from ada_lightning.config_problems import class_at, number_at
 
 def selection_errors(cfg: DictConfig) -> Iterator[str]:
     """Yield one message per problem. Classes that cannot be loaded are reported by themselves."""
-    from ada_lightning.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage
-    from ada_lightning.selection import (
-        BanditSelection,
-        FixedFractionPruning,
-        LargestAdvantageBatchSelection,
-        LargestAdvantageSelection,
-        PruningSelection,
-    )
-
-    of_pool = (
-        BanditSelection,
-        FixedFractionPruning,
-        LargestAdvantageBatchSelection,
-        LargestAdvantageSelection,
-        PruningSelection,
-    )
     selection, advantage = class_at(cfg, "selection"), class_at(cfg, "advantage")
-    if issubclass(selection, of_pool) and issubclass(advantage, GroupNormalizedAdvantage | LeaveOneOutAdvantage):
+    if getattr(selection, "ranks_by_advantage", False) and getattr(advantage, "compares", None) == "kept":
         yield (
             f"selection: {selection.__name__} takes advantages over the whole pool, and {advantage.__name__} compares "
             "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
@@ -39,19 +23,10 @@ def selection_errors(cfg: DictConfig) -> Iterator[str]:
 
 def _class_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
     """What ranks responses may keep one class of a pool alone, and nothing makes up for the pull that is gone."""
-    from ada_lightning.advantages import ExactAdvantage, StratifiedAdvantage
-    from ada_lightning.selection import (
-        BanditSelection,
-        FixedFractionPruning,
-        LargestAdvantageBatchSelection,
-        LargestAdvantageSelection,
-    )
-
-    ranking = (BanditSelection, FixedFractionPruning, LargestAdvantageBatchSelection, LargestAdvantageSelection)
-    if not issubclass(selection, ranking):
+    if not getattr(selection, "may_drop_a_class", False):
         return
     for key in ("advantage", "advantage.advantage"):
-        if issubclass(part := class_at(cfg, key), ExactAdvantage | StratifiedAdvantage):
+        if getattr(part := class_at(cfg, key), "needs_both_classes", False):
             yield (
                 f"selection: {selection.__name__} may drop all positives or all negatives of a pool that has both, and "
                 f"{key} = {part.__name__} follows its objective only where both are kept; use advantage=official, or "
@@ -73,13 +48,10 @@ def _size_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
         VipSampler,
         XrpoSampler,
     )
-    from ada_lightning.selection import AllSelection, PositivesSelection, ResolvedSelection
 
     sampler = class_at(cfg, "sampler")
     plans = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSampler, VipSampler, XrpoSampler)
-    if not (
-        issubclass(sampler, plans) and issubclass(selection, AllSelection | PositivesSelection | ResolvedSelection)
-    ):
+    if not (issubclass(sampler, plans) and getattr(selection, "keeps_what_there_is", False)):
         return
     pilots = [
         number_at(cfg, f"sampler.{name}") or 0 for name in ("num_pilot", "num_commit", "num_screen", "num_continue")

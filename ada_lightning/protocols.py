@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from ada_lightning.types import (
     Belief,
@@ -437,7 +437,12 @@ class ForesightedSampler(Protocol):
 class SelectionRule(Protocol):
     """Which responses of a complete pool train, and with which weight.
 
-    It may also define ``bend() -> str``, one line on what it does to the update, for the statement at start.
+    It may also define ``bend() -> str``, one line on what it does to the update, for the statement at start, and
+    attributes of the class, False where they are missing:
+
+    - ``ranks_by_advantage``: it takes advantages over the whole pool, so they must not be those of what it kept;
+    - ``may_drop_a_class``: it may keep positives alone or negatives alone of a pool that has both;
+    - ``keeps_what_there_is``: it has no group size.
     """
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
@@ -565,11 +570,20 @@ class AttentionBackend(Protocol):
         ...
 
 
+Compared = Literal["drawn", "kept"]
+"""The responses of a prompt that a baseline is made of: all that were drawn in the step, or those that train."""
+
+
 class Advantage(Protocol):
     """How much better than expected each kept response was, weight included. Elementwise.
 
-    It may have ``needs_groups_without_signal``: True where the advantages of a group whose rewards are all equal may
-    differ from 0, so that such groups are not left out of the update.
+    It may have attributes, of the class where they are always the same:
+
+    - ``needs_groups_without_signal``: True where the advantages of a group whose rewards are all equal may differ from
+      0, so that such groups are not left out of the update;
+    - ``compares``: which responses of its prompt a response is compared with, so that a single one is refused;
+    - ``needs_both_classes``: True where it follows its objective only if positives and negatives are kept of every pool
+      that has both.
     """
 
     def __call__(self, microbatch: Microbatch) -> Tensor:

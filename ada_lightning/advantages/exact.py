@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -10,7 +11,7 @@ from ada_lightning.batch import Microbatch
 from ada_lightning.functional.contrast import class_contrast
 from ada_lightning.functional.tables import at_pool_end
 from ada_lightning.objectives.support import coefficient_table
-from ada_lightning.protocols import Objective
+from ada_lightning.protocols import Compared, Objective
 
 
 class ExactAdvantage:
@@ -30,6 +31,9 @@ class ExactAdvantage:
     Source:
         Ours; Girshick, Mosteller and Savage 1946 for the principle. ``docs/estimators.md`` has the derivation.
     """
+
+    compares: ClassVar[Compared] = "drawn"
+    needs_both_classes: ClassVar[bool] = True
 
     def __init__(self, *, objective: Objective) -> None:
         self.objective = objective

@@ -11,8 +11,10 @@ import math
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from ada_lightning.advantages.assigned import AssignedAdvantage, whitened_groups
+from ada_lightning.protocols import Compared
 from ada_lightning.types import Response, ResponseGroup
 
 _EPSILON = 1e-4
@@ -41,6 +43,8 @@ class GdpoAdvantage(AssignedAdvantage):
     Source:
         arXiv:2601.05242; NVlabs/GDPO for 1e-4 and the unbiased deviation.
     """
+
+    compares: ClassVar[Compared] = "kept"
 
     def __init__(self, *, weights: Mapping[str, float], by_tokens: bool = False) -> None:
         self.weights = {str(name): weight for name, weight in weights.items()}

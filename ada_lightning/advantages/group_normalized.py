@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from ada_lightning.batch import Microbatch
 from ada_lightning.functional.moments import centered, unbiased_std
+from ada_lightning.protocols import Compared
 
 
 class GroupNormalizedAdvantage:
@@ -17,6 +20,8 @@ class GroupNormalizedAdvantage:
     Source:
         DeepSeekMath, arXiv:2402.03300, section 4.1.2; Dr. GRPO, arXiv:2503.20783.
     """
+
+    compares: ClassVar[Compared] = "kept"
 
     def __init__(self, *, normalize_std: bool = True) -> None:
         self.normalize_std = normalize_std

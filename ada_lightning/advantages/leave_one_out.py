@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from ada_lightning.batch import Microbatch
 from ada_lightning.functional.moments import centered
+from ada_lightning.protocols import Compared
 
 
 class LeaveOneOutAdvantage:
@@ -14,6 +17,8 @@ class LeaveOneOutAdvantage:
     Source:
         RLOO: Ahmadian et al., "Back to Basics", arXiv:2402.14740; Kool et al. 2019.
     """
+
+    compares: ClassVar[Compared] = "kept"
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
         """Return ``(r - mean) n / (n - 1)``; 0 in a group of one. Shape ``(B,)``, float32."""

@@ -7,11 +7,14 @@ prompts are lost and the series ends one term earlier than without a baseline.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from ada_lightning.batch import Microbatch
 from ada_lightning.functional.moments import centered
+from ada_lightning.protocols import Compared
 
 
 class MaxRlAdvantage:
@@ -26,6 +29,8 @@ class MaxRlAdvantage:
     Source:
         arXiv:2602.02710; prime-rl's ``max_rl``. The degenerate case as there: 0 where the mean is not positive.
     """
+
+    compares: ClassVar[Compared] = "kept"
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
         """Return ``(r - mean) / mean``; 0 where the mean is not positive. Shape ``(B,)``, float32."""

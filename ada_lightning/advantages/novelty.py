@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
+from typing import ClassVar
 
 from ada_lightning.advantages.assigned import AssignedAdvantage
+from ada_lightning.protocols import Compared
 from ada_lightning.types import Response, ResponseGroup
 
 
@@ -33,6 +35,8 @@ class NoveltyAdvantage(AssignedAdvantage):
     Source:
         Bamba et al., arXiv:2510.06672 (scale 2.5, cap 0.5).
     """
+
+    compares: ClassVar[Compared] = "kept"
 
     def __init__(self, *, scale: float = 2.5, cap: float = 0.5, normalize_std: bool = True) -> None:
         errors = [

@@ -13,7 +13,7 @@ from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
 from ada_lightning.pass_rates.path_counting import PathCountingRate
 from ada_lightning.pass_rates.pool_mean import PoolMeanRate
 from ada_lightning.pass_rates.posterior import PosteriorRate
-from ada_lightning.protocols import PassRate
+from ada_lightning.protocols import Compared, PassRate
 
 _POOL_MEAN = PoolMeanRate()
 _SMALLEST_RATE = 1e-6
@@ -77,6 +77,11 @@ class PoolMeanAdvantage:
     def needs_groups_without_signal(self) -> bool:
         """Whether a baseline from history leaves advantages in groups whose rewards are all equal."""
         return isinstance(self.pass_rate, PosteriorRate)
+
+    @property
+    def compares(self) -> Compared | None:
+        """The responses that a baseline is made of, unless history holds it."""
+        return None if self.needs_groups_without_signal else "drawn"
 
     def __call__(self, microbatch: Microbatch) -> Tensor:
         """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32.

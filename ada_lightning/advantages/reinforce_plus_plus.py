@@ -6,8 +6,11 @@ per step. Degenerate case: groups of equal rewards have the advantage of the rol
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ada_lightning.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.advantages.group_normalized import GroupNormalizedAdvantage
+from ada_lightning.protocols import Compared
 
 
 class ReinforcePlusPlusBaselineAdvantage(BatchWhitenedAdvantage):
@@ -23,6 +26,8 @@ class ReinforcePlusPlusBaselineAdvantage(BatchWhitenedAdvantage):
     Source:
         REINFORCE++ with baseline, arXiv:2501.03262, section 3; there KL is part of the reward, here of the loss.
     """
+
+    compares: ClassVar[Compared] = "kept"
 
     def __init__(self, *, by_tokens: bool = True) -> None:
         super().__init__(advantage=GroupNormalizedAdvantage(normalize_std=False), by_tokens=by_tokens)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from ada_lightning.batch import Microbatch
 from ada_lightning.functional.contrast import class_contrast
-from ada_lightning.protocols import Objective, PassRate
+from ada_lightning.protocols import Compared, Objective, PassRate
 
 
 class StratifiedAdvantage:
@@ -23,6 +25,9 @@ class StratifiedAdvantage:
     Source:
         Post-stratification; derived for Reinforce-Ada in ``docs/estimators.md``.
     """
+
+    compares: ClassVar[Compared] = "drawn"
+    needs_both_classes: ClassVar[bool] = True
 
     def __init__(self, *, objective: Objective, pass_rate: PassRate) -> None:
         self.objective = objective

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from ada_lightning.batch import Microbatch
 from ada_lightning.pass_rates.leave_one_out import LeaveOneOutRate
-from ada_lightning.protocols import PassRate
+from ada_lightning.protocols import Compared, PassRate
 
 _LEAVE_ONE_OUT = LeaveOneOutRate()
 
@@ -36,6 +38,8 @@ class WeightedLeaveOneOutAdvantage:
     Source:
         Leave-one-out: Kool et al. 2019, as in RLOO, arXiv:2402.14740; the weights are those of stratified sampling.
     """
+
+    compares: ClassVar[Compared] = "drawn"
 
     def __init__(self, *, baseline: PassRate = _LEAVE_ONE_OUT) -> None:
         self.baseline = baseline

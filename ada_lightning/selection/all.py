@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ada_lightning.selection.weights import with_selection_weights
 from ada_lightning.types import KeptResponse, ResponsePool
 
 
 class AllSelection:
     """Every response of the pool trains: GRPO's groups, and the lowest variance where memory allows."""
+
+    keeps_what_there_is: ClassVar[bool] = True
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the pool in launch order, each with weight 1 (more where masked responses do not train)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,9 @@ class BanditSelection:
         After CBS, arXiv:2602.08499 (the payment); LinUCB: Li et al. 2010, arXiv:1003.0146, Algorithm 1 with one shared
         parameter vector; fading: D-LinUCB, arXiv:1909.09146.
     """
+
+    ranks_by_advantage: ClassVar[bool] = True
+    may_drop_a_class: ClassVar[bool] = True
 
     def __init__(
         self,

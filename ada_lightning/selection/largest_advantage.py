@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ada_lightning.selection.magnitude import pool_advantages
 from ada_lightning.selection.weights import with_selection_weights
 from ada_lightning.types import KeptResponse, ResponsePool
@@ -39,6 +41,9 @@ class LargestAdvantageSelection:
     Source:
         CPPO, arXiv:2503.22342, completion pruning. More prompts per step: ``data.prompts_per_step``.
     """
+
+    ranks_by_advantage: ClassVar[bool] = True
+    may_drop_a_class: ClassVar[bool] = True
 
     def __init__(self, *, rate: float) -> None:
         check_pruning_rate(rate)

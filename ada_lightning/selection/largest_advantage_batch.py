@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ada_lightning.selection.largest_advantage import check_pruning_rate, floor_share, rounded
 from ada_lightning.selection.magnitude import pool_advantages
@@ -33,6 +33,9 @@ class LargestAdvantageBatchSelection:
     Source:
         CPPO, arXiv:2503.22342; the batch-wide choice is that of its verl implementation.
     """
+
+    ranks_by_advantage: ClassVar[bool] = True
+    may_drop_a_class: ClassVar[bool] = True
 
     def __init__(self, *, rate: float, normalize_std: bool) -> None:
         check_pruning_rate(rate)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ada_lightning.selection.weights import with_selection_weights
 from ada_lightning.types import KeptResponse, ResponsePool
 
@@ -15,6 +17,8 @@ class PositivesSelection:
     Source:
         RAFT, arXiv:2304.06767; RAFT++, arXiv:2504.11343, section 2.
     """
+
+    keeps_what_there_is: ClassVar[bool] = True
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the positives that may train, in launch order."""

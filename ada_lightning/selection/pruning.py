@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from ada_lightning.selection.largest_advantage import check_pruning_rate
 from ada_lightning.selection.magnitude import pool_advantages
@@ -43,6 +44,8 @@ class PruningSelection:
         :class:`FixedFractionPruning`. Which probability belongs to which response is not stated; below the mean or not
         is the rule of InfoBatch (arXiv:2303.04947), which it builds on.
     """
+
+    ranks_by_advantage: ClassVar[bool] = True
 
     def __init__(self, *, rate: float, seed: int = 0) -> None:
         check_pruning_rate(rate)
@@ -88,6 +91,9 @@ class FixedFractionPruning:
     Source:
         arXiv:2603.04135, the appendix's algorithm.
     """
+
+    ranks_by_advantage: ClassVar[bool] = True
+    may_drop_a_class: ClassVar[bool] = True
 
     def __init__(self, *, rate: float) -> None:
         check_pruning_rate(rate)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ada_lightning.protocols import ScreeningSelection, SelectionRule
 from ada_lightning.types import KeptResponse, ResponsePool
 
@@ -16,6 +18,8 @@ class ResolvedSelection:
     Args:
         selection: what is kept of a resolved pool.
     """
+
+    keeps_what_there_is: ClassVar[bool] = True
 
     def __init__(self, *, selection: SelectionRule) -> None:
         self.selection = selection

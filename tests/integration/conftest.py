@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.heap import settle_imports
+
 ROOT = Path(__file__).parents[2]
 SMALL = [
     "model=tiny",
@@ -86,6 +88,7 @@ def train(tmp_path, empty_store):
         run_dir = RunDir(cfg.run_dir)
         run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
         Run(cfg, run_dir).fit()
+        settle_imports()
         return folder
 
     return small_train

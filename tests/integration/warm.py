@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.faults.sessions import exit_code, warm_up
+from tests.heap import settle_imports
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,6 +102,7 @@ def has_ended(pid):
 def serve():
     """Read a request per line, answer with a number: a process id, or the exit code of the one waited for."""
     warm_up()
+    settle_imports()
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)

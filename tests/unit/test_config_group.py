@@ -57,3 +57,16 @@ def test_one_kept_of_many_is_refused_where_kept_ones_are_compared():
 )
 def test_what_has_something_to_compare_with_passes(overrides):
     assert errors(*overrides) == []
+
+
+class BestOfGroup:
+    """A user's own rule; what it says of itself is all that the check knows."""
+
+    compares = "kept"
+
+
+def test_a_rule_of_the_users_own_says_what_it_compares():
+    own = f"advantage={{_target_: {__name__}.BestOfGroup}}"
+    alone = ["sampler=uniform", "sampler.group_size=1", "selection=all"]
+    (error,) = errors(*alone, f"~{own.split('=')[0]}", f"+{own}")
+    assert error.startswith("sampler.group_size = 1: BestOfGroup compares the responses of a prompt")
