@@ -11,11 +11,20 @@ from ada_lightning.config_problems import class_at, number_at
 
 def selection_errors(cfg: DictConfig) -> Iterator[str]:
     """Yield one message per problem. Classes that cannot be loaded are reported by themselves."""
+    from ada_lightning.advantages import HistoryBaselineAdvantage
+    from ada_lightning.selection import ThinnedSelection
+
     selection, advantage = class_at(cfg, "selection"), class_at(cfg, "advantage")
     if getattr(selection, "ranks_by_advantage", False) and getattr(advantage, "compares", None) == "kept":
         yield (
             f"selection: {selection.__name__} takes advantages over the whole pool, and {advantage.__name__} compares "
             "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
+        )
+    if issubclass(selection, ThinnedSelection) and not issubclass(advantage, HistoryBaselineAdvantage):
+        yield (
+            f"selection: {selection.__name__} thins out prompts whose rewards are all equal by their advantage against "
+            f"history, and with {advantage.__name__} those do not train, or not by that; use "
+            "advantage=history_baseline, or selection=all"
         )
     yield from _class_errors(cfg, selection)
     yield from _size_errors(cfg, selection)

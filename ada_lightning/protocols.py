@@ -442,7 +442,9 @@ class SelectionRule(Protocol):
 
     - ``ranks_by_advantage``: it takes advantages over the whole pool, so they must not be those of what it kept;
     - ``may_drop_a_class``: it may keep positives alone or negatives alone of a pool that has both;
-    - ``keeps_what_there_is``: it has no group size.
+    - ``keeps_what_there_is``: it has no group size;
+    - ``prunes_at_random``: it leaves out responses by chance and weighs the others by ``inverse_probability``, so that
+      the expected update is that of whole pools.
     """
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ada_lightning.advantages.assigned import AssignedAdvantage
+from ada_lightning.functional.history_advantages import history_advantages
 from ada_lightning.types import ResponseGroup
 
 
@@ -34,7 +35,4 @@ class HistoryBaselineAdvantage(AssignedAdvantage):
         return [self._of_group(group) for group in groups]
 
     def _of_group(self, group: ResponseGroup) -> list[float]:
-        rewards = [kept.response.reward for kept in group.kept]
-        belief, total = group.pool.belief, sum(rewards)
-        strength = belief.alpha + belief.beta
-        return [reward - (belief.alpha + total - reward) / (strength + len(rewards) - 1) for reward in rewards]
+        return history_advantages([kept.response.reward for kept in group.kept], group.pool.belief)

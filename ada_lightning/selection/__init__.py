@@ -13,6 +13,7 @@ from ada_lightning.selection.rarer_class import RarerClassSelection
 from ada_lightning.selection.resolved import ResolvedSelection
 from ada_lightning.selection.reward_strata import RewardStrataSelection
 from ada_lightning.selection.stratified import StratifiedSelection
+from ada_lightning.selection.thinned import ThinnedSelection
 
 __all__ = [
     "AllSelection",
@@ -29,4 +30,5 @@ __all__ = [
     "ResolvedSelection",
     "RewardStrataSelection",
     "StratifiedSelection",
+    "ThinnedSelection",
 ]

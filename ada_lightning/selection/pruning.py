@@ -46,6 +46,7 @@ class PruningSelection:
     """
 
     ranks_by_advantage: ClassVar[bool] = True
+    prunes_at_random: ClassVar[bool] = True
 
     def __init__(self, *, rate: float, seed: int = 0) -> None:
         check_pruning_rate(rate)

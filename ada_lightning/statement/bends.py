@@ -22,7 +22,6 @@ from ada_lightning.protocols import (
     SelectionRule,
 )
 from ada_lightning.sampling.pruning import PruningSampler
-from ada_lightning.selection import PruningSelection
 
 _REDUCTIONS: dict[type[LossReduction], str] = {
     TokenMeanReduction: "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts",
@@ -83,7 +82,7 @@ def choice_lines(
     for part in (sampler, selection):
         if callable(bend := getattr(part, "bend", None)):
             yield bend()
-    is_pruned = isinstance(sampler, PruningSampler) or isinstance(selection, PruningSelection)
+    is_pruned = isinstance(sampler, PruningSampler) or getattr(selection, "prunes_at_random", False)
     if is_pruned and not isinstance(reduction, ConstantReduction):
         yield (
             f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "

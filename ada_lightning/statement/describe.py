@@ -8,7 +8,7 @@ from ada_lightning.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.advantages.exact import ExactAdvantage
 from ada_lightning.losses import LossReduction, PolicyLoss, TargetLoss, TokenMask
 from ada_lightning.protocols import Advantage, BatchSelection, Curriculum, Refill, Sampler, SelectionRule
-from ada_lightning.selection import AllSelection, PruningSelection
+from ada_lightning.selection import AllSelection
 from ada_lightning.statement import bends
 from ada_lightning.statement.exact import exact_lines
 from ada_lightning.statement.inexact import inexact_lines, is_mean_per_prompt
@@ -74,7 +74,7 @@ def describe_update(
         followed = loss.follows()
     else:
         # What prunes at random and weighs the rest has the expected update of what it pruned from.
-        whole = AllSelection() if isinstance(selection, PruningSelection) else selection
+        whole = AllSelection() if getattr(selection, "prunes_at_random", False) else selection
         followed = _followed(advantage, sampler, whole, loss.reduction)
     bent = [
         *bends.label_lines(sampler),

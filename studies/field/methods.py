@@ -41,6 +41,8 @@ METHODS: Mapping[str, Method] = {
     "ada_4_updates": Method("ada", updates=4),
     "ada_drift": Method("ada", ("estimator.drift_visits=256",)),
     "ada_drift_4_updates": Method("ada", ("estimator.drift_visits=256",), updates=4),
+    "ada_thinned": Method("ada", ("estimator.drift_visits=256", "selection=thinned")),
+    "ada_thinned_4_updates": Method("ada", ("estimator.drift_visits=256", "selection=thinned"), updates=4),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),
     "ada_n1": Method("ada", ("sampler.group_size=1",)),
     "ada_n1_4_updates": Method("ada", ("sampler.group_size=1",), updates=4, tuned_as_on_first="ada_n1"),

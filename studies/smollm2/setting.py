@@ -15,6 +15,8 @@ CONTESTANTS = (
     "ada_4_updates",
     "ada_drift",
     "ada_drift_4_updates",
+    "ada_thinned",
+    "ada_thinned_4_updates",
     "ada_seq_balance",
 )
 """The kinds of GRPO that did best in the field, what did best of all there, and what ``make train`` runs."""

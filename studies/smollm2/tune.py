@@ -26,6 +26,8 @@ GRIDS: Mapping[str, tuple[tuple[float, int], ...]] = {
     "ada": (*product(SMALL, (8,)), *product(LARGE, (32,))),
     "ada_drift": (*product((1e-5, 3e-6, 3e-5), (8,)), *product(LARGE, (32,))),
     "ada_drift_4_updates": tuple(product((1e-5, 3e-6), (8,))),
+    "ada_thinned": (*product((1e-5, 3e-6, 3e-5), (8,)), *product(LARGE, (32,))),
+    "ada_thinned_4_updates": tuple(product((1e-5, 3e-6), (8,))),
     "ada_4_updates": tuple(product(SMALL[:2], (8,))),
     "grpo_n4_4_updates": tuple(product(SMALL[:2], (8,))),
     "grpo_n8": (*product(SMALL, (4,)), *product(LARGE, (16,))),

@@ -1,0 +1,104 @@
+"""Thinning must not move the expected update, and must cost less where history knew the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ada_lightning.advantages import HistoryBaselineAdvantage
+from ada_lightning.config_selection import selection_errors
+from ada_lightning.selection import ThinnedSelection
+from ada_lightning.types import Belief, ResponseGroup
+from tests.builders import make_pool
+from tests.unit.test_partial_credit_config import composed
+
+NUM_DRAWS = 2000
+
+
+EVEN = Belief(1.0, 1.0)
+
+
+def pool_of(rewards, belief=EVEN, step=0, slot=0, key=0):
+    pool = make_pool(rewards, slot=slot, key=key)
+    pool.step, pool.belief = step, belief
+    return pool
+
+
+def weights(rewards, belief, **options):
+    """Weight of a pool in each of many steps, 0 where it is left out, and the size of its advantage."""
+    selection = ThinnedSelection(**{"full_advantage": 0.3, **options})
+    found = []
+    for step in range(NUM_DRAWS):
+        kept = selection.select(pool_of(rewards, belief, step))
+        assert len(kept) in (0, len(rewards))
+        found.append(kept[0].inverse_probability if kept else 0.0)
+    (advantages,) = HistoryBaselineAdvantage().assign([whole(rewards, belief)])
+    return found, abs(advantages[0])
+
+
+def whole(rewards, belief):
+    pool = pool_of(rewards, belief)
+    return ResponseGroup(pool, ThinnedSelection(full_advantage=1e-9).select(pool))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "belief"),
+    [([1] * 4, Belief(7.0, 1.0)), ([0] * 4, Belief(2.0, 8.0)), ([1], Belief(8.0, 2.0)), ([0.5] * 3, Belief(5.0, 4.0))],
+)
+def test_the_expected_weight_is_one(rewards, belief):
+    """A weight of 1/q with probability q has the variance 1/q - 1; four standard errors are 1 in 16,000."""
+    found, advantage = weights(rewards, belief)
+    probability = min(1.0, advantage / 0.3)
+    assert 0.05 < probability < 0.9  # it is put to the test
+    assert sum(found) / NUM_DRAWS == pytest.approx(1.0, abs=4 * ((1 / probability - 1) / NUM_DRAWS) ** 0.5)
+    assert [weight for weight in found if weight] == pytest.approx([1 / probability] * sum(map(bool, found)))
+
+
+def test_no_advantage_grows_beyond_the_full_one():
+    found, advantage = weights([1] * 4, Belief(39.0, 1.0))
+    assert max(found) * advantage == pytest.approx(0.3)
+
+
+def test_what_history_did_not_expect_always_trains():
+    found, advantage = weights([1] * 4, Belief(1.0, 9.0))
+    assert advantage > 0.3
+    assert set(found) == {1.0}
+
+
+def test_rewards_that_differ_train_whole():
+    kept = ThinnedSelection(full_advantage=100.0).select(pool_of([1, 0, 0, 0]))
+    assert [each.inverse_probability for each in kept] == [1.0] * 4
+
+
+def test_an_advantage_of_exactly_zero_is_left_out():
+    assert ThinnedSelection(full_advantage=1e-9).select(pool_of([0.5] * 2)) == ()
+
+
+def test_masked_responses_never_train_and_an_empty_pool_keeps_nothing():
+    pool = pool_of([1, 1, 1], Belief(1.0, 9.0))
+    pool.responses[0] = replace(pool.responses[0], is_masked=True)
+    assert [each.response.sample_index for each in ThinnedSelection(full_advantage=0.1).select(pool)] == [1, 2]
+    assert ThinnedSelection(full_advantage=0.3).select(pool_of([])) == ()
+
+
+def test_the_draws_follow_from_seed_step_slot_and_prompt():
+    def drawn(seed=0, slot=0, key=7):
+        selection = ThinnedSelection(full_advantage=0.3, seed=seed)
+        belief = Belief(7.0, 1.0)
+        return [bool(selection.select(pool_of([1] * 4, belief, step, slot, key))) for step in range(60)]
+
+    assert drawn() == drawn()
+    assert all(other != drawn() for other in (drawn(seed=1), drawn(slot=1), drawn(key=8)))
+
+
+@pytest.mark.parametrize("full", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_full_advantage_that_is_none_is_refused(full):
+    with pytest.raises(ValueError, match=r"selection\.full_advantage must be above 0 and finite"):
+        ThinnedSelection(full_advantage=full)
+
+
+def test_an_advantage_without_history_is_refused():
+    (error,) = selection_errors(composed("+experiment=grpo", "selection=thinned"))
+    assert "with GroupNormalizedAdvantage those do not train" in error
+    assert list(selection_errors(composed("+experiment=ada", "selection=thinned"))) == []
