@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.markdown import markdown as _markdown
 from benchmarks.report import FOLDER, RELIABILITY, REWARDS
+from studies.drift import table as drift
 from studies.field.tables import TABLES as FIELD_TABLES
 from studies.field.tune import NotTunedError
 from studies.group_signal.tables import TABLES as SIGNAL_TABLES
@@ -33,6 +34,7 @@ PAGES = tuple(
         "methods",
         "when_to_use",
         "studies/cost_benefit",
+        "studies/drift",
         "studies/gradient_variance",
         "studies/hard_prompts",
         "studies/levers",
@@ -552,6 +554,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **FIELD_TABLES,
     **SIGNAL_TABLES,
     **VARIANCE_TABLES,
+    "drift": drift,
     "when_to_use": when_to_use,
 }
 

@@ -75,7 +75,10 @@ class BetaHistory:
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the step's counts, and fit prior and drift again."""
-        seen = tally(pools)
+        self.learn(tally(pools))
+
+    def learn(self, seen: Mapping[str, tuple[int, int]]) -> None:
+        """Do the same from (positives, responses) by prompt id, such as a prompt log has."""
         self._drift.observe(
             [
                 (self._remembered(prompt_id).mean, num_positive, num_sampled)

@@ -73,6 +73,13 @@ ALL_LEVERS: tuple[Lever, ...] = (
         ("estimator=beta_history", "advantage=history_baseline"),
     ),
     Lever("grpo_n8", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),
+    Lever("ada", "drift", "memory corrected by how far the policy has moved since", ("estimator.drift_visits=256",)),
+    Lever(
+        "ada",
+        "thinned",
+        "the same, and few of the prompts whose responses are all alike train",
+        ("estimator.drift_visits=256", "selection=thinned"),
+    ),
     Lever("ada", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
     Lever("ada", "leave_one_out", "baseline from the others alone, without history", ("advantage=rloo",)),
     Lever("ada", "n1", "one response of four times the prompts", ("sampler.group_size=1",), 4.0),
