@@ -1,0 +1,55 @@
+"""The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
+
+from ada_lightning.protocols.advantage import Advantage, Compared, PassRate, RolloutAdvantage
+from ada_lightning.protocols.attention import AttentionBackend
+from ada_lightning.protocols.curriculum import Curriculum, LearningCurriculum, Usefulness
+from ada_lightning.protocols.engine import RolloutEngine, SleepingEngine
+from ada_lightning.protocols.estimator import PassRateEstimator, PromptEmbedding, RememberingEstimator
+from ada_lightning.protocols.objective import Objective
+from ada_lightning.protocols.policy_reader import GradientNorm, PolicyReader, PolicyView
+from ada_lightning.protocols.prompt_source import PromptSource
+from ada_lightning.protocols.refill import Refill
+from ada_lightning.protocols.reward import Reward
+from ada_lightning.protocols.sampler import (
+    ForesightedSampler,
+    IndependentSampler,
+    JudgingSampler,
+    LabellingSampler,
+    Sampler,
+    ScreeningSampler,
+    StagedSampler,
+)
+from ada_lightning.protocols.selection import BatchSelection, ScreeningSelection, SelectionRule
+
+__all__ = [
+    "Advantage",
+    "AttentionBackend",
+    "BatchSelection",
+    "Compared",
+    "Curriculum",
+    "ForesightedSampler",
+    "GradientNorm",
+    "IndependentSampler",
+    "JudgingSampler",
+    "LabellingSampler",
+    "LearningCurriculum",
+    "Objective",
+    "PassRate",
+    "PassRateEstimator",
+    "PolicyReader",
+    "PolicyView",
+    "PromptEmbedding",
+    "PromptSource",
+    "Refill",
+    "RememberingEstimator",
+    "Reward",
+    "RolloutAdvantage",
+    "RolloutEngine",
+    "Sampler",
+    "ScreeningSampler",
+    "ScreeningSelection",
+    "SelectionRule",
+    "SleepingEngine",
+    "StagedSampler",
+    "Usefulness",
+]
