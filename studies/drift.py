@@ -23,7 +23,7 @@ from benchmarks.markdown import markdown
 from studies.runs import ROOT
 
 FILE = ROOT / "docs" / "studies" / "drift" / "runs.json"
-LOGS = {"SmolLM2": "smollm2/tuning/chain_sum/*/prompts.csv", "field": "field/runs/ada*/prompts.csv"}
+LOGS = {"SmolLM2": "smollm2/tuning/chain_sum/*/prompts.csv", "field": "field/runs/ada-lr*/prompts.csv"}
 """By the name of the model: prompt logs, below the folder of runs."""
 NUM_VISITS = (0, 64, 256)
 _FIRST_STEPS = 10

@@ -40,7 +40,6 @@ METHODS: Mapping[str, Method] = {
     "ada": Method("ada"),
     "ada_4_updates": Method("ada", updates=4),
     "ada_drift": Method("ada", ("estimator.drift_visits=256",)),
-    "ada_drift_4_updates": Method("ada", ("estimator.drift_visits=256",), updates=4),
     "ada_thinned": Method("ada", ("estimator.drift_visits=256", "selection=thinned")),
     "ada_thinned_4_updates": Method("ada", ("estimator.drift_visits=256", "selection=thinned"), updates=4),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),
