@@ -150,8 +150,10 @@ def report(method: str, runs: Mapping[tuple[float, int], StudyRun], results: Res
     rows = {settings: results.row(run)["curve"] for settings, run in runs.items() if results.has(run)}
     print(method)
     for (lr, prompts), curve in sorted(rows.items(), key=lambda row: -final_level([row[1]])):
-        level, seconds = final_level([curve]), curve[-1]["seconds"]
-        print(f"    lr {lr:<7g} prompts {prompts:<3} held-out {level:.3f}  {seconds:.0f} s")
+        level, end = final_level([curve]), curve[-1]
+        trained = end["trained_tokens"] / end["generated_tokens"]
+        costs = f"{end['seconds']:.0f} s  {trained:.0%} of tokens train"
+        print(f"    lr {lr:<7g} prompts {prompts:<3} held-out {level:.3f}  {costs}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
