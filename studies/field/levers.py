@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from studies.field.compare import curves, second_seeds
 from studies.field.levers_plot import plot
@@ -77,7 +78,7 @@ ALL_LEVERS: tuple[Lever, ...] = (
     Lever(
         "ada",
         "thinned",
-        "the same, and few of the prompts whose responses are all alike train",
+        "that memory, and prompts whose responses are alike thinned out",
         ("estimator.drift_visits=256", "selection=thinned"),
     ),
     Lever("ada", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
@@ -123,6 +124,8 @@ class Effect:
     """Level minus that of the base."""
     saving: Estimate
     """Generated tokens of the base over those of the changed method, to reach the level where the base ends."""
+    trained: float
+    """Trained tokens over generated ones at the end, mean over seeds."""
     num_seeds: int
 
 
@@ -142,6 +145,7 @@ def effects(base: str, found: Mapping[str, Runs]) -> list[Effect]:
             final_level(list(found[name].values())),
             difference(own, found[name]),
             saving([own], found[name], TOKENS),
+            fmean(curve[-1]["trained_tokens"] / curve[-1][TOKENS] for curve in found[name].values()),
             len(found[name]),
         )
         for name, text in texts.items()
@@ -188,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"error: {error}")
     for effect in found:
         figures = f"{effect.level:.3f}  {signed(effect.gain)}  tokens {times(effect.saving)}"
-        print(f"{effect.base:<16} {effect.text:<56} {figures}")
+        print(f"{effect.base:<16} {effect.text:<68} {figures}  {effect.trained:.0%} of tokens train")
     if any(effect.text != _AS_IT_IS for effect in found) and options.bases == bases:
         plot(found, LEVERS.with_name("effects.png"))
 

@@ -160,11 +160,12 @@ def levers() -> str:
             f"{row.level:.3f}",
             signed(row.gain),
             times(row.saving),
+            f"{row.trained:.0%}",
             row.num_seeds,
         ]
         for row in all_effects(_tuned_ones(bases))
     ]
-    head = ["method", "change", "held-out at the end", "difference", "times fewer tokens", "seeds"]
+    head = ["method", "change", "held-out at the end", "difference", "times fewer tokens", "tokens trained", "seeds"]
     return markdown(head, rows)
 
 

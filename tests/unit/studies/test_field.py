@@ -157,7 +157,7 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
 
 def test_the_picture_has_every_change_of_every_method(tmp_path):
     def effect(base, text):
-        return levers.Effect(base, text, 0.3, Estimate(0.02, -0.01, 0.05), Estimate(1.5, 1.2, 1.9), 3)
+        return levers.Effect(base, text, 0.3, Estimate(0.02, -0.01, 0.05), Estimate(1.5, 1.2, 1.9), 0.5, 3)
 
     found = [effect("ada", "as it is"), effect("ada", "two epochs"), effect("grpo_n8", "as it is")]
     plot(found, tmp_path / "levers" / "effects.png")

@@ -46,8 +46,8 @@ def test_levers_and_difficulty_carry_their_intervals(files, monkeypatch):
     gain = Estimate(0.02, -0.01, 0.05)
     saving = Estimate(0.9, 0.5, 1.2, is_bound=True)
     monkeypatch.setattr(tables, "_tuned_ones", list)
-    monkeypatch.setattr(tables, "all_effects", lambda bases: [Effect("ada_n1", "as it is", 0.3, gain, saving, 3)])
-    row = "| `ada_n1` | as it is | 0.300 | +0.020 [-0.010, +0.050] | not reached | 3 |"
+    monkeypatch.setattr(tables, "all_effects", lambda bases: [Effect("ada_n1", "as it is", 0.3, gain, saving, 0.5, 3)])
+    row = "| `ada_n1` | as it is | 0.300 | +0.020 [-0.010, +0.050] | not reached | 50% | 3 |"
     assert row in tables.levers()
     gains = {"grpo_n4": Estimate(0.01, 0.0, 0.02), "ada_n1": gain}
     bins = [BinOutcome(0.0, 0.0, 7, 0.01, gains, gains), BinOutcome(0.0, 0.125, 9, 0.1, gains, gains)]
