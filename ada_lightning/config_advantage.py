@@ -43,28 +43,13 @@ def _component_errors(cfg: DictConfig) -> Iterator[str]:
 
 def _contrast_errors(cfg: DictConfig) -> Iterator[str]:
     """Advantages that compare the responses of a group do not go with positives alone."""
-    from ada_lightning.advantages import (
-        ExactAdvantage,
-        GroupNormalizedAdvantage,
-        LeaveOneOutAdvantage,
-        MaxRlAdvantage,
-        ReinforcePlusPlusBaselineAdvantage,
-        StratifiedAdvantage,
-    )
     from ada_lightning.selection import PositivesSelection
 
     if not issubclass(class_at(cfg, "selection"), PositivesSelection):
         return
-    comparing = (
-        ExactAdvantage,
-        GroupNormalizedAdvantage,
-        LeaveOneOutAdvantage,
-        MaxRlAdvantage,
-        ReinforcePlusPlusBaselineAdvantage,
-        StratifiedAdvantage,
-    )
     for key in ("advantage", "advantage.advantage"):
-        if issubclass(part := class_at(cfg, key), comparing):
+        part = class_at(cfg, key)
+        if getattr(part, "compares", None) == "kept" or getattr(part, "needs_both_classes", False):
             yield (
                 f"selection: PositivesSelection keeps no negative, and {key} = {part.__name__} compares the kept "
                 "responses of a prompt with each other; use advantage=accepted, or selection=all"

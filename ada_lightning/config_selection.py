@@ -11,36 +11,74 @@ from ada_lightning.config_problems import class_at, number_at
 
 def selection_errors(cfg: DictConfig) -> Iterator[str]:
     """Yield one message per problem. Classes that cannot be loaded are reported by themselves."""
-    from ada_lightning.advantages import HistoryBaselineAdvantage
-    from ada_lightning.selection import ThinnedSelection
-
-    selection, advantage = class_at(cfg, "selection"), class_at(cfg, "advantage")
-    if getattr(selection, "ranks_by_advantage", False) and getattr(advantage, "compares", None) == "kept":
-        yield (
-            f"selection: {selection.__name__} takes advantages over the whole pool, and {advantage.__name__} compares "
-            "with what was kept of it; use advantage=official, with advantage.normalize_std=true for GRPO's"
-        )
-    if issubclass(selection, ThinnedSelection) and not issubclass(advantage, HistoryBaselineAdvantage):
-        yield (
-            f"selection: {selection.__name__} thins out prompts whose rewards are all equal by their advantage against "
-            f"history, and with {advantage.__name__} those do not train, or not by that; use "
-            "advantage=history_baseline, or selection=all"
-        )
-    yield from _class_errors(cfg, selection)
-    yield from _size_errors(cfg, selection)
+    chosen = class_at(cfg, "selection")
+    for key in ("selection", "selection.selection"):  # the second: of a selection that drops whole pools first
+        selection = class_at(cfg, key)
+        yield from _rank_errors(cfg, key, selection)
+        yield from _class_errors(cfg, key, selection)
+        yield from _pruning_errors(cfg, key, selection)
+        yield from _thinning_errors(cfg, key, selection)
+    yield from _size_errors(cfg, chosen)
 
 
-def _class_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
+def _rank_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
+    """What ranks responses by their advantage knows that of the whole pool alone."""
+    if not getattr(selection, "ranks_by_advantage", False):
+        return
+    for part in ("advantage", "advantage.advantage"):
+        if getattr(advantage := class_at(cfg, part), "compares", None) == "kept":
+            yield (
+                f"{key}: {selection.__name__} takes advantages over the whole pool, and {part} = {advantage.__name__} "
+                "compares with what was kept of it; use advantage=official, with advantage.normalize_std=true for "
+                "GRPO's"
+            )
+
+
+def _class_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
     """What ranks responses may keep one class of a pool alone, and nothing makes up for the pull that is gone."""
     if not getattr(selection, "may_drop_a_class", False):
         return
-    for key in ("advantage", "advantage.advantage"):
-        if getattr(part := class_at(cfg, key), "needs_both_classes", False):
+    for part in ("advantage", "advantage.advantage"):
+        if getattr(advantage := class_at(cfg, part), "needs_both_classes", False):
             yield (
-                f"selection: {selection.__name__} may drop all positives or all negatives of a pool that has both, and "
-                f"{key} = {part.__name__} follows its objective only where both are kept; use advantage=official, or "
-                "selection=balanced"
+                f"{key}: {selection.__name__} may drop all positives or all negatives of a pool that has both, and "
+                f"{part} = {advantage.__name__} follows its objective only where both are kept; use "
+                "advantage=official, or selection=balanced"
             )
+
+
+def _pruning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
+    """The weights of pruning are those of advantages: other terms would count what is left out as nothing."""
+    if not getattr(selection, "prunes_at_random", None):
+        return
+    for name in ("kl_coef", "entropy_coef"):
+        if number_at(cfg, f"loss.{name}"):
+            yield (
+                f"{key}: {selection.__name__} leaves out responses by chance and makes up for it in their advantages; "
+                f"loss.{name} = {number_at(cfg, f'loss.{name}')} would act on what is left alone; use loss.{name}=0, "
+                "or selection=all"
+            )
+
+
+def _thinning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
+    """Prompts whose rewards are all equal must train, and by the advantage that thinning goes by."""
+    from ada_lightning.advantages import HistoryBaselineAdvantage
+    from ada_lightning.refill import NoRefill
+    from ada_lightning.selection import ThinnedSelection
+
+    if not issubclass(selection, ThinnedSelection):
+        return
+    if not issubclass(advantage := class_at(cfg, "advantage"), HistoryBaselineAdvantage):
+        yield (
+            f"{key}: {selection.__name__} thins out prompts whose rewards are all equal by their advantage against "
+            f"history, and with {advantage.__name__} those do not train, or not by that; use "
+            "advantage=history_baseline, or selection=all"
+        )
+    if not issubclass(refill := class_at(cfg, "refill"), NoRefill):
+        yield (
+            f"{key}: {selection.__name__} thins out prompts whose rewards are all equal, and {refill.__name__} "
+            "replaces every one of them; use refill=none, or selection=all"
+        )
 
 
 def _size_errors(cfg: DictConfig, selection: type) -> Iterator[str]:

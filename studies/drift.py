@@ -68,7 +68,11 @@ def foretold(steps: Sequence[Sequence[Visit]], *, drift_visits: int, memory: flo
             if responses > 1:
                 expected_spread.append(rate * (1 - rate))
                 drawn_spread.append(positives * wrong / (responses * (responses - 1)))
-        history.learn({prompt_id: (positives, responses) for prompt_id, positives, responses in step})
+        seen: dict[str, tuple[int, int]] = {}
+        for prompt_id, positives, responses in step:  # a prompt that stands in a step twice was visited once
+            before = seen.get(prompt_id, (0, 0))
+            seen[prompt_id] = before[0] + positives, before[1] + responses
+        history.learn(seen)
     return {
         "log_loss": fmean(losses),
         "correlation": correlation(expected_spread, drawn_spread) if len(set(drawn_spread)) > 1 else math.nan,

@@ -53,8 +53,9 @@ class Drift:
             self._fit()
 
     def corrected(self, rate: float) -> float:
-        """Return what to expect now where this rate is remembered, in (0, 1)."""
-        return float(expit(self.offset + self.slope * _logit(rate)))
+        """Return what to expect now where this rate is remembered, never below 0.001 nor above 0.999."""
+        moved = expit(self.offset + self.slope * _logit(rate))
+        return float(np.clip(moved, _SMALLEST_RATE, 1 - _SMALLEST_RATE))
 
     def state_dict(self) -> list[list[float]]:
         """The visits, from which the line follows."""

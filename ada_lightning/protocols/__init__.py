@@ -19,7 +19,7 @@ from ada_lightning.protocols.sampler import (
     ScreeningSampler,
     StagedSampler,
 )
-from ada_lightning.protocols.selection import BatchSelection, ScreeningSelection, SelectionRule
+from ada_lightning.protocols.selection import BatchSelection, Pruned, ScreeningSelection, SelectionRule
 
 __all__ = [
     "Advantage",
@@ -40,6 +40,7 @@ __all__ = [
     "PolicyView",
     "PromptEmbedding",
     "PromptSource",
+    "Pruned",
     "Refill",
     "RememberingEstimator",
     "Reward",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ada_lightning.types import KeptResponse, ResponsePool
+
+Pruned = Literal["responses", "prompts"]
+"""What a selection leaves out by chance."""
 
 
 @runtime_checkable
@@ -13,13 +16,13 @@ class SelectionRule(Protocol):
     """Which responses of a complete pool train, and with which weight.
 
     It may also define ``bend() -> str``, one line on what it does to the update, for the statement at start, and
-    attributes of the class, False where they are missing:
+    attributes of the class, false where they are missing:
 
     - ``ranks_by_advantage``: it takes advantages over the whole pool, so they must not be those of what it kept;
     - ``may_drop_a_class``: it may keep positives alone or negatives alone of a pool that has both;
-    - ``keeps_what_there_is``: it has no group size;
-    - ``prunes_at_random``: it leaves out responses by chance and weighs the others by ``inverse_probability``, so that
-      the expected update is that of whole pools.
+    - ``keeps_what_there_is``: it keeps what there is of a pool, so nobody would keep to a sampler's group size;
+    - ``prunes_at_random``: it leaves out single responses or all those of a prompt by chance and weighs the others by
+      ``inverse_probability``, so that the expected update is that of whole pools.
     """
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:

@@ -68,10 +68,13 @@ def forecast(
         raise ValueError("a forecast needs at least one prompt")
     generator = random.Random(seed)
     sampled = trained = trained_prompts = signal = 0
-    for _ in range(_SIMULATIONS_PER_PROMPT):
+    for simulation in range(_SIMULATIONS_PER_PROMPT):
         pools = [
             ResponsePool(
-                Prompt("forecast", ()), slot, belief=Belief(0.5 + positive, 0.5 + tried - positive, tried, positive)
+                Prompt("forecast", ()),
+                slot,
+                belief=Belief(0.5 + positive, 0.5 + tried - positive, tried, positive),
+                step=simulation,  # what is left to chance follows from step and slot
             )
             for slot, (positive, tried) in enumerate(tallies)
         ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from ada_lightning.protocols import Pruned
 from ada_lightning.selection.largest_advantage import check_pruning_rate
 from ada_lightning.selection.magnitude import pool_advantages
 from ada_lightning.selection.weights import with_selection_weights
@@ -25,7 +26,8 @@ class PruningSelection:
     Assumed, and kept here: the probability is fixed before the draw; the advantage does not depend on what was kept
     (``advantage=official`` takes mean and standard deviation of the whole pool); the denominator of the loss does not
     either (``loss/reduction=constant``; one that divides by what was kept is off by nearly a factor of two in small
-    batches); no KL and no clipping. Variance grows with ``1 / (1 - rate)``; the paper recommends at most 0.7.
+    batches); no clipping, and no KL and no entropy term, which are refused. Variance grows with ``1 / (1 - rate)``; the
+    paper recommends at most 0.7.
 
     Degenerate: where half of a pool is right all advantages are equally large and nothing is pruned; a pool of equal
     rewards has nothing below its mean either, and is not computed anyway. All of a pool can be pruned only if no
@@ -46,7 +48,7 @@ class PruningSelection:
     """
 
     ranks_by_advantage: ClassVar[bool] = True
-    prunes_at_random: ClassVar[bool] = True
+    prunes_at_random: ClassVar[Pruned] = "responses"
 
     def __init__(self, *, rate: float, seed: int = 0) -> None:
         check_pruning_rate(rate)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ada_lightning.functional.history_advantages import history_advantages
+from ada_lightning.protocols import Pruned
 from ada_lightning.selection.weights import with_selection_weights
 from ada_lightning.types import KeptResponse, ResponsePool
 
@@ -19,9 +20,10 @@ class ThinnedSelection:
     other. It is kept with probability ``q = min(1, |A| / full_advantage)``, with its advantages times 1/q, so the
     expected update is that of all pools (Horvitz-Thompson), and no advantage exceeds what it was or ``full_advantage``.
 
-    Assumed: the denominator of the loss does not depend on what is kept (``loss/reduction=constant``); no KL and no
-    entropy term, which would count the pools that are left out as nothing. It saves updates, not rollouts. Whole pools
-    go, since the responses of one share the computation of their prompt.
+    Assumed: the denominator of the loss does not depend on what is kept (``loss/reduction=constant``, or
+    ``prompt_mean``, where a prompt that is left out still counts); no KL and no entropy term, which would count it as
+    nothing and are refused. It saves updates, not rollouts. Whole pools go, since the responses of one share the
+    computation of their prompt.
 
     Degenerate: an advantage of exactly 0 is left out for certain, and was worth nothing.
 
@@ -38,7 +40,7 @@ class ThinnedSelection:
         costs and saves: ``python -m studies.field.levers``.
     """
 
-    prunes_at_random: ClassVar[bool] = True
+    prunes_at_random: ClassVar[Pruned] = "prompts"
     keeps_what_there_is: ClassVar[bool] = True
 
     def __init__(self, *, full_advantage: float, seed: int = 0) -> None:

@@ -79,11 +79,16 @@ def choice_lines(
     sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
 ) -> Iterator[str]:
     """What sampler and selection say of themselves, and what a denominator makes of pruning."""
-    for part in (sampler, selection):
+    within = getattr(selection, "selection", None)  # of one that drops whole pools first
+    for part in (sampler, selection, within):
         if callable(bend := getattr(part, "bend", None)):
             yield bend()
-    is_pruned = isinstance(sampler, PruningSampler) or getattr(selection, "prunes_at_random", False)
-    if is_pruned and not isinstance(reduction, ConstantReduction):
+    pruned = {getattr(part, "prunes_at_random", None) for part in (selection, within)} - {None}
+    if isinstance(sampler, PruningSampler):
+        pruned.add("responses")
+    # A prompt that is left out as a whole still counts among the prompts of a mean over prompts.
+    undone = ConstantReduction | PromptMeanReduction if pruned == {"prompts"} else ConstantReduction
+    if pruned and not isinstance(reduction, undone):
         yield (
             f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "
             "loss/reduction=constant does not"

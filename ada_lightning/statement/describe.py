@@ -69,12 +69,14 @@ def describe_update(
         >>> lines[0], lines[-1]
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
-    is_constant = not isinstance(advantage, ExactAdvantage) and is_mean_per_prompt(sampler, selection, loss.reduction)
+    pruned = getattr(selection, "prunes_at_random", None)
+    counted = AllSelection() if pruned == "prompts" else selection  # of what trains, whole prompts have their size
+    is_constant = not isinstance(advantage, ExactAdvantage) and is_mean_per_prompt(sampler, counted, loss.reduction)
     if isinstance(loss, TargetLoss):
         followed = loss.follows()
     else:
         # What prunes at random and weighs the rest has the expected update of what it pruned from.
-        whole = AllSelection() if getattr(selection, "prunes_at_random", False) else selection
+        whole = AllSelection() if pruned else selection
         followed = _followed(advantage, sampler, whole, loss.reduction)
     bent = [
         *bends.label_lines(sampler),

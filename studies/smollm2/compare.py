@@ -1,9 +1,9 @@
 """The best of the field on the default model and two tasks: ``python -m studies.smollm2.compare``.
 
 SmolLM2-135M-Instruct on sums (the task of ``make train``) and on products of numbers of one or two digits, with the
-settings that ``python -m studies.smollm2.tune`` found. A run ends at a budget of generated tokens; two at once are a
-quarter of an hour on two cores, and each takes up to 8 GB. A study that was killed goes on where it was, and runs with
-a committed result are not repeated. Writes ``docs/studies/cost_benefit/smollm2.jsonl`` and a plot for each task.
+settings that ``python -m studies.smollm2.tune`` found. A run ends at a budget of generated tokens; two at once take a
+quarter to half an hour on two cores and up to 8 GB each. A study that was killed goes on where it was, and runs with a
+committed result are not repeated. Writes ``docs/studies/cost_benefit/smollm2.jsonl`` and a plot for each task.
 """
 
 from __future__ import annotations

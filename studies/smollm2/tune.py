@@ -26,7 +26,7 @@ GRIDS: Mapping[str, tuple[tuple[float, int], ...]] = {
     "grpo_n4_4_updates": tuple(product(SMALL[:2], (8,))),
     "ada": (*product(SMALL, (8,)), *product(LARGE, (32,))),
     "ada_thinned_4_updates": tuple(product(SMALL[:2], (8,))),
-    "grpo_n8": (*product(SMALL, (4,)), *product(LARGE, (16,))),
+    "grpo_n8": tuple(product(LARGE, (4, 16))),
     "ada_drift": ((1e-5, 8),),
     "ada_thinned": ((1e-5, 8),),
 }

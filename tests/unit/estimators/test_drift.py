@@ -64,11 +64,17 @@ def test_without_visits_nothing_is_known_and_few_say_little():
     assert 0.5 < drift.corrected(0.5) < 0.8
 
 
-def test_extreme_rates_and_outcomes_leave_it_finite():
-    drift = Drift(64)
-    drift.observe([(0.0, 8, 8), (1.0, 0, 8)] * 32)
-    assert 0 < drift.corrected(0.0) < 1
-    assert 0 < drift.corrected(1.0) < 1
+@pytest.mark.parametrize(
+    "seen",
+    [[(0.0, 8, 8), (1.0, 0, 8)] * 32, [(0.3, 0, 4), (0.7, 4, 4)] * 128, [(0.5, 4, 4)] * 256],
+    ids=["upside down", "told apart without fail", "always right"],
+)
+def test_no_rate_becomes_certain(seen):
+    """A belief of exactly 0 or 1 would be no Beta distribution."""
+    drift = Drift(256)
+    drift.observe(seen)
+    for rate in (0.0, 1e-9, 0.5, 1 - 1e-9, 1.0):
+        assert 0 < drift.corrected(rate) < 1
 
 
 def test_old_visits_are_forgotten():

@@ -8,7 +8,11 @@ import pytest
 
 from ada_lightning.advantages import HistoryBaselineAdvantage
 from ada_lightning.config_selection import selection_errors
+from ada_lightning.losses import ConstantReduction, PromptMeanReduction, ResponseMeanReduction
+from ada_lightning.sampling import UniformSampler
+from ada_lightning.sampling.forecast import forecast
 from ada_lightning.selection import ThinnedSelection
+from ada_lightning.statement.bends import choice_lines
 from ada_lightning.types import Belief, ResponseGroup
 from tests.builders import make_pool
 from tests.unit.test_partial_credit_config import composed
@@ -98,7 +102,60 @@ def test_a_full_advantage_that_is_none_is_refused(full):
         ThinnedSelection(full_advantage=full)
 
 
-def test_an_advantage_without_history_is_refused():
-    (error,) = selection_errors(composed("+experiment=grpo", "selection=thinned"))
-    assert "with GroupNormalizedAdvantage those do not train" in error
-    assert list(selection_errors(composed("+experiment=ada", "selection=thinned"))) == []
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["+experiment=grpo", "selection=thinned"], "with GroupNormalizedAdvantage those do not train"),
+        (["+experiment=ada", "selection=thinned", "refill=dynamic"], "DynamicSampling replaces every one of them"),
+        (
+            ["+experiment=ada", "selection=thinned", "loss.kl_coef=0.01"],
+            "loss.kl_coef = 0.01 would act",
+        ),
+        (["+experiment=ada", "selection=thinned", "loss.entropy_coef=0.1"], "loss.entropy_coef = 0.1 would act"),
+        (["+experiment=pruning", "loss.kl_coef=0.01"], "PruningSelection leaves out responses by chance"),
+    ],
+)
+def test_what_thinning_does_not_go_with_is_refused(overrides, said):
+    (error,) = selection_errors(composed(*overrides))
+    assert said in error
+
+
+@pytest.mark.parametrize("experiment", ["ada", "pruning"])
+def test_what_it_goes_with_passes(experiment):
+    chosen = ["selection=thinned"] if experiment == "ada" else []
+    assert list(selection_errors(composed(f"+experiment={experiment}", *chosen))) == []
+
+
+def test_a_selection_within_another_is_looked_at():
+    within = ["selection.selection._target_=ada_lightning.selection.ThinnedSelection"]
+    (error,) = selection_errors(composed("+experiment=grpo", "selection=resolved", *within))
+    assert error.startswith("selection.selection: ThinnedSelection thins out")
+
+
+def test_a_forecast_draws_anew_every_time():
+    """Four right answers of four were expected: about a third of such prompts train, whatever the seed of one draw."""
+    shares = [
+        forecast(
+            [(8, 8)],
+            UniformSampler(group_size=4),
+            ThinnedSelection(full_advantage=0.3, seed=seed),
+            keep_groups_without_signal=True,
+        ).trained_ratio
+        for seed in range(5)
+    ]
+    assert all(0.1 < share < 0.9 for share in shares)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "is_undone"),
+    [
+        (ConstantReduction(token_scale=1.0), True),
+        (PromptMeanReduction(token_scale=1.0), True),
+        (ResponseMeanReduction(), False),
+    ],
+    ids=["constant", "prompt_mean", "response_mean"],
+)
+def test_the_statement_says_which_denominators_undo_it(reduction, is_undone):
+    lines = list(choice_lines(UniformSampler(group_size=4), ThinnedSelection(full_advantage=0.3), reduction))
+    assert any("no longer undo it" in line for line in lines) != is_undone
+    assert any("in proportion to their advantage" in line for line in lines)

@@ -145,12 +145,16 @@ def test_the_committed_runs_from_the_first_model_are_found():
 def test_effects_compare_each_change_with_the_method_as_it_is():
     def line(slope):
         costs = ("generated_tokens", "seconds")
-        return [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": slope * point} for point in range(11)]
+        return [
+            {**dict.fromkeys(costs, 10.0 * point), "trained_tokens": 4.0 * point, "avg_at_4": slope * point}
+            for point in range(11)
+        ]
 
     names = [lever.name for lever in levers.ALL_LEVERS if lever.base == "ada"]
     found = {"": {0: line(0.02), 1: line(0.02)}, names[0]: {0: line(0.05), 1: line(0.05)}}
     own, changed = levers.effects("ada", found)
     assert (own.text, own.gain.value, own.saving.value) == ("as it is", 0.0, 1.0)
+    assert changed.trained == pytest.approx(0.4)
     assert changed.gain.value == pytest.approx((0.05 - 0.02) * 9)
     assert changed.saving.value == pytest.approx(0.05 / 0.02)
 
