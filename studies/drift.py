@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import correlation, fmean
 
 from ada_lightning.estimators import BetaHistory
+from ada_lightning.estimators.tally import summed
 from ada_lightning.types import Prompt
 from benchmarks.markdown import markdown
 from studies.runs import ROOT
@@ -68,11 +69,7 @@ def foretold(steps: Sequence[Sequence[Visit]], *, drift_visits: int, memory: flo
             if responses > 1:
                 expected_spread.append(rate * (1 - rate))
                 drawn_spread.append(positives * wrong / (responses * (responses - 1)))
-        seen: dict[str, tuple[int, int]] = {}
-        for prompt_id, positives, responses in step:  # a prompt that stands in a step twice was visited once
-            before = seen.get(prompt_id, (0, 0))
-            seen[prompt_id] = before[0] + positives, before[1] + responses
-        history.learn(seen)
+        history.learn(summed(step))
     return {
         "log_loss": fmean(losses),
         "correlation": correlation(expected_spread, drawn_spread) if len(set(drawn_spread)) > 1 else math.nan,
@@ -92,7 +89,7 @@ def table() -> str:
     groups: dict[str, list[dict[str, dict[str, float]]]] = {}
     for name, result in json.loads(FILE.read_text()).items():
         groups.setdefault(name.rsplit("-", 1)[0], []).append(result)
-    head = ["runs", "", *(f"log loss, {n}" if n else "log loss, as it is" for n in NUM_VISITS)]
+    head = ["runs", "number", *(f"log loss, {n}" if n else "log loss, as it is" for n in NUM_VISITS)]
     head += [f"correlation, {n}" if n else "correlation, as it is" for n in NUM_VISITS]
     rows = [
         [f"`{name}`", str(len(runs)), *_means(runs, "log_loss"), *_means(runs, "correlation")]

@@ -1,7 +1,7 @@
 """What programs import is left out of garbage collection, as vLLM leaves it out of its own serving.
 
-An engine's life has nine whole collections, and in a process that has imported vLLM, Lightning and MLflow each goes
-through all that these made: together a third of the time of a short run.
+vLLM collects again and again while an engine starts and ends, and in a process that has imported vLLM, Lightning and
+MLflow each collection goes through all that these made: a large part of the time of a short run.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 _SMALLEST_RATE = 1e-3
@@ -87,6 +88,6 @@ class Drift:
         self.offset, self.slope = float(line_F[0]), float(line_F[1])
 
 
-def _logit(rates: float | np.ndarray) -> np.ndarray:
-    clipped: np.ndarray = logit(np.clip(rates, _SMALLEST_RATE, 1 - _SMALLEST_RATE))
+def _logit(rates: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    clipped: NDArray[np.float64] = logit(np.clip(rates, _SMALLEST_RATE, 1 - _SMALLEST_RATE))
     return clipped

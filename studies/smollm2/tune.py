@@ -34,7 +34,7 @@ GRIDS: Mapping[str, tuple[tuple[float, int], ...]] = {
 would leave a run of this length five rollouts, and rates up to the best of one update. The last three do not decide
 anything: groups of eight did not do better than groups of four, and what differs from ``ada`` in its memory or in what
 it leaves out takes the settings of ``ada``."""
-AS = {"ada_thinned": "ada"}
+SETTINGS_OF = {"ada_thinned": "ada"}
 """Methods that take the settings of another."""
 MAX_TOKENS = 60_000
 POINTS = 5
@@ -58,7 +58,7 @@ def tuned(method: str, results: Results) -> Tuned:
         NotTunedError: a run of the grid is missing.
         ValueError: a run was made with other settings than the method has now.
     """
-    source = AS.get(method, method)
+    source = SETTINGS_OF.get(method, method)
     return best_of(source, tuning_runs(source), results, command="python -m studies.smollm2.tune", noise=0.0)
 
 
