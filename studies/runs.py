@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -105,6 +106,16 @@ class StudyRun:
         if tuple(loaded["overrides"]) != self.overrides:
             raise ValueError(f"{self.result_file} was made with {loaded['overrides']}; move it away to train it anew")
         return loaded
+
+    def discard_checkpoints(self) -> None:
+        """Remove the checkpoints of a run that is done; what it logged stays.
+
+        Raises:
+            ValueError: it has not finished, and would begin anew without them.
+        """
+        if not self._has_finished():
+            raise ValueError(f"{self.folder} has not finished; its checkpoints are needed to continue it")
+        shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
 
     def _has_finished(self) -> bool:
         summary = self.folder / "summary.json"

@@ -17,10 +17,12 @@ class Results:
 
     Args:
         path: the file; it is made with the first line.
+        discard_checkpoints: remove the checkpoints of a run once its result is kept, where they are large.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, discard_checkpoints: bool = False) -> None:
         self.path = path
+        self._discards = discard_checkpoints
         self._lock = threading.Lock()
         self._rows: dict[str, dict[str, Any]] = {}
         if path.exists():
@@ -52,6 +54,8 @@ class Results:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
+        if self._discards:
+            run.discard_checkpoints()
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, num_seeds: int) -> None:

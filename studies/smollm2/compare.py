@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for task in options.tasks
                 for method in options.methods
             ]
-            train_missing(groups, Results(SMOLLM2), num_jobs=options.jobs)
+            train_missing(groups, Results(SMOLLM2, discard_checkpoints=True), num_jobs=options.jobs)
         for task in options.tasks:
             found = smollm2_curves(task, num_seeds=options.seeds)
             print(f"{task}: level to reach: that of {best_grpo(found)}")

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", nargs="+", choices=GRIDS, default=list(GRIDS), help="methods to tune")
     parser.add_argument("--jobs", type=int, default=2, help="runs at once, 8 GB each")
     options = parser.parse_args(arguments)
-    results = Results(SMOLLM2_TUNING)
+    results = Results(SMOLLM2_TUNING, discard_checkpoints=True)
     grid = {method: tuning_runs(method) for method in options.methods}
     try:
         missing = [run for runs in grid.values() for run in runs.values() if not results.has(run)]

@@ -76,6 +76,25 @@ def test_results_are_found_again_and_other_settings_are_refused(tmp_path):
         found.has(Measured("study", "grpo", 0, ("a=2",), label="grpo_n4"))
 
 
+def test_large_checkpoints_go_once_the_result_is_kept_and_not_before(tmp_path, monkeypatch):
+    monkeypatch.setattr("studies.runs.ROOT", tmp_path)
+    run = Measured("study", "grpo", 0)
+    checkpoint = run.folder / "checkpoints" / "last"
+    checkpoint.mkdir(parents=True)
+    summary = run.folder / "summary.json"
+    summary.write_text('{"status": "stopped"}')
+    results = Results(tmp_path / "results.jsonl", discard_checkpoints=True)
+    with pytest.raises(ValueError, match="grpo-0 has not finished; its checkpoints are needed to continue it"):
+        results.add(run)
+    assert checkpoint.exists()
+    summary.write_text('{"status": "finished"}')
+    Results(tmp_path / "small.jsonl").add(run)
+    assert checkpoint.exists()
+    results.add(run)
+    assert sorted(file.name for file in run.folder.iterdir()) == ["summary.json"]
+    assert run.is_done()
+
+
 def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path, monkeypatch):
     levels = {(3e-5, 8): 1, (3e-5, 32): 2, (1e-4, 8): 3, (1e-4, 32): 9, (3e-4, 8): 4, (3e-4, 32): 5}
     runs = {key: Measured("study", "grpo", level, label=str(key)) for key, level in levels.items()}
