@@ -5,8 +5,10 @@ from ada_lightning.estimators.ema import EmaEstimator
 from ada_lightning.estimators.gaussian_process import GaussianProcessEstimator
 from ada_lightning.estimators.length_scale import FixedLengthScale, MedianDistance
 from ada_lightning.estimators.policy_embedding import PolicyEmbedding
+from ada_lightning.estimators.similar_prompts import SimilarPrompts
 from ada_lightning.estimators.value_network import ValueNetworkEstimator
 from ada_lightning.estimators.window import WindowEstimator
+from ada_lightning.estimators.word_embedding import WordEmbedding
 
 __all__ = [
     "BetaHistory",
@@ -15,6 +17,8 @@ __all__ = [
     "GaussianProcessEstimator",
     "MedianDistance",
     "PolicyEmbedding",
+    "SimilarPrompts",
     "ValueNetworkEstimator",
     "WindowEstimator",
+    "WordEmbedding",
 ]

@@ -96,7 +96,13 @@ class GaussianProcessEstimator:
             check()
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Nothing to compare: any prompt has an embedding."""
+        """Let the embedding learn from the training prompts, where it does (:class:`PromptEmbedding`).
+
+        Raises:
+            ValueError: it cannot.
+        """
+        if callable(fit := getattr(self.embedding, "fit", None)):
+            fit(prompts)
 
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
         """Embed prompts not met before, and return one belief per prompt.

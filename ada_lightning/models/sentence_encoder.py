@@ -76,7 +76,7 @@ class SentenceEncoder:
         import torch
 
         tokenizer, model = self._load()
-        texts = [_text(prompt) for prompt in prompts]
+        texts = [prompt_text(prompt) for prompt in prompts]
         rows = []
         with torch.no_grad():
             for start in range(0, len(texts), self.batch_size):
@@ -151,6 +151,7 @@ class SentenceEncoder:
             ) from error
 
 
-def _text(prompt: Prompt) -> str:
+def prompt_text(prompt: Prompt) -> str:
+    """Return the turns of a prompt without the system's, one per line; the system's where there are no others."""
     turns = [turn["content"] for turn in prompt.messages if turn["role"] != "system"]
     return "\n".join(turns or [turn["content"] for turn in prompt.messages])

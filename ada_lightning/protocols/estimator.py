@@ -52,7 +52,7 @@ class PassRateEstimator(Protocol):
 
 @runtime_checkable
 class RememberingEstimator(PassRateEstimator, Protocol):
-    """An estimator that keeps counts by prompt, so that it can be asked about any prompt without a forward pass."""
+    """An estimator that keeps counts by prompt, and can be asked about any prompt without a forward pass."""
 
     def recall(self, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
         """Return what is remembered of each prompt; nothing is learned from being asked."""
@@ -63,7 +63,8 @@ class RememberingEstimator(PassRateEstimator, Protocol):
 class PromptEmbedding(Protocol):
     """Where a prompt lies among others, so that what is seen of one says something about its neighbours.
 
-    It may also define ``check() -> None``: raise ValueError for what can be found wrong before any model loads.
+    It may also define ``check() -> None``: raise ValueError for what can be found wrong before any model loads; and
+    ``fit(prompts) -> None``, which is called once with all training prompts before any is embedded.
     """
 
     def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:

@@ -1,7 +1,8 @@
 """Prompts that are seen once, so that there is no history to use: ``python -m studies.field.fresh``.
 
 The field's task from the committed model with 24,576 problems instead of 512, more than any method asks, so that none
-comes back. Methods have the settings that ``python -m studies.field.tune`` found where problems come back. A study that
+comes back. Methods have the settings that ``python -m studies.field.tune`` found where problems come back;
+``ada_similar``, which expects of a prompt what prompts with like words have shown, has those of ``ada``. A study that
 was killed goes on where it was. Writes ``docs/studies/cost_benefit/fresh.jsonl``.
 """
 
@@ -24,6 +25,8 @@ from studies.field.wording import describe
 from studies.runs import ROOT, StudyRun
 
 CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "dapo_refill", "speed_rl", "ada", "ada_4_updates")
+UNTUNED = {"ada_similar": "ada", "ada_similar_4_updates": "ada_4_updates"}
+"""Methods that take the settings of another, which does not know what it knows of prompts never seen."""
 NUM_PROBLEMS = 24_576
 PROBLEMS = FOLDER / "fresh.jsonl"
 MAX_TOKENS = 240_000
@@ -49,7 +52,7 @@ def fresh_runs(*, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
     tuning = Results(TUNING)
 
     def run(method: str, seed: int) -> StudyRun:
-        best = tuned(method, tuning)
+        best = tuned(UNTUNED.get(method, method), tuning)
         return field_run(
             "field/fresh",
             method,
@@ -61,7 +64,7 @@ def fresh_runs(*, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
             changes=(f"data.source.path={PROBLEMS.relative_to(ROOT)}",),
         )
 
-    return {method: [run(method, seed) for seed in second_seeds(num_seeds)] for method in CONTESTANTS}
+    return {method: [run(method, seed) for seed in second_seeds(num_seeds)] for method in (*CONTESTANTS, *UNTUNED)}
 
 
 def fresh_curves(*, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:

@@ -42,6 +42,8 @@ METHODS: Mapping[str, Method] = {
     "ada_drift": Method("ada", ("estimator.drift_visits=256",)),
     "ada_thinned": Method("ada", ("estimator.drift_visits=256", "selection=thinned")),
     "ada_thinned_4_updates": Method("ada", ("estimator.drift_visits=256", "selection=thinned"), updates=4),
+    "ada_similar": Method("ada", ("estimator=similar_prompts",)),
+    "ada_similar_4_updates": Method("ada", ("estimator=similar_prompts",), updates=4),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),
     "ada_n1": Method("ada", ("sampler.group_size=1",)),
     "ada_n1_4_updates": Method("ada", ("sampler.group_size=1",), updates=4, tuned_as_on_first="ada_n1"),

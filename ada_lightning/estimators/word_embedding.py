@@ -1,0 +1,103 @@
+"""Embeds prompts by their words: no model, no forward pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.models.sentence_encoder import prompt_text
+from ada_lightning.types import Prompt
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from torch import Tensor
+
+_WORD = r"\w+|[^\w\s]"
+"""A word, a number, or one sign: what is asked often hangs on a ``-`` or a ``?``."""
+
+
+class WordEmbedding:
+    """TF-IDF of words and of pairs of them, with every digit read as 0, and how long the prompt is.
+
+    The part of a row that counts words has length 1, and what all training prompts have in common counts nothing in it;
+    the last column is the logarithm of the number of words, standardised over the training prompts. Numbers are told
+    apart by how many digits they have. So it tells tasks, templates and sizes apart, not meanings: where those hang on
+    single words that few prompts share, a sentence encoder sees more
+    (:class:`~ada_lightning.models.sentence_encoder.SentenceEncoder`).
+
+    Args:
+        max_features: the most frequent words and pairs that are counted.
+
+    Raises:
+        ValueError: ``max_features`` below 1.
+    """
+
+    def __init__(self, *, max_features: int = 512) -> None:
+        if max_features < 1:
+            raise ValueError(f"estimator.embedding.max_features must be at least 1; got {max_features}")
+        self.max_features = max_features
+        self._counter: TfidfVectorizer | None = None
+        self._log_length = 0.0, 1.0
+        """Mean and standard deviation over the training prompts."""
+
+    def fit(self, prompts: Sequence[Prompt]) -> None:
+        """Learn which words there are and how rare each is, from the training prompts.
+
+        Raises:
+            ValueError: there are none.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        counter = TfidfVectorizer(
+            preprocessor=_without_digits,
+            token_pattern=_WORD,
+            ngram_range=(1, 2),
+            max_features=self.max_features,
+            sublinear_tf=True,
+            smooth_idf=False,
+            norm=None,
+        )
+        texts = [prompt_text(prompt) for prompt in prompts]
+        try:
+            counter.fit(texts)
+        except ValueError as error:  # scikit-learn: empty vocabulary
+            raise ValueError(
+                f"the texts of the {len(prompts)} training prompts have no words to tell them apart by; use "
+                "estimator=beta_history"
+            ) from error
+        self._counter = counter
+        lengths_P = _log_lengths(texts)
+        self._log_length = float(lengths_P.mean()), float(lengths_P.std()) or 1.0
+
+    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+        """Count the words of prompts; ``represent`` is not called. Shape ``(P, H)``, float32.
+
+        Raises:
+            ValueError: called before :meth:`fit`.
+        """
+        import torch
+
+        if self._counter is None:
+            raise ValueError("WordEmbedding has to be fitted to the training prompts before it embeds any")
+        texts = [prompt_text(prompt) for prompt in prompts]
+        rows_PH = self._counter.transform(texts)
+        # scikit-learn adds 1 to each idf, so that words of all prompts would count
+        rows_PH = rows_PH.multiply(1.0 - 1.0 / self._counter.idf_).toarray()
+        length_P1 = np.linalg.norm(rows_PH, axis=1, keepdims=True)
+        mean, deviation = self._log_length
+        size_P1 = (_log_lengths(texts)[:, None] - mean) / deviation
+        rows_PH = np.concatenate([rows_PH / np.where(length_P1 > 0, length_P1, 1.0), size_P1], axis=1)
+        return torch.from_numpy(rows_PH.astype(np.float32))
+
+
+def _log_lengths(texts: Sequence[str]) -> NDArray[np.float64]:
+    lengths: NDArray[np.float64] = np.log1p([len(re.findall(_WORD, text)) for text in texts])
+    return lengths
+
+
+def _without_digits(text: str) -> str:
+    return re.sub(r"\d", "0", text.lower())

@@ -1,0 +1,86 @@
+"""Gaussian processes over logits of pass rates, seen through counts of right answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import expit
+
+Array = NDArray[np.float64]
+
+_MAX_NEWTON_STEPS = 50
+_LARGEST_STEP = 2.0
+"""In logits, of one Newton step: far from the solution a full one may overshoot."""
+_TOLERANCE = 1e-4
+"""In logits, of the last step; convergence is quadratic, so what is left is far smaller."""
+_SMALLEST_CURVATURE = 1e-9
+_LEAST_STRENGTH, _MOST_STRENGTH = 1e-2, 1e6
+_NODES_Q, _WEIGHTS_Q = hermegauss(32)
+
+
+@dataclass(frozen=True)
+class LaplaceFit:
+    """The normal distribution about the most likely logits of V visits, as it is needed for prediction."""
+
+    weights_V: Array
+    """What each visit adds to an expected logit, by its covariance with it."""
+    root_VV: Array
+    """Lower Cholesky factor of ``I + W^1/2 K W^1/2``, W the curvature of each visit."""
+    root_curvature_V: Array
+
+    def predicted(self, covariance_MV: Array, variance_M: Array) -> tuple[Array, Array]:
+        """Return means and variances of M further logits.
+
+        Args:
+            covariance_MV: of each of them with those of the visits.
+            variance_M: of each before any visit.
+        """
+        explained_VM = solve_triangular(self.root_VV, (covariance_MV * self.root_curvature_V).T, lower=True)
+        return covariance_MV @ self.weights_V, np.maximum(variance_M - (explained_VM**2).sum(axis=0), 0.0)
+
+
+def fit_laplace(covariance_VV: Array, positives_V: Array, sizes_V: Array) -> LaplaceFit:
+    """Find the most likely logits of visits by Newton's method; the likelihood is binomial and the prior of mean 0.
+
+    Args:
+        covariance_VV: of the logits before anything was seen, positive semi-definite.
+        positives_V: right answers of each visit.
+        sizes_V: responses of each visit.
+
+    Source:
+        Rasmussen and Williams 2006, algorithms 3.1 and 3.2, with binomial counts instead of single outcomes.
+    """
+    logits_V = np.zeros(len(sizes_V))
+    for _ in range(_MAX_NEWTON_STEPS):
+        rates_V = expit(logits_V)
+        curvature_V = np.maximum(sizes_V * rates_V * (1 - rates_V), _SMALLEST_CURVATURE)
+        half_V = np.sqrt(curvature_V)
+        root_VV = cholesky(np.eye(len(half_V)) + half_V[:, None] * covariance_VV * half_V, lower=True)
+        target_V = curvature_V * logits_V + positives_V - sizes_V * rates_V
+        inner_V = solve_triangular(root_VV, half_V * (covariance_VV @ target_V), lower=True)
+        weights_V = target_V - half_V * solve_triangular(root_VV, inner_V, lower=True, trans="T")
+        step_V = np.clip(covariance_VV @ weights_V - logits_V, -_LARGEST_STEP, _LARGEST_STEP)
+        logits_V = logits_V + step_V
+        if np.abs(step_V).max(initial=0.0) < _TOLERANCE:
+            break
+    return LaplaceFit(weights_V, root_VV, half_V)
+
+
+def beta_of_logit(mean_M: Array, variance_M: Array) -> tuple[Array, Array]:
+    """Return alpha and beta of the Beta distributions with the mean and variance of ``sigmoid(normal)``.
+
+    Example:
+        >>> alpha, beta = beta_of_logit(np.array([0.0]), np.array([1.0]))
+        >>> float(alpha[0].round(2)), float(beta[0].round(2))
+        (2.38, 2.38)
+    """
+    rates_MQ = expit(mean_M[:, None] + np.sqrt(variance_M)[:, None] * _NODES_Q)
+    share_Q = _WEIGHTS_Q / _WEIGHTS_Q.sum()
+    rate_M = rates_MQ @ share_Q
+    spread_M = np.maximum((rates_MQ - rate_M[:, None]) ** 2 @ share_Q, np.finfo(float).tiny)
+    strength_M = np.clip(rate_M * (1 - rate_M) / spread_M - 1, _LEAST_STRENGTH, _MOST_STRENGTH)
+    return rate_M * strength_M, (1 - rate_M) * strength_M

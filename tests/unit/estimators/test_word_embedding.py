@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ada_lightning.data.reasoning_gym import ReasoningGymSource
+from ada_lightning.estimators import FixedLengthScale, GaussianProcessEstimator, WordEmbedding
+from ada_lightning.protocols import PromptEmbedding
+from ada_lightning.types import Prompt
+
+
+def prompt(text, *, system=""):
+    turns = [{"role": "system", "content": system}] if system else []
+    return Prompt(text, (*turns, {"role": "user", "content": text}))
+
+
+def never(prompts):
+    raise AssertionError("no policy is needed")
+
+
+def embedded(texts, fitted_to=None, **settings):
+    """Words alone, without the column for the length."""
+    return rows_of(texts, fitted_to, **settings)[:, :-1]
+
+
+def rows_of(texts, fitted_to=None, **settings):
+    embedding = WordEmbedding(**settings)
+    embedding.fit([prompt(text) for text in fitted_to or texts])
+    return embedding([prompt(text) for text in texts], never)
+
+
+SUMS = ["What is 12 + 34?", "What is 7 - 3?", "What is 98 + 51?", "What is 5 - 1?", "Compute 3 * 4."]
+
+
+def test_rows_have_length_one_and_are_those_of_the_shape():
+    assert isinstance(WordEmbedding(), PromptEmbedding)
+    rows = embedded(SUMS)
+    assert rows.dtype == torch.float32
+    assert rows.norm(dim=1) == pytest.approx(torch.ones(5))
+
+
+def test_numbers_are_told_apart_by_their_digits_alone():
+    likeness = embedded(SUMS) @ embedded(SUMS).T
+    assert likeness[0, 2] == pytest.approx(1.0)
+    assert likeness[1, 3] == pytest.approx(1.0)
+    assert likeness[0, 1] < 0.4 < 0.6 + likeness[0, 4]
+
+
+def test_what_all_prompts_have_in_common_counts_nothing():
+    likeness = embedded(["Please add these up : a", "Please add these up : b"])
+    assert float(likeness[0] @ likeness[1]) == 0.0
+
+
+def test_the_last_column_is_the_standardised_length():
+    lengths = rows_of(["a", "a b", "a b c d", "- - - - a b"])[:, -1]
+    assert float(lengths.mean()) == pytest.approx(0.0, abs=1e-6)
+    assert float(lengths.std(correction=0)) == pytest.approx(1.0)
+    assert lengths.tolist() == sorted(lengths.tolist())
+    assert not rows_of(["a b", "c d"])[:, -1].any()
+
+
+def test_signs_are_words():
+    rows = embedded(["a + b", "a - b", "a + b"])
+    assert float(rows[0] @ rows[2]) == pytest.approx(1.0)
+    assert float(rows[0] @ rows[1]) == 0.0
+
+
+def test_prompts_without_a_known_word_lie_at_zero():
+    assert not embedded(["never heard"], fitted_to=SUMS).any()
+
+
+def test_only_the_most_frequent_words_and_pairs_count():
+    assert embedded(SUMS, max_features=7).shape == (5, 7)
+
+
+def test_the_system_turn_is_left_out():
+    embedding = WordEmbedding()
+    embedding.fit([prompt(text) for text in SUMS])
+    plain, with_system = embedding([prompt(SUMS[0]), prompt(SUMS[0], system="Compute 3 * 4.")], never)
+    assert torch.equal(plain, with_system)
+
+
+def test_tasks_and_sizes_of_real_prompts_are_told_apart():
+    source = ReasoningGymSource(
+        tasks={"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2}, "spell_backward": {}},
+        num_train=60,
+        num_heldout=2,
+        seed=1,
+    )
+    prompts = source.train_prompts()
+    embedding = WordEmbedding()
+    embedding.fit(prompts)
+    rows = embedding(prompts, never)[:, :-1]
+    likeness = rows @ rows.T
+    is_sum = torch.tensor([prompt.task == "chain_sum" for prompt in prompts])
+    within = likeness[is_sum][:, is_sum].mean()
+    assert within > 5 * likeness[is_sum][:, ~is_sum].mean()
+
+
+def test_errors_say_what_to_do():
+    with pytest.raises(ValueError, match=r"estimator.embedding.max_features must be at least 1; got 0"):
+        WordEmbedding(max_features=0)
+    with pytest.raises(ValueError, match="has to be fitted to the training prompts before it embeds any"):
+        WordEmbedding()([prompt("a")], never)
+    with pytest.raises(ValueError, match=r"texts of the 2 training prompts have no words .*; use estimator=beta_hist"):
+        WordEmbedding().fit([prompt(""), prompt(" ")])
+
+
+def test_a_gaussian_process_of_vip_takes_it_too():
+    estimator = GaussianProcessEstimator(embedding=WordEmbedding(), length_scale=FixedLengthScale(value=0.5))
+    prompts = [prompt(text) for text in SUMS]
+    estimator.check_prompts(prompts)
+    assert [belief.mean for belief in estimator.predict(prompts, never)] == [0.5] * 5
