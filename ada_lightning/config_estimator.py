@@ -69,7 +69,7 @@ def history_errors(sampler: Any, estimator: Any) -> Iterator[str]:
     min_seen = getattr(sampler, "min_seen", 0)
     if estimator is None or not isinstance(min_seen, int) or min_seen <= 0:
         return
-    if not isinstance(estimator, RememberingEstimator):
+    if not isinstance(estimator, RememberingEstimator) or not getattr(estimator, "beliefs_have_counts", True):
         yield (
             f"sampler.min_seen = {min_seen} asks for responses seen of each prompt, and {type(estimator).__name__} "
             "counts none: every plan would be uniform; use sampler.min_seen=0 to trust its predictions, or "

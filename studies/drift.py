@@ -1,8 +1,8 @@
-"""How well remembered pass rates foretell what is drawn next, with and without drift: ``python -m studies.drift``.
+"""How well what is remembered foretells what is drawn next: ``python -m studies.drift``.
 
-Goes through the prompt logs of runs again, step by step: what :class:`BetaHistory` expects of a prompt that it has seen
-before, then what was drawn of it. Nothing is trained; the runs are those of the other studies, as far as they are on
-this machine (``python -m studies.smollm2.tune``, ``python -m studies.field.compare``). Results stay in
+Goes through the prompt logs of runs again, step by step: what an estimator expects of a prompt, then what was drawn of
+it. Nothing is trained; the runs are those of the other studies, as far as they are on this machine
+(``python -m studies.smollm2.tune``, ``python -m studies.field.compare``). Results stay in
 ``docs/studies/drift/runs.json``; take one out to measure it anew.
 """
 
@@ -12,26 +12,58 @@ import argparse
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from statistics import correlation, fmean
+from statistics import StatisticsError, correlation, fmean
+from typing import Protocol
 
-from ada_lightning.estimators import BetaHistory
+from ada_lightning.estimators import BetaHistory, SimilarPrompts, WordEmbedding
 from ada_lightning.estimators.tally import summed
-from ada_lightning.types import Prompt
+from ada_lightning.types import Prompt, PromptHistory
 from benchmarks.markdown import markdown
 from studies.runs import ROOT
 
 FILE = ROOT / "docs" / "studies" / "drift" / "runs.json"
 LOGS = {"SmolLM2": "smollm2/tuning/chain_sum/*/prompts.csv", "field": "field/runs/ada-lr*/prompts.csv"}
 """By the name of the model: prompt logs, below the folder of runs."""
-NUM_VISITS = (0, 64, 256)
 _FIRST_STEPS = 10
 """Steps that are not counted: a memory has to begin."""
 
 Visit = tuple[str, int, int]
 """Prompt id, positives, responses."""
+
+
+class Memory(Protocol):
+    """What is asked about the prompts of a step, and then told what was drawn of them."""
+
+    def recall(self, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
+        """Return what is expected of each prompt."""
+        ...
+
+    def learn_step(self, visits: Sequence[tuple[Prompt, int, int]]) -> None:
+        """Learn from the visits of a step, each prompt once."""
+        ...
+
+
+class Counts(BetaHistory):
+    """Each prompt's own counts, with or without drift."""
+
+    def learn_step(self, visits: Sequence[tuple[Prompt, int, int]]) -> None:
+        """Learn from the visits of a step."""
+        self.learn({prompt.prompt_id: (positives, responses) for prompt, positives, responses in visits})
+
+
+class Similar(SimilarPrompts):
+    """A process over all prompts, placed by their words."""
+
+    def __init__(self, prompts: Sequence[Prompt]) -> None:
+        super().__init__(embedding=WordEmbedding())
+        self.check_prompts(prompts)
+
+    def learn_step(self, visits: Sequence[tuple[Prompt, int, int]]) -> None:
+        """Learn from the visits of a step."""
+        self.learn(visits)
 
 
 def visits(log: Path) -> Iterator[list[Visit]]:
@@ -42,64 +74,109 @@ def visits(log: Path) -> Iterator[list[Visit]]:
             yield [visit for visit in seen if visit[2]]
 
 
-def foretold(steps: Sequence[Sequence[Visit]], *, drift_visits: int, memory: float = 0.7) -> dict[str, float]:
-    """Return how well a memory foretells the draws of prompts that it knows.
+def foretold(
+    steps: Sequence[Sequence[Visit]], memory: Memory, prompts: Mapping[str, Prompt]
+) -> dict[str, dict[str, float]]:
+    """Return how well a memory foretells the draws of prompts.
 
     Args:
         steps: the visits of each step, in order.
-        drift_visits: see :class:`BetaHistory`.
-        memory: see there.
+        memory: new.
+        prompts: by prompt id.
 
     Returns:
-        ``log_loss`` per response in nats; ``correlation`` of the p (1 - p) expected of a visit with the unbiased
-        estimate of it from what was drawn, over visits with two responses or more; ``mean_error``, the pass rate drawn
+        For ``known`` prompts, which the log has had before, and ``new`` ones: ``log_loss`` per response in nats;
+        ``correlation`` of the p (1 - p) expected of a visit with the unbiased estimate of it from what was drawn, over
+        visits with two responses or more, nan where one of them is always the same; ``mean_error``, the pass rate drawn
         minus the one expected; ``visits``, how many.
     """
-    history = BetaHistory(memory=memory, drift_visits=drift_visits)
-    losses, errors, expected_spread, drawn_spread = [], [], [], []
+    found = {"known": _Foretold(), "new": _Foretold()}
+    had: set[str] = set()
     for number, step in enumerate(steps):
-        remembered = history.recall([Prompt(prompt_id, ()) for prompt_id, _, _ in step])
-        for (_, positives, responses), known in zip(step, remembered, strict=True):
-            if not known.is_seen or number < _FIRST_STEPS:
-                continue
-            rate = known.belief.mean
-            wrong = responses - positives
-            losses.append(-(positives * math.log(rate) + wrong * math.log(1 - rate)) / responses)
-            errors.append(positives / responses - rate)
-            if responses > 1:
-                expected_spread.append(rate * (1 - rate))
-                drawn_spread.append(positives * wrong / (responses * (responses - 1)))
-        history.learn(summed(step))
-    return {
-        "log_loss": fmean(losses),
-        "correlation": correlation(expected_spread, drawn_spread) if len(set(drawn_spread)) > 1 else math.nan,
-        "mean_error": fmean(errors),
-        "visits": len(losses),
-    }
+        expected = memory.recall([prompts[prompt_id] for prompt_id, _, _ in step])
+        if number >= _FIRST_STEPS:
+            for (prompt_id, positives, responses), history in zip(step, expected, strict=True):
+                kind = "known" if prompt_id in had else "new"
+                found[kind].add(history.belief.mean, positives, responses)
+        had.update(prompt_id for prompt_id, _, _ in step)
+        memory.learn_step([(prompts[prompt_id], *counts) for prompt_id, counts in summed(step).items()])
+    return {kind: figures.means() for kind, figures in found.items()}
 
 
-def measured(log: Path) -> dict[str, dict[str, float]]:
-    """Return :func:`foretold` of a prompt log by the number of visits that drift is fitted to."""
+class _Foretold:
+    """What was expected and drawn of visits."""
+
+    def __init__(self) -> None:
+        self._losses: list[float] = []
+        self._errors: list[float] = []
+        self._spreads: list[tuple[float, float]] = []
+
+    def add(self, rate: float, positives: int, responses: int) -> None:
+        wrong = responses - positives
+        self._losses.append(-(positives * math.log(rate) + wrong * math.log(1 - rate)) / responses)
+        self._errors.append(positives / responses - rate)
+        if responses > 1:
+            self._spreads.append((rate * (1 - rate), positives * wrong / (responses * (responses - 1))))
+
+    def means(self) -> dict[str, float]:
+        if not self._losses:
+            return {"visits": 0}
+        try:
+            related = correlation(*zip(*self._spreads, strict=True))
+        except (StatisticsError, TypeError):  # always the same; no visit with two responses
+            related = math.nan
+        return {
+            "log_loss": fmean(self._losses),
+            "correlation": related,
+            "mean_error": fmean(self._errors),
+            "visits": len(self._losses),
+        }
+
+
+def measured(log: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """Return :func:`foretold` of a prompt log by the name of the memory."""
+    from hydra.utils import instantiate
+    from omegaconf import OmegaConf
+
+    source = instantiate(OmegaConf.load(log.with_name("config.yaml")).data.source)
+    prompts = {prompt.prompt_id: prompt for prompt in source.train_prompts()}
     steps = list(visits(log))
-    return {str(number): foretold(steps, drift_visits=number) for number in NUM_VISITS}
+    memories: dict[str, Memory] = {
+        "counts": Counts(),
+        "counts with drift": Counts(drift_visits=256),
+        "similar prompts": Similar(list(prompts.values())),
+    }
+    return {name: foretold(steps, memory, prompts) for name, memory in memories.items()}
 
 
 def table() -> str:
     """Return the committed results, means over the runs of a method with the same settings."""
-    groups: dict[str, list[dict[str, dict[str, float]]]] = {}
+    groups: dict[str, list[dict[str, dict[str, dict[str, float]]]]] = {}
     for name, result in json.loads(FILE.read_text()).items():
         groups.setdefault(name.rsplit("-", 1)[0], []).append(result)
-    head = ["runs", "number", *(f"log loss, {n}" if n else "log loss, as it is" for n in NUM_VISITS)]
-    head += [f"correlation, {n}" if n else "correlation, as it is" for n in NUM_VISITS]
+    columns = [
+        ("log loss", "known", "log_loss", ("counts", "counts with drift", "similar prompts")),
+        ("correlation", "known", "correlation", ("counts", "counts with drift", "similar prompts")),
+        ("log loss", "new", "log_loss", ("counts", "similar prompts")),
+        ("correlation", "new", "correlation", ("counts", "similar prompts")),
+    ]
+    head = ["runs", "number"]
+    head += [f"{figure}, {kind}: {memory}" for figure, kind, _, memories in columns for memory in memories]
     rows = [
-        [f"`{name}`", str(len(runs)), *_means(runs, "log_loss"), *_means(runs, "correlation")]
+        [
+            f"`{name}`",
+            str(len(runs)),
+            *(_mean(runs, memory, kind, key) for _, kind, key, memories in columns for memory in memories),
+        ]
         for name, runs in sorted(groups.items())
     ]
     return markdown(head, rows)
 
 
-def _means(runs: Sequence[dict[str, dict[str, float]]], figure: str) -> list[str]:
-    return [f"{fmean(run[str(number)][figure] for run in runs):.3f}" for number in NUM_VISITS]
+def _mean(runs: Sequence[dict[str, dict[str, dict[str, float]]]], memory: str, kind: str, key: str) -> str:
+    found = [run[memory][kind][key] for run in runs if run[memory][kind]["visits"]]
+    mean = fmean(found) if found else math.nan
+    return "-" if math.isnan(mean) else f"{mean:.3f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -111,8 +188,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             name = f"{place} {log.parent.name.removeprefix('chain_sum-')}"
             if name not in results and (log.parent / "summary.json").exists():
                 results[name] = measured(log)
-    FILE.parent.mkdir(parents=True, exist_ok=True)
-    FILE.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+                FILE.parent.mkdir(parents=True, exist_ok=True)
+                FILE.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
     print(table())
 
 

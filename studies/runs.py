@@ -107,14 +107,18 @@ class StudyRun:
             raise ValueError(f"{self.result_file} was made with {loaded['overrides']}; move it away to train it anew")
         return loaded
 
-    def discard_checkpoints(self) -> None:
-        """Remove the checkpoints of a run that is done; what it logged stays.
+    def check_finished(self) -> None:
+        """Make sure that the run needs no checkpoint any more.
 
         Raises:
-            ValueError: it has not finished, and would begin anew without them.
+            ValueError: it has not finished, and would begin anew without one.
         """
         if not self._has_finished():
             raise ValueError(f"{self.folder} has not finished; its checkpoints are needed to continue it")
+
+    def discard_checkpoints(self) -> None:
+        """Remove the checkpoints of a finished run; what it logged stays."""
+        self.check_finished()
         shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
 
     def _has_finished(self) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from ada_lightning.curriculum.ranked import RankedCurriculum
-from ada_lightning.protocols import Usefulness
+from ada_lightning.curriculum.useful_first import UsefulFirst
 from ada_lightning.types import PromptHistory
 
 
-class PosteriorSampling(RankedCurriculum):
+class PosteriorSampling(UsefulFirst):
     """Draws a pass rate from every candidate's Beta belief and takes the candidates whose draws are the most useful.
 
     A candidate is chosen about as probably as it is one of the best, so what is uncertain gets explored by itself: a
@@ -30,20 +29,11 @@ class PosteriorSampling(RankedCurriculum):
         the same order as that of :class:`~ada_lightning.curriculum.usefulness.Learnability`.
     """
 
-    def __init__(self, *, usefulness: Usefulness, candidate_ratio: float = 4.0, revisit_ratio: float = 0.1) -> None:
-        self.usefulness = usefulness
-        super().__init__(candidate_ratio=candidate_ratio, revisit_ratio=revisit_ratio)
-
     def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
         """Draw once per candidate, in their order, and sort by what the draws are worth."""
         drawn = [generator.betavariate(history.belief.alpha, history.belief.beta) for history in histories]
         values = self.usefulness(drawn)
         return sorted(range(len(histories)), key=lambda index: -values[index])
-
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
-        """``usefulness``: mean over the prompts, each at its expected pass rate."""
-        values = self.usefulness([history.belief.mean for history in histories])
-        return {"usefulness": sum(values) / max(len(values), 1)}
 
     def _preference(self) -> str:
         return f"prompts come first that {type(self.usefulness).__name__} of a pass rate drawn from history favours"

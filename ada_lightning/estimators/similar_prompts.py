@@ -6,19 +6,23 @@ Equation: ``logit p_x(t) = base + drift(t) + similar(x) + own(x)``, four Gaussia
 Claim: prompts that were never sampled are told apart from the first steps on, when most groups of a new task have no
     signal, and what is remembered keeps up with a policy that learns.
 Assumption: the policy gets better at all prompts alike, in logits; what differs between prompts stays.
-Degenerate: with an embedding that says nothing, and far from all prompts seen, every prompt is expected to be as those
-    visited lately; before the first step a pass rate is anything.
+Degenerate: with an embedding that says nothing every prompt never seen is expected to be as those visited lately;
+    before the first step a pass rate is anything.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
+import warnings
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from ada_lightning.estimators.policy_embedding import PolicyEmbedding
 from ada_lightning.estimators.tally import tally
@@ -30,6 +34,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Array = NDArray[np.float64]
+
+_LARGEST_SCALE = 10.0
+"""In logits: wider priors say nothing more, and make covariances that cannot be factored."""
+_MOST_SAMPLED = 2048
+"""Training prompts whose rows say where the middle is and how far prompts lie from it."""
+_MOST_CACHED = 16_384
+"""Rows kept in memory, those asked for last."""
+_LEAST_REACH = 1e-4
+"""Rows nearer to each other than that differ by rounding."""
+_FADING = 0.7
+"""Share of a prompt's counts that survives a visit, in what is passed on to a later run: that of ``beta_history``."""
 
 
 class _Visit(NamedTuple):
@@ -47,15 +62,20 @@ class _Points(NamedTuple):
 
     prompt_ids: NDArray[np.str_]
     times_N: Array
-    rows_NH: Array
+    placed_NH: Array
+    """Rows relative to the middle of the training prompts, whose mean square distance from it is 1."""
 
 
 class SimilarPrompts:
     """Beliefs from a Gaussian process over all prompts, fitted anew to the latest visits after every step.
 
     The posterior of each logit, a normal distribution (Laplace's approximation), becomes the Beta distribution of the
-    same mean and variance. A step costs ``O(num_visits^3)``, a few Cholesky factors of that size, and asking about M
-    prompts ``O(M num_visits^2)``; a checkpoint holds ``num_visits H`` floats.
+    same mean and variance. It rests on all that was seen, so no belief counts responses of its prompt alone
+    (``Belief.num_seen`` is 0).
+
+    A step costs ``O(num_visits^3)``, a few Cholesky factors of that size, and asking about M prompts
+    ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about lately; a checkpoint holds
+    ``num_visits H`` floats.
 
     Args:
         embedding: where prompts lie; one that needs no policy, since candidates are asked about before a step.
@@ -74,6 +94,8 @@ class SimilarPrompts:
         taken as observed logits: VIP, arXiv:2602.01601. What it foretells: ``python -m studies.drift``.
     """
 
+    beliefs_have_counts: ClassVar[bool] = False
+
     def __init__(
         self,
         *,
@@ -83,19 +105,18 @@ class SimilarPrompts:
         base_scale: float = 2.0,
         drift_scale: float = 1.0,
         similar_scale: float = 2.0,
-        own_scale: float = 2.0,
+        own_scale: float = 1.5,
     ) -> None:
         scales = {"similar_scale": similar_scale, "own_scale": own_scale, "drift_scale": drift_scale}
         errors = [] if num_visits >= 1 else [f"estimator.num_visits must be at least 1; got {num_visits}"]
+        if not 0 < drift_visits < math.inf:
+            errors.append(f"estimator.drift_visits must be positive and finite; got {drift_visits}")
+        if not 0 < base_scale <= _LARGEST_SCALE:
+            errors.append(f"estimator.base_scale must be above 0, and at most {_LARGEST_SCALE:g}; got {base_scale}")
         errors += [
-            f"estimator.{name} must be positive and finite; got {value}"
-            for name, value in (("drift_visits", drift_visits), ("base_scale", base_scale))
-            if not 0 < value < math.inf
-        ]
-        errors += [
-            f"estimator.{name} must be 0 (none) or positive, and finite; got {value}"
+            f"estimator.{name} must be from 0 (none) to {_LARGEST_SCALE:g}; got {value}"
             for name, value in scales.items()
-            if not 0 <= value < math.inf
+            if not 0 <= value <= _LARGEST_SCALE
         ]
         if isinstance(embedding, PolicyEmbedding):
             errors.append(
@@ -115,7 +136,10 @@ class SimilarPrompts:
         self._time = 0
         self._fit: LaplaceFit | None = None
         self._seen_points: _Points | None = None
-        self._counts: dict[str, tuple[int, int]] = {}
+        self._counts: dict[str, tuple[float, float]] = {}
+        self._middle_H: Array | None = None
+        self._reach = 1.0
+        self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     def check(self) -> None:
         """Check the embedding, where it can be, before any model loads."""
@@ -123,20 +147,25 @@ class SimilarPrompts:
             check()
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Let the embedding learn from the training prompts, where it does.
+        """Let the embedding learn from the training prompts, where it does, and find out how they lie.
 
         Raises:
-            ValueError: it cannot.
+            ValueError: the embedding does not give a finite row of the same size for each.
         """
         if callable(fit := getattr(self.embedding, "fit", None)):
             fit(prompts)
+        self._cache.clear()
+        stride = max(1, math.ceil(len(prompts) / _MOST_SAMPLED))
+        rows_NH = self._rows(prompts[::stride]).astype(float)
+        self._middle_H = rows_NH.mean(axis=0)
+        self._reach = float(np.sqrt(((rows_NH - self._middle_H) ** 2).sum(axis=1).mean()))
 
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
         """Return one belief per prompt; ``represent`` is not called."""
         return self._beliefs(prompts)
 
     def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
-        """Return the same beliefs, and whether visits to the prompt are remembered."""
+        """Return the same beliefs, and whether the prompt was visited."""
         return [
             PromptHistory(belief, prompt.prompt_id in self._counts)
             for prompt, belief in zip(prompts, self._beliefs(prompts), strict=True)
@@ -155,49 +184,65 @@ class SimilarPrompts:
         rows_PH = self._rows([prompt for prompt, _, _ in visits])
         for (prompt, positives, responses), row_H in zip(visits, rows_PH, strict=True):
             self._visits.append(_Visit(prompt.prompt_id, positives, responses, self._time, row_H))
+            right, wrong = self._counts.get(prompt.prompt_id, (0.0, 0.0))
+            self._counts[prompt.prompt_id] = _FADING * right + positives, _FADING * wrong + responses - positives
         self._time += len(visits)
         self._fit_again()
 
     def history_counts(self) -> Mapping[str, tuple[float, float]]:
-        """What is remembered of each prompt, for a later run with ``estimator=beta_history``."""
-        return {prompt_id: (float(seen[0]), float(seen[1])) for prompt_id, seen in self._counts.items()}
+        """Counts of each prompt, faded as ``beta_history`` has them, for a later run with that estimator."""
+        return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._counts.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """The visits with the rows of their prompts, and the time."""
+        """The visits with the rows of their prompts, how prompts lie, counts, and the time."""
         import torch
 
         return {
             "time": self._time,
+            "counts": {prompt_id: list(counts) for prompt_id, counts in self._counts.items()},
+            "middle": None if self._middle_H is None else torch.from_numpy(self._middle_H.copy()),
+            "reach": self._reach,
             "visits": [[visit.prompt_id, visit.positives, visit.responses, visit.time] for visit in self._visits],
             "rows": torch.from_numpy(np.stack([visit.row_H for visit in self._visits])) if self._visits else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
+        """Restore :meth:`state_dict`.
+
+        Rows of other training prompts or of another encoder mean something else: then visits are forgotten, with a
+        warning, and counts are kept.
+        """
         rows = [] if state["rows"] is None else state["rows"].numpy()
         self._time = int(state["time"])
+        self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
         self._visits.clear()
+        if not self._lies_as(state):
+            warnings.warn(
+                f"estimator: {len(rows)} visits are forgotten, because the training prompts or their embedding are not "
+                "those of the checkpoint",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            self._fit_again()
+            return
         for (prompt_id, positives, responses, time), row_H in zip(state["visits"], rows, strict=True):
             self._visits.append(_Visit(str(prompt_id), int(positives), int(responses), int(time), row_H))
         self._fit_again()
 
     def _fit_again(self) -> None:
-        self._counts = {}
-        for visit in self._visits:
-            positives, responses = self._counts.get(visit.prompt_id, (0, 0))
-            self._counts[visit.prompt_id] = positives + visit.positives, responses + visit.responses
         if not self._visits:
             self._fit = self._seen_points = None
             return
         points = _Points(
             np.array([visit.prompt_id for visit in self._visits]),
             np.array([visit.time for visit in self._visits], dtype=float),
-            np.stack([visit.row_H for visit in self._visits]).astype(float),
+            self._placed(np.stack([visit.row_H for visit in self._visits])),
         )
         positives_V = np.array([visit.positives for visit in self._visits], dtype=float)
         responses_V = np.array([visit.responses for visit in self._visits], dtype=float)
         self._seen_points = points
-        self._fit = fit_laplace(self._covariance(points, points, points), positives_V, responses_V)
+        with _one_thread():
+            self._fit = fit_laplace(self._covariance(points, points), positives_V, responses_V)
 
     def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
         if not prompts:
@@ -206,24 +251,20 @@ class SimilarPrompts:
             total = self.base_scale**2 + self.drift_scale**2 + self.similar_scale**2 + self.own_scale**2
             mean_P, variance_P = np.zeros(len(prompts)), np.full(len(prompts), total)
         else:
-            rows_PH = self._rows(prompts).astype(float)
             now = _Points(
-                np.array([prompt.prompt_id for prompt in prompts]), np.full(len(prompts), float(self._time)), rows_PH
+                np.array([prompt.prompt_id for prompt in prompts]),
+                np.full(len(prompts), float(self._time)),
+                self._placed(self._rows(prompts)),
             )
-            mean_P, variance_P = self._fit.predicted(
-                self._covariance(now, self._seen_points, self._seen_points), self._variance(now, self._seen_points)
-            )
+            with _one_thread():
+                mean_P, variance_P = self._fit.predicted(self._covariance(now, self._seen_points), self._variance(now))
         alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
-        beliefs = []
-        for prompt, alpha, beta in zip(prompts, alpha_P.tolist(), beta_P.tolist(), strict=True):
-            positives, responses = self._counts.get(prompt.prompt_id, (0, 0))
-            beliefs.append(Belief(alpha, beta, float(responses), float(positives)))
-        return beliefs
+        return [Belief(alpha, beta) for alpha, beta in zip(alpha_P.tolist(), beta_P.tolist(), strict=True)]
 
-    def _covariance(self, these: _Points, those: _Points, seen: _Points) -> Array:
+    def _covariance(self, these: _Points, those: _Points) -> Array:
         """Return the covariance of logits before anything was seen. Shape ``(these, those)``."""
         age = np.abs(these.times_N[:, None] - those.times_N)
-        near = self._placed(these, seen) @ self._placed(those, seen).T
+        near = these.placed_NH @ those.placed_NH.T
         same = these.prompt_ids[:, None] == those.prompt_ids
         return (
             self.base_scale**2
@@ -232,37 +273,66 @@ class SimilarPrompts:
             + self.own_scale**2 * same
         )
 
-    def _variance(self, these: _Points, seen: _Points) -> Array:
+    def _variance(self, these: _Points) -> Array:
         """Return the diagonal of the covariance of points with themselves."""
-        near = (self._placed(these, seen) ** 2).sum(axis=1)
+        near = (these.placed_NH**2).sum(axis=1)
         return self.base_scale**2 + self.drift_scale**2 + self.similar_scale**2 * near + self.own_scale**2
 
-    @staticmethod
-    def _placed(points: _Points, seen: _Points) -> Array:
-        """Rows relative to the middle of those seen, whose mean square distance from it becomes 1."""
-        middle_H = seen.rows_NH.mean(axis=0)
-        square = ((seen.rows_NH - middle_H) ** 2).sum(axis=1).mean()
-        return (points.rows_NH - middle_H) / math.sqrt(square or 1.0)
+    def _placed(self, rows_NH: NDArray[np.float32]) -> Array:
+        """Return rows relative to the middle of the training prompts, in units of how far they lie from it."""
+        if self._middle_H is None:
+            return rows_NH.astype(float)
+        return (rows_NH - self._middle_H) / max(self._reach, _LEAST_REACH)
+
+    def _lies_as(self, state: Mapping[str, Any]) -> bool:
+        """Whether training prompts lie as they did when a state was taken."""
+        if self._middle_H is None or state["middle"] is None:
+            return self._middle_H is None and state["middle"] is None
+        middle_H = state["middle"].numpy()
+        return (
+            middle_H.shape == self._middle_H.shape
+            and bool(np.allclose(middle_H, self._middle_H, rtol=0.0, atol=1e-6))
+            and math.isclose(self._reach, state["reach"], abs_tol=1e-6)
+        )
 
     def _rows(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        """Embed prompts.
+        """Embed prompts, each by itself: in a batch an encoder's last digits depend on the others.
 
         Raises:
-            ValueError: the rows are not finite, not one per prompt, or of another size than before.
+            ValueError: a row is not one of finite numbers, as many as before.
         """
-        rows_PH = self.embedding(prompts, _no_policy).detach().to("cpu").float().numpy()
+        rows = []
+        for prompt in prompts:
+            if prompt.prompt_id not in self._cache:
+                self._cache[prompt.prompt_id] = self._row(prompt)
+            self._cache.move_to_end(prompt.prompt_id)
+            rows.append(self._cache[prompt.prompt_id])
+        while len(self._cache) > _MOST_CACHED:
+            self._cache.popitem(last=False)
+        return np.stack(rows)
+
+    def _row(self, prompt: Prompt) -> NDArray[np.float32]:
+        row_1H = self.embedding([prompt], _no_policy).detach().to("cpu").float().numpy()
         name = type(self.embedding).__name__
-        if rows_PH.ndim != 2 or len(rows_PH) != len(prompts):
-            raise ValueError(f"{name} gave a tensor of shape {rows_PH.shape} for {len(prompts)} prompts")
-        if self._visits and rows_PH.shape[1] != len(self._visits[0].row_H):
-            raise ValueError(
-                f"{name} gives embeddings of {rows_PH.shape[1]} numbers, those of earlier prompts have "
-                f"{len(self._visits[0].row_H)}: is this the checkpoint of a run with other prompts or another encoder? "
-                "Continue with those, or start a new run"
-            )
-        if not np.isfinite(rows_PH).all():
+        if row_1H.ndim != 2 or len(row_1H) != 1:
+            raise ValueError(f"{name} gave a tensor of shape {row_1H.shape} for 1 prompt")
+        earlier = next(iter(self._cache.values()), row_1H[0])
+        if len(earlier) != row_1H.shape[1]:
+            raise ValueError(f"{name} gives rows of {row_1H.shape[1]} numbers after one of {len(earlier)}")
+        if not np.isfinite(row_1H).all():
             raise ValueError(f"{name} gave an embedding that is not finite")
-        return rows_PH
+        return row_1H[0]
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Compute in this thread: sharing out so little work, with cores that are busy, costs far more than it saves."""
+    limit: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
+    return limit
+
+
+@cache
+def _blas() -> Any:
+    return ThreadpoolController()
 
 
 def _no_policy(prompts: Sequence[Prompt]) -> Tensor:

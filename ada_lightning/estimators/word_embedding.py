@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from torch import Tensor
 
-_WORD = r"\w+|[^\w\s]"
+_ALONE = r"\u3040-\u30ff\u3400-\u9fff"
+"""Scripts without spaces between words: each character counts as a word."""
+_WORD = rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]"
 """A word, a number, or one sign: what is asked often hangs on a ``-`` or a ``?``."""
 
 
@@ -40,22 +42,21 @@ class WordEmbedding:
         if max_features < 1:
             raise ValueError(f"estimator.embedding.max_features must be at least 1; got {max_features}")
         self.max_features = max_features
+        self._is_fitted = False
         self._counter: TfidfVectorizer | None = None
+        """None where no word tells prompts apart."""
         self._log_length = 0.0, 1.0
         """Mean and standard deviation over the training prompts."""
 
     def fit(self, prompts: Sequence[Prompt]) -> None:
-        """Learn which words there are and how rare each is, from the training prompts.
-
-        Raises:
-            ValueError: there are none.
-        """
+        """Learn which words there are and how rare each is, from the training prompts."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         counter = TfidfVectorizer(
             preprocessor=_without_digits,
             token_pattern=_WORD,
             ngram_range=(1, 2),
+            max_df=max(len(prompts) - 1, 1),  # what all have would take the places of what tells them apart
             max_features=self.max_features,
             sublinear_tf=True,
             smooth_idf=False,
@@ -64,12 +65,10 @@ class WordEmbedding:
         texts = [prompt_text(prompt) for prompt in prompts]
         try:
             counter.fit(texts)
-        except ValueError as error:  # scikit-learn: empty vocabulary
-            raise ValueError(
-                f"the texts of the {len(prompts)} training prompts have no words to tell them apart by; use "
-                "estimator=beta_history"
-            ) from error
-        self._counter = counter
+            self._counter = counter
+        except ValueError:  # scikit-learn: no terms are left
+            self._counter = None
+        self._is_fitted = True
         lengths_P = _log_lengths(texts)
         self._log_length = float(lengths_P.mean()), float(lengths_P.std()) or 1.0
 
@@ -81,17 +80,17 @@ class WordEmbedding:
         """
         import torch
 
-        if self._counter is None:
+        if not self._is_fitted:
             raise ValueError("WordEmbedding has to be fitted to the training prompts before it embeds any")
         texts = [prompt_text(prompt) for prompt in prompts]
-        rows_PH = self._counter.transform(texts)
-        # scikit-learn adds 1 to each idf, so that words of all prompts would count
-        rows_PH = rows_PH.multiply(1.0 - 1.0 / self._counter.idf_).toarray()
-        length_P1 = np.linalg.norm(rows_PH, axis=1, keepdims=True)
         mean, deviation = self._log_length
-        size_P1 = (_log_lengths(texts)[:, None] - mean) / deviation
-        rows_PH = np.concatenate([rows_PH / np.where(length_P1 > 0, length_P1, 1.0), size_P1], axis=1)
-        return torch.from_numpy(rows_PH.astype(np.float32))
+        columns = [(_log_lengths(texts)[:, None] - mean) / deviation]
+        if self._counter is not None:
+            # scikit-learn adds 1 to each idf
+            counts_PH = self._counter.transform(texts).multiply(1.0 - 1.0 / self._counter.idf_).toarray()
+            length_P1 = np.linalg.norm(counts_PH, axis=1, keepdims=True)
+            columns.insert(0, counts_PH / np.where(length_P1 > 0, length_P1, 1.0))
+        return torch.from_numpy(np.concatenate(columns, axis=1).astype(np.float32))
 
 
 def _log_lengths(texts: Sequence[str]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ _TOLERANCE = 1e-4
 """In logits, of the last step; convergence is quadratic, so what is left is far smaller."""
 _SMALLEST_CURVATURE = 1e-9
 _LEAST_STRENGTH, _MOST_STRENGTH = 1e-2, 1e6
+_SMALLEST_RATE = 1e-12
 _NODES_Q, _WEIGHTS_Q = hermegauss(32)
 
 
@@ -63,9 +64,10 @@ def fit_laplace(covariance_VV: Array, positives_V: Array, sizes_V: Array) -> Lap
         target_V = curvature_V * logits_V + positives_V - sizes_V * rates_V
         inner_V = solve_triangular(root_VV, half_V * (covariance_VV @ target_V), lower=True)
         weights_V = target_V - half_V * solve_triangular(root_VV, inner_V, lower=True, trans="T")
-        step_V = np.clip(covariance_VV @ weights_V - logits_V, -_LARGEST_STEP, _LARGEST_STEP)
-        logits_V = logits_V + step_V
-        if np.abs(step_V).max(initial=0.0) < _TOLERANCE:
+        step_V = covariance_VV @ weights_V - logits_V
+        length = np.abs(step_V).max(initial=0.0)
+        logits_V = logits_V + step_V * min(1.0, _LARGEST_STEP / max(length, _TOLERANCE))
+        if length < _TOLERANCE:
             break
     return LaplaceFit(weights_V, root_VV, half_V)
 
@@ -78,9 +80,10 @@ def beta_of_logit(mean_M: Array, variance_M: Array) -> tuple[Array, Array]:
         >>> float(alpha[0].round(2)), float(beta[0].round(2))
         (2.38, 2.38)
     """
-    rates_MQ = expit(mean_M[:, None] + np.sqrt(variance_M)[:, None] * _NODES_Q)
+    logits_MQ = mean_M[:, None] + np.sqrt(variance_M)[:, None] * _NODES_Q
     share_Q = _WEIGHTS_Q / _WEIGHTS_Q.sum()
-    rate_M = rates_MQ @ share_Q
+    rates_MQ, wrong_MQ = expit(logits_MQ), expit(-logits_MQ)  # 1 - rate would be 0 for the largest logits
+    rate_M, wrong_M = (np.maximum(each_MQ @ share_Q, _SMALLEST_RATE) for each_MQ in (rates_MQ, wrong_MQ))
     spread_M = np.maximum((rates_MQ - rate_M[:, None]) ** 2 @ share_Q, np.finfo(float).tiny)
-    strength_M = np.clip(rate_M * (1 - rate_M) / spread_M - 1, _LEAST_STRENGTH, _MOST_STRENGTH)
-    return rate_M * strength_M, (1 - rate_M) * strength_M
+    strength_M = np.clip(rate_M * wrong_M / spread_M - 1, _LEAST_STRENGTH, _MOST_STRENGTH)
+    return rate_M * strength_M, wrong_M * strength_M

@@ -146,8 +146,8 @@ class SentenceEncoder:
             reason = str(error).partition("\n")[0]
             raise ValueError(
                 f"estimator.embedding.path={self.path} is not in the local cache, and the hub did not give it "
-                f"({type(error).__name__}: {reason}); give a local folder, or use estimator/embedding=policy, which "
-                "needs no further model"
+                f"({type(error).__name__}: {reason}); give a local folder, or use estimator/embedding=words, which "
+                "needs no model"
             ) from error
 
 

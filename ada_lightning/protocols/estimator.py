@@ -52,7 +52,11 @@ class PassRateEstimator(Protocol):
 
 @runtime_checkable
 class RememberingEstimator(PassRateEstimator, Protocol):
-    """An estimator that keeps counts by prompt, and can be asked about any prompt without a forward pass."""
+    """An estimator that keeps counts by prompt, and can be asked about any prompt without a forward pass.
+
+    It may define ``beliefs_have_counts = False``: its beliefs rest on more than their prompt's own responses, and do
+    not say how many those are (``Belief.num_seen``).
+    """
 
     def recall(self, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
         """Return what is remembered of each prompt; nothing is learned from being asked."""

@@ -48,6 +48,8 @@ class Results:
 
     def add(self, run: StudyRun) -> None:
         """Keep the result of a run that is done; the file is always whole lines."""
+        if self._discards:
+            run.check_finished()
         row = {"name": run.name, **run.measured()}
         with self._lock:
             self._rows[run.name] = row

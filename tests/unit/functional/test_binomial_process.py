@@ -79,5 +79,7 @@ def test_what_is_known_for_certain_stays_finite():
     assert np.isfinite(alpha).all()
     assert np.isfinite(second).all()
     assert (alpha > 0).all()
+    assert (second > 0).all()
+    assert alpha[1:].tolist() == pytest.approx(second[:0:-1].tolist())
     assert alpha[0] / (alpha[0] + second[0]) == pytest.approx(expit(0.3))
     assert log1p(alpha[0]) > 10

@@ -168,7 +168,7 @@ def test_an_encoder_out_of_reach_says_how_to_go_on(monkeypatch, tmp_path):
         raise OSError("no route to host\nmore")
 
     monkeypatch.setattr(HfApi, "model_info", refuse)
-    with pytest.raises(ValueError, match=r"not in the local cache, .*no route to host\); .*estimator/embedding=policy"):
+    with pytest.raises(ValueError, match=r"not in the local cache, .*no route to host\); .*estimator/embedding=words"):
         SentenceEncoder(path="nobody/no-such-encoder").check()
 
 

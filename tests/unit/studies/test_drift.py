@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
-from studies.drift import foretold, visits
+from ada_lightning.types import Prompt
+from studies.drift import Counts, Similar, foretold, visits
+
+KINDS = ("add 3 + 4", "spell the word tree backwards")
+NAMES = [str(number) for number in range(40)]
+PROMPTS = {name: Prompt(name, ({"role": "user", "content": KINDS[int(name) % 2]},)) for name in NAMES}
 
 
-def steps_of(learns):
+def steps_of(learns, kinds_differ_by=0.0):
     """Thirty visits of each of 40 prompts; of a policy that learns all pass rates rise from below 0.5 to near 1."""
     generator = random.Random(0)
-    talents = {str(number): generator.gauss(0, 1) for number in range(40)}
+    talents = {name: generator.gauss(0, 1) + kinds_differ_by * (int(name) % 2) for name in NAMES}
     steps = []
     for step in range(150):
         names = generator.sample(sorted(talents), 8)
@@ -28,7 +34,7 @@ def steps_of(learns):
 
 def test_drift_foretells_a_policy_that_learns_better():
     steps = steps_of(learns=True)
-    stale, corrected = (foretold(steps, drift_visits=number) for number in (0, 256))
+    stale, corrected = (foretold(steps, Counts(drift_visits=number), PROMPTS)["known"] for number in (0, 256))
     assert stale["mean_error"] > 0.03
     assert abs(corrected["mean_error"]) < stale["mean_error"] / 2
     assert corrected["log_loss"] < stale["log_loss"]
@@ -37,8 +43,41 @@ def test_drift_foretells_a_policy_that_learns_better():
 
 def test_drift_does_no_harm_where_nothing_moves():
     steps = steps_of(learns=False)
-    stale, corrected = (foretold(steps, drift_visits=number)["log_loss"] for number in (0, 256))
+    stale, corrected = (
+        foretold(steps, Counts(drift_visits=number), PROMPTS)["known"]["log_loss"] for number in (0, 256)
+    )
     assert corrected == pytest.approx(stale, abs=0.01)
+
+
+def test_prompts_like_others_are_foretold_before_they_were_seen():
+    """Two kinds of prompts, each prompt once: counts know nothing of them, the words tell the kinds apart."""
+    generator = random.Random(1)
+    prompts = {
+        str(number): Prompt(str(number), ({"role": "user", "content": KINDS[number % 2]},)) for number in range(400)
+    }
+    rates = (0.1, 0.6)
+    steps = [
+        [
+            (str(number), sum(generator.random() < rates[number % 2] for _ in range(4)), 4)
+            for number in range(start, start + 8)
+        ]
+        for start in range(0, 400, 8)
+    ]
+    blind = foretold(steps, Counts(), prompts)
+    sees = foretold(steps, Similar(list(prompts.values())), prompts)
+    assert sees["new"]["visits"] == blind["new"]["visits"] == 320
+    assert blind["known"] == {"visits": 0}
+    entropy = -sum(rate * math.log(rate) + (1 - rate) * math.log(1 - rate) for rate in rates) / 2
+    assert sees["new"]["log_loss"] < entropy + 0.05
+    assert blind["new"]["log_loss"] > entropy + 0.1
+    assert sees["new"]["correlation"] > 0.3
+
+
+def test_a_correlation_with_what_never_changes_is_not_a_number():
+    steps = [[("1", 1, 4)] for _ in range(30)]
+    assert math.isnan(foretold(steps, Counts(), PROMPTS)["known"]["correlation"])
+    single = [[("1", step % 2, 1)] for step in range(30)]
+    assert math.isnan(foretold(single, Counts(), PROMPTS)["known"]["correlation"])
 
 
 def test_a_prompt_log_is_read_step_by_step(tmp_path):

@@ -87,6 +87,7 @@ def test_large_checkpoints_go_once_the_result_is_kept_and_not_before(tmp_path, m
     with pytest.raises(ValueError, match="grpo-0 has not finished; its checkpoints are needed to continue it"):
         results.add(run)
     assert checkpoint.exists()
+    assert not results.has(run)
     summary.write_text('{"status": "finished"}')
     Results(tmp_path / "small.jsonl").add(run)
     assert checkpoint.exists()
