@@ -3,7 +3,7 @@
 The field's task from the committed model with 24,576 problems instead of 512, more than any method asks, so that none
 comes back. Methods have the settings that ``python -m studies.field.tune`` found where problems come back;
 ``ada_similar``, which expects of a prompt what prompts with like words have shown, has those of ``ada``. A study that
-was killed goes on where it was. Writes ``docs/studies/cost_benefit/fresh.jsonl``.
+was killed goes on where it was. Writes ``docs/studies/cost_benefit/fresh.jsonl`` and a plot.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from studies.field.compare import curves, second_seeds
+from studies.field.curves_plot import plot
 from studies.field.place import FRESH, TUNING
 from studies.field.reach import Runs
 from studies.field.results import Results, add_arguments, train_missing
@@ -29,6 +30,7 @@ UNTUNED = {"ada_similar": "ada", "ada_similar_4_updates": "ada_4_updates"}
 """Methods that take the settings of another, which does not know what it knows of prompts never seen."""
 NUM_PROBLEMS = 24_576
 PROBLEMS = FOLDER / "fresh.jsonl"
+SHOWN = ("grpo_n4", "grpo_n4_4_updates", "ada_4_updates", "ada_similar", "ada_similar_4_updates")
 MAX_TOKENS = 240_000
 POINTS = 6
 NUM_SEEDS = 3
@@ -96,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"error: {error}")
     for standing in comparison(found):
         print(describe(standing))
+    plot(found, FRESH.with_name("curves_fresh.png"), axes=("generated_tokens", "seconds"), shown=SHOWN)
 
 
 if __name__ == "__main__":

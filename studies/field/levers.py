@@ -81,6 +81,12 @@ ALL_LEVERS: tuple[Lever, ...] = (
         "that memory, and prompts whose responses are alike thinned out",
         ("estimator.drift_visits=256", "selection=thinned"),
     ),
+    Lever(
+        "ada",
+        "similar",
+        "prompts chosen by what those like them have shown, too",
+        ("estimator=similar_prompts", "curriculum=expected"),
+    ),
     Lever("ada", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
     Lever("ada", "leave_one_out", "baseline from the others alone, without history", ("advantage=rloo",)),
     Lever("ada", "n1", "one response of four times the prompts", ("sampler.group_size=1",), 4.0),

@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.markdown import markdown
 from studies.field.compare import PARTS, curves, part_runs
+from studies.field.fresh import fresh_curves
 from studies.field.fresh import standings as fresh_standings
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
@@ -118,6 +119,12 @@ def smollm2(task: str) -> str:
     return markdown(_STANDING, [_standing(row) for row in standings(task)])
 
 
+def fresh_savings() -> str:
+    """Return what the methods spend on prompts that are seen once to reach levels on GRPO's way."""
+    _must_exist(FRESH)
+    return _milestones(fresh_curves())
+
+
 def fresh() -> str:
     """Return where the methods end if no problem comes back, and what they spend beside the best GRPO."""
     _must_exist(FRESH)
@@ -217,6 +224,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     **{f"field_{part}": partial(field, part) for part in PARTS},
     **{f"field_{part}_savings": partial(savings, part) for part in PARTS},
     "field_fresh": fresh,
+    "field_fresh_savings": fresh_savings,
     "field_levers": levers,
     "field_hard": hard_prompts,
     "field_prices": prices,

@@ -7,8 +7,9 @@ from studies.field.setting import QUIET
 from studies.runs import StudyRun
 
 TASKS = ("chain_sum", "products")
-CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "ada", "ada_thinned", "ada_thinned_4_updates")
-"""The two kinds of GRPO that did best in the field, ``ada``, and ``ada`` with less to train and larger rollouts."""
+CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "ada", "ada_similar", "ada_similar_4_updates")
+"""The two kinds of GRPO that did best in the field, ``ada``, and the one that needs no history, with both kinds of
+rollouts."""
 NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 

@@ -25,15 +25,17 @@ GRIDS: Mapping[str, tuple[tuple[float, int], ...]] = {
     "grpo_n4": (*product(SMALL, (8,)), *product(LARGE, (32,))),
     "grpo_n4_4_updates": tuple(product(SMALL[:2], (8,))),
     "ada": (*product(SMALL, (8,)), *product(LARGE, (32,))),
+    "ada_similar": (*product(SMALL, (8,)), *product(LARGE, (32,))),
+    "ada_similar_4_updates": tuple(product(SMALL[:2], (8,))),
     "ada_thinned_4_updates": tuple(product(SMALL[:2], (8,))),
     "grpo_n8": tuple(product(LARGE, (4, 16))),
     "ada_drift": ((1e-5, 8),),
     "ada_thinned": ((1e-5, 8),),
 }
 """Learning rates and prompts per update: 32 and 128 responses; with four updates per rollout 32, since 4 times 128
-would leave a run of this length five rollouts, and rates up to the best of one update. The last three do not decide
-anything: groups of eight did not do better than groups of four, and what differs from ``ada`` in its memory or in what
-it leaves out takes the settings of ``ada``."""
+would leave a run of this length five rollouts, and rates up to the best of one update. The last four decide nothing:
+groups of eight did not do better than groups of four, what differs from ``ada`` in its memory or in what it leaves out
+takes the settings of ``ada``, and with four updates per rollout that ended lower."""
 SETTINGS_OF = {"ada_thinned": "ada"}
 """Methods that take the settings of another."""
 MAX_TOKENS = 60_000

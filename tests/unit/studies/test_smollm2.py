@@ -47,14 +47,14 @@ def tune_one(method):
 def test_the_comparison_has_the_settings_that_did_best_in_tuning(places):
     with pytest.raises(NotTunedError, match=r"ada is not tuned yet: .*run python -m studies.smollm2.tune"):
         tune.tuned("ada", Results(compare.SMOLLM2_TUNING))
-    for method in ("ada", "ada_thinned_4_updates"):
+    for method in ("ada", "ada_similar_4_updates"):
         tune_one(method)
     sizes = {}
-    for method in ("ada", "ada_thinned_4_updates"):
+    for method in ("ada", "ada_similar_4_updates"):
         (run,) = compare.comparison_runs("products", method, num_seeds=1)
         cfg = composed(run)
         sizes[method] = cfg.data.prompts_per_step, cfg.data.num_minibatches
-    assert sizes == {"ada": (32, 1), "ada_thinned_4_updates": (32, 4)}
+    assert sizes == {"ada": (32, 1), "ada_similar_4_updates": (32, 4)}
 
 
 def test_what_leaves_responses_out_takes_the_settings_of_ada(places):
@@ -66,7 +66,7 @@ def test_what_leaves_responses_out_takes_the_settings_of_ada(places):
 
 def test_everyone_is_tuned_with_updates_of_as_many_responses():
     assert set(CONTESTANTS) <= set(tune.GRIDS)
-    for method in ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "ada", "ada_thinned_4_updates"):
+    for method in ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "ada", "ada_similar", "ada_similar_4_updates"):
         sizes = {
             cfg.data.prompts_per_step // cfg.data.num_minibatches * cfg.sampler.group_size
             for cfg in map(composed, tune.tuning_runs(method).values())
