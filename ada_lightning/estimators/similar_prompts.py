@@ -216,6 +216,8 @@ class SimilarPrompts:
         self._time = int(state["time"])
         self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
         self._visits.clear()
+        if self._middle_H is None and state["middle"] is not None:  # a process that was shown no prompts
+            self._middle_H, self._reach = state["middle"].numpy(), float(state["reach"])
         if not self._lies_as(state):
             warnings.warn(
                 f"estimator: {len(rows)} visits are forgotten, because the training prompts or their embedding are not "

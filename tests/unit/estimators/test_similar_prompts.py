@@ -208,6 +208,14 @@ def test_a_resumed_run_reads_words_as_before():
     assert first.predict(SUMS, never) == second.predict(SUMS, never)
 
 
+def test_a_process_that_was_shown_no_prompts_takes_the_state_as_it_is():
+    """Only the leading process of several is shown them."""
+    first = estimator()
+    visit(first, {100: (3, 4), 200: (0, 4)})
+    follower = reloaded(first, SimilarPrompts(embedding=Kinds()))
+    assert means(follower, 100, 150, 300) == means(first, 100, 150, 300)
+
+
 def test_visits_are_forgotten_where_rows_would_mean_something_else():
     first = of_words(SUMS)
     first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
