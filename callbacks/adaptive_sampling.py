@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +104,12 @@ class AdaptiveSampling(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``."""
         policy, data = _parts(trainer, pl_module)
+        remembering = self._remembering
         data.connect(
             collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),
             score_old=policy.score_old,
             keep_groups_without_signal=policy.needs_groups_without_signal,
-            recall=(lambda prompts: self._recall(policy, prompts)) if self._remembers else None,
+            recall=partial(_recalled, policy, remembering) if remembering is not None else None,
             ranks=policy.ranks,
         )
         if isinstance(self.sampler, PolicyReader):
@@ -235,7 +237,8 @@ class AdaptiveSampling(Callback):
         source = StepPrompts(lambda number: data.first_prompts(step, number), self.estimator, policy.represent)
         num_groups, refill = data.prompts_per_step, self._refilling.refill
         carried, top_up = self._refilling.carried(num_groups), self._refilling.top_up(num_groups, source.draw)
-        first = source.draw(0, refill.first_wave(top_up.num_wanted))
+        with policy.clock.phase("estimate"):
+            first = source.draw(0, refill.first_wave(top_up.num_wanted))
         prompts = [prompt for prompt, _ in first]
         figures = self._chosen_figures(policy, data, prompts)
         beliefs = [belief for _, belief in first]
@@ -293,21 +296,17 @@ class AdaptiveSampling(Callback):
         )
 
     @property
-    def _remembers(self) -> bool:
-        return isinstance(self.estimator, RememberingEstimator)
-
-    def _recall(self, policy: PolicyModule, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
-        """Ask a remembering estimator; its seconds count."""
-        with policy.clock.phase("estimate"):
-            remembering: Any = self.estimator
-            histories: Sequence[PromptHistory] = remembering.recall(prompts)
-            return histories
+    def _remembering(self) -> RememberingEstimator | None:
+        return self.estimator if isinstance(self.estimator, RememberingEstimator) else None
 
     def _chosen_figures(
         self, policy: PolicyModule, data: RolloutDataModule, prompts: Sequence[Prompt]
     ) -> dict[str, float]:
         """What was believed of the step's prompts before it."""
-        return curriculum_figures(data.curriculum, self._recall(policy, prompts)) if self._remembers else {}
+        remembering = self._remembering
+        return (
+            {} if remembering is None else curriculum_figures(data.curriculum, _recalled(policy, remembering, prompts))
+        )
 
     def _figures(self, result: RolloutResult) -> dict[str, float]:
         self._metrics.reset()
@@ -327,6 +326,14 @@ def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> Rol
         groups=tuple(by_pool.get(id(group.pool), group) for group in result.groups),
         carried=tuple(by_pool.get(id(group.pool), group) for group in result.carried),
     )
+
+
+def _recalled(
+    policy: PolicyModule, estimator: RememberingEstimator, prompts: Sequence[Prompt]
+) -> Sequence[PromptHistory]:
+    """Ask what is remembered; the seconds count."""
+    with policy.clock.phase("estimate"):
+        return estimator.recall(prompts)
 
 
 def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:
