@@ -26,8 +26,8 @@ from studies.field.wording import describe
 from studies.runs import ROOT, StudyRun
 
 CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "dapo_refill", "speed_rl", "ada", "ada_4_updates")
-UNTUNED = {"ada_similar": "ada", "ada_similar_4_updates": "ada_4_updates"}
-"""Methods that take the settings of another, which does not know what it knows of prompts never seen."""
+SETTINGS_OF = {"ada_similar": "ada", "ada_similar_4_updates": "ada_4_updates"}
+"""Methods that take the settings of another, and were not tuned themselves."""
 NUM_PROBLEMS = 24_576
 PROBLEMS = FOLDER / "fresh.jsonl"
 SHOWN = ("grpo_n4", "grpo_n4_4_updates", "ada_4_updates", "ada_similar", "ada_similar_4_updates")
@@ -54,7 +54,7 @@ def fresh_runs(*, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
     tuning = Results(TUNING)
 
     def run(method: str, seed: int) -> StudyRun:
-        best = tuned(UNTUNED.get(method, method), tuning)
+        best = tuned(SETTINGS_OF.get(method, method), tuning)
         return field_run(
             "field/fresh",
             method,
@@ -66,7 +66,7 @@ def fresh_runs(*, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
             changes=(f"data.source.path={PROBLEMS.relative_to(ROOT)}",),
         )
 
-    return {method: [run(method, seed) for seed in second_seeds(num_seeds)] for method in (*CONTESTANTS, *UNTUNED)}
+    return {method: [run(method, seed) for seed in second_seeds(num_seeds)] for method in (*CONTESTANTS, *SETTINGS_OF)}
 
 
 def fresh_curves(*, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:

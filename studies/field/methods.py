@@ -42,6 +42,7 @@ METHODS: Mapping[str, Method] = {
     "ada_drift": Method("ada", ("estimator.drift_visits=256",)),
     "ada_thinned": Method("ada", ("estimator.drift_visits=256", "selection=thinned")),
     "ada_thinned_4_updates": Method("ada", ("estimator.drift_visits=256", "selection=thinned"), updates=4),
+    # What experiment=ada_similar is; written out, because committed runs are found again by their settings.
     "ada_similar": Method("ada", ("estimator=similar_prompts", "curriculum=expected")),
     "ada_similar_4_updates": Method("ada", ("estimator=similar_prompts", "curriculum=expected"), updates=4),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),

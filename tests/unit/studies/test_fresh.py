@@ -5,6 +5,7 @@ import json
 import pytest
 
 from studies.field import fresh, setting
+from studies.field.methods import METHODS
 from studies.field.place import RUNS
 from studies.field.results import Results
 from studies.field.tune import Tuned
@@ -63,3 +64,11 @@ def test_runs_that_are_done_are_compared(place, monkeypatch):
     first, last = fresh.standings()
     assert (first.method, last.method, first.num_seeds) == ("ada", "grpo_n4", 3)
     assert first.savings["generated_tokens"].value == pytest.approx(2.0)
+
+
+def test_what_was_compared_is_the_experiment_of_that_name():
+    method = METHODS["ada_similar"]
+    named = composed(StudyRun("x", "ada_similar", 0))
+    compared = composed(StudyRun("x", method.experiment, 0, method.settings))
+    for part in ("estimator", "curriculum", "sampler", "selection", "advantage"):
+        assert named[part] == compared[part]
