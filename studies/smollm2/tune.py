@@ -25,8 +25,6 @@ GRIDS: Mapping[str, tuple[tuple[float, int], ...]] = {
     "grpo_n4": (*product(SMALL, (8,)), *product(LARGE, (32,))),
     "grpo_n4_4_updates": tuple(product(SMALL[:2], (8,))),
     "ada": (*product(SMALL, (8,)), *product(LARGE, (32,))),
-    "ada_similar": (*product(SMALL, (8,)), *product(LARGE, (32,))),
-    "ada_similar_4_updates": tuple(product(SMALL[:2], (8,))),
     "ada_thinned_4_updates": tuple(product(SMALL[:2], (8,))),
     "grpo_n8": tuple(product(LARGE, (4, 16))),
     "ada_drift": ((1e-5, 8),),
@@ -36,8 +34,8 @@ GRIDS: Mapping[str, tuple[tuple[float, int], ...]] = {
 would leave a run of this length five rollouts, and rates up to the best of one update. The last four decide nothing:
 groups of eight did not do better than groups of four, what differs from ``ada`` in its memory or in what it leaves out
 takes the settings of ``ada``, and with four updates per rollout that ended lower."""
-SETTINGS_OF = {"ada_thinned": "ada"}
-"""Methods that take the settings of another."""
+SETTINGS_OF = {"ada_thinned": "ada", "ada_similar": "ada", "ada_similar_4_updates": "ada"}
+"""Methods that take the settings of another, with no tuning of their own: a handicap, never an advantage."""
 MAX_TOKENS = 60_000
 POINTS = 5
 SEED = 100

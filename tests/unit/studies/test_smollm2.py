@@ -47,26 +47,24 @@ def tune_one(method):
 def test_the_comparison_has_the_settings_that_did_best_in_tuning(places):
     with pytest.raises(NotTunedError, match=r"ada is not tuned yet: .*run python -m studies.smollm2.tune"):
         tune.tuned("ada", Results(compare.SMOLLM2_TUNING))
-    for method in ("ada", "ada_similar_4_updates"):
-        tune_one(method)
+    tune_one("ada")
     sizes = {}
     for method in ("ada", "ada_similar_4_updates"):
         (run,) = compare.comparison_runs("products", method, num_seeds=1)
         cfg = composed(run)
         sizes[method] = cfg.data.prompts_per_step, cfg.data.num_minibatches
-    assert sizes == {"ada": (32, 1), "ada_similar_4_updates": (32, 4)}
+    assert sizes == {"ada": (32, 1), "ada_similar_4_updates": (128, 4)}
 
 
-def test_what_leaves_responses_out_takes_the_settings_of_ada(places):
+@pytest.mark.parametrize("method", tune.SETTINGS_OF)
+def test_what_differs_from_ada_takes_the_settings_of_ada(places, method):
     tune_one("ada")
-    assert tune.tuned("ada_thinned", Results(compare.SMOLLM2_TUNING)) == tune.tuned(
-        "ada", Results(compare.SMOLLM2_TUNING)
-    )
+    assert tune.tuned(method, Results(compare.SMOLLM2_TUNING)) == tune.tuned("ada", Results(compare.SMOLLM2_TUNING))
 
 
 def test_everyone_is_tuned_with_updates_of_as_many_responses():
-    assert set(CONTESTANTS) <= set(tune.GRIDS)
-    for method in ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "ada", "ada_similar", "ada_similar_4_updates"):
+    assert set(CONTESTANTS) <= {*tune.GRIDS, *tune.SETTINGS_OF}
+    for method in ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "ada"):
         sizes = {
             cfg.data.prompts_per_step // cfg.data.num_minibatches * cfg.sampler.group_size
             for cfg in map(composed, tune.tuning_runs(method).values())
