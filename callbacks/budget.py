@@ -70,6 +70,11 @@ class Budget(RolloutListener):
             if spent:
                 print(f"budget spent: {spent}", flush=True)
 
+    def share_spent(self) -> float:
+        """Of the budget that will end first, with what the running step has drawn; from 0 to 1."""
+        num_tokens = self._num_tokens + self._num_unfinished_tokens
+        return min(max(num_tokens / self.max_generated_tokens, self._seconds() / self.max_seconds), 1.0)
+
     def state_dict(self) -> dict[str, Any]:
         """What has been spent."""
         return {"generated_tokens": self._num_tokens, "seconds": self._seconds()}

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from ada_lightning.duration import duration
+from callbacks.budget import Budget
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ LINE_INTERVAL_S = 30.0
 
 class Progress(RolloutListener):
     """Step, phase, reward, signal and the time left. Stands in for Lightning's own bar, which counts batches.
+
+    The time left is that to the last step or to the end of the budget, whichever comes first.
 
     Belongs behind the callbacks that log, so that the figures of a step are there when it ends.
 
@@ -42,6 +45,7 @@ class Progress(RolloutListener):
         self._num_steps_done = 0
         self._steps_seen = 0
         self._first_step_at = 0.0
+        self._spent_before = 0.0
         self._phase = ""
         self._shown_at = 0.0
         self._facts = ""
@@ -93,6 +97,7 @@ class Progress(RolloutListener):
         module: Any = pl_module
         self._first_step_at = self._now()
         self._num_steps_done = module.policy_version // self._updates_per_rollout
+        self._spent_before = _share_spent(trainer)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -104,8 +109,7 @@ class Progress(RolloutListener):
         self._num_steps_done += 1
         self._steps_seen += 1
         metrics: dict[str, float] = module.step_metrics
-        left_s = (self._num_steps - self._num_steps_done) * (self._now() - self._first_step_at) / self._steps_seen
-        left = f"left {duration(left_s)}"
+        left = f"left {duration(self._left_s(_share_spent(trainer)))}"
         self._facts = f"{_facts(metrics)}  {left}"
         if self._bar is None:
             figures = "  ".join(filter(None, (_facts(metrics), _details(metrics), left)))
@@ -125,6 +129,13 @@ class Progress(RolloutListener):
         """Leave the terminal as it was, so that the error can be read."""
         self._stop()
 
+    def _left_s(self, share_spent: float) -> float:
+        passed_s = self._now() - self._first_step_at
+        left_s = (self._num_steps - self._num_steps_done) * passed_s / self._steps_seen
+        if share_spent > self._spent_before:
+            left_s = min(left_s, (1.0 - share_spent) * passed_s / (share_spent - self._spent_before))
+        return left_s
+
     def _running_step(self) -> str:
         return f"step {min(self._num_steps_done + 1, self._num_steps)}/{self._num_steps}"
 
@@ -136,6 +147,12 @@ class Progress(RolloutListener):
         if self._bar:
             self._bar.stop()
             self._bar = None
+
+
+def _share_spent(trainer: Trainer) -> float:
+    """Of the budget that will end the run first; 0 without one."""
+    callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
+    return max((callback.share_spent() for callback in callbacks if isinstance(callback, Budget)), default=0.0)
 
 
 def _count(event: PhaseEvent) -> str:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
 from ada_lightning.estimators.policy_embedding import PolicyEmbedding
 from ada_lightning.estimators.tally import tally
 from ada_lightning.functional.binomial_process import LaplaceFit, beta_of_logit, fit_laplace
@@ -49,8 +50,8 @@ _FADING = 0.7
 
 class _Visit(NamedTuple):
     prompt_id: str
-    positives: int
-    responses: int
+    positives: float
+    responses: float
     time: int
     """Visits before its step."""
     row_H: NDArray[np.float32]
@@ -85,9 +86,12 @@ class SimilarPrompts:
         drift_scale: of the drift.
         similar_scale: of what a prompt shares with those like it. 0: nothing.
         own_scale: of what it has for itself. 0: nothing.
+        history_file: known counts to start from (:mod:`ada_lightning.estimators.history_file`): visits of the policy
+            that begins to train. Of more than ``num_visits`` training prompts in it as many are taken, evenly spread.
 
     Raises:
-        ValueError: a value out of its range, or an embedding that needs the policy; all in one message.
+        ValueError: a value out of its range, an embedding that needs the policy, or a history file that cannot be used;
+            all in one message.
 
     Source:
         Ours. Gaussian process classification: Rasmussen and Williams 2006, chapter 3; one over prompts, with pass rates
@@ -106,6 +110,7 @@ class SimilarPrompts:
         drift_scale: float = 1.0,
         similar_scale: float = 2.0,
         own_scale: float = 1.5,
+        history_file: str | None = None,
     ) -> None:
         scales = {"similar_scale": similar_scale, "own_scale": own_scale, "drift_scale": drift_scale}
         errors = [] if num_visits >= 1 else [f"estimator.num_visits must be at least 1; got {num_visits}"]
@@ -123,6 +128,10 @@ class SimilarPrompts:
                 "estimator.embedding: SimilarPrompts is asked about candidates where there is no policy to embed them; "
                 "use estimator/embedding=words or sentence"
             )
+        try:
+            self._history = HistoryFile(history_file)
+        except ValueError as error:
+            errors.append(str(error))
         if errors:
             raise ValueError("; ".join(errors))
         self.embedding = embedding
@@ -136,7 +145,9 @@ class SimilarPrompts:
         self._time = 0
         self._fit: LaplaceFit | None = None
         self._seen_points: _Points | None = None
-        self._counts: dict[str, tuple[float, float]] = {}
+        self._counts: dict[str, tuple[float, float]] = {
+            prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
+        }
         self._middle_H: Array | None = None
         self._reach = 1.0
         self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
@@ -149,9 +160,13 @@ class SimilarPrompts:
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Let the embedding learn from the training prompts, where it does, and find out how they lie.
 
+        Then what the history file knows of them is taken over, unless something was seen already.
+
         Raises:
-            ValueError: the embedding does not give a finite row of the same size for each.
+            ValueError: the embedding does not give a finite row of the same size for each, or there is a history file
+                that knows none of them.
         """
+        self._history.check_prompts(prompts)
         if callable(fit := getattr(self.embedding, "fit", None)):
             fit(prompts)
         self._cache.clear()
@@ -159,6 +174,8 @@ class SimilarPrompts:
         rows_NH = self._rows(prompts[::stride]).astype(float)
         self._middle_H = rows_NH.mean(axis=0)
         self._reach = float(np.sqrt(((rows_NH - self._middle_H) ** 2).sum(axis=1).mean()))
+        if not self._visits:
+            self._start_from_history(prompts)
 
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
         """Return one belief per prompt; ``represent`` is not called."""
@@ -189,7 +206,7 @@ class SimilarPrompts:
         self._time += len(visits)
         self._fit_again()
 
-    def history_counts(self) -> Mapping[str, tuple[float, float]]:
+    def history_counts(self) -> HistoryCounts:
         """Counts of each prompt, faded as ``beta_history`` has them, for a later run with that estimator."""
         return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._counts.items()}
 
@@ -228,7 +245,18 @@ class SimilarPrompts:
             self._fit_again()
             return
         for (prompt_id, positives, responses, time), row_H in zip(state["visits"], rows, strict=True):
-            self._visits.append(_Visit(str(prompt_id), int(positives), int(responses), int(time), row_H))
+            self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
+        self._fit_again()
+
+    def _start_from_history(self, prompts: Sequence[Prompt]) -> None:
+        """Take what the history file knows as visits made just before the first step."""
+        known = [prompt for prompt in prompts if self._history.counts.get(prompt.prompt_id, (0.0, 0.0))[1] > 0]
+        size = min(len(known), self.num_visits)
+        taken = [known[place * len(known) // size] for place in range(size)]
+        if not taken:
+            return
+        for prompt, row_H in zip(taken, self._rows(taken), strict=True):
+            self._visits.append(_Visit(prompt.prompt_id, *self._history.counts[prompt.prompt_id], self._time, row_H))
         self._fit_again()
 
     def _fit_again(self) -> None:

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from ada_lightning.metrics.phase_clock import PhaseEvent
+from callbacks.budget import Budget
 from callbacks.progress import LINE_INTERVAL_S, Progress
 from tests.unit.callbacks.small_run import Data
 
@@ -23,6 +24,10 @@ class Clock:
 @pytest.fixture
 def output():
     return io.StringIO()
+
+
+def times_left(output):
+    return [line.rpartition("left ")[2] for line in output.getvalue().splitlines() if "left" in line]
 
 
 def test_step_lines_without_a_terminal(fit, output):
@@ -67,8 +72,25 @@ def test_time_left_is_that_of_the_steps_seen(fit, output):
             super().on_rollout_end(trainer, pl_module, result)
 
     fit([Slow(console=Console(file=output), now=clock)], data=Data(num_steps=6))
-    lines = [line for line in output.getvalue().splitlines() if "left" in line]
-    assert [line.rpartition("left ")[2] for line in lines] == ["4m10s", "3m20s", "2m30s", "1m40s", "50s", "0s"]
+    assert times_left(output) == ["4m10s", "3m20s", "2m30s", "1m40s", "50s", "0s"]
+
+
+def test_time_left_is_that_to_the_end_of_a_budget_where_it_comes_first(fit, output):
+    """Each step spends ten tokens: 5 of 45 are spent before, the fourth step spends the last of them."""
+    clock = Clock()
+
+    class Slow(Progress):
+        def on_rollout_end(self, trainer, pl_module, result):
+            clock.seconds += 50
+            super().on_rollout_end(trainer, pl_module, result)
+
+    budget = Budget(max_generated_tokens=45)
+    budget.load_state_dict({"generated_tokens": 5, "seconds": 0.0})
+    fit([Slow(console=Console(file=output), now=clock), budget], data=Data(num_steps=1000))
+    assert times_left(output) == ["2m30s", "1m40s", "50s", "0s"]
+    output.truncate(0)
+    fit([Slow(console=Console(file=output), now=clock), Budget(max_generated_tokens=1e9)], data=Data(num_steps=2))
+    assert times_left(output) == ["50s", "0s"]
 
 
 def test_long_phase_says_now_and_then_how_far_it_is(fit, output):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 
 import numpy as np
@@ -233,6 +234,50 @@ def test_words_tell_prompts_apart_that_were_never_seen():
     assert plus > minus + 0.2
 
 
+def from_history(tmp_path, counts, **settings):
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({f"p{key}": row for key, row in counts.items()}))
+    return estimator(history_file=str(path), **settings)
+
+
+def test_known_pass_rates_are_visits_before_the_first_step(tmp_path):
+    """They tell apart prompts that the file does not know, too; 120, 140, ... are training prompts, 999 is none."""
+    known = from_history(tmp_path, {120: [3.5, 4.5], 140: [4, 4], 220: [0, 4], 240: [0, 0], 999: [4, 4]})
+    seen = estimator()
+    seen.learn([(make_prompt(120), 3.5, 4.5), (make_prompt(140), 4, 4), (make_prompt(220), 0, 4)])
+    seen._time = 0
+    assert means(known, 120, 160, 240, 300) == means(seen, 120, 160, 240, 300)
+    assert known.history_counts() == {
+        "p120": (3.5, 4.5),
+        "p140": (4, 4),
+        "p220": (0, 4),
+        "p240": (0, 0),
+        "p999": (4, 4),
+    }
+    assert [history.is_seen for history in known.recall([make_prompt(120), make_prompt(160)])] == [True, False]
+
+
+def test_of_more_known_prompts_than_it_remembers_it_takes_some_of_all_kinds(tmp_path):
+    keys = range(100, 500, 20)
+    known = from_history(tmp_path, {key: [4 * (key < 300), 4] for key in keys}, num_visits=4)
+    easy, hard = means(known, 110, 410)
+    assert easy > 0.6
+    assert hard < 0.4
+
+
+def test_a_resumed_run_goes_on_with_its_own_visits_and_not_with_the_file(tmp_path):
+    first = estimator()
+    visit(first, {100: (4, 4)})
+    second = reloaded(first, from_history(tmp_path, {120: [0, 4]}))
+    assert means(second, 100, 120) == means(first, 100, 120)
+    assert second.history_counts() == first.history_counts()
+
+
+def test_a_history_file_of_other_prompts_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"knows none of the 20 training prompts"):
+        from_history(tmp_path, {999: [4, 4]})
+
+
 def test_prompts_whose_rows_differ_by_rounding_alone_are_all_alike():
     def embed(prompts, represent):
         return torch.tensor([[1.0 + 1e-7 * (int(prompt.prompt_id[1:]) % 7)] for prompt in prompts])
@@ -266,6 +311,7 @@ def test_a_prompt_is_embedded_once():
         ({"own_scale": -1.0}, r"estimator.own_scale must be from 0 \(none\) to 10; got -1.0"),
         ({"similar_scale": math.nan}, "estimator.similar_scale must be from 0 .* got nan"),
         ({"drift_scale": 11.0, "num_visits": -1}, "num_visits must be at least 1; got -1; .*drift_scale must be .* 11"),
+        ({"history_file": "none.json", "num_visits": 0}, "num_visits must .*; estimator.history_file none.json cannot"),
         ({"embedding": PolicyEmbedding()}, "there is no policy to embed them; use estimator/embedding=words or sent"),
     ],
 )
