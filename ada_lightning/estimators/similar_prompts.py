@@ -1,11 +1,13 @@
 """A pass rate from the prompt's own visits and from those of prompts that are like it.
 
-Equation: ``logit p_x(t) = base + drift(t) + similar(x) + own(x)``, four Gaussian processes: one number for all prompts;
-    one that moves with the policy, of covariance ``exp(-visits between / drift_visits)``; a linear function of where
-    the prompt lies (:class:`~ada_lightning.protocols.PromptEmbedding`); a number for each prompt. Counts are binomial.
+Equation: ``logit p_x(t) = base + drift(t) + similar(x, t) + own(x, t)``, four Gaussian processes: one number for all
+    prompts; one that moves with the policy, of covariance ``exp(-visits between / drift_visits)``; a linear function of
+    where the prompt lies (:class:`~ada_lightning.protocols.PromptEmbedding`) and a number for each prompt, both of
+    covariance ``exp(-visits between / prompt_drift_visits)`` in time. Counts are binomial.
 Claim: prompts that were never sampled are told apart from the first steps on, when most groups of a new task have no
     signal, and what is remembered keeps up with a policy that learns.
-Assumption: the policy gets better at all prompts alike, in logits; what differs between prompts stays.
+Assumption: most of what the policy learns shows in all prompts alike, in logits; what differs between prompts moves
+    too, but more slowly.
 Degenerate: with an embedding that says nothing every prompt never seen is expected to be as those visited lately;
     before the first step a pass rate is anything.
 """
@@ -25,7 +27,9 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
+from ada_lightning.estimators.logit_prior import Between, LogitPrior, Placed
 from ada_lightning.estimators.policy_embedding import PolicyEmbedding
+from ada_lightning.estimators.scale_search import LARGEST_SCALE, ScaleSearch
 from ada_lightning.estimators.tally import tally
 from ada_lightning.functional.binomial_process import LaplaceFit, beta_of_logit, fit_laplace
 from ada_lightning.protocols import PromptEmbedding
@@ -36,8 +40,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_LARGEST_SCALE = 10.0
-"""In logits: wider priors say nothing more, and make covariances that cannot be factored."""
 _MOST_SAMPLED = 2048
 """Training prompts whose rows say where the middle is and how far prompts lie from it."""
 _MOST_CACHED = 16_384
@@ -58,15 +60,6 @@ class _Visit(NamedTuple):
     """Where its prompt lies."""
 
 
-class _Points(NamedTuple):
-    """What a covariance is computed from."""
-
-    prompt_ids: NDArray[np.str_]
-    times_N: Array
-    placed_NH: Array
-    """Rows relative to the middle of the training prompts, whose mean square distance from it is 1."""
-
-
 class SimilarPrompts:
     """Beliefs from a Gaussian process over all prompts, fitted anew to the latest visits after every step.
 
@@ -74,7 +67,10 @@ class SimilarPrompts:
     same mean and variance. It rests on all that was seen, so no belief counts responses of its prompt alone
     (``Belief.num_seen`` is 0).
 
-    A step costs ``O(num_visits^3)``, a few Cholesky factors of that size, and asking about M prompts
+    The scales that are given are where a search begins (:class:`~ada_lightning.estimators.scale_search.ScaleSearch`):
+    how much prompts differ, and how soon that changes, differs between tasks and models.
+
+    A step costs ``O(num_visits^3)``, a few Cholesky factors of that size for each fit, and asking about M prompts
     ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about lately; a checkpoint holds
     ``num_visits H`` floats.
 
@@ -82,10 +78,13 @@ class SimilarPrompts:
         embedding: where prompts lie; one that needs no policy, since candidates are asked about before a step.
         num_visits: latest visits that are remembered.
         drift_visits: visits after which the policy has moved so far that ``1/e`` of the drift is left.
+        prompt_drift_visits: visits after which ``1/e`` is left of what differs between prompts. Infinite: it stays.
         base_scale: standard deviation of the base, in logits.
         drift_scale: of the drift.
         similar_scale: of what a prompt shares with those like it. 0: nothing.
         own_scale: of what it has for itself. 0: nothing.
+        scale_width: how far the last three scales and ``prompt_drift_visits`` may be from what is given: standard
+            deviation of their logarithms. 0: as given.
         history_file: known counts to start from (:mod:`ada_lightning.estimators.history_file`): visits of the policy
             that begins to train. Of more than ``num_visits`` training prompts in it as many are taken, evenly spread.
 
@@ -106,22 +105,28 @@ class SimilarPrompts:
         embedding: PromptEmbedding,
         num_visits: int = 512,
         drift_visits: float = 256.0,
+        prompt_drift_visits: float = 1024.0,
         base_scale: float = 2.0,
         drift_scale: float = 1.0,
         similar_scale: float = 2.0,
-        own_scale: float = 1.5,
+        own_scale: float = 2.0,
+        scale_width: float = 1.0,
         history_file: str | None = None,
     ) -> None:
         scales = {"similar_scale": similar_scale, "own_scale": own_scale, "drift_scale": drift_scale}
         errors = [] if num_visits >= 1 else [f"estimator.num_visits must be at least 1; got {num_visits}"]
         if not 0 < drift_visits < math.inf:
             errors.append(f"estimator.drift_visits must be positive and finite; got {drift_visits}")
-        if not 0 < base_scale <= _LARGEST_SCALE:
-            errors.append(f"estimator.base_scale must be above 0, and at most {_LARGEST_SCALE:g}; got {base_scale}")
+        if not prompt_drift_visits > 0:
+            errors.append(f"estimator.prompt_drift_visits must be positive; got {prompt_drift_visits}")
+        if not 0 <= scale_width < math.inf:
+            errors.append(f"estimator.scale_width must be finite and at least 0 (as given); got {scale_width}")
+        if not 0 < base_scale <= LARGEST_SCALE:
+            errors.append(f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}; got {base_scale}")
         errors += [
-            f"estimator.{name} must be from 0 (none) to {_LARGEST_SCALE:g}; got {value}"
+            f"estimator.{name} must be from 0 (none) to {LARGEST_SCALE:g}; got {value}"
             for name, value in scales.items()
-            if not 0 <= value <= _LARGEST_SCALE
+            if not 0 <= value <= LARGEST_SCALE
         ]
         if isinstance(embedding, PolicyEmbedding):
             errors.append(
@@ -136,15 +141,12 @@ class SimilarPrompts:
             raise ValueError("; ".join(errors))
         self.embedding = embedding
         self.num_visits = num_visits
-        self.drift_visits = float(drift_visits)
-        self.base_scale = float(base_scale)
-        self.drift_scale = float(drift_scale)
-        self.similar_scale = float(similar_scale)
-        self.own_scale = float(own_scale)
+        prior = LogitPrior(base_scale, drift_scale, drift_visits, similar_scale, own_scale, prompt_drift_visits)
+        self._scales = ScaleSearch(prior, width=scale_width)
         self._visits: deque[_Visit] = deque(maxlen=num_visits)
         self._time = 0
         self._fit: LaplaceFit | None = None
-        self._seen_points: _Points | None = None
+        self._seen: Placed | None = None
         self._counts: dict[str, tuple[float, float]] = {
             prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
         }
@@ -211,11 +213,12 @@ class SimilarPrompts:
         return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._counts.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """The visits with the rows of their prompts, how prompts lie, counts, and the time."""
+        """The visits with the rows of their prompts, how prompts lie, counts, the time, and the scales found."""
         import torch
 
         return {
             "time": self._time,
+            "scales": self._scales.state_dict(),
             "counts": {prompt_id: list(counts) for prompt_id, counts in self._counts.items()},
             "middle": None if self._middle_H is None else torch.from_numpy(self._middle_H.copy()),
             "reach": self._reach,
@@ -231,6 +234,8 @@ class SimilarPrompts:
         """
         rows = [] if state["rows"] is None else state["rows"].numpy()
         self._time = int(state["time"])
+        if "scales" in state:  # checkpoints of earlier versions have none
+            self._scales.load_state_dict(state["scales"])
         self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
         self._visits.clear()
         if self._middle_H is None and state["middle"] is not None:  # a process that was shown no prompts
@@ -255,58 +260,48 @@ class SimilarPrompts:
         taken = [known[place * len(known) // size] for place in range(size)]
         if not taken:
             return
+        self._time = size
         for prompt, row_H in zip(taken, self._rows(taken), strict=True):
             self._visits.append(_Visit(prompt.prompt_id, *self._history.counts[prompt.prompt_id], self._time, row_H))
         self._fit_again()
 
     def _fit_again(self) -> None:
         if not self._visits:
-            self._fit = self._seen_points = None
+            self._fit = self._seen = None
             return
-        points = _Points(
+        self._seen = Placed(
             np.array([visit.prompt_id for visit in self._visits]),
             np.array([visit.time for visit in self._visits], dtype=float),
             self._placed(np.stack([visit.row_H for visit in self._visits])),
         )
         positives_V = np.array([visit.positives for visit in self._visits], dtype=float)
         responses_V = np.array([visit.responses for visit in self._visits], dtype=float)
-        self._seen_points = points
+        between = Between.of(self._seen, self._seen)
+
+        def fitted(prior: LogitPrior, start_V: Array | None = None) -> LaplaceFit:
+            return fit_laplace(prior.covariance(between), positives_V, responses_V, start_V=start_V)
+
         with _one_thread():
-            self._fit = fit_laplace(self._covariance(points, points), positives_V, responses_V)
+            fit = fitted(self._scales.prior)
+            if self._scales.improve(self._time, lambda prior: fitted(prior, fit.logits_V).log_evidence):
+                fit = fitted(self._scales.prior)  # from 0, as after a resume: the same to the last bit
+        self._fit = fit
 
     def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
         if not prompts:
             return []
-        if self._fit is None or self._seen_points is None:
-            total = self.base_scale**2 + self.drift_scale**2 + self.similar_scale**2 + self.own_scale**2
-            mean_P, variance_P = np.zeros(len(prompts)), np.full(len(prompts), total)
-        else:
-            now = _Points(
-                np.array([prompt.prompt_id for prompt in prompts]),
-                np.full(len(prompts), float(self._time)),
-                self._placed(self._rows(prompts)),
-            )
+        now = Placed(
+            np.array([prompt.prompt_id for prompt in prompts]),
+            np.full(len(prompts), float(self._time)),
+            self._placed(self._rows(prompts)),
+        )
+        prior = self._scales.prior
+        mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
+        if self._fit is not None and self._seen is not None:
             with _one_thread():
-                mean_P, variance_P = self._fit.predicted(self._covariance(now, self._seen_points), self._variance(now))
+                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
         alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
         return [Belief(alpha, beta) for alpha, beta in zip(alpha_P.tolist(), beta_P.tolist(), strict=True)]
-
-    def _covariance(self, these: _Points, those: _Points) -> Array:
-        """Return the covariance of logits before anything was seen. Shape ``(these, those)``."""
-        age = np.abs(these.times_N[:, None] - those.times_N)
-        near = these.placed_NH @ those.placed_NH.T
-        same = these.prompt_ids[:, None] == those.prompt_ids
-        return (
-            self.base_scale**2
-            + self.drift_scale**2 * np.exp(-age / self.drift_visits)
-            + self.similar_scale**2 * near
-            + self.own_scale**2 * same
-        )
-
-    def _variance(self, these: _Points) -> Array:
-        """Return the diagonal of the covariance of points with themselves."""
-        near = (these.placed_NH**2).sum(axis=1)
-        return self.base_scale**2 + self.drift_scale**2 + self.similar_scale**2 * near + self.own_scale**2
 
     def _placed(self, rows_NH: NDArray[np.float32]) -> Array:
         """Return rows relative to the middle of the training prompts, in units of how far they lie from it."""

@@ -32,6 +32,9 @@ class LaplaceFit:
     root_VV: Array
     """Lower Cholesky factor of ``I + W^1/2 K W^1/2``, W the curvature of each visit."""
     root_curvature_V: Array
+    logits_V: Array
+    log_evidence: float
+    """Logarithm of the chance of the counts under the prior, without the binomial coefficients."""
 
     def predicted(self, covariance_MV: Array, variance_M: Array) -> tuple[Array, Array]:
         """Return means and variances of M further logits.
@@ -44,18 +47,21 @@ class LaplaceFit:
         return covariance_MV @ self.weights_V, np.maximum(variance_M - (explained_VM**2).sum(axis=0), 0.0)
 
 
-def fit_laplace(covariance_VV: Array, positives_V: Array, sizes_V: Array) -> LaplaceFit:
+def fit_laplace(
+    covariance_VV: Array, positives_V: Array, sizes_V: Array, *, start_V: Array | None = None
+) -> LaplaceFit:
     """Find the most likely logits of visits by Newton's method; the likelihood is binomial and the prior of mean 0.
 
     Args:
         covariance_VV: of the logits before anything was seen, positive semi-definite.
         positives_V: right answers of each visit.
         sizes_V: responses of each visit.
+        start_V: logits to start from, such as those under a prior that is much the same; 0 unless given.
 
     Source:
         Rasmussen and Williams 2006, algorithms 3.1 and 3.2, with binomial counts instead of single outcomes.
     """
-    logits_V = np.zeros(len(sizes_V))
+    logits_V = np.zeros(len(sizes_V)) if start_V is None else start_V
     for _ in range(_MAX_NEWTON_STEPS):
         rates_V = expit(logits_V)
         curvature_V = np.maximum(sizes_V * rates_V * (1 - rates_V), _SMALLEST_CURVATURE)
@@ -69,7 +75,9 @@ def fit_laplace(covariance_VV: Array, positives_V: Array, sizes_V: Array) -> Lap
         logits_V = logits_V + step_V * min(1.0, _LARGEST_STEP / max(length, _TOLERANCE))
         if length < _TOLERANCE:
             break
-    return LaplaceFit(weights_V, root_VV, half_V)
+    log_likelihood = float((positives_V * logits_V - sizes_V * np.logaddexp(0.0, logits_V)).sum())
+    log_evidence = log_likelihood - float(logits_V @ weights_V) / 2 - float(np.log(np.diag(root_VV)).sum())
+    return LaplaceFit(weights_V, root_VV, half_V, logits_V, log_evidence)
 
 
 def beta_of_logit(mean_M: Array, variance_M: Array) -> tuple[Array, Array]:

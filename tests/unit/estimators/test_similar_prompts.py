@@ -60,7 +60,7 @@ def test_it_can_be_asked_about_any_prompt_without_a_policy():
 
 
 def test_before_anything_was_seen_a_pass_rate_is_anything():
-    """A logit of variance 4 + 1 + 4 + 2.25: nearly as often above 0.95 or below 0.05 as between."""
+    """A logit of variance 4 + 1 + 4 + 4: more often above 0.95 or below 0.05 than between 0.1 and 0.9."""
     (belief,) = estimator().predict([make_prompt(100)], never)
     assert belief.alpha + belief.beta < 1
 
@@ -90,7 +90,7 @@ def test_what_was_seen_of_others_lately_moves_what_is_remembered():
     """Prompt 100 was wrong; since then the policy has got right what it got wrong then, among others."""
 
     def remembered(**settings):
-        known = estimator(similar_scale=0.0, **settings)
+        known = estimator(similar_scale=0.0, own_scale=1.5, prompt_drift_visits=math.inf, scale_width=0.0, **settings)
         visit(known, dict.fromkeys(range(100, 110), (0, 16)))
         before = means(known, 100)[0]
         for start in range(200, 260, 10):
@@ -104,9 +104,48 @@ def test_what_was_seen_of_others_lately_moves_what_is_remembered():
     assert still < 0.15
 
 
+def test_what_a_prompt_had_for_itself_is_forgotten_in_time():
+    def remembered(**settings):
+        known = estimator(scale_width=0.0, **settings)
+        visit(known, {100: (0, 16)})
+        for _ in range(12):
+            visit(known, {200: (8, 16), 300: (8, 16)})
+        return known.predict([make_prompt(100)], never)[0]
+
+    kept, lost = remembered(prompt_drift_visits=math.inf), remembered(prompt_drift_visits=8.0)
+    assert kept.mean < 0.1
+    assert lost.mean > 0.3
+    assert lost.alpha + lost.beta < kept.alpha + kept.beta
+
+
+def test_how_much_prompts_differ_is_found_from_what_they_did():
+    """Every prompt is always right or always wrong, or all are right half of the time; both begin in the middle."""
+    rng = np.random.default_rng(0)
+
+    def believed(right_of, **settings):
+        known = estimator(**settings)
+        for step in range(20):
+            visit(known, {100 + 8 * step + place: (right_of(), 4) for place in range(8)})
+        visit(known, {262: (4, 4)})
+        return means(known, 262, 263)
+
+    def sure():
+        return int(rng.choice([0, 4]))
+
+    def unsure():
+        return int(rng.binomial(4, 0.5))
+
+    again, other = believed(sure)
+    assert again > 0.95
+    assert other == pytest.approx(0.5, abs=0.15)
+    assert believed(unsure)[0] < 0.8
+    assert believed(sure, scale_width=0.0)[0] < again
+    assert believed(unsure, scale_width=0.0)[0] > 0.8
+
+
 def test_the_posterior_of_one_prompt_is_that_of_a_grid():
     """The exact posterior of a logit of variance 4 + 1 + 4 + 2.25, by brute force; Laplace's is near it."""
-    known = estimator()  # prompts of four kinds: each lies as far from their middle as any
+    known = estimator(own_scale=1.5)  # prompts of four kinds: each lies as far from their middle as any
     visit(known, {100: (6, 16)})
     (belief,) = known.predict([make_prompt(100)], never)
     logits = np.linspace(-15, 15, 20001)
@@ -176,11 +215,13 @@ def reloaded(known, other):
     return other
 
 
-@pytest.mark.parametrize("num_steps", [0, 1, 3])
+@pytest.mark.parametrize("num_steps", [0, 1, 3, 9])
 def test_a_resumed_run_believes_the_same_bit_by_bit(num_steps):
     first = estimator(num_visits=8)
     for step in range(num_steps):
         visit(first, {100 * kind + step: (kind % 4, 4) for kind in range(1, 5)})
+    if num_steps == 9:
+        assert first.state_dict()["scales"]["prior"] != estimator().state_dict()["scales"]["prior"]  # a search went on
     second = reloaded(first, estimator(num_visits=8))
     keys = (100, 101, 107, 200, 300)
     assert means(first, *keys) == means(second, *keys)
@@ -308,6 +349,8 @@ def test_a_prompt_is_embedded_once():
         ({"num_visits": 0}, "estimator.num_visits must be at least 1; got 0"),
         ({"drift_visits": 0.0}, "estimator.drift_visits must be positive and finite; got 0.0"),
         ({"base_scale": math.inf}, "estimator.base_scale must be above 0, and at most 10; got inf"),
+        ({"prompt_drift_visits": 0.0}, "estimator.prompt_drift_visits must be positive; got 0.0"),
+        ({"scale_width": -0.5}, r"estimator.scale_width must be finite and at least 0 \(as given\); got -0.5"),
         ({"own_scale": -1.0}, r"estimator.own_scale must be from 0 \(none\) to 10; got -1.0"),
         ({"similar_scale": math.nan}, "estimator.similar_scale must be from 0 .* got nan"),
         ({"drift_scale": 11.0, "num_visits": -1}, "num_visits must be at least 1; got -1; .*drift_scale must be .* 11"),

@@ -31,6 +31,27 @@ def test_the_logits_found_are_the_most_likely_ones():
     assert mean == pytest.approx(best, abs=1e-5)
 
 
+def test_where_it_starts_makes_no_difference():
+    prior = covariance()[:5, :5]
+    fit = fit_laplace(prior, POSITIVES, SIZES)
+    again = fit_laplace(prior, POSITIVES, SIZES, start_V=fit.logits_V + 0.5)
+    assert again.logits_V == pytest.approx(fit.logits_V, abs=1e-6)
+    assert again.log_evidence == pytest.approx(fit.log_evidence, abs=1e-4)  # logits may be off by that much
+
+
+@pytest.mark.parametrize(("positives", "size"), [(2, 4), (0, 4), (15, 16)])
+def test_the_evidence_of_one_visit_is_the_integral_over_its_logit(positives, size):
+    """Laplace's approximation is exact where the posterior is normal; of few responses it is off by some hundredths."""
+    for scale in (0.5, 1.0, 2.0):
+        fit = fit_laplace(np.array([[scale**2]]), np.array([float(positives)]), np.array([float(size)]))
+
+        def density(logit, scale=scale):
+            return norm.pdf(logit, scale=scale) * np.exp(positives * logit - size * np.logaddexp(0.0, logit))
+
+        exact, _ = quad(density, -15, 15)
+        assert fit.log_evidence == pytest.approx(np.log(exact), abs=0.08)
+
+
 def test_predictions_are_those_of_the_dense_formula():
     whole = covariance()
     prior, cross, rest = whole[:5, :5], whole[5:, :5], whole[5:, 5:]
