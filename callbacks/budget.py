@@ -71,7 +71,7 @@ class Budget(RolloutListener):
                 print(f"budget spent: {spent}", flush=True)
 
     def share_spent(self) -> float:
-        """Of the budget that will end first, with what the running step has drawn; from 0 to 1."""
+        """Of the budget that is spent furthest, with what the running step has drawn; from 0 to 1."""
         num_tokens = self._num_tokens + self._num_unfinished_tokens
         return min(max(num_tokens / self.max_generated_tokens, self._seconds() / self.max_seconds), 1.0)
 

@@ -130,6 +130,8 @@ class Progress(RolloutListener):
         self._stop()
 
     def _left_s(self, share_spent: float) -> float:
+        if share_spent >= 1.0:
+            return 0.0
         passed_s = self._now() - self._first_step_at
         left_s = (self._num_steps - self._num_steps_done) * passed_s / self._steps_seen
         if share_spent > self._spent_before:
@@ -150,7 +152,7 @@ class Progress(RolloutListener):
 
 
 def _share_spent(trainer: Trainer) -> float:
-    """Of the budget that will end the run first; 0 without one."""
+    """Of the budget that is spent furthest; 0 without one."""
     callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
     return max((callback.share_spent() for callback in callbacks if isinstance(callback, Budget)), default=0.0)
 

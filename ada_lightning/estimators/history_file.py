@@ -36,8 +36,12 @@ class HistoryFile:
         self.path = path
         self.counts: HistoryCounts = {} if path is None else _checked(Path(path))
 
-    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+    def check_prompts(self, prompts: Sequence[Prompt], *, others: str = "the others start from the prior") -> None:
         """Compare the file with the training prompts, and print how many of them it knows.
+
+        Args:
+            prompts: to train on.
+            others: what is said of those that it does not know.
 
         Raises:
             ValueError: it knows none of them.
@@ -51,7 +55,7 @@ class HistoryFile:
                 "history file from another data set; leave it out (estimator.history_file=null) or give the one of "
                 "this data"
             )
-        rest = "" if num_known == len(prompts) else "; the others start from the prior"
+        rest = "" if num_known == len(prompts) else f"; {others}"
         print(f"history: {num_known} of {len(prompts)} training prompts known from {self.path}{rest}", flush=True)
 
 

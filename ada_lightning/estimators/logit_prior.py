@@ -26,7 +26,8 @@ class Between:
     """What a covariance between M and N placed prompts depends on, whatever the scales. Shapes ``(M, N)``."""
 
     visits: Array
-    near: Array
+    likeness: Array
+    """Inner products of rows: 1 on average for a prompt with itself, below 0 for prompts on opposite sides."""
     same: NDArray[np.bool_]
 
     @classmethod
@@ -39,7 +40,7 @@ class Between:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogitPrior:
     """A normal prior of mean 0: a base, a drift of all, and what differs between prompts, which moves too.
 
@@ -61,7 +62,7 @@ class LogitPrior:
 
     def covariance(self, between: Between) -> Array:
         """Return the covariance of logits. Shape ``(M, N)``."""
-        differing = self.similar_scale**2 * between.near + self.own_scale**2 * between.same
+        differing = self.similar_scale**2 * between.likeness + self.own_scale**2 * between.same
         return (
             self.base_scale**2
             + self.drift_scale**2 * np.exp(-between.visits / self.drift_visits)
@@ -70,5 +71,5 @@ class LogitPrior:
 
     def variance(self, these: Placed) -> Array:
         """Return the variance of each logit. Shape ``(N,)``."""
-        near_N = (these.rows_NH**2).sum(axis=1)
-        return self.base_scale**2 + self.drift_scale**2 + self.similar_scale**2 * near_N + self.own_scale**2
+        likeness_N = (these.rows_NH**2).sum(axis=1)
+        return self.base_scale**2 + self.drift_scale**2 + self.similar_scale**2 * likeness_N + self.own_scale**2

@@ -19,7 +19,7 @@ LARGEST_SCALE = 10.0
 
 
 class ScaleSearch:
-    """Climbs the evidence of what was seen, one scale at a time and a step per eight visits.
+    """Climbs the evidence of what was seen, one scale at a time and at most a step per eight visits.
 
     Which scales fit depends on the task and the model, and changes while a policy gets surer of itself: then prompts
     are nearly always right or nearly always wrong. Each scale has a log-normal prior about its given value, so that few
@@ -41,18 +41,21 @@ class ScaleSearch:
         self._num_trials = 0
 
     def improve(self, num_visits: int, log_evidence: Callable[[LogitPrior], float]) -> bool:
-        """Try what ``num_visits`` visits so far allow; whether :attr:`prior` is another then."""
+        """Try what ``num_visits`` visits so far allow, while it helps; whether :attr:`prior` is another then."""
         before = self.prior
+        due = num_visits // _VISITS_PER_TRIAL
         best: float | None = None
-        while self.width > 0 and (self._num_trials + 1) * _VISITS_PER_TRIAL <= num_visits:
+        num_failed = 0
+        while self.width > 0 and self._num_trials < due and num_failed < len(_SEARCHED):
+            best = self._score(self.prior, log_evidence) if best is None else best
             name = _SEARCHED[self._num_trials % len(_SEARCHED)]
             self._num_trials += 1
+            num_failed += 1
             for candidate in self._neighbours(name):
-                if best is None:
-                    best = self._score(self.prior, log_evidence)
                 if (score := self._score(candidate, log_evidence)) > best:
-                    self.prior, best = candidate, score
+                    self.prior, best, num_failed = candidate, score, 0
                     break
+        self._num_trials = due  # what did not help, or was not wanted, is not made up for
         return self.prior != before
 
     def state_dict(self) -> dict[str, Any]:
@@ -60,22 +63,27 @@ class ScaleSearch:
         return {"start": asdict(self.start), "prior": asdict(self.prior), "num_trials": self._num_trials}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`. Values that were given otherwise since are searched from where they are given."""
-        found = state["prior"] if state["start"] == asdict(self.start) else asdict(self.start)
-        self.prior = LogitPrior(**found)
+        """Restore :meth:`state_dict`. Where other values are given now, or nothing is to be searched, those hold."""
+        goes_on = self.width > 0 and state["start"] == asdict(self.start)
+        self.prior = LogitPrior(**state["prior"]) if goes_on else self.start
         self._num_trials = int(state["num_trials"])
+
+    def begin_at(self, num_visits: int) -> None:
+        """Begin with the given values after visits that are not to be made up for."""
+        self.prior = self.start
+        self._num_trials = num_visits // _VISITS_PER_TRIAL
 
     def _neighbours(self, name: str) -> list[LogitPrior]:
         value = getattr(self.prior, name)
         if value == 0 or math.isinf(value):
             return []
         most = LARGEST_SCALE if name.endswith("scale") else math.inf
-        return [replace(self.prior, **{name: near}) for near in (value * _FACTOR, value / _FACTOR) if near <= most]
+        return [replace(self.prior, **{name: other}) for other in (value * _FACTOR, value / _FACTOR) if other <= most]
 
     def _score(self, prior: LogitPrior, log_evidence: Callable[[LogitPrior], float]) -> float:
-        far = sum(
-            math.log(getattr(prior, name) / given) ** 2
+        square_distance = sum(
+            (math.log(getattr(prior, name) / given) / self.width) ** 2
             for name in _SEARCHED
             if 0 < (given := getattr(self.start, name)) < math.inf
         )
-        return log_evidence(prior) - far / (2 * self.width**2)
+        return log_evidence(prior) - square_distance / 2

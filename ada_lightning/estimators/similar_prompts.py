@@ -46,6 +46,7 @@ _MOST_CACHED = 16_384
 """Rows kept in memory, those asked for last."""
 _LEAST_REACH = 1e-4
 """Rows nearer to each other than that differ by rounding."""
+_LEAST_WIDTH, _LARGEST_WIDTH = 0.01, 100.0
 _FADING = 0.7
 """Share of a prompt's counts that survives a visit, in what is passed on to a later run: that of ``beta_history``."""
 
@@ -70,7 +71,8 @@ class SimilarPrompts:
     The scales that are given are where a search begins (:class:`~ada_lightning.estimators.scale_search.ScaleSearch`):
     how much prompts differ, and how soon that changes, differs between tasks and models.
 
-    A step costs ``O(num_visits^3)``, a few Cholesky factors of that size for each fit, and asking about M prompts
+    A step costs ``O(num_visits^3)``: a fit, a few Cholesky factors of that size, and two or three more for each eight
+    visits while the search goes on, at most a dozen once it stands; asking about M prompts
     ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about lately; a checkpoint holds
     ``num_visits H`` floats.
 
@@ -86,7 +88,8 @@ class SimilarPrompts:
         scale_width: how far the last three scales and ``prompt_drift_visits`` may be from what is given: standard
             deviation of their logarithms. 0: as given.
         history_file: known counts to start from (:mod:`ada_lightning.estimators.history_file`): visits of the policy
-            that begins to train. Of more than ``num_visits`` training prompts in it as many are taken, evenly spread.
+            that begins to train, to which the search is applied at once. Of more than ``num_visits`` training prompts
+            in it as many are taken, evenly spread.
 
     Raises:
         ValueError: a value out of its range, an embedding that needs the policy, or a history file that cannot be used;
@@ -119,8 +122,11 @@ class SimilarPrompts:
             errors.append(f"estimator.drift_visits must be positive and finite; got {drift_visits}")
         if not prompt_drift_visits > 0:
             errors.append(f"estimator.prompt_drift_visits must be positive; got {prompt_drift_visits}")
-        if not 0 <= scale_width < math.inf:
-            errors.append(f"estimator.scale_width must be finite and at least 0 (as given); got {scale_width}")
+        if scale_width != 0 and not _LEAST_WIDTH <= scale_width <= _LARGEST_WIDTH:
+            errors.append(
+                f"estimator.scale_width must be 0 (scales as given) or from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}; "
+                f"got {scale_width}"
+            )
         if not 0 < base_scale <= LARGEST_SCALE:
             errors.append(f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}; got {base_scale}")
         errors += [
@@ -141,7 +147,14 @@ class SimilarPrompts:
             raise ValueError("; ".join(errors))
         self.embedding = embedding
         self.num_visits = num_visits
-        prior = LogitPrior(base_scale, drift_scale, drift_visits, similar_scale, own_scale, prompt_drift_visits)
+        prior = LogitPrior(
+            base_scale=float(base_scale),
+            drift_scale=float(drift_scale),
+            drift_visits=float(drift_visits),
+            similar_scale=float(similar_scale),
+            own_scale=float(own_scale),
+            prompt_drift_visits=float(prompt_drift_visits),
+        )
         self._scales = ScaleSearch(prior, width=scale_width)
         self._visits: deque[_Visit] = deque(maxlen=num_visits)
         self._time = 0
@@ -162,13 +175,13 @@ class SimilarPrompts:
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Let the embedding learn from the training prompts, where it does, and find out how they lie.
 
-        Then what the history file knows of them is taken over, unless something was seen already.
+        Then what the history file knows of them is taken over and fitted, unless something was seen already.
 
         Raises:
             ValueError: the embedding does not give a finite row of the same size for each, or there is a history file
                 that knows none of them.
         """
-        self._history.check_prompts(prompts)
+        self._history.check_prompts(prompts, others="what to expect of the others is told from them")
         if callable(fit := getattr(self.embedding, "fit", None)):
             fit(prompts)
         self._cache.clear()
@@ -184,7 +197,7 @@ class SimilarPrompts:
         return self._beliefs(prompts)
 
     def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
-        """Return the same beliefs, and whether the prompt was visited."""
+        """Return the same beliefs, and whether there are counts of the prompt's own, of this run or from a file."""
         return [
             PromptHistory(belief, prompt.prompt_id in self._counts)
             for prompt, belief in zip(prompts, self._beliefs(prompts), strict=True)
@@ -209,7 +222,7 @@ class SimilarPrompts:
         self._fit_again()
 
     def history_counts(self) -> HistoryCounts:
-        """Counts of each prompt, faded as ``beta_history`` has them, for a later run with that estimator."""
+        """Counts of each prompt, faded as ``beta_history`` has them, for a later run."""
         return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._counts.items()}
 
     def state_dict(self) -> dict[str, Any]:
@@ -234,8 +247,10 @@ class SimilarPrompts:
         """
         rows = [] if state["rows"] is None else state["rows"].numpy()
         self._time = int(state["time"])
-        if "scales" in state:  # checkpoints of earlier versions have none
+        if "scales" in state:
             self._scales.load_state_dict(state["scales"])
+        else:  # a checkpoint of an earlier version
+            self._scales.begin_at(self._time)
         self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
         self._visits.clear()
         if self._middle_H is None and state["middle"] is not None:  # a process that was shown no prompts
@@ -255,14 +270,19 @@ class SimilarPrompts:
 
     def _start_from_history(self, prompts: Sequence[Prompt]) -> None:
         """Take what the history file knows as visits made just before the first step."""
-        known = [prompt for prompt in prompts if self._history.counts.get(prompt.prompt_id, (0.0, 0.0))[1] > 0]
-        size = min(len(known), self.num_visits)
-        taken = [known[place * len(known) // size] for place in range(size)]
-        if not taken:
+        counts = self._history.counts
+        known = list(
+            {each.prompt_id: each for each in prompts if counts.get(each.prompt_id, (0.0, 0.0))[1] > 0}.values()
+        )
+        if not known:
             return
+        size = min(len(known), self.num_visits)
+        if size < len(known):
+            print(f"history: {size} of them are taken (estimator.num_visits), evenly spread", flush=True)
+        taken = [known[place * len(known) // size] for place in range(size)]
         self._time = size
         for prompt, row_H in zip(taken, self._rows(taken), strict=True):
-            self._visits.append(_Visit(prompt.prompt_id, *self._history.counts[prompt.prompt_id], self._time, row_H))
+            self._visits.append(_Visit(prompt.prompt_id, *counts[prompt.prompt_id], self._time, row_H))
         self._fit_again()
 
     def _fit_again(self) -> None:
@@ -276,12 +296,12 @@ class SimilarPrompts:
         )
         positives_V = np.array([visit.positives for visit in self._visits], dtype=float)
         responses_V = np.array([visit.responses for visit in self._visits], dtype=float)
-        between = Between.of(self._seen, self._seen)
-
-        def fitted(prior: LogitPrior, start_V: Array | None = None) -> LaplaceFit:
-            return fit_laplace(prior.covariance(between), positives_V, responses_V, start_V=start_V)
-
         with _one_thread():
+            between = Between.of(self._seen, self._seen)
+
+            def fitted(prior: LogitPrior, start_V: Array | None = None) -> LaplaceFit:
+                return fit_laplace(prior.covariance(between), positives_V, responses_V, start_V=start_V)
+
             fit = fitted(self._scales.prior)
             if self._scales.improve(self._time, lambda prior: fitted(prior, fit.logits_V).log_evidence):
                 fit = fitted(self._scales.prior)  # from 0, as after a resume: the same to the last bit

@@ -88,9 +88,13 @@ def test_time_left_is_that_to_the_end_of_a_budget_where_it_comes_first(fit, outp
     budget.load_state_dict({"generated_tokens": 5, "seconds": 0.0})
     fit([Slow(console=Console(file=output), now=clock), budget], data=Data(num_steps=1000))
     assert times_left(output) == ["2m30s", "1m40s", "50s", "0s"]
-    output.truncate(0)
-    fit([Slow(console=Console(file=output), now=clock), Budget(max_generated_tokens=1e9)], data=Data(num_steps=2))
-    assert times_left(output) == ["50s", "0s"]
+    ample = io.StringIO()
+    fit([Slow(console=Console(file=ample), now=clock), Budget(max_generated_tokens=1e9)], data=Data(num_steps=2))
+    assert times_left(ample) == ["50s", "0s"]
+    spent, last = Budget(max_generated_tokens=45), io.StringIO()
+    spent.load_state_dict({"generated_tokens": 45, "seconds": 0.0})
+    fit([Slow(console=Console(file=last), now=clock), spent], data=Data(num_steps=1000))
+    assert times_left(last) == ["0s"]
 
 
 def test_long_phase_says_now_and_then_how_far_it_is(fit, output):

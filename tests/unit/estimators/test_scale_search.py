@@ -1,15 +1,14 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from ada_lightning.estimators.logit_prior import LogitPrior
 from ada_lightning.estimators.scale_search import LARGEST_SCALE, ScaleSearch
 
-START = LogitPrior(2.0, 1.0, 256.0, 2.0, 2.0, 1024.0)
-
-
-def flat(prior):
-    return 0.0
+START = LogitPrior(
+    base_scale=2.0, drift_scale=1.0, drift_visits=256.0, similar_scale=2.0, own_scale=2.0, prompt_drift_visits=1024.0
+)
 
 
 def test_it_tries_one_scale_per_eight_visits():
@@ -46,7 +45,7 @@ def test_it_climbs_and_its_prior_holds_it_near_what_was_given():
     assert tight.prior == START
     search = ScaleSearch(START, width=1.0)
     search.improve(800, lambda prior: -prior.own_scale)
-    assert 0.4 < search.prior.own_scale < 1.0  # the best of log x + (log x / 2) ^ 2 / 2 lies between
+    assert 0.7 < search.prior.own_scale < 1.0  # of the values 2 / 1.5^k, 2 / 1.5^2 is the best: x e^x = 2 at 0.85
 
 
 def test_without_a_width_nothing_is_tried():
@@ -56,7 +55,7 @@ def test_without_a_width_nothing_is_tried():
 
 
 def test_a_part_that_is_not_wanted_stays_away():
-    start = LogitPrior(2.0, 0.0, 256.0, 2.0, 0.0, math.inf)
+    start = replace(START, drift_scale=0.0, own_scale=0.0, prompt_drift_visits=math.inf)
     search = ScaleSearch(start, width=1.0)
     search.improve(800, lambda prior: prior.similar_scale)
     assert search.prior.similar_scale > 2.0
@@ -70,6 +69,38 @@ def test_a_search_goes_on_where_it_was_unless_other_values_are_given():
     second.load_state_dict(first.state_dict())
     assert second.prior == first.prior != START
     assert not second.improve(40, lambda prior: pytest.fail("asked"))
-    other = ScaleSearch(LogitPrior(2.0, 1.0, 256.0, 2.0, 1.0, 1024.0), width=1.0)
+    other = ScaleSearch(replace(START, own_scale=1.0), width=1.0)
     other.load_state_dict(first.state_dict())
     assert other.prior.own_scale == 1.0
+    as_given = ScaleSearch(START, width=0.0)
+    as_given.load_state_dict(first.state_dict())
+    assert as_given.prior == START
+
+
+def test_trials_that_cannot_help_are_not_made():
+    """Nothing changes between trials of one call: when each scale was tried in vain, the rest is left out for good."""
+    asked = []
+
+    def evidence(prior):
+        asked.append(prior)
+        return 0.0
+
+    search = ScaleSearch(START, width=1.0)
+    assert not search.improve(64_000, evidence)
+    assert len(asked) == 1 + 2 * 4
+    assert not search.improve(64_007, evidence)
+    assert len(asked) == 1 + 2 * 4
+    still = ScaleSearch(START, width=0.0)
+    still.improve(64_000, evidence)
+    searching = ScaleSearch(START, width=1.0)
+    searching.load_state_dict(still.state_dict())
+    assert not searching.improve(64_000, lambda prior: pytest.fail("asked"))
+
+
+def test_it_can_begin_late():
+    search = ScaleSearch(START, width=1.0)
+    search.improve(80, lambda prior: prior.own_scale)
+    search.begin_at(160)
+    assert search.prior == START
+    assert not search.improve(167, lambda prior: pytest.fail("asked"))
+    assert search.improve(200, lambda prior: prior.own_scale)

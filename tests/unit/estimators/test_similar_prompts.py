@@ -225,8 +225,9 @@ def test_a_resumed_run_believes_the_same_bit_by_bit(num_steps):
     assert means(first, *keys) == means(second, *keys)
     assert first.history_counts() == second.history_counts()
     for known in (first, second):
-        visit(known, {107: (1, 4), 200: (2, 4)})
+        visit(known, {107: (1, 4), 200: (2, 4)} | dict.fromkeys(range(120, 128), (4, 4)))  # with a trial or two
     assert means(first, *keys) == means(second, *keys)
+    assert first.state_dict()["scales"] == second.state_dict()["scales"]
 
 
 SUMS = [
@@ -304,6 +305,46 @@ def test_of_more_known_prompts_than_it_remembers_it_takes_some_of_all_kinds(tmp_
     assert hard < 0.4
 
 
+def test_a_prompt_that_a_mixture_repeats_is_known_once(tmp_path):
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"p100": [0, 4], "p200": [2, 4]}))
+    prompts = [make_prompt(key) for key in (100, 200, 300)]
+    once, often = (SimilarPrompts(embedding=Kinds(), history_file=str(path)) for _ in range(2))
+    once.check_prompts(prompts)
+    often.check_prompts([*prompts, prompts[0], prompts[0]])
+    assert len(often.state_dict()["visits"]) == len(once.state_dict()["visits"]) == 2
+
+
+def test_what_is_taken_of_a_long_history_is_said(tmp_path, capsys):
+    from_history(tmp_path, {100: [1, 4], 120: [1, 4], 140: [1, 4]}, num_visits=2)
+    out = capsys.readouterr().out
+    assert "3 of 20 training prompts known" in out
+    assert "what to expect of the others is told from them" in out
+    assert "history: 2 of them are taken (estimator.num_visits), evenly spread\n" in out
+
+
+def test_scales_are_found_from_a_history_and_kept_over_a_resume(tmp_path):
+    counts = {key: [4 * (key // 20 % 2), 4] for key in range(100, 500, 20)}
+    first = from_history(tmp_path, counts)
+    assert first.state_dict()["scales"]["prior"] != first.state_dict()["scales"]["start"]
+    visit(first, {100: (4, 4), 200: (1, 4)})
+    second = reloaded(first, from_history(tmp_path, counts))
+    for known in (first, second):
+        visit(known, dict.fromkeys(range(100, 300, 10), (2, 4)))
+    assert means(first, 100, 150, 300) == means(second, 100, 150, 300)
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_scales(tmp_path):
+    first = estimator()
+    visit(first, dict.fromkeys(range(100, 140), (4, 4)))
+    state = first.state_dict()
+    del state["scales"]
+    second = from_history(tmp_path, {key: [4 * (key // 20 % 2), 4] for key in range(100, 500, 20)})
+    second.load_state_dict(state)
+    scales = second.state_dict()["scales"]
+    assert scales["prior"] == scales["start"]
+
+
 def test_a_resumed_run_goes_on_with_its_own_visits_and_not_with_the_file(tmp_path):
     first = estimator()
     visit(first, {100: (4, 4)})
@@ -348,7 +389,8 @@ def test_a_prompt_is_embedded_once():
         ({"drift_visits": 0.0}, "estimator.drift_visits must be positive and finite; got 0.0"),
         ({"base_scale": math.inf}, "estimator.base_scale must be above 0, and at most 10; got inf"),
         ({"prompt_drift_visits": 0.0}, "estimator.prompt_drift_visits must be positive; got 0.0"),
-        ({"scale_width": -0.5}, r"estimator.scale_width must be finite and at least 0 \(as given\); got -0.5"),
+        ({"scale_width": -0.5}, r"scale_width must be 0 \(scales as given\) or from 0.01 to 100; got -0.5"),
+        ({"scale_width": 1e-170}, "scale_width must be 0 .* got 1e-170"),
         ({"own_scale": -1.0}, r"estimator.own_scale must be from 0 \(none\) to 10; got -1.0"),
         ({"similar_scale": math.nan}, "estimator.similar_scale must be from 0 .* got nan"),
         ({"drift_scale": 11.0, "num_visits": -1}, "num_visits must be at least 1; got -1; .*drift_scale must be .* 11"),
