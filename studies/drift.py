@@ -3,7 +3,7 @@
 Goes through the prompt logs of runs again, step by step: what an estimator expects of a prompt, then what was drawn of
 it. Nothing is trained; the runs are those of the other studies, as far as they are on this machine
 (``python -m studies.smollm2.tune``, ``python -m studies.field.compare``). Results stay in
-``docs/studies/drift/runs.json``; take one out to measure it anew.
+``docs/studies/drift/runs.json``. ``--anew`` measures all again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import groupby
 from pathlib import Path
 from statistics import StatisticsError, correlation, fmean
@@ -181,15 +182,24 @@ def _mean(runs: Sequence[dict[str, dict[str, dict[str, float]]]], memory: str, k
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the runs that are here and were not measured yet."""
-    argparse.ArgumentParser(description=__doc__).parse_args(arguments)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--anew", action="store_true", help="measure those too that have a result")
+    parser.add_argument("--jobs", type=int, default=2, help="logs at once, one core each")
+    options = parser.parse_args(arguments)
     results = json.loads(FILE.read_text()) if FILE.exists() else {}
-    for place, pattern in LOGS.items():
-        for log in sorted((ROOT / "runs").glob(pattern)):
-            name = f"{place} {log.parent.name.removeprefix('chain_sum-')}"
-            if name not in results and (log.parent / "summary.json").exists():
-                results[name] = measured(log)
-                FILE.parent.mkdir(parents=True, exist_ok=True)
-                FILE.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
+    logs = {
+        f"{place} {log.parent.name.removeprefix('chain_sum-')}": log
+        for place, pattern in LOGS.items()
+        for log in sorted((ROOT / "runs").glob(pattern))
+        if (log.parent / "summary.json").exists()
+    }
+    missing = [name for name in logs if options.anew or name not in results]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        running = {pool.submit(measured, logs[name]): name for name in missing}
+        for done in as_completed(running):
+            results[running[done]] = done.result()
+            FILE.parent.mkdir(parents=True, exist_ok=True)
+            FILE.write_text(json.dumps(dict(sorted(results.items())), indent=1) + "\n")
     print(table())
 
 
