@@ -26,14 +26,18 @@ from studies.field.wording import describe
 from studies.runs import ROOT, StudyRun
 
 CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "dapo_refill", "speed_rl", "ada", "ada_4_updates")
-SETTINGS_OF = {"ada_similar": "ada", "ada_similar_4_updates": "ada_4_updates"}
+SETTINGS_OF = {
+    "ada_similar": "ada",
+    "ada_similar_4_updates": "ada_4_updates",
+    "ada_similar_thinned_4_updates": "ada_4_updates",
+}
 """Methods that take the settings of another, and were not tuned themselves."""
 NUM_PROBLEMS = 24_576
 PROBLEMS = FOLDER / "fresh.jsonl"
 SHOWN = ("grpo_n4", "grpo_n4_4_updates", "ada_4_updates", "ada_similar", "ada_similar_4_updates")
 MAX_TOKENS = 240_000
 POINTS = 6
-NUM_SEEDS = 3
+NUM_SEEDS = 5
 
 
 def prepare_fresh() -> None:

@@ -45,6 +45,9 @@ METHODS: Mapping[str, Method] = {
     # What experiment=ada_similar is; written out, because committed runs are found again by their settings.
     "ada_similar": Method("ada", ("estimator=similar_prompts", "curriculum=expected")),
     "ada_similar_4_updates": Method("ada", ("estimator=similar_prompts", "curriculum=expected"), updates=4),
+    "ada_similar_thinned_4_updates": Method(
+        "ada", ("estimator=similar_prompts", "curriculum=expected", "selection=thinned"), updates=4
+    ),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),
     "ada_n1": Method("ada", ("sampler.group_size=1",)),
     "ada_n1_4_updates": Method("ada", ("sampler.group_size=1",), updates=4, tuned_as_on_first="ada_n1"),

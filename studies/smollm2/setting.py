@@ -7,9 +7,16 @@ from studies.field.setting import QUIET
 from studies.runs import StudyRun
 
 TASKS = ("chain_sum", "products")
-CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "ada", "ada_similar", "ada_similar_4_updates")
+CONTESTANTS = (
+    "grpo_n4",
+    "grpo_n4_4_updates",
+    "ada",
+    "ada_similar",
+    "ada_similar_4_updates",
+    "ada_similar_thinned_4_updates",
+)
 """The two kinds of GRPO that did best in the field, ``ada``, and the one that needs no history, with both kinds of
-rollouts."""
+rollouts and with fewer tokens trained."""
 NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 
