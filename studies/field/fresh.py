@@ -37,7 +37,7 @@ PROBLEMS = FOLDER / "fresh.jsonl"
 SHOWN = ("grpo_n4", "grpo_n4_4_updates", "ada_4_updates", "ada_similar", "ada_similar_4_updates")
 MAX_TOKENS = 240_000
 POINTS = 6
-NUM_SEEDS = 5
+NUM_SEEDS = 3
 
 
 def prepare_fresh() -> None:
