@@ -19,9 +19,11 @@ from pathlib import Path
 from statistics import StatisticsError, correlation, fmean
 from typing import Protocol
 
+from scipy.special import betaln
+
 from ada_lightning.estimators import BetaHistory, SimilarPrompts, WordEmbedding
 from ada_lightning.estimators.tally import summed
-from ada_lightning.types import Prompt, PromptHistory
+from ada_lightning.types import Belief, Prompt, PromptHistory
 from benchmarks.markdown import markdown
 from studies.runs import ROOT
 
@@ -56,10 +58,10 @@ class Counts(BetaHistory):
 
 
 class Similar(SimilarPrompts):
-    """A process over all prompts, placed by their words."""
+    """A process over all prompts, placed by their words, with scales that are found or those that are given."""
 
-    def __init__(self, prompts: Sequence[Prompt]) -> None:
-        super().__init__(embedding=WordEmbedding())
+    def __init__(self, prompts: Sequence[Prompt], *, scale_width: float = 1.0) -> None:
+        super().__init__(embedding=WordEmbedding(), scale_width=scale_width)
         self.check_prompts(prompts)
 
     def learn_step(self, visits: Sequence[tuple[Prompt, int, int]]) -> None:
@@ -86,10 +88,12 @@ def foretold(
         prompts: by prompt id.
 
     Returns:
-        For ``known`` prompts, which the log has had before, and ``new`` ones: ``log_loss`` per response in nats;
-        ``correlation`` of the p (1 - p) expected of a visit with the unbiased estimate of it from what was drawn, over
-        visits with two responses or more, nan where one of them is always the same; ``mean_error``, the pass rate drawn
-        minus the one expected; ``visits``, how many.
+        For ``known`` prompts, which the log has had before, and ``new`` ones: ``log_loss``, of the mean of what is
+        believed, in nats per response; ``belief_loss``, of all that is believed: minus the logarithm of the chance of
+        the counts under the Beta distribution, in nats per response, without the binomial coefficient; ``correlation``
+        of the p (1 - p) expected of a visit, its mean under that distribution, with the unbiased estimate of it from
+        what was drawn, over visits with two responses or more, nan where one of them is always the same;
+        ``mean_error``, the pass rate drawn minus the one expected; ``visits``, how many.
     """
     found = {"known": _Foretold(), "new": _Foretold()}
     had: set[str] = set()
@@ -98,7 +102,7 @@ def foretold(
         if number >= _FIRST_STEPS:
             for (prompt_id, positives, responses), history in zip(step, expected, strict=True):
                 kind = "known" if prompt_id in had else "new"
-                found[kind].add(history.belief.mean, positives, responses)
+                found[kind].add(history.belief, positives, responses)
         had.update(prompt_id for prompt_id, _, _ in step)
         memory.learn_step([(prompts[prompt_id], *counts) for prompt_id, counts in summed(step).items()])
     return {kind: figures.means() for kind, figures in found.items()}
@@ -109,15 +113,19 @@ class _Foretold:
 
     def __init__(self) -> None:
         self._losses: list[float] = []
+        self._belief_losses: list[float] = []
         self._errors: list[float] = []
         self._spreads: list[tuple[float, float]] = []
 
-    def add(self, rate: float, positives: int, responses: int) -> None:
-        wrong = responses - positives
+    def add(self, belief: Belief, positives: int, responses: int) -> None:
+        alpha, beta, rate, wrong = belief.alpha, belief.beta, belief.mean, responses - positives
+        chance = float(betaln(alpha + positives, beta + wrong) - betaln(alpha, beta))
+        self._belief_losses.append(-chance / responses)
         self._losses.append(-(positives * math.log(rate) + wrong * math.log(1 - rate)) / responses)
         self._errors.append(positives / responses - rate)
         if responses > 1:
-            self._spreads.append((rate * (1 - rate), positives * wrong / (responses * (responses - 1))))
+            expected = alpha * beta / ((alpha + beta) * (alpha + beta + 1))
+            self._spreads.append((expected, positives * wrong / (responses * (responses - 1))))
 
     def means(self) -> dict[str, float]:
         if not self._losses:
@@ -128,6 +136,7 @@ class _Foretold:
             related = math.nan
         return {
             "log_loss": fmean(self._losses),
+            "belief_loss": fmean(self._belief_losses),
             "correlation": related,
             "mean_error": fmean(self._errors),
             "visits": len(self._losses),
@@ -145,6 +154,7 @@ def measured(log: Path) -> dict[str, dict[str, dict[str, float]]]:
     memories: dict[str, Memory] = {
         "counts": Counts(),
         "counts with drift": Counts(drift_visits=256),
+        "similar, scales given": Similar(list(prompts.values()), scale_width=0.0),
         "similar prompts": Similar(list(prompts.values())),
     }
     return {name: foretold(steps, memory, prompts) for name, memory in memories.items()}
@@ -155,11 +165,13 @@ def table() -> str:
     groups: dict[str, list[dict[str, dict[str, dict[str, float]]]]] = {}
     for name, result in json.loads(FILE.read_text()).items():
         groups.setdefault(name.rsplit("-", 1)[0], []).append(result)
+    known = ("counts", "counts with drift", "similar, scales given", "similar prompts")
+    new = ("counts", "similar, scales given", "similar prompts")
     columns = [
-        ("log loss", "known", "log_loss", ("counts", "counts with drift", "similar prompts")),
-        ("correlation", "known", "correlation", ("counts", "counts with drift", "similar prompts")),
-        ("log loss", "new", "log_loss", ("counts", "similar prompts")),
-        ("correlation", "new", "correlation", ("counts", "similar prompts")),
+        ("loss", "known", "belief_loss", known),
+        ("correlation", "known", "correlation", known),
+        ("loss", "new", "belief_loss", new),
+        ("correlation", "new", "correlation", new),
     ]
     head = ["runs", "number"]
     head += [f"{figure}, {kind}: {memory}" for figure, kind, _, memories in columns for memory in memories]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ada_lightning.types import Prompt
+from ada_lightning.types import Belief, Prompt, PromptHistory
 from studies.drift import Counts, Similar, foretold, visits
 
 KINDS = ("add 3 + 4", "spell the word tree backwards")
@@ -71,6 +71,27 @@ def test_prompts_like_others_are_foretold_before_they_were_seen():
     assert sees["new"]["log_loss"] < entropy + 0.05
     assert blind["new"]["log_loss"] > entropy + 0.1
     assert sees["new"]["correlation"] > 0.3
+
+
+def test_a_belief_is_judged_whole():
+    """Of two that expect one half, the one that says all or nothing is better where responses are all alike."""
+
+    class Believes:
+        def __init__(self, strength):
+            self.belief = Belief(strength / 2, strength / 2)
+
+        def recall(self, prompts):
+            return [PromptHistory(self.belief, True) for _ in prompts]
+
+        def learn_step(self, visits):
+            pass
+
+    alike = [[("1", 4 * (step % 2), 4)] for step in range(30)]
+    extreme, middle = (foretold(alike, Believes(strength), PROMPTS)["known"] for strength in (0.2, 200.0))
+    assert extreme["log_loss"] == middle["log_loss"] == pytest.approx(math.log(2))
+    assert extreme["belief_loss"] < 0.25 < 0.6 < middle["belief_loss"]
+    single = [[("1", step % 2, 1)] for step in range(30)]
+    assert foretold(single, Believes(3.0), PROMPTS)["known"]["belief_loss"] == pytest.approx(math.log(2))
 
 
 def test_a_correlation_with_what_never_changes_is_not_a_number():
