@@ -125,10 +125,11 @@ def _check(cfg: DictConfig, *, is_sweep: bool) -> str:
     """Find what can be found wrong before any model loads; what the trainer chose of this machine, for people."""
     from ada_lightning.config import check_config
     from ada_lightning.config_parallel import check_sweep
-    from ada_lightning.parallel.hardware import choose_hardware
+    from ada_lightning.parallel.hardware import check_devices, choose_hardware
 
     hardware = choose_hardware(cfg.trainer)
     check_config(cfg)
+    check_devices(cfg.trainer)
     if is_sweep:
         check_sweep(cfg)
     return hardware

@@ -42,6 +42,28 @@ def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launche
     return _line(trainer, num_processes, started)
 
 
+def check_devices(trainer: DictConfig, *, num_gpus: int | None = None) -> None:
+    """Refuse GPUs that this machine does not have; Lightning does when the model has been loaded.
+
+    Args:
+        trainer: node of the configuration, every ``auto`` resolved.
+        num_gpus: on this machine; counted if not given.
+
+    Raises:
+        ValueError: there are fewer than ``devices``.
+    """
+    wanted = trainer.get("accelerator"), trainer.get("devices")
+    if wanted[0] not in ("cuda", "gpu") or not isinstance(wanted[1], int):
+        return
+    gpus = _count_gpus() if num_gpus is None else num_gpus
+    if gpus < wanted[1]:
+        has = f"{gpus} on this machine" if gpus else "none on this machine, or this torch cannot use it"
+        raise ValueError(
+            f"trainer.accelerator = {wanted[0]}, trainer.devices = {wanted[1]}: torch sees {has} "
+            "(torch.cuda.device_count()); use trainer=auto for what is here"
+        )
+
+
 def _line(trainer: DictConfig, num_processes: int, started: Launch) -> str:
     place = f"{trainer.devices} on each of {trainer.num_nodes} machines" if _number(trainer.num_nodes) > 1 else "here"
     count = f"{num_processes} processes, {place}" if num_processes > 1 else "one process"

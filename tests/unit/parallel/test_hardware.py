@@ -6,7 +6,7 @@ from hydra import compose, initialize_config_dir
 from ada_lightning.config import ConfigError, check_config
 from ada_lightning.config_parallel import check_sweep, parallel_errors
 from ada_lightning.parallel.environment import Launch
-from ada_lightning.parallel.hardware import choose_hardware
+from ada_lightning.parallel.hardware import check_devices, choose_hardware
 from tests.integration.conftest import ROOT
 
 BY_ITSELF = Launch("", 1, 1)
@@ -95,6 +95,25 @@ def test_a_strategy_checks_its_own_settings():
     with pytest.raises(ConfigError, match=r"trainer.strategy: timeout_minutes must be positive; got 0"):
         check_config(composed("trainer=ddp", "trainer.devices=1", "trainer.num_nodes=1", "trainer.accelerator=cpu",
                               "trainer.strategy.timeout_minutes=0"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trainer", "num_gpus", "message"),
+    [
+        ("gpu", 0, r"trainer.accelerator = cuda, trainer.devices = 1: torch sees none .* use trainer=auto"),
+        ("ddp", 2, r"trainer.devices = 4: torch sees 2 on this machine"),
+    ],
+)
+def test_gpus_that_are_not_here_are_refused(trainer, num_gpus, message):
+    node = composed(f"trainer={trainer}").trainer
+    choose_hardware(node, num_gpus=4, launched=BY_ITSELF)
+    with pytest.raises(ValueError, match=message):
+        check_devices(node, num_gpus=num_gpus)
+    check_devices(node, num_gpus=4)
+
+
+def test_a_run_on_a_cpu_asks_for_no_gpu():
+    check_devices(composed("trainer=cpu", "trainer.devices=4").trainer, num_gpus=0)
 
 
 def test_a_sweep_runs_in_one_process():
