@@ -78,7 +78,7 @@ def test_only_runs_that_are_done_are_reported(places):
     assert compare.smollm2_curves("products") == {}
     with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n4_4_updates, grpo_n8, grpo_n16 is done"):
         compare.standings("products")
-    for method in ("grpo_n4", "ada"):
+    for method in ("grpo_n4", "ada_similar"):
         Results(compare.SMOLLM2).add(compare.comparison_runs("products", method, num_seeds=1)[0])
-    assert {standing.method for standing in compare.standings("products")} == {"grpo_n4", "ada"}
+    assert {standing.method for standing in compare.standings("products")} == {"grpo_n4", "ada_similar"}
     assert compare.smollm2_curves("chain_sum") == {}
