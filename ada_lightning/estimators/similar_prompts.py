@@ -31,7 +31,8 @@ from ada_lightning.estimators.logit_prior import Between, LogitPrior, Placed
 from ada_lightning.estimators.policy_embedding import PolicyEmbedding
 from ada_lightning.estimators.scale_search import LARGEST_SCALE, ScaleSearch
 from ada_lightning.estimators.tally import tally
-from ada_lightning.functional.binomial_process import LaplaceFit, beta_of_logit, fit_laplace
+from ada_lightning.functional.binomial_process import ProcessFit, beta_of_logit, fit_laplace
+from ada_lightning.functional.expectation_propagation import fit_moments
 from ada_lightning.protocols import PromptEmbedding
 from ada_lightning.types import Belief, Prompt, PromptHistory, ResponsePool
 
@@ -64,15 +65,15 @@ class _Visit(NamedTuple):
 class SimilarPrompts:
     """Beliefs from a Gaussian process over all prompts, fitted anew to the latest visits after every step.
 
-    The posterior of each logit, a normal distribution (Laplace's approximation), becomes the Beta distribution of the
-    same mean and variance. It rests on all that was seen, so no belief counts responses of its prompt alone
-    (``Belief.num_seen`` is 0).
+    The posterior of each logit, a normal distribution found by expectation propagation, becomes the Beta distribution
+    of the same mean and variance. It rests on all that was seen, so no belief counts responses of its prompt alone
+    (``Belief.num_seen`` is 0). Scales are compared by Laplace's approximation, which takes less time.
 
     The scales that are given are where a search begins (:class:`~ada_lightning.estimators.scale_search.ScaleSearch`):
     how much prompts differ, and how soon that changes, differs between tasks and models.
 
-    A step costs ``O(num_visits^3)``: a fit, a few Cholesky factors of that size, and two or three more for each eight
-    visits while the search goes on, at most a dozen once it stands; asking about M prompts
+    A step costs ``O(num_visits^3)``: a fit, some ten to twenty Cholesky factors of that size, and two or three more for
+    each eight visits while the search goes on, at most a dozen once it stands; asking about M prompts
     ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about lately; a checkpoint holds
     ``num_visits H`` floats.
 
@@ -158,7 +159,7 @@ class SimilarPrompts:
         self._scales = ScaleSearch(prior, width=scale_width)
         self._visits: deque[_Visit] = deque(maxlen=num_visits)
         self._time = 0
-        self._fit: LaplaceFit | None = None
+        self._fit: ProcessFit | None = None
         self._seen: Placed | None = None
         self._counts: dict[str, tuple[float, float]] = {
             prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
@@ -299,13 +300,14 @@ class SimilarPrompts:
         with _one_thread():
             between = Between.of(self._seen, self._seen)
 
-            def fitted(prior: LogitPrior, start_V: Array | None = None) -> LaplaceFit:
+            def fitted(prior: LogitPrior, start_V: Array | None = None) -> ProcessFit:
                 return fit_laplace(prior.covariance(between), positives_V, responses_V, start_V=start_V)
 
             fit = fitted(self._scales.prior)
             if self._scales.improve(self._time, lambda prior: fitted(prior, fit.logits_V).log_evidence):
                 fit = fitted(self._scales.prior)  # from 0, as after a resume: the same to the last bit
-        self._fit = fit
+            covariance_VV = self._scales.prior.covariance(between)
+            self._fit = fit_moments(covariance_VV, positives_V, responses_V, start=fit)
 
     def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
         if not prompts:

@@ -24,17 +24,22 @@ _NODES_Q, _WEIGHTS_Q = hermegauss(32)
 
 
 @dataclass(frozen=True)
-class LaplaceFit:
-    """The normal distribution about the most likely logits of V visits, as it is needed for prediction."""
+class ProcessFit:
+    """A normal distribution of the logits of V visits after their counts were seen, as it is needed for prediction.
+
+    Each visit stands for a factor ``exp(-W f^2 / 2 + b f)`` of its logit f in place of its binomial likelihood.
+    """
 
     weights_V: Array
     """What each visit adds to an expected logit, by its covariance with it."""
     root_VV: Array
-    """Lower Cholesky factor of ``I + W^1/2 K W^1/2``, W the curvature of each visit."""
+    """Lower Cholesky factor of ``I + W^1/2 K W^1/2``, K the covariance before anything was seen."""
     root_curvature_V: Array
+    """``W^1/2``."""
     logits_V: Array
+    """Its means."""
     log_evidence: float
-    """Logarithm of the chance of the counts under the prior, without the binomial coefficients."""
+    """Logarithm of the chance of the counts under the prior, without the binomial coefficients; approximate."""
 
     def predicted(self, covariance_MV: Array, variance_M: Array) -> tuple[Array, Array]:
         """Return means and variances of M further logits.
@@ -49,8 +54,11 @@ class LaplaceFit:
 
 def fit_laplace(
     covariance_VV: Array, positives_V: Array, sizes_V: Array, *, start_V: Array | None = None
-) -> LaplaceFit:
+) -> ProcessFit:
     """Find the most likely logits of visits by Newton's method; the likelihood is binomial and the prior of mean 0.
+
+    The normal distribution about them (Laplace's approximation) is too moderate: a posterior of responses that are all
+    right has most of its mass beyond its mode (:func:`~ada_lightning.functional.expectation_propagation.fit_moments`).
 
     Args:
         covariance_VV: of the logits before anything was seen, positive semi-definite.
@@ -77,7 +85,7 @@ def fit_laplace(
             break
     log_likelihood = float((positives_V * logits_V - sizes_V * np.logaddexp(0.0, logits_V)).sum())
     log_evidence = log_likelihood - float(logits_V @ weights_V) / 2 - float(np.log(np.diag(root_VV)).sum())
-    return LaplaceFit(weights_V, root_VV, half_V, logits_V, log_evidence)
+    return ProcessFit(weights_V, root_VV, half_V, logits_V, log_evidence)
 
 
 def beta_of_logit(mean_M: Array, variance_M: Array) -> tuple[Array, Array]:

@@ -1,0 +1,107 @@
+"""Expectation propagation for logits that are seen through counts of right answers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import expit
+
+from ada_lightning.functional.binomial_process import ProcessFit
+
+Array = NDArray[np.float64]
+
+_MAX_SWEEPS = 30
+_TOLERANCE = 0.01
+"""Of a mean, in logits (a hundredth moves no pass rate by more than 0.0025), and of a variance, as a share of it."""
+_SMALLEST_DAMPING = 0.1
+_SMALLEST_PRECISION = _SMALLEST_VARIANCE = 1e-9
+_NUM_NODES = 64
+_REACH = 9.0
+"""Standard deviations of what is not yet seen of a logit; beyond is a share of 1e-18."""
+_MODE_STEPS = 30
+_LARGEST_MODE_STEP = 2.0
+
+
+def fit_moments(covariance_VV: Array, positives_V: Array, sizes_V: Array, *, start: ProcessFit) -> ProcessFit:
+    """Replace the likelihood of each visit by the factor that gives its logit the right mean and variance.
+
+    "Right" is: as the binomial likelihood of this one visit would, with the factors of all others. For a single visit
+    that is exact. All factors change at once, with more damping where changes grow.
+
+    Args:
+        covariance_VV: of the logits before anything was seen, positive semi-definite.
+        positives_V: right answers of each visit.
+        sizes_V: responses of each visit.
+        start: where to begin, of the same visits; returned as it is where no fixed point is found.
+
+    Source:
+        Minka 2001; Rasmussen and Williams 2006, section 3.6 and algorithm 3.5, with binomial counts, all sites at once
+        and the evidence written for sites of any normalisation.
+    """
+    curvature_V = np.maximum(start.root_curvature_V**2, _SMALLEST_PRECISION)
+    slope_V = curvature_V * start.logits_V + start.weights_V
+    damping, largest_before = 1.0, np.inf
+    for _ in range(_MAX_SWEEPS):
+        half_V = np.sqrt(curvature_V)
+        root_VV = cholesky(np.eye(len(half_V)) + half_V[:, None] * covariance_VV * half_V, lower=True)
+        explained_VV = solve_triangular(root_VV, half_V[:, None] * covariance_VV, lower=True)
+        variance_V = np.maximum(np.diag(covariance_VV) - (explained_VV**2).sum(axis=0), _SMALLEST_VARIANCE)
+        mean_V = covariance_VV @ slope_V - explained_VV.T @ (explained_VV @ slope_V)
+        # What all the others say of a logit.
+        precision_V = np.maximum(1 / variance_V - curvature_V, _SMALLEST_PRECISION)
+        other_V = (mean_V / variance_V - slope_V) / precision_V
+        log_mass_V, right_V, spread_V = _moments(other_V, 1 / precision_V, positives_V, sizes_V)
+        largest = float(np.maximum(np.abs(right_V - mean_V), np.abs(spread_V / variance_V - 1)).max(initial=0.0))
+        if largest < _TOLERANCE:
+            evidence = _log_evidence(log_mass_V, curvature_V, slope_V, precision_V, other_V)
+            evidence += float(slope_V @ mean_V) / 2 - float(np.log(np.diag(root_VV)).sum())
+            return ProcessFit(slope_V - curvature_V * mean_V, root_VV, half_V, mean_V, evidence)
+        if largest > largest_before:
+            damping = max(damping / 2, _SMALLEST_DAMPING)
+        largest_before = largest
+        curvature_V = curvature_V + damping * (
+            np.maximum(1 / spread_V - precision_V, _SMALLEST_PRECISION) - curvature_V
+        )
+        slope_V = slope_V + damping * (right_V / spread_V - other_V * precision_V - slope_V)
+    return start
+
+
+def _log_evidence(log_mass_V: Array, curvature_V: Array, slope_V: Array, precision_V: Array, other_V: Array) -> float:
+    """Sum of what each factor has to be multiplied with, so that it has the mass of the likelihood."""
+    whole_V = 1 + curvature_V / precision_V
+    exponent_V = slope_V * other_V + slope_V**2 / precision_V / 2 - curvature_V * other_V**2 / 2
+    return float((log_mass_V + np.log(whole_V) / 2 - exponent_V / whole_V).sum())
+
+
+def _moments(mean_V: Array, variance_V: Array, positives_V: Array, sizes_V: Array) -> tuple[Array, Array, Array]:
+    """Return logarithm of the mass, mean and variance of a normal density times a binomial likelihood.
+
+    By the trapezoidal rule about the mode, with nodes that lie the farther apart the farther out: one tail is that of
+    the normal density, which may be far wider than the peak.
+    """
+    mode_V = mean_V
+    for _ in range(_MODE_STEPS):
+        rates_V = expit(mode_V)
+        slope_V = positives_V - sizes_V * rates_V - (mode_V - mean_V) / variance_V
+        step_V = slope_V / (sizes_V * rates_V * (1 - rates_V) + 1 / variance_V)
+        mode_V = mode_V + np.clip(step_V, -_LARGEST_MODE_STEP, _LARGEST_MODE_STEP)
+        if np.abs(step_V).max(initial=0.0) < _TOLERANCE:
+            break
+    rates_V = expit(mode_V)
+    width_V = 1 / np.sqrt(sizes_V * rates_V * (1 - rates_V) + 1 / variance_V)
+    last_V = np.arcsinh(_REACH * np.sqrt(variance_V) / width_V)
+    nodes_VQ = last_V[:, None] * np.linspace(-1, 1, _NUM_NODES)
+    logits_VQ = mode_V[:, None] + width_V[:, None] * np.sinh(nodes_VQ)
+    log_weights_VQ = np.log(np.cosh(nodes_VQ)) + np.log(2 * width_V * last_V / (_NUM_NODES - 1))[:, None]
+    log_prior_VQ = -((logits_VQ - mean_V[:, None]) ** 2) / (2 * variance_V[:, None])
+    log_prior_VQ -= np.log(2 * np.pi * variance_V)[:, None] / 2
+    log_chance_VQ = positives_V[:, None] * logits_VQ - sizes_V[:, None] * np.logaddexp(0.0, logits_VQ)
+    log_mass_VQ = log_prior_VQ + log_chance_VQ + log_weights_VQ
+    highest_V = log_mass_VQ.max(axis=1)
+    mass_VQ = np.exp(log_mass_VQ - highest_V[:, None])
+    total_V = mass_VQ.sum(axis=1)
+    share_VQ = mass_VQ / total_V[:, None]
+    right_V = (share_VQ * logits_VQ).sum(axis=1)
+    spread_V = (share_VQ * (logits_VQ - right_V[:, None]) ** 2).sum(axis=1)
+    return np.log(total_V) + highest_V, right_V, spread_V
