@@ -66,7 +66,7 @@ def test_two_visits_that_hang_together_are_nearly_exact_and_better_than_laplace(
 
 
 def drawn(*, own_scale, size, seed, num_visits=200, num_prompts=100):
-    """A covariance of prompts that lie in four dimensions, each with something of its own, and logits and counts drawn with it."""
+    """A covariance of prompts in four dimensions, each with something of its own; logits and counts drawn with it."""
     generator = np.random.default_rng(seed)
     ids = generator.integers(0, num_prompts, num_visits)
     rows = (generator.normal(size=(num_prompts, 4)) / 2)[ids]
