@@ -55,7 +55,14 @@ def empty_store(tmp_path_factory):
 
 
 @pytest.fixture
-def train(tmp_path, empty_store):
+def store(tmp_path, empty_store):
+    """URI of an MLflow database of the test's own."""
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+@pytest.fixture
+def train(tmp_path, store):
     """Compose, check and run a small experiment in this process; returns its run folder.
 
     ``everything`` keeps what a run draws and logs beside its files of figures.
@@ -65,8 +72,6 @@ def train(tmp_path, empty_store):
     from ada_lightning.config import check_config
     from ada_lightning.run_dir import RunDir
     from train import Run
-
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
 
     def small_train(*overrides, experiment="ada_seq_balance", name="run", everything=False):
         folder = tmp_path / name
@@ -78,7 +83,7 @@ def train(tmp_path, empty_store):
                     f"+experiment={experiment}",
                     f"run_name={name}",
                     f"run_dir={folder}",
-                    f"logger.mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db",
+                    f"logger.mlflow.tracking_uri={store}",
                     *SMALL,
                     *left_out,
                     *overrides,

@@ -13,18 +13,13 @@ from tests.integration.conftest import ROOT
 pytestmark = pytest.mark.vllm
 
 
-def evaluate(tmp_path, *arguments):
-    command = [sys.executable, str(ROOT / "evaluate.py"), f"mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db"]
-    return subprocess.run(
-        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
-    )  # fmt: skip
-
-
-def test_a_trained_run_is_evaluated_continued_and_compared(train, programs, tmp_path):
+def test_a_trained_run_is_evaluated_continued_and_compared(train, programs, store, tmp_path):
     """Held-out prompts, reward and engine are those of the run; the second start finds everything drawn."""
     run_dir = train("num_steps=1")
     after = tmp_path / "after"
-    done = evaluate(tmp_path, f"checkpoint={run_dir}", f"run_dir={after}", "eval.num_samples=4")
+    command = ("evaluate.py", f"mlflow.tracking_uri={store}", f"checkpoint={run_dir}", f"run_dir={after}",
+               "eval.num_samples=4")  # fmt: skip
+    done = programs.run(*command)
     assert done.returncode == 0, done.stderr
     results = json.loads((after / "results.json").read_text())
     assert results["sets"]["heldout"]["num_prompts"] == 8
@@ -34,14 +29,7 @@ def test_a_trained_run_is_evaluated_continued_and_compared(train, programs, tmp_
     assert figures["pass_at_1"]["mean"] == pytest.approx(figures["avg_at_4"]["mean"])
     assert (after / "engine.log").stat().st_size > 0
     assert (after / "mlflow_run_id").exists()
-    again = programs.run(
-        "evaluate.py",
-        f"mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db",
-        f"checkpoint={run_dir}",
-        f"run_dir={after}",
-        "eval.num_samples=4",
-        f"compare={after}",
-    )
+    again = programs.run(*command, f"compare={after}")
     assert again.returncode == 0, again.stderr
     assert "0 prompts to draw" in again.stdout
     comparison = json.loads((after / "comparison-with-after.json").read_text())
@@ -50,9 +38,14 @@ def test_a_trained_run_is_evaluated_continued_and_compared(train, programs, tmp_
 
 
 def test_a_wrong_command_line_ends_at_once(tmp_path):
-    done = evaluate(tmp_path, "checkpoint=no/such/folder", "eval.num_samples=4")
+    def evaluate(*arguments):
+        command = [sys.executable, str(ROOT / "evaluate.py"), *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+
+    done = evaluate("checkpoint=no/such/folder", "eval.num_samples=4")
     assert done.returncode == 1
     assert done.stderr.startswith("error: checkpoint=no/such/folder does not exist")
-    done = evaluate(tmp_path, "eval.num_sample=4")
+    done = evaluate("eval.num_sample=4")
     assert done.returncode == 1
     assert "did you mean num_samples?" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "extending.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_runs(tmp_path):
+def test_the_page_runs(store, tmp_path):
     blocks = BLOCK.findall(PAGE)
     (code,) = [text for language, text in blocks if language == "python"]
     (tmp_path / "my_methods.py").write_text(code)
@@ -28,9 +28,15 @@ def test_the_page_runs(tmp_path):
         (tmp_path / name).write_text(text)
     (line,) = [text.strip() for language, text in blocks if not language]
     program, *arguments = line.removeprefix("python ").split()
-    tracking = f"logger.mlflow.tracking_uri=sqlite:///{tmp_path}/mlflow.db"
     result = subprocess.run(
-        [sys.executable, str(ROOT / program), *arguments, *SMALL, f"run_dir={tmp_path}/run", tracking],
+        [
+            sys.executable,
+            str(ROOT / program),
+            *arguments,
+            *SMALL,
+            f"run_dir={tmp_path}/run",
+            f"logger.mlflow.tracking_uri={store}",
+        ],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         capture_output=True,

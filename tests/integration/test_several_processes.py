@@ -22,14 +22,15 @@ pytestmark = pytest.mark.vllm
 class Torchrun:
     """Starts ``train.py`` in two processes and gives back its run folder."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, store):
         self.folder = folder
+        self._store = store
 
     def start(self, *overrides, name="run"):
         command = [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
             *("train.py", "+experiment=ada_seq_balance", f"run_name={name}", f"run_dir={self.folder / name}"),
-            *("trainer=fsdp", "rollout=vllm_process", f"logger.mlflow.tracking_uri=sqlite:///{self.folder}/mlflow.db"),
+            *("trainer=fsdp", "rollout=vllm_process", f"logger.mlflow.tracking_uri={self._store}"),
             *(option for option in SMALL if option != "callbacks.checkpoint.every_n_steps=0"),
             *("callbacks.checkpoint.every_n_steps=1", *overrides),
         ]
@@ -58,8 +59,8 @@ def _kill_all(process):
 
 
 @pytest.fixture
-def torchrun(tmp_path):
-    return Torchrun(tmp_path)
+def torchrun(tmp_path, store):
+    return Torchrun(tmp_path, store)
 
 
 def test_two_processes_train_and_one_process_continues(torchrun, train, tmp_path):

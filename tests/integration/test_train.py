@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 
 from ada_lightning.exit_codes import REQUEUE
 from tests.integration.conftest import ROOT, SMALL
+from tests.integration.warm import has_ended
 
 pytestmark = pytest.mark.vllm
 
@@ -375,14 +376,6 @@ def logged_runs(store):
     return list(client.search_runs([experiment.experiment_id for experiment in client.search_experiments()]))
 
 
-def wait_for(process, folder, is_reached):
-    deadline = time.monotonic() + 240  # not a requirement: a hanging run must fail, not block
-    while not is_reached():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, f"{list(folder.glob('*'))}"
-        time.sleep(0.05)
-
-
 def wait_until(is_reached):
     deadline = time.monotonic() + 60
     while not is_reached():
@@ -398,23 +391,20 @@ def members(group):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_a_checkpoint_a_killed_run_and_no_process(tmp_path, number):
+def test_an_interrupt_leaves_a_checkpoint_a_killed_run_and_no_process(programs, store, tmp_path, number):
     """SIGINT in the middle of a rollout, SIGTERM at any moment: both resume."""
-    store = f"sqlite:///{tmp_path}/mlflow.db"
     options = [f"run_dir={tmp_path}/run", "run_name=run", f"logger.mlflow.tracking_uri={store}", "num_steps=500"]
-    process = subprocess.Popen(
-        [sys.executable, *command(*options)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    pid = programs.start(*command(*options))
     metrics = tmp_path / "run" / "metrics.csv"
-    wait_for(process, tmp_path, lambda: metrics.exists() and metrics.read_text().count("\n") > 3)
-    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
-    out, _ = process.communicate(timeout=120)
-    assert process.returncode == (1 if number == signal.SIGINT else REQUEUE)
+    deadline = time.monotonic() + 240  # not a requirement: a hanging run must fail, not block
+    while not metrics.exists() or metrics.read_text().count("\n") <= 3:
+        assert not has_ended(pid), programs.printed(pid)
+        assert time.monotonic() < deadline, programs.printed(pid)
+        time.sleep(0.05)
+    os.killpg(pid, number) if number == signal.SIGINT else os.kill(pid, number)
+    done = programs.wait(pid)
+    out = done.stdout + done.stderr
+    assert done.returncode == (1 if number == signal.SIGINT else REQUEUE), out
     assert f"{number.name}: stopping at the next safe point" in out
     assert "ckpt=last" in out
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -423,11 +413,10 @@ def test_an_interrupt_leaves_a_checkpoint_a_killed_run_and_no_process(tmp_path, 
     assert state["rollout_checkpoint"]["policy_version"] == summary["policy_version"] > 0
     (run,) = logged_runs(store)
     assert run.info.status == "KILLED"
-    wait_until(lambda: not members(process.pid))  # reward workers and their server are gone too
+    wait_until(lambda: not members(pid))  # reward workers and their server are gone too
 
 
-def test_a_sweep_makes_child_runs_under_one_parent(programs, tmp_path):
-    store = f"sqlite:///{tmp_path}/mlflow.db"
+def test_a_sweep_makes_child_runs_under_one_parent(programs, store, tmp_path):
     options = ["sampler.k_pos=1,2", "num_steps=1", f"run_dir={tmp_path}/sweep", f"logger.mlflow.tracking_uri={store}"]
     done = programs.run(*command(*options), "-m")
     assert done.returncode == 0, done.stderr
