@@ -2,7 +2,7 @@
 
 Goes through the prompt logs of runs again, step by step: what an estimator expects of a prompt, then what was drawn of
 it. Nothing is trained; the runs are those of the other studies, as far as they are on this machine
-(``python -m studies.smollm2.tune``, ``python -m studies.field.compare``). Results stay in
+(``python -m studies.smollm2.compare``, ``python -m studies.field.compare``). Results stay in
 ``docs/studies/drift/runs.json``. ``--anew`` measures all again.
 """
 
@@ -17,24 +17,32 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import groupby
 from pathlib import Path
 from statistics import StatisticsError, correlation, fmean
-from typing import Protocol
+from typing import Any, Protocol
 
 from scipy.special import betaln
 
 from ada_lightning.estimators import BetaHistory, SimilarPrompts, WordEmbedding
 from ada_lightning.estimators.tally import summed
+from ada_lightning.functional.binomial_process import Array, ProcessFit
 from ada_lightning.types import Belief, Prompt, PromptHistory
 from benchmarks.markdown import markdown
 from studies.runs import ROOT
 
 FILE = ROOT / "docs" / "studies" / "drift" / "runs.json"
-LOGS = {"SmolLM2": "smollm2/tuning/chain_sum/*/prompts.csv", "field": "field/runs/ada-lr*/prompts.csv"}
-"""By the name of the model: prompt logs, below the folder of runs."""
+LOGS = {
+    "SmolLM2 sums": "smollm2/**/chain_sum/*/prompts.csv",
+    "SmolLM2 products": "smollm2/**/products/*/prompts.csv",
+    "field": "field/runs/ada-lr*/prompts.csv",
+}
+"""By model and task: prompt logs, below the folder of runs."""
 _FIRST_STEPS = 10
 """Steps that are not counted: a memory has to begin."""
 
 Visit = tuple[str, int, int]
 """Prompt id, positives, responses."""
+Runs = Sequence[Mapping[str, Mapping[str, Mapping[str, float]]]]
+"""Results of :func:`measured`, of several logs."""
+_MEMORIES = ("counts", "counts with drift", "Laplace, scales given", "Laplace", "similar prompts")
 
 
 class Memory(Protocol):
@@ -58,7 +66,7 @@ class Counts(BetaHistory):
 
 
 class Similar(SimilarPrompts):
-    """A process over all prompts, placed by their words, with scales that are found or those that are given."""
+    """A process over all prompts, placed by their words."""
 
     def __init__(self, prompts: Sequence[Prompt], *, scale_width: float = 1.0) -> None:
         super().__init__(embedding=WordEmbedding(), scale_width=scale_width)
@@ -67,6 +75,13 @@ class Similar(SimilarPrompts):
     def learn_step(self, visits: Sequence[tuple[Prompt, int, int]]) -> None:
         """Learn from the visits of a step."""
         self.learn(visits)
+
+
+class Laplace(Similar):
+    """The same by Laplace's approximation alone, with scales that are found or (a width of 0) those that are given."""
+
+    def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, laplace: ProcessFit) -> ProcessFit:
+        return laplace
 
 
 def visits(log: Path) -> Iterator[list[Visit]]:
@@ -154,42 +169,40 @@ def measured(log: Path) -> dict[str, dict[str, dict[str, float]]]:
     memories: dict[str, Memory] = {
         "counts": Counts(),
         "counts with drift": Counts(drift_visits=256),
-        "similar, scales given": Similar(list(prompts.values()), scale_width=0.0),
+        "Laplace, scales given": Laplace(list(prompts.values()), scale_width=0.0),
+        "Laplace": Laplace(list(prompts.values())),
         "similar prompts": Similar(list(prompts.values())),
     }
     return {name: foretold(steps, memory, prompts) for name, memory in memories.items()}
 
 
 def table() -> str:
-    """Return the committed results, means over the runs of a method with the same settings."""
-    groups: dict[str, list[dict[str, dict[str, dict[str, float]]]]] = {}
+    """Return the committed results by where the logs are from, means over logs, beside how often a loss is lower."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for name, result in json.loads(FILE.read_text()).items():
-        groups.setdefault(name.rsplit("-", 1)[0], []).append(result)
-    known = ("counts", "counts with drift", "similar, scales given", "similar prompts")
-    new = ("counts", "similar, scales given", "similar prompts")
-    columns = [
-        ("loss", "known", "belief_loss", known),
-        ("correlation", "known", "correlation", known),
-        ("loss", "new", "belief_loss", new),
-        ("correlation", "new", "correlation", new),
-    ]
-    head = ["runs", "number"]
-    head += [f"{figure}, {kind}: {memory}" for figure, kind, _, memories in columns for memory in memories]
+        place = next(each for each in LOGS if name.startswith(f"{each} "))
+        groups.setdefault(f"{place}{'' if 'similar prompts' in result else ', earlier'}", []).append(result)
     rows = [
-        [
-            f"`{name}`",
-            str(len(runs)),
-            *(_mean(runs, memory, kind, key) for _, kind, key, memories in columns for memory in memories),
-        ]
-        for name, runs in sorted(groups.items())
+        [place, memory, *(figure for kind in ("known", "new") for figure in _figures(runs, memory, kind))]
+        for place, runs in sorted(groups.items())
+        for memory in _MEMORIES
+        if memory in runs[0]
     ]
-    return markdown(head, rows)
+    head = [f"{figure}, {kind}" for kind in ("known", "new") for figure in ("loss", "below counts", "correlation")]
+    return markdown(["logs", "memory", *head], rows)
 
 
-def _mean(runs: Sequence[dict[str, dict[str, dict[str, float]]]], memory: str, kind: str, key: str) -> str:
-    found = [run[memory][kind][key] for run in runs if run[memory][kind]["visits"]]
-    mean = fmean(found) if found else math.nan
-    return "-" if math.isnan(mean) else f"{mean:.3f}"
+def _figures(runs: Runs, memory: str, kind: str) -> tuple[str, str, str]:
+    """Return loss, how often it is below that of counts, and correlation."""
+    there = [run for run in runs if run[memory][kind]["visits"]]
+    below = sum(run[memory][kind]["belief_loss"] < run["counts"][kind]["belief_loss"] for run in there)
+    often = "-" if memory == "counts" or not there else f"{below} of {len(there)}"
+    return _mean(there, memory, kind, "belief_loss"), often, _mean(there, memory, kind, "correlation")
+
+
+def _mean(runs: Runs, memory: str, kind: str, key: str) -> str:
+    found = [run[memory][kind][key] for run in runs if not math.isnan(run[memory][kind][key])]
+    return f"{fmean(found):.3f}" if found else "-"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -200,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     results = json.loads(FILE.read_text()) if FILE.exists() else {}
     logs = {
-        f"{place} {log.parent.name.removeprefix('chain_sum-')}": log
+        f"{place} {log.parent.name.removeprefix('chain_sum-').removeprefix('products-')}": log
         for place, pattern in LOGS.items()
         for log in sorted((ROOT / "runs").glob(pattern))
         if (log.parent / "summary.json").exists()

@@ -306,8 +306,11 @@ class SimilarPrompts:
             fit = fitted(self._scales.prior)
             if self._scales.improve(self._time, lambda prior: fitted(prior, fit.logits_V).log_evidence):
                 fit = fitted(self._scales.prior)  # from 0, as after a resume: the same to the last bit
-            covariance_VV = self._scales.prior.covariance(between)
-            self._fit = fit_moments(covariance_VV, positives_V, responses_V, start=fit)
+            self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, fit)
+
+    def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, laplace: ProcessFit) -> ProcessFit:
+        """Return what is believed; ``studies/drift.py`` tells what Laplace's approximation would."""
+        return fit_moments(covariance_VV, positives_V, responses_V, start=laplace)
 
     def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
         if not prompts:

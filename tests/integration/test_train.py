@@ -195,6 +195,7 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
         ("vip", ["estimator.noise=1"]),
         ("coba_rl", ["data.source.num_train=6", "sampler.responses_per_prompt=4"]),
         ("ada_seq_balance", ["curriculum=posterior", "data.num_minibatches=2"]),
+        ("ada_similar", ["data.num_minibatches=2"]),
     ],
 )
 def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, choices):
