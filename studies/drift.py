@@ -23,7 +23,7 @@ from scipy.special import betaln
 
 from ada_lightning.estimators import BetaHistory, SimilarPrompts, WordEmbedding
 from ada_lightning.estimators.tally import summed
-from ada_lightning.functional.binomial_process import Array, ProcessFit
+from ada_lightning.functional.binomial_process import Array, ProcessFit, Sites, fit_laplace
 from ada_lightning.types import Belief, Prompt, PromptHistory
 from benchmarks.markdown import markdown
 from studies.runs import ROOT
@@ -80,8 +80,8 @@ class Similar(SimilarPrompts):
 class Laplace(Similar):
     """The same by Laplace's approximation alone, with scales that are found or (a width of 0) those that are given."""
 
-    def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, laplace: ProcessFit) -> ProcessFit:
-        return laplace
+    def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
+        return fit_laplace(covariance_VV, positives_V, responses_V)[0]
 
 
 def visits(log: Path) -> Iterator[list[Visit]]:

@@ -31,7 +31,7 @@ from ada_lightning.estimators.logit_prior import Between, LogitPrior, Placed
 from ada_lightning.estimators.policy_embedding import PolicyEmbedding
 from ada_lightning.estimators.scale_search import LARGEST_SCALE, ScaleSearch
 from ada_lightning.estimators.tally import tally
-from ada_lightning.functional.binomial_process import ProcessFit, beta_of_logit, fit_laplace
+from ada_lightning.functional.binomial_process import ProcessFit, Sites, beta_of_logit, fit_laplace
 from ada_lightning.functional.expectation_propagation import fit_moments
 from ada_lightning.protocols import PromptEmbedding
 from ada_lightning.types import Belief, Prompt, PromptHistory, ResponsePool
@@ -72,8 +72,9 @@ class SimilarPrompts:
     The scales that are given are where a search begins (:class:`~ada_lightning.estimators.scale_search.ScaleSearch`):
     how much prompts differ, and how soon that changes, differs between tasks and models.
 
-    A step costs ``O(num_visits^3)``: a fit, some ten to twenty Cholesky factors of that size, and two or three more for
-    each eight visits while the search goes on, at most a dozen once it stands; asking about M prompts
+    A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few Cholesky factors of
+    that size, and two or three more fits for each eight visits while the search goes on, at most nine once it stands;
+    asking about M prompts
     ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about lately; a checkpoint holds
     ``num_visits H`` floats.
 
@@ -220,14 +221,14 @@ class SimilarPrompts:
             right, wrong = self._counts.get(prompt.prompt_id, (0.0, 0.0))
             self._counts[prompt.prompt_id] = _FADING * right + positives, _FADING * wrong + responses - positives
         self._time += len(visits)
-        self._fit_again()
+        self._fit_again(num_new=len(visits))
 
     def history_counts(self) -> HistoryCounts:
         """Counts of each prompt, faded as ``beta_history`` has them, for a later run."""
         return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._counts.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """The visits with the rows of their prompts, how prompts lie, counts, the time, and the scales found."""
+        """The visits with their prompts' rows and their sites, how prompts lie, counts, the time and the scales."""
         import torch
 
         return {
@@ -238,6 +239,7 @@ class SimilarPrompts:
             "reach": self._reach,
             "visits": [[visit.prompt_id, visit.positives, visit.responses, visit.time] for visit in self._visits],
             "rows": torch.from_numpy(np.stack([visit.row_H for visit in self._visits])) if self._visits else None,
+            "sites": torch.from_numpy(np.stack(self._fit.sites)) if self._fit is not None else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -263,11 +265,16 @@ class SimilarPrompts:
                 RuntimeWarning,
                 stacklevel=2,
             )
-            self._fit_again()
+            self._fit_again(num_new=0)
             return
         for (prompt_id, positives, responses, time), row_H in zip(state["visits"], rows, strict=True):
             self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
-        self._fit_again()
+        if state.get("sites") is None:  # nothing was seen, or a checkpoint of an earlier version
+            self._fit_again(num_new=len(self._visits))
+            return
+        with _one_thread():
+            covariance_VV = self._scales.prior.covariance(self._compare_visits())
+            self._fit = ProcessFit.of(covariance_VV, Sites(*state["sites"].numpy()))
 
     def _start_from_history(self, prompts: Sequence[Prompt]) -> None:
         """Take what the history file knows as visits made just before the first step."""
@@ -284,33 +291,48 @@ class SimilarPrompts:
         self._time = size
         for prompt, row_H in zip(taken, self._rows(taken), strict=True):
             self._visits.append(_Visit(prompt.prompt_id, *counts[prompt.prompt_id], self._time, row_H))
-        self._fit_again()
+        self._fit_again(num_new=size)
 
-    def _fit_again(self) -> None:
+    def _fit_again(self, *, num_new: int) -> None:
+        """Fit to all visits, the last ``num_new`` of which no fit has seen."""
         if not self._visits:
             self._fit = self._seen = None
             return
+        positives_V = np.array([visit.positives for visit in self._visits], dtype=float)
+        responses_V = np.array([visit.responses for visit in self._visits], dtype=float)
+        num_known = len(self._visits) - num_new
+        start = logits_V = None
+        if self._fit is not None and num_known > 0:
+            padding = 0, num_new
+            start = Sites(*(np.pad(each_V[-num_known:], padding) for each_V in self._fit.sites))
+            logits_V = np.pad(self._fit.logits_V[-num_known:], padding)
+        with _one_thread():
+            between = self._compare_visits()
+
+            def log_evidence(prior: LogitPrior) -> float:
+                nonlocal logits_V  # of a prior that was tried before: nearer than those of the last fit
+                fit, evidence = fit_laplace(prior.covariance(between), positives_V, responses_V, start_V=logits_V)
+                logits_V = fit.logits_V
+                return evidence
+
+            self._scales.improve(self._time, log_evidence)
+            self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, start)
+
+    def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
+        """Return what is believed; ``studies/drift.py`` tells what Laplace's approximation would."""
+        if start is not None and (found := fit_moments(covariance_VV, positives_V, responses_V, start=start)):
+            return found[0]
+        laplace, _ = fit_laplace(covariance_VV, positives_V, responses_V)
+        found = fit_moments(covariance_VV, positives_V, responses_V, start=laplace.sites)
+        return found[0] if found else laplace
+
+    def _compare_visits(self) -> Between:
         self._seen = Placed(
             np.array([visit.prompt_id for visit in self._visits]),
             np.array([visit.time for visit in self._visits], dtype=float),
             self._placed(np.stack([visit.row_H for visit in self._visits])),
         )
-        positives_V = np.array([visit.positives for visit in self._visits], dtype=float)
-        responses_V = np.array([visit.responses for visit in self._visits], dtype=float)
-        with _one_thread():
-            between = Between.of(self._seen, self._seen)
-
-            def fitted(prior: LogitPrior, start_V: Array | None = None) -> ProcessFit:
-                return fit_laplace(prior.covariance(between), positives_V, responses_V, start_V=start_V)
-
-            fit = fitted(self._scales.prior)
-            if self._scales.improve(self._time, lambda prior: fitted(prior, fit.logits_V).log_evidence):
-                fit = fitted(self._scales.prior)  # from 0, as after a resume: the same to the last bit
-            self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, fit)
-
-    def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, laplace: ProcessFit) -> ProcessFit:
-        """Return what is believed; ``studies/drift.py`` tells what Laplace's approximation would."""
-        return fit_moments(covariance_VV, positives_V, responses_V, start=laplace)
+        return Between.of(self._seen, self._seen)
 
     def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
         if not prompts:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit
 
-from ada_lightning.functional.binomial_process import ProcessFit
+from ada_lightning.functional.binomial_process import ProcessFit, Sites
 
 Array = NDArray[np.float64]
 
@@ -23,52 +22,60 @@ _MODE_STEPS = 30
 _LARGEST_MODE_STEP = 2.0
 
 
-def fit_moments(covariance_VV: Array, positives_V: Array, sizes_V: Array, *, start: ProcessFit) -> ProcessFit:
+def fit_moments(
+    covariance_VV: Array, positives_V: Array, sizes_V: Array, *, start: Sites
+) -> tuple[ProcessFit, float] | None:
     """Replace the likelihood of each visit by the factor that gives its logit the right mean and variance.
 
     "Right" is: as the binomial likelihood of this one visit would, with the factors of all others. For a single visit
-    that is exact. All factors change at once, with more damping where changes grow.
+    that is exact. All factors change at once, by half as much whenever they come no nearer.
 
     Args:
         covariance_VV: of the logits before anything was seen, positive semi-definite.
         positives_V: right answers of each visit.
         sizes_V: responses of each visit.
-        start: where to begin, of the same visits; returned as it is where no fixed point is found.
+        start: factors to begin with, such as those of :func:`~ada_lightning.functional.binomial_process.fit_laplace`;
+            0 where there is nothing to begin with.
+
+    Returns:
+        The normal distribution, and the logarithm of the chance of the counts under the prior, without the binomial
+        coefficients; approximate. None where no fixed point is found.
 
     Source:
         Minka 2001; Rasmussen and Williams 2006, section 3.6 and algorithm 3.5, with binomial counts, all sites at once
         and the evidence written for sites of any normalisation.
     """
-    curvature_V = np.maximum(start.root_curvature_V**2, _SMALLEST_PRECISION)
-    slope_V = curvature_V * start.logits_V + start.weights_V
-    damping, largest_before = 1.0, np.inf
+    variance_before_V = np.diag(covariance_VV)
+    sites = Sites(np.maximum(start.curvature_V, _SMALLEST_PRECISION), start.slope_V)
+    damping, farthest_before = 1.0, np.inf
     for _ in range(_MAX_SWEEPS):
-        half_V = np.sqrt(curvature_V)
-        root_VV = cholesky(np.eye(len(half_V)) + half_V[:, None] * covariance_VV * half_V, lower=True)
-        explained_VV = solve_triangular(root_VV, half_V[:, None] * covariance_VV, lower=True)
-        variance_V = np.maximum(np.diag(covariance_VV) - (explained_VV**2).sum(axis=0), _SMALLEST_VARIANCE)
-        mean_V = covariance_VV @ slope_V - explained_VV.T @ (explained_VV @ slope_V)
+        fit = ProcessFit.of(covariance_VV, sites)
+        mean_V, variance_V = fit.predicted(covariance_VV, variance_before_V)
+        variance_V = np.maximum(variance_V, _SMALLEST_VARIANCE)
         # What all the others say of a logit.
-        precision_V = np.maximum(1 / variance_V - curvature_V, _SMALLEST_PRECISION)
-        other_V = (mean_V / variance_V - slope_V) / precision_V
+        precision_V = np.maximum(1 / variance_V - sites.curvature_V, _SMALLEST_PRECISION)
+        other_V = (mean_V / variance_V - sites.slope_V) / precision_V
         log_mass_V, right_V, spread_V = _moments(other_V, 1 / precision_V, positives_V, sizes_V)
-        largest = float(np.maximum(np.abs(right_V - mean_V), np.abs(spread_V / variance_V - 1)).max(initial=0.0))
-        if largest < _TOLERANCE:
-            evidence = _log_evidence(log_mass_V, curvature_V, slope_V, precision_V, other_V)
-            evidence += float(slope_V @ mean_V) / 2 - float(np.log(np.diag(root_VV)).sum())
-            return ProcessFit(slope_V - curvature_V * mean_V, root_VV, half_V, mean_V, evidence)
-        if largest > largest_before:
+        farthest = float(np.maximum(np.abs(right_V - mean_V), np.abs(spread_V / variance_V - 1)).max(initial=0.0))
+        if farthest < _TOLERANCE:
+            log_evidence = _log_evidence(log_mass_V, sites, precision_V, other_V)
+            log_evidence += float(sites.slope_V @ mean_V) / 2 - float(np.log(np.diag(fit.root_VV)).sum())
+            return fit, log_evidence
+        if farthest >= farthest_before:
             damping = max(damping / 2, _SMALLEST_DAMPING)
-        largest_before = largest
-        curvature_V = curvature_V + damping * (
-            np.maximum(1 / spread_V - precision_V, _SMALLEST_PRECISION) - curvature_V
+        farthest_before = farthest
+        curvature_V = np.maximum(1 / spread_V - precision_V, _SMALLEST_PRECISION)
+        slope_V = right_V / spread_V - other_V * precision_V
+        sites = Sites(
+            sites.curvature_V + damping * (curvature_V - sites.curvature_V),
+            sites.slope_V + damping * (slope_V - sites.slope_V),
         )
-        slope_V = slope_V + damping * (right_V / spread_V - other_V * precision_V - slope_V)
-    return start
+    return None
 
 
-def _log_evidence(log_mass_V: Array, curvature_V: Array, slope_V: Array, precision_V: Array, other_V: Array) -> float:
+def _log_evidence(log_mass_V: Array, sites: Sites, precision_V: Array, other_V: Array) -> float:
     """Sum of what each factor has to be multiplied with, so that it has the mass of the likelihood."""
+    curvature_V, slope_V = sites
     whole_V = 1 + curvature_V / precision_V
     exponent_V = slope_V * other_V + slope_V**2 / precision_V / 2 - curvature_V * other_V**2 / 2
     return float((log_mass_V + np.log(whole_V) / 2 - exponent_V / whole_V).sum())

@@ -236,6 +236,18 @@ def test_a_resumed_run_believes_the_same_bit_by_bit(num_steps):
     assert first.state_dict()["scales"] == second.state_dict()["scales"]
 
 
+def test_a_checkpoint_without_a_fit_is_fitted_anew():
+    """Those of an earlier version have none."""
+    first, second = estimator(), estimator()
+    for step in range(4):
+        visit(first, {100 * kind + step: (kind % 4, 4) for kind in range(1, 5)})
+    state = first.state_dict()
+    del state["sites"]
+    second.load_state_dict(state)
+    keys = (100, 101, 107, 200, 300)
+    assert means(first, *keys) == pytest.approx(means(second, *keys), abs=0.01)  # of a fixed point a hundredth is asked
+
+
 SUMS = [
     Prompt(f"{index}", ({"role": "user", "content": f"What is {index} {sign} 3?"},))
     for index, sign in enumerate("+-+-+-")
