@@ -19,6 +19,7 @@ import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -72,9 +73,9 @@ class SimilarPrompts:
     The scales that are given are where a search begins (:class:`~ada_lightning.estimators.scale_search.ScaleSearch`):
     how much prompts differ, and how soon that changes, differs between tasks and models.
 
-    A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few Cholesky factors of
-    that size, and two or three more fits for each eight visits while the search goes on, at most nine once it stands;
-    asking about M prompts
+    A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few sweeps, each as long
+    as four Cholesky factors of that size, and two or three quicker fits for each eight visits while the search goes on,
+    at most nine once it stands; asking about M prompts
     ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about lately; a checkpoint holds
     ``num_visits H`` floats.
 
@@ -269,7 +270,8 @@ class SimilarPrompts:
             return
         for (prompt_id, positives, responses, time), row_H in zip(state["visits"], rows, strict=True):
             self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
-        if state.get("sites") is None:  # nothing was seen, or a checkpoint of an earlier version
+        is_same = len(self._visits) == len(rows) and asdict(self._scales.prior) == state.get("scales", {}).get("prior")
+        if not is_same or state.get("sites") is None:  # other scales, fewer visits, or an earlier version
             self._fit_again(num_new=len(self._visits))
             return
         with _one_thread():
@@ -321,10 +323,9 @@ class SimilarPrompts:
     def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
         """Return what is believed; ``studies/drift.py`` tells what Laplace's approximation would."""
         if start is not None and (found := fit_moments(covariance_VV, positives_V, responses_V, start=start)):
-            return found[0]
+            return found
         laplace, _ = fit_laplace(covariance_VV, positives_V, responses_V)
-        found = fit_moments(covariance_VV, positives_V, responses_V, start=laplace.sites)
-        return found[0] if found else laplace
+        return fit_moments(covariance_VV, positives_V, responses_V, start=laplace.sites) or laplace
 
     def _compare_visits(self) -> Between:
         self._seen = Placed(

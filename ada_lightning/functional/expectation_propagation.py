@@ -13,22 +13,22 @@ Array = NDArray[np.float64]
 _MAX_SWEEPS = 30
 _TOLERANCE = 0.01
 """Of a mean, in logits (a hundredth moves no pass rate by more than 0.0025), and of a variance, as a share of it."""
-_SMALLEST_DAMPING = 0.1
+_SMALLEST_DAMPING, _RECOVERY = 0.1, 1.3
 _SMALLEST_PRECISION = _SMALLEST_VARIANCE = 1e-9
 _NUM_NODES = 64
 _REACH = 9.0
 """Standard deviations of what is not yet seen of a logit; beyond is a share of 1e-18."""
-_MODE_STEPS = 30
+_MODE_STEPS = 200
 _LARGEST_MODE_STEP = 2.0
+"""In logits: together they reach as far as any prior does."""
 
 
-def fit_moments(
-    covariance_VV: Array, positives_V: Array, sizes_V: Array, *, start: Sites
-) -> tuple[ProcessFit, float] | None:
+def fit_moments(covariance_VV: Array, positives_V: Array, sizes_V: Array, *, start: Sites) -> ProcessFit | None:
     """Replace the likelihood of each visit by the factor that gives its logit the right mean and variance.
 
     "Right" is: as the binomial likelihood of this one visit would, with the factors of all others. For a single visit
-    that is exact. All factors change at once, by half as much whenever they come no nearer.
+    that is exact. All factors change at once, by half as much after they came no nearer, and by more again after they
+    did.
 
     Args:
         covariance_VV: of the logits before anything was seen, positive semi-definite.
@@ -38,12 +38,11 @@ def fit_moments(
             0 where there is nothing to begin with.
 
     Returns:
-        The normal distribution, and the logarithm of the chance of the counts under the prior, without the binomial
-        coefficients; approximate. None where no fixed point is found.
+        The normal distribution; None where no fixed point is found.
 
     Source:
-        Minka 2001; Rasmussen and Williams 2006, section 3.6 and algorithm 3.5, with binomial counts, all sites at once
-        and the evidence written for sites of any normalisation.
+        Minka 2001; Rasmussen and Williams 2006, section 3.6 and algorithm 3.5, with binomial counts and all sites at
+        once.
     """
     variance_before_V = np.diag(covariance_VV)
     sites = Sites(np.maximum(start.curvature_V, _SMALLEST_PRECISION), start.slope_V)
@@ -53,16 +52,16 @@ def fit_moments(
         mean_V, variance_V = fit.predicted(covariance_VV, variance_before_V)
         variance_V = np.maximum(variance_V, _SMALLEST_VARIANCE)
         # What all the others say of a logit.
-        precision_V = np.maximum(1 / variance_V - sites.curvature_V, _SMALLEST_PRECISION)
+        precision_V = np.maximum(1 / variance_V - sites.curvature_V, 1 / variance_before_V)
         other_V = (mean_V / variance_V - sites.slope_V) / precision_V
-        log_mass_V, right_V, spread_V = _moments(other_V, 1 / precision_V, positives_V, sizes_V)
+        right_V, spread_V = _moments(other_V, 1 / precision_V, positives_V, sizes_V)
         farthest = float(np.maximum(np.abs(right_V - mean_V), np.abs(spread_V / variance_V - 1)).max(initial=0.0))
         if farthest < _TOLERANCE:
-            log_evidence = _log_evidence(log_mass_V, sites, precision_V, other_V)
-            log_evidence += float(sites.slope_V @ mean_V) / 2 - float(np.log(np.diag(fit.root_VV)).sum())
-            return fit, log_evidence
-        if farthest >= farthest_before:
-            damping = max(damping / 2, _SMALLEST_DAMPING)
+            return fit
+        if not np.isfinite(farthest) or (spread_V <= 0).any():
+            return None
+        is_nearer = farthest < farthest_before
+        damping = min(damping * _RECOVERY, 1.0) if is_nearer else max(damping / 2, _SMALLEST_DAMPING)
         farthest_before = farthest
         curvature_V = np.maximum(1 / spread_V - precision_V, _SMALLEST_PRECISION)
         slope_V = right_V / spread_V - other_V * precision_V
@@ -73,16 +72,8 @@ def fit_moments(
     return None
 
 
-def _log_evidence(log_mass_V: Array, sites: Sites, precision_V: Array, other_V: Array) -> float:
-    """Sum of what each factor has to be multiplied with, so that it has the mass of the likelihood."""
-    curvature_V, slope_V = sites
-    whole_V = 1 + curvature_V / precision_V
-    exponent_V = slope_V * other_V + slope_V**2 / precision_V / 2 - curvature_V * other_V**2 / 2
-    return float((log_mass_V + np.log(whole_V) / 2 - exponent_V / whole_V).sum())
-
-
-def _moments(mean_V: Array, variance_V: Array, positives_V: Array, sizes_V: Array) -> tuple[Array, Array, Array]:
-    """Return logarithm of the mass, mean and variance of a normal density times a binomial likelihood.
+def _moments(mean_V: Array, variance_V: Array, positives_V: Array, sizes_V: Array) -> tuple[Array, Array]:
+    """Return mean and variance of a normal density times a binomial likelihood.
 
     By the trapezoidal rule about the mode, with nodes that lie the farther apart the farther out: one tail is that of
     the normal density, which may be far wider than the peak.
@@ -100,15 +91,11 @@ def _moments(mean_V: Array, variance_V: Array, positives_V: Array, sizes_V: Arra
     last_V = np.arcsinh(_REACH * np.sqrt(variance_V) / width_V)
     nodes_VQ = last_V[:, None] * np.linspace(-1, 1, _NUM_NODES)
     logits_VQ = mode_V[:, None] + width_V[:, None] * np.sinh(nodes_VQ)
-    log_weights_VQ = np.log(np.cosh(nodes_VQ)) + np.log(2 * width_V * last_V / (_NUM_NODES - 1))[:, None]
-    log_prior_VQ = -((logits_VQ - mean_V[:, None]) ** 2) / (2 * variance_V[:, None])
-    log_prior_VQ -= np.log(2 * np.pi * variance_V)[:, None] / 2
-    log_chance_VQ = positives_V[:, None] * logits_VQ - sizes_V[:, None] * np.logaddexp(0.0, logits_VQ)
-    log_mass_VQ = log_prior_VQ + log_chance_VQ + log_weights_VQ
-    highest_V = log_mass_VQ.max(axis=1)
-    mass_VQ = np.exp(log_mass_VQ - highest_V[:, None])
-    total_V = mass_VQ.sum(axis=1)
-    share_VQ = mass_VQ / total_V[:, None]
+    log_mass_VQ = positives_V[:, None] * logits_VQ - sizes_V[:, None] * np.logaddexp(0.0, logits_VQ)
+    log_mass_VQ -= (logits_VQ - mean_V[:, None]) ** 2 / (2 * variance_V[:, None])
+    log_mass_VQ += np.log(np.cosh(nodes_VQ))  # how far apart nodes lie
+    mass_VQ = np.exp(log_mass_VQ - log_mass_VQ.max(axis=1, keepdims=True))
+    share_VQ = mass_VQ / mass_VQ.sum(axis=1, keepdims=True)
     right_V = (share_VQ * logits_VQ).sum(axis=1)
     spread_V = (share_VQ * (logits_VQ - right_V[:, None]) ** 2).sum(axis=1)
-    return np.log(total_V) + highest_V, right_V, spread_V
+    return right_V, spread_V

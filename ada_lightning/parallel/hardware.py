@@ -42,26 +42,30 @@ def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launche
     return _line(trainer, num_processes, started)
 
 
-def check_devices(trainer: DictConfig, *, num_gpus: int | None = None) -> None:
-    """Refuse GPUs that this machine does not have; Lightning does when the model has been loaded.
+def check_devices(trainer: DictConfig, *, num_gpus: int | None = None, launched: Launch | None = None) -> None:
+    """Refuse CUDA GPUs that this machine does not have; Lightning does when the model has been loaded.
 
     Args:
         trainer: node of the configuration, every ``auto`` resolved.
         num_gpus: on this machine; counted if not given.
+        launched: how this process was started; read from the environment if not given.
 
     Raises:
         ValueError: there are fewer than ``devices``.
     """
     wanted = trainer.get("accelerator"), trainer.get("devices")
-    if wanted[0] not in ("cuda", "gpu") or not isinstance(wanted[1], int):
+    if wanted[0] != "cuda" or not isinstance(wanted[1], int):  # "gpu" may be of another maker
         return
     gpus = _count_gpus() if num_gpus is None else num_gpus
-    if gpus < wanted[1]:
-        has = f"{gpus} on this machine" if gpus else "none on this machine, or this torch cannot use it"
-        raise ValueError(
-            f"trainer.accelerator = {wanted[0]}, trainer.devices = {wanted[1]}: torch sees {has} "
-            "(torch.cuda.device_count()); use trainer=auto for what is here"
-        )
+    by = (launched or launch()).launcher
+    if gpus >= wanted[1] or (by and gpus == 1):  # a launcher may show each process its own alone
+        return
+    has = f"{gpus} on this machine" if gpus else "none on this machine, or this torch cannot use it"
+    way_out = f"let {by} start fewer processes on each machine" if by and gpus else "use trainer=auto for what is here"
+    raise ValueError(
+        f"trainer.accelerator = cuda, trainer.devices = {wanted[1]}: torch sees {has} (torch.cuda.device_count()); "
+        f"{way_out}"
+    )
 
 
 def _line(trainer: DictConfig, num_processes: int, started: Launch) -> str:

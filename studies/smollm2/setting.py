@@ -16,7 +16,7 @@ CONTESTANTS = (
 )
 """The two kinds of GRPO that did best in the field, and the three methods that did best where prompts are seen once:
 ``ada_similar`` with both kinds of rollouts and with fewer tokens trained. ``ada`` itself ended where GRPO does in
-tuning, at three times its tokens trained."""
+tuning, and trained on all it drew."""
 NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 

@@ -248,6 +248,23 @@ def test_a_checkpoint_without_a_fit_is_fitted_anew():
     assert means(first, *keys) == pytest.approx(means(second, *keys), abs=0.01)  # of a fixed point a hundredth is asked
 
 
+@pytest.mark.parametrize(
+    ("own", "expected_like"), [({"num_visits": 2}, 2), ({"own_scale": 6.0}, 4), ({"scale_width": 0.0}, 4)]
+)
+def test_other_settings_hold_from_the_resume_on(own, size):
+    """Fewer visits or other scales: what is believed is what one with these settings believes of the same visits."""
+    shown = [{100 * kind + step: (kind % 4, 4) for kind in range(1, 5)} for step in range(4)]
+    first, fresh = estimator(num_visits=4), estimator(**{"num_visits": 4, "scale_width": 0.0} | own)
+    for outcomes in shown:
+        visit(first, outcomes)
+        visit(fresh, outcomes)
+    resumed = reloaded(first, estimator(**{"num_visits": 4} | own))
+    assert len(resumed.state_dict()["visits"]) == size
+    if "num_visits" not in own:  # the scales found hold where those given are the same
+        assert means(resumed, 100, 103, 200) == pytest.approx(means(fresh, 100, 103, 200), abs=0.01)
+    visit(resumed, {101: (2, 4)})
+
+
 SUMS = [
     Prompt(f"{index}", ({"role": "user", "content": f"What is {index} {sign} 3?"},))
     for index, sign in enumerate("+-+-+-")

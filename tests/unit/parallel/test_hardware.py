@@ -98,18 +98,33 @@ def test_a_strategy_checks_its_own_settings():
 
 
 @pytest.mark.parametrize(
-    ("trainer", "num_gpus", "message"),
+    ("trainer", "num_gpus", "launched", "message"),
     [
-        ("gpu", 0, r"trainer.accelerator = cuda, trainer.devices = 1: torch sees none .* use trainer=auto"),
-        ("ddp", 2, r"trainer.devices = 4: torch sees 2 on this machine"),
+        ("gpu", 0, BY_ITSELF, r"trainer.accelerator = cuda, trainer.devices = 1: torch sees none .* use trainer=auto"),
+        ("ddp", 2, BY_ITSELF, r"trainer.devices = 4: torch sees 2 on this machine .* use trainer=auto"),
+        ("auto", 2, Launch("torchrun", 4, 1), r"trainer.devices = 4: torch sees 2 .* let torchrun start fewer"),
     ],
 )
-def test_gpus_that_are_not_here_are_refused(trainer, num_gpus, message):
+def test_gpus_that_are_not_here_are_refused(trainer, num_gpus, launched, message):
     node = composed(f"trainer={trainer}").trainer
-    choose_hardware(node, num_gpus=4, launched=BY_ITSELF)
+    choose_hardware(node, num_gpus=4, launched=launched)
     with pytest.raises(ValueError, match=message):
-        check_devices(node, num_gpus=num_gpus)
-    check_devices(node, num_gpus=4)
+        check_devices(node, num_gpus=num_gpus, launched=launched)
+    check_devices(node, num_gpus=4, launched=launched)
+
+
+def test_each_process_may_see_a_gpu_of_its_own_alone():
+    node = composed("trainer=ddp").trainer
+    choose_hardware(node, num_gpus=4, launched=Launch("torchrun", 4, 1))
+    check_devices(node, num_gpus=1, launched=Launch("torchrun", 4, 1))
+
+
+def test_a_run_asks_for_its_gpus_before_the_model_loads(monkeypatch):
+    import train
+
+    monkeypatch.setattr("ada_lightning.parallel.hardware._count_gpus", lambda: 0)
+    with pytest.raises(ValueError, match="torch sees none on this machine"):
+        train._check(composed("trainer=gpu", "rollout=vllm_gpu"), is_sweep=False)
 
 
 def test_a_run_on_a_cpu_asks_for_no_gpu():
