@@ -248,9 +248,7 @@ def test_a_checkpoint_without_a_fit_is_fitted_anew():
     assert means(first, *keys) == pytest.approx(means(second, *keys), abs=0.01)  # of a fixed point a hundredth is asked
 
 
-@pytest.mark.parametrize(
-    ("own", "expected_like"), [({"num_visits": 2}, 2), ({"own_scale": 6.0}, 4), ({"scale_width": 0.0}, 4)]
-)
+@pytest.mark.parametrize(("own", "size"), [({"num_visits": 2}, 2), ({"own_scale": 6.0}, 4), ({"scale_width": 0.0}, 4)])
 def test_other_settings_hold_from_the_resume_on(own, size):
     """Fewer visits or other scales: what is believed is what one with these settings believes of the same visits."""
     shown = [{100 * kind + step: (kind % 4, 4) for kind in range(1, 5)} for step in range(4)]
