@@ -193,10 +193,11 @@ def table() -> str:
 
 
 def _figures(runs: Runs, memory: str, kind: str) -> tuple[str, str, str]:
-    """Return loss, how often it is below that of counts, and correlation."""
+    """Return loss, how often it is below that of counts (nothing where it is the same), and correlation."""
     there = [run for run in runs if run[memory][kind]["visits"]]
     below = sum(run[memory][kind]["belief_loss"] < run["counts"][kind]["belief_loss"] for run in there)
-    often = "-" if memory == "counts" or not there else f"{below} of {len(there)}"
+    differs = any(run[memory][kind]["belief_loss"] != run["counts"][kind]["belief_loss"] for run in there)
+    often = f"{below} of {len(there)}" if differs else "-"
     return _mean(there, memory, kind, "belief_loss"), often, _mean(there, memory, kind, "correlation")
 
 

@@ -1,1 +1,1 @@
-"""The best of the field on SmolLM2-135M-Instruct."""
+"""The best methods on SmolLM2-135M-Instruct."""

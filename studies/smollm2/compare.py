@@ -1,4 +1,4 @@
-"""The best of the field on the default model and two tasks: ``python -m studies.smollm2.compare``.
+"""The best methods on the default model and two tasks: ``python -m studies.smollm2.compare``.
 
 SmolLM2-135M-Instruct on sums (the task of ``make train``) and on products of numbers of one or two digits, with the
 settings that ``python -m studies.smollm2.tune`` found. A run ends at a budget of generated tokens; two at once take a
