@@ -74,10 +74,9 @@ class SimilarPrompts:
     how much prompts differ, and how soon that changes, differs between tasks and models.
 
     A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few sweeps, each as long
-    as four Cholesky factors of that size, and two or three quicker fits for each eight visits while the search goes on,
-    at most nine once it stands; asking about M prompts
-    ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about lately; a checkpoint holds
-    ``num_visits H`` floats.
+    as four Cholesky factors of that size, and three quicker fits for each trial of the search, one in 8 to 64 visits;
+    asking about M prompts ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about
+    lately; a checkpoint holds ``num_visits H`` floats.
 
     Args:
         embedding: where prompts lie; one that needs no policy, since candidates are asked about before a step.

@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -88,13 +89,52 @@ def test_trials_that_cannot_help_are_not_made():
     search = ScaleSearch(START, width=1.0)
     assert not search.improve(64_000, evidence)
     assert len(asked) == 1 + 2 * 4
-    assert not search.improve(64_007, evidence)
+    assert not search.improve(64_015, evidence)  # and then it waits for twice as long
     assert len(asked) == 1 + 2 * 4
     still = ScaleSearch(START, width=0.0)
     still.improve(64_000, evidence)
     searching = ScaleSearch(START, width=1.0)
     searching.load_state_dict(still.state_dict())
     assert not searching.improve(64_000, lambda prior: pytest.fail("asked"))
+
+
+def test_trials_become_rare_while_none_helps_and_frequent_after_one_that_does():
+    search, asked_at, gain = ScaleSearch(START, width=1.0), [], 0.0
+
+    def evidence(prior):
+        asked_at.append(num_visits)
+        return gain * prior.own_scale
+
+    for num_visits in range(1, 1000):
+        search.improve(num_visits, evidence)
+    at = sorted(set(asked_at))
+    pauses = [late - early for early, late in pairwise(at)]
+    assert pauses[:16] == [8] * 3 + [16] * 4 + [32] * 4 + [64] * 5
+    gain = 1.0
+    asked_at.clear()
+    for num_visits in range(1000, 1300):
+        search.improve(num_visits, evidence)
+        if search.prior != START:
+            break
+    helped = num_visits
+    search.improve(helped + 7, lambda prior: pytest.fail("asked"))
+    asked_at.clear()
+    num_visits = helped + 8
+    search.improve(num_visits, evidence)
+    assert asked_at
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on_where_it_was():
+    first = ScaleSearch(START, width=1.0)
+    first.improve(40, lambda prior: prior.own_scale)
+    state = {key: value for key, value in first.state_dict().items() if key in ("start", "prior", "num_trials")}
+    second = ScaleSearch(START, width=1.0)
+    second.load_state_dict(state)
+    assert second.prior == first.prior
+    assert not second.improve(47, lambda prior: pytest.fail("asked"))
+    asked = []
+    second.improve(48, lambda prior: asked.append(prior) or 0.0)
+    assert asked
 
 
 def test_it_can_begin_late():
