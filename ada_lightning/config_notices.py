@@ -30,6 +30,7 @@ def settings_notices(cfg: DictConfig) -> Iterator[str]:
     """
     yield from _engine_notices(cfg)
     yield from _length_notices(cfg)
+    yield from _memory_notices(cfg)
 
 
 def _engine_notices(cfg: DictConfig) -> Iterator[str]:
@@ -58,3 +59,19 @@ def _length_notices(cfg: DictConfig) -> Iterator[str]:
             "hardly any answer can stand; for responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 "
             f"rollout.max_model_tokens={512 + int(prompt or 256)}"
         )
+
+
+def _memory_notices(cfg: DictConfig) -> Iterator[str]:
+    """Time is counted in prompts sampled, so one large step can be all that is remembered."""
+    from ada_lightning.estimators import SimilarPrompts
+
+    prompts = number_at(cfg, "data.prompts_per_step")
+    if prompts is None or not issubclass(class_at(cfg, "estimator"), SimilarPrompts):
+        return
+    for name in ("num_visits", "drift_visits"):
+        known = number_at(cfg, f"estimator.{name}")
+        if known is not None and known < 2 * prompts:
+            yield (
+                f"estimator.{name} = {known:g} counts prompts sampled, and a step samples {prompts:g} of them: hardly "
+                f"anything is left of the steps before; set estimator.{name} to several times data.prompts_per_step"
+            )

@@ -63,6 +63,7 @@ def _pruning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]
 def _thinning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
     """Prompts whose rewards are all equal must train, and by the advantage that thinning goes by."""
     from ada_lightning.advantages import HistoryBaselineAdvantage
+    from ada_lightning.losses import ResponseMeanReduction, TokenMeanReduction
     from ada_lightning.refill import NoRefill
     from ada_lightning.selection import ThinnedSelection
 
@@ -73,6 +74,18 @@ def _thinning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str
             f"{key}: {selection.__name__} thins out prompts whose rewards are all equal by their advantage against "
             f"history, and with {advantage.__name__} those do not train, or not by that; use "
             "advantage=history_baseline, or selection=all"
+        )
+    if getattr(class_at(cfg, "loss"), "needs_groups_without_signal", None) is True:
+        yield (
+            f"{key}: {selection.__name__} weighs what it keeps by its advantage, and loss = "
+            f"{class_at(cfg, 'loss').__name__} trains on prompts whose rewards are all equal by other terms; use "
+            "selection=all with this loss"
+        )
+    if issubclass(reduction := class_at(cfg, "loss.reduction"), ResponseMeanReduction | TokenMeanReduction):
+        yield (
+            f"{key}: {selection.__name__} leaves out responses by chance and makes up for it in others' advantages; "
+            f"loss.reduction = {reduction.__name__} would divide by what is left; use loss/reduction=constant or "
+            "loss/reduction=prompt_mean"
         )
     if not issubclass(refill := class_at(cfg, "refill"), NoRefill):
         yield (

@@ -8,6 +8,7 @@ is wrong and sure of itself adds noise, never bias; a group of equal rewards tra
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from ada_lightning.advantages.assigned import AssignedAdvantage
@@ -23,7 +24,7 @@ class HistoryBaselineAdvantage(AssignedAdvantage):
     the expected update is that of the mean pass rate for every n from 1 on. With k = 0 it would be RLOO.
 
     Rewards that are not 0 or 1: the belief is about being right, so where a reward is on another scale the baseline is
-    a poor one, and the update still unbiased.
+    a poor one, and the update still unbiased; a warning says so once.
 
     Source:
         Control variates and Beta-binomial shrinkage; RLOO (arXiv:2402.14740) is the case without a history. What it is
@@ -35,4 +36,12 @@ class HistoryBaselineAdvantage(AssignedAdvantage):
         return [self._of_group(group) for group in groups]
 
     def _of_group(self, group: ResponseGroup) -> list[float]:
-        return history_advantages([kept.response.reward for kept in group.kept], group.pool.belief)
+        rewards = [kept.response.reward for kept in group.kept]
+        if not {0.0, 1.0}.issuperset(rewards):
+            warnings.warn(
+                "advantage: rewards other than 0 and 1, and HistoryBaselineAdvantage subtracts the chance of a right "
+                "response that history lets expect: the update stays unbiased and is noisier than with advantage=rloo",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return history_advantages(rewards, group.pool.belief)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from ada_lightning.curriculum.useful_first import UsefulFirst
@@ -41,11 +42,20 @@ class ExpectedUsefulness(UsefulFirst):
 
     def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
         """Sort by expected usefulness; candidates come shuffled, and ties keep their order."""
+        return np.argsort(-self._expected(histories).round(9), kind="stable").tolist()
+
+    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+        """``usefulness``: what was expected of the prompts, their mean."""
+        return {"usefulness": float(self._expected(histories).mean()) if histories else 0.0}
+
+    def _expected(self, histories: Sequence[PromptHistory]) -> NDArray[np.float64]:
         alpha_P = np.array([history.belief.alpha for history in histories])
         beta_P = np.array([history.belief.beta for history in histories])
         rates_PQ = betaincinv(alpha_P[:, None], beta_P[:, None], _QUANTILES_Q)
-        values_P = np.reshape(self.usefulness(rates_PQ.ravel().tolist()), rates_PQ.shape).mean(axis=1)
-        return np.argsort(-values_P.round(9), kind="stable").tolist()
+        values_P: NDArray[np.float64] = np.reshape(self.usefulness(rates_PQ.ravel().tolist()), rates_PQ.shape).mean(
+            axis=1
+        )
+        return values_P
 
     def _preference(self) -> str:
         return f"prompts come first of which the highest {type(self.usefulness).__name__} is expected"

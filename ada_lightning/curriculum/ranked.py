@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ada_lightning.curriculum.epochs import epoch_positions
 from ada_lightning.types import Prompt, PromptHistory
@@ -81,15 +81,23 @@ class RankedCurriculum(ABC):
         num_whole, num_left = divmod(num_prompts, len(prompts))
         chosen = list(range(len(prompts))) * num_whole
         if num_left:
-            revisited = self._revisited(len(prompts), num_left, step, seed)
-            candidates, repeats = [], []
-            taken = {prompts[position].prompt_id for position in revisited}
-            for position in self._candidates(len(prompts), num_left, step, seed):
-                if prompts[position].prompt_id not in taken:
-                    candidates.append(position)
-                elif position not in revisited:  # a mixture lists a prompt several times
-                    repeats.append(position)
-                taken.add(prompts[position].prompt_id)
+            taken: set[str] = set()
+            places: set[int] = set()
+            repeats: list[int] = []  # a mixture lists a prompt several times
+
+            def distinct(positions: Iterable[int]) -> list[int]:
+                found = []
+                for position in positions:
+                    if prompts[position].prompt_id not in taken:
+                        found.append(position)
+                    elif position not in places:
+                        repeats.append(position)
+                    taken.add(prompts[position].prompt_id)
+                    places.add(position)
+                return found
+
+            revisited = distinct(self._revisited(len(prompts), num_left, step, seed))
+            candidates = distinct(self._candidates(len(prompts), num_left, step, seed))
             histories = recall([prompts[position] for position in candidates])
             ranked = self.rank(histories, random.Random(f"{seed}/rank/{step}"))
             best = [*(candidates[index] for index in ranked), *repeats]

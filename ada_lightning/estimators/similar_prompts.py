@@ -44,8 +44,9 @@ Array = NDArray[np.float64]
 
 _MOST_SAMPLED = 2048
 """Training prompts whose rows say where the middle is and how far prompts lie from it."""
-_MOST_CACHED = 16_384
-"""Rows kept in memory, those asked for last."""
+_MOST_CACHED = 131_072
+"""Rows kept in memory, those asked for last: of 512 numbers a quarter of a GiB. A walk through more prompts than that
+finds none of them again."""
 _LEAST_REACH = 1e-4
 """Rows nearer to each other than that differ by rounding."""
 _LEAST_WIDTH, _LARGEST_WIDTH = 0.01, 100.0
@@ -76,7 +77,10 @@ class SimilarPrompts:
     A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few sweeps, each as long
     as four Cholesky factors of that size, and three quicker fits for each trial of the search, one in 8 to 64 visits;
     asking about M prompts ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about
-    lately; a checkpoint holds ``num_visits H`` floats.
+    lately; a checkpoint holds ``num_visits H`` floats, and two for every prompt that was sampled or is in the history
+    file.
+
+    Time is counted in visits, which are prompts sampled: of a step of 512 prompts all have passed by the next.
 
     Args:
         embedding: where prompts lie; one that needs no policy, since candidates are asked about before a step.
@@ -168,6 +172,7 @@ class SimilarPrompts:
         self._middle_H: Array | None = None
         self._reach = 1.0
         self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._prompts: dict[str, Prompt] = {}
 
     def check(self) -> None:
         """Check the embedding, where it can be, before any model loads."""
@@ -187,6 +192,7 @@ class SimilarPrompts:
         if callable(fit := getattr(self.embedding, "fit", None)):
             fit(prompts)
         self._cache.clear()
+        self._prompts = {prompt.prompt_id: prompt for prompt in prompts}
         stride = max(1, math.ceil(len(prompts) / _MOST_SAMPLED))
         rows_NH = self._rows(prompts[::stride]).astype(float)
         self._middle_H = rows_NH.mean(axis=0)
@@ -245,8 +251,8 @@ class SimilarPrompts:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`.
 
-        Rows of other training prompts or of another encoder mean something else: then visits are forgotten, with a
-        warning, and counts are kept.
+        Rows of other training prompts or of another encoder mean something else: then the visits of prompts that are
+        still there are embedded anew, and the others forgotten, with a warning; counts are kept.
         """
         rows = [] if state["rows"] is None else state["rows"].numpy()
         self._time = int(state["time"])
@@ -258,19 +264,21 @@ class SimilarPrompts:
         self._visits.clear()
         if self._middle_H is None and state["middle"] is not None:  # a process that was shown no prompts
             self._middle_H, self._reach = state["middle"].numpy(), float(state["reach"])
-        if not self._lies_as(state):
+        visits, is_same = state["visits"], self._lies_as(state)
+        if not is_same:
+            visits = [visit for visit in visits if visit[0] in self._prompts]
             warnings.warn(
-                f"estimator: {len(rows)} visits are forgotten, because the training prompts or their embedding are not "
-                "those of the checkpoint",
+                "estimator: the training prompts or their embedding are not those of the checkpoint: of its "
+                f"{len(rows)} visits {len(rows) - len(visits)} are forgotten, those of prompts that are gone",
                 RuntimeWarning,
                 stacklevel=2,
             )
-            self._fit_again(num_new=0)
-            return
-        for (prompt_id, positives, responses, time), row_H in zip(state["visits"], rows, strict=True):
+            rows = self._rows([self._prompts[visit[0]] for visit in visits]) if visits else []
+        for (prompt_id, positives, responses, time), row_H in zip(visits, rows, strict=True):
             self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
-        is_same = len(self._visits) == len(rows) and asdict(self._scales.prior) == state.get("scales", {}).get("prior")
-        if not is_same or state.get("sites") is None:  # other scales, fewer visits, or an earlier version
+        is_same &= len(self._visits) == len(rows) and asdict(self._scales.prior) == state.get("scales", {}).get("prior")
+        if not is_same or state.get("sites") is None:  # other rows or scales, fewer visits, or an earlier version
+            self._fit = None
             self._fit_again(num_new=len(self._visits))
             return
         with _one_thread():
@@ -368,32 +376,41 @@ class SimilarPrompts:
         )
 
     def _rows(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        """Embed prompts, each by itself: in a batch an encoder's last digits depend on the others.
+        """Embed prompts, each by itself where in a batch its last digits would depend on the others.
 
         Raises:
             ValueError: a row is not one of finite numbers, as many as before.
         """
+        missing = [
+            prompt
+            for prompt in {prompt.prompt_id: prompt for prompt in prompts}.values()
+            if prompt.prompt_id not in self._cache
+        ]
+        size = max(len(missing), 1) if getattr(self.embedding, "rows_are_independent", False) else 1
+        for start in range(0, len(missing), size):
+            batch = missing[start : start + size]
+            for prompt, row_H in zip(batch, self._embedded(batch), strict=True):
+                self._cache[prompt.prompt_id] = row_H.copy()  # a view would keep its whole batch
         rows = []
         for prompt in prompts:
-            if prompt.prompt_id not in self._cache:
-                self._cache[prompt.prompt_id] = self._row(prompt)
             self._cache.move_to_end(prompt.prompt_id)
             rows.append(self._cache[prompt.prompt_id])
         while len(self._cache) > _MOST_CACHED:
             self._cache.popitem(last=False)
         return np.stack(rows)
 
-    def _row(self, prompt: Prompt) -> NDArray[np.float32]:
-        row_1H = self.embedding([prompt], _no_policy).detach().to("cpu").float().numpy()
+    def _embedded(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
+        rows_PH: NDArray[np.float32] = self.embedding(prompts, _no_policy).detach().to("cpu").float().numpy()
         name = type(self.embedding).__name__
-        if row_1H.ndim != 2 or len(row_1H) != 1:
-            raise ValueError(f"{name} gave a tensor of shape {row_1H.shape} for 1 prompt")
-        earlier = next(iter(self._cache.values()), row_1H[0])
-        if len(earlier) != row_1H.shape[1]:
-            raise ValueError(f"{name} gives rows of {row_1H.shape[1]} numbers after one of {len(earlier)}")
-        if not np.isfinite(row_1H).all():
+        if rows_PH.ndim != 2 or len(rows_PH) != len(prompts):
+            noun = "prompt" if len(prompts) == 1 else "prompts"
+            raise ValueError(f"{name} gave a tensor of shape {rows_PH.shape} for {len(prompts)} {noun}")
+        earlier = next(iter(self._cache.values()), rows_PH[0])
+        if len(earlier) != rows_PH.shape[1]:
+            raise ValueError(f"{name} gives rows of {rows_PH.shape[1]} numbers after one of {len(earlier)}")
+        if not np.isfinite(rows_PH).all():
             raise ValueError(f"{name} gave an embedding that is not finite")
-        return row_1H[0]
+        return rows_PH
 
 
 def _one_thread() -> AbstractContextManager[object]:

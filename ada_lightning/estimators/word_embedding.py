@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import math
+import unicodedata
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from ada_lightning.models.sentence_encoder import prompt_text
@@ -16,10 +18,13 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from torch import Tensor
 
-_ALONE = r"\u3040-\u30ff\u3400-\u9fff"
-"""Scripts without spaces between words: each character counts as a word."""
-_WORD = rf"[{_ALONE}]|[^\W{_ALONE}]+|[^\w\s]"
+_ALONE = "".join(rf"\p{{Script={name}}}" for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"))
+"""Scripts without spaces between words: each character counts as a word, with the marks that belong to it."""
+_LETTER = r"\p{L}\p{M}\p{N}_"
+_WORD = regex.compile(rf"(?V1)[{_ALONE}]\p{{M}}*|[[{_LETTER}]--[{_ALONE}]]+|[^\s{_LETTER}]")
 """A word, a number, or one sign: what is asked often hangs on a ``-`` or a ``?``."""
+_MOST_FITTED = 32_768
+"""Training prompts, evenly spread, whose words are counted: of long ones in greater number that takes minutes."""
 
 
 class WordEmbedding:
@@ -38,6 +43,8 @@ class WordEmbedding:
         ValueError: ``max_features`` below 1.
     """
 
+    rows_are_independent: ClassVar[bool] = True
+
     def __init__(self, *, max_features: int = 512) -> None:
         if max_features < 1:
             raise ValueError(f"estimator.embedding.max_features must be at least 1; got {max_features}")
@@ -52,17 +59,18 @@ class WordEmbedding:
         """Learn which words there are and how rare each is, from the training prompts."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
+        texts = [prompt_text(prompt) for prompt in prompts[:: max(1, math.ceil(len(prompts) / _MOST_FITTED))]]
         counter = TfidfVectorizer(
             preprocessor=_without_digits,
-            token_pattern=_WORD,
+            tokenizer=_words,
+            token_pattern=None,
             ngram_range=(1, 2),
-            max_df=max(len(prompts) - 1, 1),  # what all have would take the places of what tells them apart
+            max_df=max(len(texts) - 1, 1),  # what all have would take the places of what tells them apart
             max_features=self.max_features,
             sublinear_tf=True,
             smooth_idf=False,
             norm=None,
         )
-        texts = [prompt_text(prompt) for prompt in prompts]
         try:
             counter.fit(texts)
             self._counter = counter
@@ -94,9 +102,18 @@ class WordEmbedding:
 
 
 def _log_lengths(texts: Sequence[str]) -> NDArray[np.float64]:
-    lengths: NDArray[np.float64] = np.log1p([len(re.findall(_WORD, text)) for text in texts])
+    lengths: NDArray[np.float64] = np.log1p([len(_words(_one_form(text))) for text in texts])
     return lengths
 
 
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text)
+
+
+def _one_form(text: str) -> str:
+    """Return a text in which what looks alike is alike: one code for a letter with its accent, one width."""
+    return unicodedata.normalize("NFKC", text)
+
+
 def _without_digits(text: str) -> str:
-    return re.sub(r"\d", "0", text.lower())
+    return regex.sub(r"\d", "0", _one_form(text).lower())

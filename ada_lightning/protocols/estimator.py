@@ -68,7 +68,9 @@ class PromptEmbedding(Protocol):
     """Where a prompt lies among others, so that what is seen of one says something about its neighbours.
 
     It may also define ``check() -> None``: raise ValueError for what can be found wrong before any model loads; and
-    ``fit(prompts) -> None``, which is called once with all training prompts before any is embedded.
+    ``fit(prompts) -> None``, which is called once with all training prompts before any is embedded. Where
+    ``rows_are_independent`` is True a row is the same to the last bit whatever prompts it is made with, so that many
+    can be made at once and a resumed run still finds the same.
     """
 
     def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:

@@ -78,3 +78,9 @@ def test_equal_rewards_train_as_far_as_they_surprise():
 def test_a_group_that_keeps_nothing_has_no_advantages():
     empty = ResponseGroup(make_pool([0.0]), ())
     assert HistoryBaselineAdvantage().assign([replace(empty), make_group([1.0])])[0] == []
+
+
+def test_it_says_that_rewards_on_another_scale_are_compared_with_a_pass_rate():
+    with pytest.warns(RuntimeWarning, match="rewards other than 0 and 1, and HistoryBaselineAdvantage subtracts"):
+        (advantages,) = HistoryBaselineAdvantage().assign([believed([0.5, 0.5], 1.0, 1.0)])
+    assert advantages == pytest.approx([0.0, 0.0], abs=1e-12)

@@ -77,4 +77,11 @@ def test_nothing_is_drawn():
 def test_it_says_what_it_prefers():
     curriculum = ExpectedUsefulness(usefulness=Learnability())
     assert "of which the highest Learnability is expected; a prompt counts" in curriculum.bend()
-    assert curriculum.figures([history(1.0, 1.0)]) == {"usefulness": 0.25}
+
+
+def test_the_figure_is_what_was_expected_and_not_the_usefulness_of_the_mean():
+    """Nothing known of a prompt, Beta(0.09, 0.09), is a mean of 1/2, and hardly ever a pass rate near it."""
+    figures = ExpectedUsefulness(usefulness=Learnability()).figures([history(0.09, 0.09), history(3.0, 3.0)])
+    exact = [a * a / (2 * a * (2 * a + 1)) for a in (0.09, 3.0)]
+    assert figures == {"usefulness": pytest.approx(sum(exact) / 2, abs=1e-3)}
+    assert ExpectedUsefulness(usefulness=Learnability()).figures([]) == {"usefulness": 0.0}

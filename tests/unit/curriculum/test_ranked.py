@@ -65,6 +65,24 @@ def test_copies_of_a_prompt_do_not_fill_a_step(make):
 
 
 @settings(deadline=None)
+@given(
+    make=cases["make"],
+    total=st.integers(2, 30),
+    num_copies=st.integers(2, 10),
+    size=st.integers(1, 12),
+    revisit_ratio=st.floats(0.0, 1.0),
+    step=st.integers(0, 200),
+)
+def test_nor_do_those_that_come_in_turn(make, total, num_copies, size, revisit_ratio, step):
+    """All prompts are candidates here, so a step can be filled without a copy wherever there are enough prompts."""
+    listed = prompts(total) * num_copies
+    curriculum = make(candidate_ratio=30.0 * total, revisit_ratio=revisit_ratio)
+    chosen = ids(curriculum.choose(listed, size, step=step, seed=0, recall=recalled({"p0": 0.5})))
+    assert len(chosen) == size
+    assert len(set(chosen)) == min(size, total)
+
+
+@settings(deadline=None)
 @given(**cases)
 def test_a_choice_follows_from_step_seed_and_history(
     make, total, size, candidate_ratio, revisit_ratio, step, seed, known

@@ -290,14 +290,56 @@ def test_a_process_that_was_shown_no_prompts_takes_the_state_as_it_is():
     assert means(follower, 100, 150, 300) == means(first, 100, 150, 300)
 
 
-def test_visits_are_forgotten_where_rows_would_mean_something_else():
+def test_where_rows_mean_something_else_visits_are_embedded_anew():
+    first = of_words(SUMS)
+    first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4), (SUMS[5], 4, 4)])
+    others = [Prompt("x", ({"role": "user", "content": "Spell it."},)), *SUMS[:4]]
+    expected = of_words(others)
+    expected.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
+    expected._time = 3
+    with pytest.warns(RuntimeWarning, match="of its 3 visits 1 are forgotten, those of prompts that are gone"):
+        second = reloaded(first, of_words(others))
+    for found, wanted in zip(second.predict(others, never), expected.predict(others, never), strict=True):
+        assert (found.alpha, found.beta) == pytest.approx((wanted.alpha, wanted.beta), rel=1e-6)
+    assert second.history_counts() == first.history_counts()
+
+
+def test_visits_of_prompts_that_are_all_gone_are_forgotten():
     first = of_words(SUMS)
     first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
-    others = [Prompt("x", ({"role": "user", "content": "Spell it."},)), *SUMS[:4]]
-    with pytest.warns(RuntimeWarning, match="2 visits are forgotten, because the training prompts or their embedding"):
+    others = [Prompt(name, ({"role": "user", "content": f"Spell {name}."},)) for name in ("x", "y y")]
+    with pytest.warns(RuntimeWarning, match="of its 2 visits 2 are forgotten"):
         second = reloaded(first, of_words(others))
     assert second.predict(others, never) == of_words(others).predict(others, never)
-    assert second.history_counts() == first.history_counts()
+
+
+class Recorded(Kinds):
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, prompts, represent):
+        self.sizes.append(len(prompts))
+        return super().__call__(prompts, represent)
+
+
+class RecordedIndependent(Recorded):
+    rows_are_independent = True
+
+
+def test_rows_that_depend_on_no_others_are_made_at_once_and_only_once():
+    asked = [make_prompt(key) for key in (100, 200, 300, 100)]
+    for embedding, sizes in ((Recorded(), [1, 1, 1]), (RecordedIndependent(), [3])):
+        known = SimilarPrompts(embedding=embedding)
+        known.predict(asked, never)
+        known.predict(asked[:2], never)
+        assert embedding.sizes == sizes
+
+
+def test_words_of_many_prompts_are_the_same_bits_as_of_each():
+    embedding = WordEmbedding()
+    embedding.fit(SUMS)
+    at_once = embedding(SUMS, never)
+    assert all(torch.equal(embedding([prompt], never)[0], row) for prompt, row in zip(SUMS, at_once, strict=True))
 
 
 def test_words_tell_prompts_apart_that_were_never_seen():

@@ -125,3 +125,28 @@ def test_a_gaussian_process_of_vip_takes_it_too():
     prompts = [prompt(text) for text in SUMS]
     estimator.check_prompts(prompts)
     assert [belief.mean for belief in estimator.predict(prompts, never)] == [0.5] * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "num_words"),
+    [
+        ("हिन्दी में उत्तर दो", 4),  # vowel signs are marks
+        ("cafe\u0301 au lait", 3),
+        ("你好吗\uff1f", 4),  # a sign of full width
+        ("ﾃｽﾄ", 3),  # half-width
+        ("\U00020000\U00020001", 2),
+        ("กี่", 1),  # one letter, two marks
+        ("snake_case x2", 2),
+        ("3-4", 3),
+    ],
+)
+def test_words_of_every_script(text, num_words):
+    one_word = "a"
+    lengths = rows_of([one_word, text], fitted_to=[one_word, " ".join("abcdefg")])[:, -1]
+    sevens = rows_of([" ".join("abcdefg"[:num_words])], fitted_to=[one_word, " ".join("abcdefg")])[:, -1]
+    assert float(lengths[1]) == float(sevens[0])
+
+
+def test_one_letter_in_two_codes_is_one_word():
+    likeness = embedded(["café + x", "cafe\u0301 + x", "tea + x"], fitted_to=["café + x", "tea + x", "y"])
+    assert likeness[0].tolist() == likeness[1].tolist() != likeness[2].tolist()

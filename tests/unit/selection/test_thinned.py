@@ -50,6 +50,7 @@ def whole(rewards, belief):
     ("rewards", "belief"),
     [([1] * 4, Belief(7.0, 1.0)), ([0] * 4, Belief(2.0, 8.0)), ([1], Belief(8.0, 2.0)), ([0.5] * 3, Belief(5.0, 4.0))],
 )
+@pytest.mark.filterwarnings("ignore:advantage. rewards other than 0 and 1")
 def test_the_expected_weight_is_one(rewards, belief):
     """A weight of 1/q with probability q has the variance 1/q - 1; four standard errors are 1 in 16,000."""
     found, advantage = weights(rewards, belief)
@@ -112,6 +113,18 @@ def test_a_full_advantage_that_is_none_is_refused(full):
             "loss.kl_coef = 0.01 would act",
         ),
         (["+experiment=ada", "selection=thinned", "loss.entropy_coef=0.1"], "loss.entropy_coef = 0.1 would act"),
+        (
+            ["+experiment=ada", "selection=thinned", "loss=flowrl", "loss/reduction=constant"],
+            "FlowRlLoss trains on prompts whose rewards are all",
+        ),
+        (
+            ["+experiment=ada", "selection=thinned", "loss/reduction=token_mean"],
+            "TokenMeanReduction would divide by what is left",
+        ),
+        (
+            ["+experiment=ada", "selection=thinned", "loss/reduction=response_mean"],
+            "ResponseMeanReduction would divide by what is left",
+        ),
         (["+experiment=pruning", "loss.kl_coef=0.01"], "PruningSelection leaves out responses by chance"),
     ],
 )
