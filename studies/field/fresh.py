@@ -30,14 +30,15 @@ SETTINGS_OF = {
     "ada_similar": "ada",
     "ada_similar_4_updates": "ada_4_updates",
     "ada_similar_thinned_4_updates": "ada_4_updates",
+    "grpo_chosen_4_updates": "grpo_n4_4_updates",
 }
 """Methods that take the settings of another, and were not tuned themselves."""
 NUM_PROBLEMS = 24_576
 PROBLEMS = FOLDER / "fresh.jsonl"
-SHOWN = ("grpo_n4", "grpo_n4_4_updates", "ada_4_updates", "ada_similar", "ada_similar_4_updates")
+SHOWN = ("grpo_n4", "grpo_n4_4_updates", "grpo_chosen_4_updates", "ada_4_updates", "ada_similar_thinned_4_updates")
 MAX_TOKENS = 240_000
 POINTS = 6
-NUM_SEEDS = 3
+NUM_SEEDS = 5
 
 
 def prepare_fresh() -> None:

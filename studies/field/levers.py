@@ -89,6 +89,7 @@ ALL_LEVERS: tuple[Lever, ...] = (
     ),
     Lever("ada", "no_curriculum", "prompts in a shuffled order", ("curriculum=uniform",)),
     Lever("ada", "leave_one_out", "baseline from the others alone, without history", ("advantage=rloo",)),
+    Lever("ada", "neither", "both of these: RLOO", ("curriculum=uniform", "advantage=rloo")),
     Lever("ada", "n1", "one response of four times the prompts", ("sampler.group_size=1",), 4.0),
     Lever("ada", "n8", "eight responses of half the prompts", ("sampler.group_size=8",), 0.5),
     Lever("ada", "two_epochs", "every rollout trained on twice", ("data.epochs_per_rollout=2",)),

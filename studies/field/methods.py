@@ -48,6 +48,10 @@ METHODS: Mapping[str, Method] = {
     "ada_similar_thinned_4_updates": Method(
         "ada", ("estimator=similar_prompts", "curriculum=expected", "selection=thinned"), updates=4
     ),
+    # GRPO's groups, scaling and baseline on the prompts that ada_similar would choose: what the choice alone does.
+    "grpo_chosen_4_updates": Method(
+        "grpo", ("sampler.group_size=4", "estimator=similar_prompts", "curriculum=expected"), updates=4
+    ),
     "ada_n2": Method("ada", ("sampler.group_size=2",)),
     "ada_n1": Method("ada", ("sampler.group_size=1",)),
     "ada_n1_4_updates": Method("ada", ("sampler.group_size=1",), updates=4, tuned_as_on_first="ada_n1"),

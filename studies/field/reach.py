@@ -35,6 +35,11 @@ class Estimate:
     """Whether the figure is only known to be at most ``value``."""
 
 
+def nearest_share(curve: Curve, share: float) -> float:
+    """Return the share of a run at which the evaluation is that stands for another share."""
+    return round(share * (len(curve) - 1)) / (len(curve) - 1)
+
+
 def level_after(curves: Sequence[Curve], share: float = 1.0) -> float:
     """Return the mean held-out rate after a share of the run.
 

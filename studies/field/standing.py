@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from studies.field.reach import Estimate, Runs, difference, final_level, level_after, saving
+from studies.field.reach import Estimate, Runs, difference, final_level, level_after, nearest_share, saving
 
 GRPO = ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16")
 COSTS = ("generated_tokens", "trained_tokens", "seconds", "updates")
@@ -61,7 +61,7 @@ class Milestone:
     """A level on GRPO's way, and what the others spend to reach it."""
 
     share: float
-    """Of its run after which the best GRPO is there."""
+    """Of its run after which the best GRPO is there: that of the evaluation next to the one asked for."""
     level: float
     """Held-out avg@4."""
     savings: Mapping[str, Mapping[str, Estimate]]
@@ -76,7 +76,7 @@ def milestones(found: Mapping[str, Runs]) -> list[Milestone]:
     bases = [found[name] for name in GRPO if name in found]
     return [
         Milestone(
-            share,
+            nearest_share(next(iter(bases[0].values())), share),
             max(level_after(list(runs.values()), share) for runs in bases),
             {
                 method: {cost: saving(bases, runs, cost, share=share) for cost in ("generated_tokens", "seconds")}

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.markdown import markdown
 from studies.field.compare import PARTS, curves, part_runs
-from studies.field.fresh import fresh_curves
+from studies.field.fresh import fresh_curves, fresh_runs
 from studies.field.fresh import standings as fresh_standings
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
@@ -24,7 +24,8 @@ from studies.field.results import Results
 from studies.field.standing import GRPO, Standing, comparison, milestones
 from studies.field.tune import NOISE, SEED, SEED_ON_FIRST, NotTunedError, taken, tuned
 from studies.field.wording import signed, times
-from studies.smollm2.compare import smollm2_curves, standings
+from studies.runs import StudyRun
+from studies.smollm2.compare import smollm2_curves, standings, task_runs
 from studies.smollm2.setting import TASKS
 from studies.smollm2.tune import SEED as SMOLLM2_SEED
 
@@ -86,7 +87,7 @@ def smollm2_savings(task: str) -> str:
 def _milestones(found: Mapping[str, Runs]) -> str:
     reached = milestones(found)
     names = {"generated_tokens": "tokens", "seconds": "seconds"}
-    head = ["method", *(f"{names[cost]} to {mark.level:.3f} ({mark.share:g})" for cost in names for mark in reached)]
+    head = ["method", *(f"{names[cost]} to {mark.level:.3f} ({mark.share:.2g})" for cost in names for mark in reached)]
     ordered = sorted(found, key=lambda method: -reached[-1].savings[method]["generated_tokens"].value)
     rows = [
         [f"`{method}`", *(_times(method, mark.savings[method][cost]) for cost in names for mark in reached)]
@@ -96,21 +97,45 @@ def _milestones(found: Mapping[str, Runs]) -> str:
 
 
 def prices() -> str:
-    """Return where the seconds went, and what training a token costs in generated ones: means over seeds."""
+    """Return where the seconds of the field went."""
     _must_exist(RUNS)
-    results = Results(RUNS)
+    return _prices(part_runs("second"), Results(RUNS))
+
+
+def fresh_prices() -> str:
+    """Return where the seconds went on prompts that are seen once."""
+    _must_exist(FRESH)
+    return _prices(fresh_runs(), Results(FRESH))
+
+
+def smollm2_prices(task: str) -> str:
+    """Return where the seconds went on the default model."""
+    _must_exist(SMOLLM2)
+    return _prices(task_runs(task), Results(SMOLLM2))
+
+
+def _prices(runs_by_method: Mapping[str, Sequence[StudyRun]], results: Results) -> str:
+    """Return what each phase took, and what training a token costs in generated ones: means over seeds."""
     lines = []
-    for method, runs in part_runs("second").items():
+    for method, runs in runs_by_method.items():
         rows = [results.row(run) for run in runs if results.has(run)]
         if not rows:
             continue
+        timed = [row["seconds"]["estimate"] for row in rows if "estimate" in row["seconds"]]  # not in the oldest
         seconds = {phase: fmean(row["seconds"][phase] for row in rows) for phase in ("rollout", "update", "sync")}
         trained = fmean(row["curve"][-1]["trained_tokens"] / row["curve"][-1]["generated_tokens"] for row in rows)
         price = seconds["update"] / seconds["rollout"] / trained
         lines.append(
-            [f"`{method}`", *(f"{seconds[phase]:.0f} s" for phase in seconds), f"{trained:.0%}", f"{price:.2f}"]
+            [
+                f"`{method}`",
+                *(f"{seconds[phase]:.0f} s" for phase in seconds),
+                f"{fmean(timed):.0f} s" if len(timed) == len(rows) else "-",
+                f"{trained:.0%}",
+                f"{price:.2f}",
+            ]
         )
-    return markdown(["method", "rollouts", "updates", "weight syncs", "tokens trained", "price of training one"], lines)
+    names = ["rollouts", "updates", "weight syncs", "estimates", "tokens trained", "price of training one"]
+    return markdown(["method", *names], lines)
 
 
 def smollm2(task: str) -> str:
@@ -228,6 +253,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "field_levers": levers,
     "field_hard": hard_prompts,
     "field_prices": prices,
+    "field_fresh_prices": fresh_prices,
+    **{f"smollm2_{task}_prices": partial(smollm2_prices, task) for task in TASKS},
     **{f"smollm2_{task}_savings": partial(smollm2_savings, task) for task in TASKS},
     **{f"smollm2_{task}": partial(smollm2, task) for task in TASKS},
 }

@@ -52,13 +52,18 @@ def comparison_runs(task: str, method: str, *, num_seeds: int = NUM_SEEDS) -> li
     ]
 
 
-def smollm2_curves(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
-    """Return the learning curves on a task of the runs that are done, by method and seed."""
+def task_runs(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
+    """Return the runs on a task of the methods that are tuned."""
     runs = {}
     for method in CONTESTANTS:
         with suppress(NotTunedError):
             runs[method] = comparison_runs(task, method, num_seeds=num_seeds)
-    return curves(runs, Results(SMOLLM2))
+    return runs
+
+
+def smollm2_curves(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
+    """Return the learning curves on a task of the runs that are done, by method and seed."""
+    return curves(task_runs(task, num_seeds=num_seeds), Results(SMOLLM2))
 
 
 def standings(task: str, *, num_seeds: int = NUM_SEEDS) -> list[Standing]:

@@ -10,13 +10,13 @@ TASKS = ("chain_sum", "products")
 CONTESTANTS = (
     "grpo_n4",
     "grpo_n4_4_updates",
-    "ada_similar",
+    "grpo_chosen_4_updates",
     "ada_similar_4_updates",
     "ada_similar_thinned_4_updates",
 )
 """The two kinds of GRPO that did best in the field, and the three methods that did best where prompts are seen once:
-``ada_similar`` with both kinds of rollouts and with fewer tokens trained. ``ada`` itself ended where GRPO does in
-tuning, and trained on all it drew."""
+GRPO on the prompts that ``ada_similar`` chooses, and ``ada_similar``, also with fewer tokens trained. ``ada`` itself
+ended where GRPO does in tuning, and trained on all it drew."""
 NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 

@@ -62,13 +62,16 @@ def test_runs_that_are_done_are_compared(place, monkeypatch):
         for run in fresh.fresh_runs()[method]:
             Results(fresh.FRESH).add(run)
     first, last = fresh.standings()
-    assert (first.method, last.method, first.num_seeds) == ("ada", "grpo_n4", 3)
+    assert (first.method, last.method, first.num_seeds) == ("ada", "grpo_n4", fresh.NUM_SEEDS)
     assert first.savings["generated_tokens"].value == pytest.approx(2.0)
 
 
-def test_what_was_compared_is_the_experiment_of_that_name():
-    method = METHODS["ada_similar"]
-    named = composed(StudyRun("x", "ada_similar", 0))
+@pytest.mark.parametrize(
+    ("experiment", "method"),
+    [("ada_similar", METHODS["ada_similar"]), ("grpo_chosen", METHODS["grpo_chosen_4_updates"])],
+)
+def test_what_was_compared_is_the_experiment_of_that_name(experiment, method):
+    named = composed(StudyRun("x", experiment, 0))
     compared = composed(StudyRun("x", method.experiment, 0, method.settings))
-    for part in ("estimator", "curriculum", "sampler", "selection", "advantage"):
+    for part in ("estimator", "curriculum", "sampler", "selection", "advantage", "loss"):
         assert named[part] == compared[part]

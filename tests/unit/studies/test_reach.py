@@ -102,6 +102,7 @@ def test_milestones_are_where_the_best_grpo_is_by_then():
     marks = milestones(found)
     assert [mark.level for mark in marks] == pytest.approx([0.2, 0.5, 0.9])
     assert [mark.savings["ada"]["generated_tokens"].value for mark in marks] == pytest.approx([2.0, 2.0, 2.0])
+    assert [mark.share for mark in marks] == [0.2, 0.5, 1.0]  # ten evaluations: none is after a quarter
     late = [mark.savings["grpo_n4"]["seconds"] for mark in marks]
     assert late[0].value == pytest.approx(0.5)
     assert late[1].value == pytest.approx(0.5)  # it ends where the other is by then

@@ -56,10 +56,10 @@ def test_the_comparison_has_the_settings_that_did_best_in_tuning(places):
     assert sizes == {"ada": (32, 1), "ada_similar_4_updates": (128, 4)}
 
 
-@pytest.mark.parametrize("method", tune.SETTINGS_OF)
-def test_what_differs_from_ada_takes_the_settings_of_ada(places, method):
-    tune_one("ada")
-    assert tune.tuned(method, Results(compare.SMOLLM2_TUNING)) == tune.tuned("ada", Results(compare.SMOLLM2_TUNING))
+@pytest.mark.parametrize(("method", "source"), tune.SETTINGS_OF.items())
+def test_what_has_no_tuning_of_its_own_takes_the_settings_of_another(places, method, source):
+    tune_one(source)
+    assert tune.tuned(method, Results(compare.SMOLLM2_TUNING)) == tune.tuned(source, Results(compare.SMOLLM2_TUNING))
 
 
 def test_everyone_is_tuned_with_updates_of_as_many_responses():
@@ -78,7 +78,7 @@ def test_only_runs_that_are_done_are_reported(places):
     assert compare.smollm2_curves("products") == {}
     with pytest.raises(ValueError, match="no run of grpo_n4, grpo_n4_4_updates, grpo_n8, grpo_n16 is done"):
         compare.standings("products")
-    for method in ("grpo_n4", "ada_similar"):
+    for method in ("grpo_n4", "ada_similar_4_updates"):
         Results(compare.SMOLLM2).add(compare.comparison_runs("products", method, num_seeds=1)[0])
-    assert {standing.method for standing in compare.standings("products")} == {"grpo_n4", "ada_similar"}
+    assert {standing.method for standing in compare.standings("products")} == {"grpo_n4", "ada_similar_4_updates"}
     assert compare.smollm2_curves("chain_sum") == {}
