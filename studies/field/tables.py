@@ -150,6 +150,19 @@ def fresh_savings() -> str:
     return _milestones(fresh_curves())
 
 
+def fresh_seeds() -> str:
+    """Return where each run on prompts that are seen once ends, by seed: nothing was chosen on the last two."""
+    _must_exist(FRESH)
+    found = fresh_curves()
+    seeds = sorted({seed for runs in found.values() for seed in runs})
+    ordered = sorted(found, key=lambda method: -final_level(list(found[method].values())))
+    rows = [
+        [f"`{method}`", *(f"{final_level([runs[seed]]):.3f}" if seed in runs else "-" for seed in seeds)]
+        for method, runs in ((method, found[method]) for method in ordered)
+    ]
+    return markdown(["method", *(f"seed {seed}" for seed in seeds)], rows)
+
+
 def fresh() -> str:
     """Return where the methods end if no problem comes back, and what they spend beside the best GRPO."""
     _must_exist(FRESH)
@@ -250,6 +263,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     **{f"field_{part}_savings": partial(savings, part) for part in PARTS},
     "field_fresh": fresh,
     "field_fresh_savings": fresh_savings,
+    "field_fresh_seeds": fresh_seeds,
     "field_levers": levers,
     "field_hard": hard_prompts,
     "field_prices": prices,

@@ -64,16 +64,35 @@ def test_the_price_of_training_a_token_is_in_generated_ones(files, monkeypatch):
     """A quarter trains, in half of the time of the rollouts: a trained token costs two generated ones."""
 
     class Rows:
-        has = staticmethod(lambda run: run in ("a", "b"))
+        has = staticmethod(lambda run: run != "d")
 
         def row(self, run):
             curve = [{"generated_tokens": 400.0, "trained_tokens": 100.0}]
-            return {"seconds": {"rollout": 20.0 if run == "a" else 40.0, "update": 15.0, "sync": 1.0}, "curve": curve}
+            seconds = {"rollout": 20.0 if run == "a" else 40.0, "update": 15.0, "sync": 1.0}
+            timed = {} if run == "c" else {"estimate": 3.0}  # the oldest runs did not time estimates
+            return {"seconds": seconds | timed, "curve": curve}
 
     monkeypatch.setattr(tables, "Results", lambda file: Rows())
-    monkeypatch.setattr(tables, "part_runs", lambda part: {"grpo_n4": ["a", "b"], "pods": ["c"]})
+    monkeypatch.setattr(tables, "part_runs", lambda part: {"grpo_n4": ["a", "b"], "ada": ["b", "c"], "pods": ["d"]})
     lines = tables.prices().splitlines()
-    assert lines[2:] == ["| `grpo_n4` | 30 s | 15 s | 1 s | 25% | 2.00 |"]
+    assert lines[2:] == [
+        "| `grpo_n4` | 30 s | 15 s | 1 s | 3 s | 25% | 2.00 |",
+        "| `ada` | 40 s | 15 s | 1 s | - | 25% | 1.50 |",
+    ]
+
+
+def test_each_seed_shows_where_it_ends(tmp_path, monkeypatch):
+    (tmp_path / "fresh.jsonl").touch()
+    monkeypatch.setattr(tables, "FRESH", tmp_path / "fresh.jsonl")
+    monkeypatch.setattr(
+        tables, "fresh_curves", lambda: {"grpo_n4": {3: line(0.01), 4: line(0.02)}, "ada": {4: line(0.03)}}
+    )
+    assert tables.fresh_seeds().splitlines() == [
+        "| method | seed 3 | seed 4 |",
+        "| --- | --- | --- |",
+        "| `ada` | - | 0.270 |",
+        "| `grpo_n4` | 0.090 | 0.180 |",
+    ]
 
 
 def test_tuning_tables_show_one_seed_with_the_best_of_each_method_in_bold(tmp_path):
