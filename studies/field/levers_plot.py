@@ -49,6 +49,7 @@ def plot(found: Sequence[Effect], path: Path) -> None:
         panel.set_ylim(len(changed) - 0.5, -0.5)
         panel.set_title(f"{base}: {own.level:.3f} as it is", loc="left", fontsize=10)
         panel.grid(axis="x", alpha=0.25)
+    panels[-1, 0].locator_params(axis="x", nbins=7)
     panels[-1, 0].set_xlabel("change of held-out avg@4 at the end")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
