@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from studies.field.compare import curves
@@ -75,6 +75,12 @@ def standings(task: str, *, num_seeds: int = NUM_SEEDS) -> list[Standing]:
     return comparison(smollm2_curves(task, num_seeds=num_seeds))
 
 
+def with_every_seed(found: Mapping[str, Runs]) -> dict[str, Runs]:
+    """Return the methods that have the most seeds: a mean over fewer shows which seeds those were."""
+    most = max((len(runs) for runs in found.values()), default=0)
+    return {method: runs for method, runs in found.items() if len(runs) == most}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, a seed of every task and method before the next, then report."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -95,7 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{task}: level to reach: that of {best_grpo(found)}")
             for standing in comparison(found):
                 print(describe(standing))
-            plot(found, FOLDER / f"smollm2_{task}.png", axes=("generated_tokens", "seconds"), shown=list(found))
+            drawn = with_every_seed(found)
+            plot(drawn, FOLDER / f"smollm2_{task}.png", axes=("generated_tokens", "seconds"), shown=list(drawn))
     except ValueError as error:
         sys.exit(f"error: {error}")
 

@@ -82,3 +82,9 @@ def test_only_runs_that_are_done_are_reported(places):
         Results(compare.SMOLLM2).add(compare.comparison_runs("products", method, num_seeds=1)[0])
     assert {standing.method for standing in compare.standings("products")} == {"grpo_n4", "ada_similar_4_updates"}
     assert compare.smollm2_curves("chain_sum") == {}
+
+
+def test_a_mean_over_fewer_seeds_is_not_drawn_beside_the_others():
+    found = {"grpo_n4": {0: [], 1: []}, "ada": {0: []}}
+    assert list(compare.with_every_seed(found)) == ["grpo_n4"]
+    assert compare.with_every_seed({}) == {}
