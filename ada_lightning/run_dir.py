@@ -48,9 +48,18 @@ class RunDir:
     @property
     def option(self) -> str:
         """What leads to this folder on the command line; the folder of a job is named with that of its sweep."""
+        inside = self._below_runs()
+        return f"run_name={inside}" if inside else f"run_dir={self.path}"
+
+    @property
+    def title(self) -> str:
+        """What to call the run above a picture; the folder of a job, a number, is named with that of its sweep."""
+        return str(self._below_runs() or self.path.name)
+
+    def _below_runs(self) -> Path | None:
         folder, runs = self.path.resolve(), RUNS.resolve()
         inside = folder != runs and folder.is_relative_to(runs)
-        return f"run_name={folder.relative_to(runs)}" if inside else f"run_dir={self.path}"
+        return folder.relative_to(runs) if inside else None
 
     @property
     def metrics_csv(self) -> Path:

@@ -36,7 +36,7 @@ class Curves(RunPlot):
         if not rows:
             return None
         target = self.run_dir.path / "curves.png"
-        plot_curves(rows, target, title=self.run_dir.path.name)
+        plot_curves(rows, target, title=self.run_dir.title)
         return target
 
 

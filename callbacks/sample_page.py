@@ -84,8 +84,9 @@ def write_sample_page(run_dir: Path, *, max_prompts: int = 8) -> Path:
     Returns:
         The page: one file without scripts or references, model text escaped.
     """
-    parts = [f"<!doctype html><meta charset=utf-8><title>{escape(run_dir.name)}</title><style>{_STYLE}</style>"]
-    parts.append(f"<h1>{escape(run_dir.name)}: samples</h1>")
+    title = escape(RunDir(run_dir).title)
+    parts = [f"<!doctype html><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"]
+    parts.append(f"<h1>{title}: samples</h1>")
     train, heldout = (sorted((run_dir / FOLDER / stage).glob("step_*.parquet")) for stage in ("train", "eval"))
     if train:
         parts += _training_part(_read(train[-1]), max_prompts)

@@ -46,7 +46,7 @@ def draw(run_dir: RunDir) -> Path | None:
     if prompts.empty:
         return None
     target = run_dir.path / "sampling.png"
-    plot_sampling(prompts, read_metrics(run_dir.metrics_csv), target, title=run_dir.path.name)
+    plot_sampling(prompts, read_metrics(run_dir.metrics_csv), target, title=run_dir.title)
     return target
 
 

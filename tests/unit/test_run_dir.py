@@ -129,6 +129,12 @@ def test_a_folder_is_named_by_what_leads_to_it_on_the_command_line(run_dir, tmp_
     assert RunDir(tmp_path / "elsewhere" / "0").option == f"run_dir={tmp_path}/elsewhere/0"
 
 
+def test_pictures_of_the_jobs_of_a_sweep_are_told_apart(run_dir, tmp_path):
+    assert run_dir.title == "my_run"
+    assert RunDir("runs/sweep/0").title == "sweep/0"
+    assert RunDir(tmp_path / "elsewhere" / "0").title == "0"
+
+
 @pytest.mark.parametrize("call", ["mkdir", "open"])
 def test_a_folder_that_may_not_be_written_to_is_said_with_a_way_out(tmp_path, monkeypatch, call):
     def refuse(path, *args, **kwargs):
