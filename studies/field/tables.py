@@ -25,7 +25,7 @@ from studies.field.standing import GRPO, Standing, comparison, milestones
 from studies.field.tune import NOISE, SEED, SEED_ON_FIRST, NotTunedError, taken, tuned
 from studies.field.wording import signed, times
 from studies.runs import StudyRun
-from studies.smollm2.compare import smollm2_curves, standings, task_runs
+from studies.smollm2.compare import smollm2_curves, standings, task_runs, with_every_seed
 from studies.smollm2.setting import TASKS
 from studies.smollm2.tune import SEED as SMOLLM2_SEED
 
@@ -81,7 +81,7 @@ def savings(part: str) -> str:
 def smollm2_savings(task: str) -> str:
     """Return what the methods spend on the default model to reach levels on GRPO's way."""
     _must_exist(SMOLLM2)
-    return _milestones(smollm2_curves(task))
+    return _milestones(with_every_seed(smollm2_curves(task)))
 
 
 def _milestones(found: Mapping[str, Runs]) -> str:

@@ -67,12 +67,12 @@ def smollm2_curves(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
 
 
 def standings(task: str, *, num_seeds: int = NUM_SEEDS) -> list[Standing]:
-    """Return how the methods stand on a task, the highest first.
+    """Return how the methods that have every seed stand on a task, the highest first.
 
     Raises:
         ValueError: no GRPO run of the task is done.
     """
-    return comparison(smollm2_curves(task, num_seeds=num_seeds))
+    return comparison(with_every_seed(smollm2_curves(task, num_seeds=num_seeds)))
 
 
 def with_every_seed(found: Mapping[str, Runs]) -> dict[str, Runs]:
@@ -97,12 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ]
             train_missing(groups, Results(SMOLLM2, discard_checkpoints=True), num_jobs=options.jobs)
         for task in options.tasks:
-            found = smollm2_curves(task, num_seeds=options.seeds)
+            found = with_every_seed(smollm2_curves(task, num_seeds=options.seeds))
             print(f"{task}: level to reach: that of {best_grpo(found)}")
             for standing in comparison(found):
                 print(describe(standing))
-            drawn = with_every_seed(found)
-            plot(drawn, FOLDER / f"smollm2_{task}.png", axes=("generated_tokens", "seconds"), shown=list(drawn))
+            plot(found, FOLDER / f"smollm2_{task}.png", axes=("generated_tokens", "seconds"), shown=list(found))
     except ValueError as error:
         sys.exit(f"error: {error}")
 

@@ -11,13 +11,12 @@ CONTESTANTS = (
     "grpo_n4",
     "grpo_n4_4_updates",
     "grpo_chosen_4_updates",
-    "ada_4_updates",
     "ada_similar_4_updates",
     "ada_similar_thinned_4_updates",
 )
-"""The two kinds of GRPO that did best in the field, and the methods that did best there: ``ada`` where prompts come
-back; where they are seen once GRPO on the prompts that ``ada_similar`` chooses, and ``ada_similar``, also with fewer
-tokens trained."""
+"""The two kinds of GRPO that did best in the field, and the three methods that did best where prompts are seen once:
+GRPO on the prompts that ``ada_similar`` chooses, and ``ada_similar``, also with fewer tokens trained. ``ada`` itself
+ended where GRPO does in tuning, and trained on all it drew."""
 NUM_TRAIN = 256
 """Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
 

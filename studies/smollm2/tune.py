@@ -34,9 +34,9 @@ GRIDS: Mapping[str, tuple[tuple[float, int], ...]] = {
 would leave a run of this length five rollouts, and rates up to the best of one update. The last four decide nothing:
 groups of eight did not do better than groups of four, what differs from ``ada`` in its memory or in what it leaves out
 takes the settings of ``ada``, and with four updates per rollout that ended lower."""
-SETTINGS_OF = dict.fromkeys(
-    ("ada_thinned", "ada_4_updates", "ada_similar_4_updates", "ada_similar_thinned_4_updates"), "ada"
-) | {"grpo_chosen_4_updates": "grpo_n4_4_updates"}
+SETTINGS_OF = dict.fromkeys(("ada_thinned", "ada_similar_4_updates", "ada_similar_thinned_4_updates"), "ada") | {
+    "grpo_chosen_4_updates": "grpo_n4_4_updates"
+}
 """Methods that take the settings of another and have no tuning of their own. Those of ``ada`` are 32 responses per
 update at 1e-5, what was found for GRPO too, with one update per rollout and with four."""
 MAX_TOKENS = 60_000
