@@ -1,12 +1,14 @@
-# train and test on a fresh machine: `make train`, `make test`. Settings go in ARGS: `make train ARGS="num_steps=5"`.
+# train and test on a fresh machine: `make train`, `make test`. Settings go in ARGS: `make train ARGS="num_steps=5"`,
+# another experiment of conf/experiment in EXPERIMENT: `make train EXPERIMENT=ada`.
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
+EXPERIMENT ?= ada_seq_balance
 ARGS ?=
 
 .PHONY: train test setup clean
 
 train: setup
-	$(VENV_PYTHON) train.py +experiment=ada_seq_balance $(ARGS)
+	$(VENV_PYTHON) train.py +experiment=$(EXPERIMENT) $(ARGS)
 
 test: setup
 	$(VENV_PYTHON) -m ruff check
