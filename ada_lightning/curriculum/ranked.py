@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ada_lightning.curriculum.epochs import epoch_positions
 from ada_lightning.types import Prompt, PromptHistory
@@ -81,23 +81,16 @@ class RankedCurriculum(ABC):
         num_whole, num_left = divmod(num_prompts, len(prompts))
         chosen = list(range(len(prompts))) * num_whole
         if num_left:
-            taken: set[str] = set()
-            places: set[int] = set()
-            repeats: list[int] = []  # a mixture lists a prompt several times
-
-            def distinct(positions: Iterable[int]) -> list[int]:
-                found = []
-                for position in positions:
-                    if prompts[position].prompt_id not in taken:
-                        found.append(position)
-                    elif position not in places:
-                        repeats.append(position)
-                    taken.add(prompts[position].prompt_id)
-                    places.add(position)
-                return found
-
-            revisited = distinct(self._revisited(len(prompts), num_left, step, seed))
-            candidates = distinct(self._candidates(len(prompts), num_left, step, seed))
+            in_turn = self._revisited(len(prompts), num_left, step, seed)
+            walked = dict.fromkeys([*in_turn, *self._candidates(len(prompts), num_left, step, seed)])
+            places: dict[str, int] = {}
+            for position in walked:
+                places.setdefault(prompts[position].prompt_id, position)
+            first = set(places.values())
+            revisited = [position for position in in_turn if position in first]
+            candidates = [position for position in walked if position in first and position not in in_turn]
+            # A mixture lists a prompt several times.
+            repeats = [position for position in walked if position not in first]
             histories = recall([prompts[position] for position in candidates])
             ranked = self.rank(histories, random.Random(f"{seed}/rank/{step}"))
             best = [*(candidates[index] for index in ranked), *repeats]
