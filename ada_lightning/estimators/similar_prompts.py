@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -30,6 +30,7 @@ from threadpoolctl import ThreadpoolController
 from ada_lightning.estimators.history_file import HistoryCounts, HistoryFile
 from ada_lightning.estimators.logit_prior import Between, LogitPrior, Placed
 from ada_lightning.estimators.policy_embedding import PolicyEmbedding
+from ada_lightning.estimators.prompt_places import PromptPlaces
 from ada_lightning.estimators.scale_search import LARGEST_SCALE, ScaleSearch
 from ada_lightning.estimators.tally import tally
 from ada_lightning.functional.binomial_process import ProcessFit, Sites, beta_of_logit, fit_laplace
@@ -42,13 +43,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_MOST_SAMPLED = 2048
-"""Training prompts whose rows say where the middle is and how far prompts lie from it."""
-_MOST_CACHED = 131_072
-"""Rows kept in memory, those asked for last: of 512 numbers a quarter of a GiB. A walk through more prompts than that
-finds none of them again."""
-_LEAST_REACH = 1e-4
-"""Rows nearer to each other than that differ by rounding."""
 _LEAST_WIDTH, _LARGEST_WIDTH = 0.01, 100.0
 _FADING = 0.7
 """Share of a prompt's counts that survives a visit, in what is passed on to a later run: that of ``beta_history``."""
@@ -152,6 +146,7 @@ class SimilarPrompts:
         if errors:
             raise ValueError("; ".join(errors))
         self.embedding = embedding
+        self._places = PromptPlaces(embedding)
         self.num_visits = num_visits
         prior = LogitPrior(
             base_scale=float(base_scale),
@@ -169,10 +164,6 @@ class SimilarPrompts:
         self._counts: dict[str, tuple[float, float]] = {
             prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
         }
-        self._middle_H: Array | None = None
-        self._reach = 1.0
-        self._cache: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
-        self._prompts: dict[str, Prompt] = {}
 
     def check(self) -> None:
         """Check the embedding, where it can be, before any model loads."""
@@ -189,14 +180,7 @@ class SimilarPrompts:
                 that knows none of them.
         """
         self._history.check_prompts(prompts, others="what to expect of the others is told from them")
-        if callable(fit := getattr(self.embedding, "fit", None)):
-            fit(prompts)
-        self._cache.clear()
-        self._prompts = {prompt.prompt_id: prompt for prompt in prompts}
-        stride = max(1, math.ceil(len(prompts) / _MOST_SAMPLED))
-        rows_NH = self._rows(prompts[::stride]).astype(float)
-        self._middle_H = rows_NH.mean(axis=0)
-        self._reach = float(np.sqrt(((rows_NH - self._middle_H) ** 2).sum(axis=1).mean()))
+        self._places.learn(prompts)
         if not self._visits:
             self._start_from_history(prompts)
 
@@ -221,7 +205,7 @@ class SimilarPrompts:
         """Do the same from (prompt, positives, responses), the visits of one step."""
         if not visits:
             return
-        rows_PH = self._rows([prompt for prompt, _, _ in visits])
+        rows_PH = self._places.rows([prompt for prompt, _, _ in visits])
         for (prompt, positives, responses), row_H in zip(visits, rows_PH, strict=True):
             self._visits.append(_Visit(prompt.prompt_id, positives, responses, self._time, row_H))
             right, wrong = self._counts.get(prompt.prompt_id, (0.0, 0.0))
@@ -241,8 +225,7 @@ class SimilarPrompts:
             "time": self._time,
             "scales": self._scales.state_dict(),
             "counts": {prompt_id: list(counts) for prompt_id, counts in self._counts.items()},
-            "middle": None if self._middle_H is None else torch.from_numpy(self._middle_H.copy()),
-            "reach": self._reach,
+            **self._places.state_dict(),
             "visits": [[visit.prompt_id, visit.positives, visit.responses, visit.time] for visit in self._visits],
             "rows": torch.from_numpy(np.stack([visit.row_H for visit in self._visits])) if self._visits else None,
             "sites": torch.from_numpy(np.stack(self._fit.sites)) if self._fit is not None else None,
@@ -262,18 +245,16 @@ class SimilarPrompts:
             self._scales.begin_at(self._time)
         self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
         self._visits.clear()
-        if self._middle_H is None and state["middle"] is not None:  # a process that was shown no prompts
-            self._middle_H, self._reach = state["middle"].numpy(), float(state["reach"])
-        visits, is_same = state["visits"], self._lies_as(state)
+        visits, is_same, training = state["visits"], self._places.takes(state), self._places.prompts
         if not is_same:
-            visits = [visit for visit in visits if visit[0] in self._prompts]
+            visits = [visit for visit in visits if visit[0] in training]
             warnings.warn(
                 "estimator: the training prompts or their embedding are not those of the checkpoint: of its "
                 f"{len(rows)} visits {len(rows) - len(visits)} are forgotten, those of prompts that are gone",
                 RuntimeWarning,
                 stacklevel=2,
             )
-            rows = self._rows([self._prompts[visit[0]] for visit in visits]) if visits else []
+            rows = self._places.rows([training[visit[0]] for visit in visits]) if visits else []
         for (prompt_id, positives, responses, time), row_H in zip(visits, rows, strict=True):
             self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
         is_same &= len(self._visits) == len(rows) and asdict(self._scales.prior) == state.get("scales", {}).get("prior")
@@ -298,7 +279,7 @@ class SimilarPrompts:
             print(f"history: {size} of them are taken (estimator.num_visits), evenly spread", flush=True)
         taken = [known[place * len(known) // size] for place in range(size)]
         self._time = size
-        for prompt, row_H in zip(taken, self._rows(taken), strict=True):
+        for prompt, row_H in zip(taken, self._places.rows(taken), strict=True):
             self._visits.append(_Visit(prompt.prompt_id, *counts[prompt.prompt_id], self._time, row_H))
         self._fit_again(num_new=size)
 
@@ -338,7 +319,7 @@ class SimilarPrompts:
         self._seen = Placed(
             np.array([visit.prompt_id for visit in self._visits]),
             np.array([visit.time for visit in self._visits], dtype=float),
-            self._placed(np.stack([visit.row_H for visit in self._visits])),
+            self._places.placed(np.stack([visit.row_H for visit in self._visits])),
         )
         return Between.of(self._seen, self._seen)
 
@@ -348,7 +329,7 @@ class SimilarPrompts:
         now = Placed(
             np.array([prompt.prompt_id for prompt in prompts]),
             np.full(len(prompts), float(self._time)),
-            self._placed(self._rows(prompts)),
+            self._places.placed(self._places.rows(prompts)),
         )
         prior = self._scales.prior
         mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
@@ -357,60 +338,6 @@ class SimilarPrompts:
                 mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
         alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
         return [Belief(alpha, beta) for alpha, beta in zip(alpha_P.tolist(), beta_P.tolist(), strict=True)]
-
-    def _placed(self, rows_NH: NDArray[np.float32]) -> Array:
-        """Return rows relative to the middle of the training prompts, in units of how far they lie from it."""
-        if self._middle_H is None:
-            return rows_NH.astype(float)
-        return (rows_NH - self._middle_H) / max(self._reach, _LEAST_REACH)
-
-    def _lies_as(self, state: Mapping[str, Any]) -> bool:
-        """Whether training prompts lie as they did when a state was taken."""
-        if self._middle_H is None or state["middle"] is None:
-            return self._middle_H is None and state["middle"] is None
-        middle_H = state["middle"].numpy()
-        return (
-            middle_H.shape == self._middle_H.shape
-            and bool(np.allclose(middle_H, self._middle_H, rtol=0.0, atol=1e-6))
-            and math.isclose(self._reach, state["reach"], abs_tol=1e-6)
-        )
-
-    def _rows(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        """Embed prompts, each by itself where in a batch its last digits would depend on the others.
-
-        Raises:
-            ValueError: a row is not one of finite numbers, as many as before.
-        """
-        missing = [
-            prompt
-            for prompt in {prompt.prompt_id: prompt for prompt in prompts}.values()
-            if prompt.prompt_id not in self._cache
-        ]
-        size = max(len(missing), 1) if getattr(self.embedding, "rows_are_independent", False) else 1
-        for start in range(0, len(missing), size):
-            batch = missing[start : start + size]
-            for prompt, row_H in zip(batch, self._embedded(batch), strict=True):
-                self._cache[prompt.prompt_id] = row_H.copy()  # a view would keep its whole batch
-        rows = []
-        for prompt in prompts:
-            self._cache.move_to_end(prompt.prompt_id)
-            rows.append(self._cache[prompt.prompt_id])
-        while len(self._cache) > _MOST_CACHED:
-            self._cache.popitem(last=False)
-        return np.stack(rows)
-
-    def _embedded(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        rows_PH: NDArray[np.float32] = self.embedding(prompts, _no_policy).detach().to("cpu").float().numpy()
-        name = type(self.embedding).__name__
-        if rows_PH.ndim != 2 or len(rows_PH) != len(prompts):
-            noun = "prompt" if len(prompts) == 1 else "prompts"
-            raise ValueError(f"{name} gave a tensor of shape {rows_PH.shape} for {len(prompts)} {noun}")
-        earlier = next(iter(self._cache.values()), rows_PH[0])
-        if len(earlier) != rows_PH.shape[1]:
-            raise ValueError(f"{name} gives rows of {rows_PH.shape[1]} numbers after one of {len(earlier)}")
-        if not np.isfinite(rows_PH).all():
-            raise ValueError(f"{name} gave an embedding that is not finite")
-        return rows_PH
 
 
 def _one_thread() -> AbstractContextManager[object]:
@@ -422,10 +349,3 @@ def _one_thread() -> AbstractContextManager[object]:
 @cache
 def _blas() -> Any:
     return ThreadpoolController()
-
-
-def _no_policy(prompts: Sequence[Prompt]) -> Tensor:
-    raise ValueError(
-        "SimilarPrompts is asked about candidates where there is no policy to embed them; use an embedding that does "
-        "not call represent, such as estimator/embedding=words or sentence"
-    )
