@@ -155,10 +155,10 @@ def fresh_seeds() -> str:
     _must_exist(FRESH)
     found = fresh_curves()
     seeds = sorted({seed for runs in found.values() for seed in runs})
-    ordered = sorted(found, key=lambda method: -final_level(list(found[method].values())))
+    ordered = sorted(found.items(), key=lambda item: -final_level(list(item[1].values())))
     rows = [
         [f"`{method}`", *(f"{final_level([runs[seed]]):.3f}" if seed in runs else "-" for seed in seeds)]
-        for method, runs in ((method, found[method]) for method in ordered)
+        for method, runs in ordered
     ]
     return markdown(["method", *(f"seed {seed}" for seed in seeds)], rows)
 
