@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,13 +19,17 @@ class GresoCurriculum:
 
     The claim: a prompt whose group was all right or all wrong at its last visits is so at the next one (over 90 % of
     them), so it can be skipped before it costs a response. A prompt comes with probability ``max(p_kind^z,
-    min_chance)``, where z counts its most recent visits of one kind in a row, all right (easy) or all wrong (hard).
-    ``p_easy`` and ``p_hard`` move by ``step_size`` after each step: down where the share of such groups among those
-    sampled was above its target, up where it was not. Goes with ``refill=adaptive``, which filters what is left.
+    min_chance)``, where z counts its most recent visits of one kind in a row, easy or hard by their mean reward.
+    ``p_easy`` and ``p_hard`` move by ``step_size`` after each step from the second epoch on: down where the share of
+    such groups among those sampled reached its target, up where it did not. In the first epoch no prompt can be skipped,
+    so its shares say nothing about skipping. Goes with ``refill=adaptive``, which filters what is left.
+
+    Only groups whose rewards are all equal count in those shares, as in the authors' code. It differs from this in one
+    thing: its graders give 1, 0.1 for a wrong and 0 for a malformed answer, and its share of hard groups is of those
+    with 0.1 throughout; groups of malformed answers alone are hard in its streaks and not in its share, here in both.
 
     Assumed: rewards between 0 and 1. Degenerate: with data that is solved, or far too hard, ``p`` falls to its least
-    value and prompts come by ``min_chance`` and untried ones alone; a step can then have fewer prompts. Groups of equal
-    rewards between the two bounds count as neither.
+    value and prompts come by ``min_chance`` and untried ones alone; a step can then have fewer prompts.
 
     The order of prompts, and whom it skips, follow from seed, history and how many prompts were taken; all of it is in
     the checkpoint. A skipped prompt waits for the next epoch.
@@ -37,7 +42,7 @@ class GresoCurriculum:
         step_size: by which they move.
         min_chance: with which every prompt comes at least, however often it had no signal.
         target: share of groups without a signal to aim at.
-        easy_share: share of it for easy ones; the rest is for hard ones.
+        hard_per_easy: how many of them may be hard for each easy one.
         easy_from: least mean reward of an easy group.
         hard_to: largest mean reward of a hard group.
 
@@ -45,7 +50,8 @@ class GresoCurriculum:
         ValueError: a value out of range; all in one message.
 
     Source:
-        GRESO, arXiv:2506.02177; constants of ``Infini-AI-Lab/GRESO``.
+        GRESO, arXiv:2506.02177; ``Infini-AI-Lab/GRESO`` at b277843: ``verl/trainer/ppo/ray_trainer.py`` (shares, targets,
+        steps), ``verl/trainer/ttis/presampling_selector.py`` (streaks, chances).
     """
 
     def __init__(
@@ -58,7 +64,7 @@ class GresoCurriculum:
         step_size: float = 0.01,
         min_chance: float = 0.01,
         target: float = 0.25,
-        easy_share: float = 1 / 3,
+        hard_per_easy: float = 2.0,
         easy_from: float = 0.98,
         hard_to: float = 0.11,
     ) -> None:
@@ -74,9 +80,11 @@ class GresoCurriculum:
             )
         errors += [
             f"curriculum.{name} must be in [0, 1]; got {value}"
-            for name, value in (("step_size", step_size), ("target", target), ("easy_share", easy_share))
+            for name, value in (("step_size", step_size), ("target", target))
             if not 0 <= value <= 1
         ]
+        if not 0 <= hard_per_easy < math.inf:
+            errors.append(f"curriculum.hard_per_easy must be finite and not negative; got {hard_per_easy}")
         if not hard_to < easy_from:
             errors.append(f"curriculum.hard_to = {hard_to} must be less than curriculum.easy_from = {easy_from}")
         if errors:
@@ -86,11 +94,13 @@ class GresoCurriculum:
         self.p_max = p_max
         self.step_size = step_size
         self.min_chance = min_chance
-        self.targets = {EASY: target * easy_share, HARD: target * (1.0 - easy_share)}
+        # in this order of operations a share of 2 of 12 groups is the target and not a rounding error below it
+        self.targets = {EASY: target / (1 + hard_per_easy), HARD: target * hard_per_easy / (1 + hard_per_easy)}
         self.easy_from = easy_from
         self.hard_to = hard_to
         self.p = {EASY: p_start, HARD: p_start}
         self._streaks: dict[str, tuple[str, int]] = {}
+        self._is_second_epoch = False
 
     @property
     def needs_history(self) -> bool:
@@ -114,6 +124,7 @@ class GresoCurriculum:
         recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
     ) -> list[Prompt]:
         """Return those of the other curriculum's prompts that are not skipped; there may be none."""
+        self._is_second_epoch |= (step + 1) * num_prompts > len(prompts)
         candidates = self.curriculum.choose(prompts, num_prompts, step=step, seed=seed, recall=recall)
         generator = random.Random(f"{seed}/greso/{step}")
         drawn = [generator.random() for _ in candidates]
@@ -122,7 +133,7 @@ class GresoCurriculum:
         ]
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
-        """Note which groups had no signal, and let the probabilities follow."""
+        """Note which groups were easy or hard, and let the probabilities follow."""
         evident = [pool for pool in pools if pool.num_sampled]
         if not evident:
             return
@@ -132,13 +143,12 @@ class GresoCurriculum:
             if kind is None:
                 self._streaks.pop(prompt_id, None)
                 continue
-            num_of[kind] += 1
+            num_of[kind] += not pool.has_signal
             last_kind, length = self._streaks.get(prompt_id, (kind, 0))
             self._streaks[prompt_id] = kind, length + 1 if last_kind == kind else 1
-        for kind, number in num_of.items():
-            is_above = number / len(evident) > self.targets[kind]
-            moved = self.p[kind] - self.step_size if is_above else self.p[kind] + self.step_size
-            self.p[kind] = min(max(moved, self.p_min), self.p_max)
+        if self._is_second_epoch:
+            for kind, number in num_of.items():
+                self._move(kind, number / len(evident))
 
     def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
         """``p_easy`` and ``p_hard``, prompts with a streak, and what the other curriculum has to say."""
@@ -148,13 +158,15 @@ class GresoCurriculum:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Probabilities, and the streaks by prompt id."""
-        return {"p": dict(self.p), "streaks": {prompt_id: list(streak) for prompt_id, streak in self._streaks.items()}}
+        """Probabilities, whether they move already, and the streaks by prompt id."""
+        streaks = {prompt_id: list(streak) for prompt_id, streak in self._streaks.items()}
+        return {"p": dict(self.p), "is_second_epoch": self._is_second_epoch, "streaks": streaks}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         if state:
             self.p = {kind: float(state["p"][kind]) for kind in (EASY, HARD)}
+            self._is_second_epoch = bool(state.get("is_second_epoch", True))  # older checkpoints: moved from the start
             self._streaks = {prompt_id: (kind, int(n)) for prompt_id, (kind, n) in state["streaks"].items()}
 
     def bend(self) -> str:
@@ -166,9 +178,12 @@ class GresoCurriculum:
         inner = self.curriculum.bend()
         return f"{line}; {inner}" if inner else line
 
+    def _move(self, kind: str, share: float) -> None:
+        """Down where the share reached its target: more of them are skipped."""
+        step = -self.step_size if share >= self.targets[kind] else self.step_size
+        self.p[kind] = min(max(self.p[kind] + step, self.p_min), self.p_max)
+
     def _kind(self, pool: ResponsePool) -> str | None:
-        """Of a group without a signal: easy or hard; None where it has one, or is neither."""
-        if pool.has_signal:
-            return None
+        """Easy or hard by the mean reward, None between; a hard group of partial rewards can have a signal."""
         mean = sum(response.reward for response in pool.responses) / pool.num_sampled
         return EASY if mean >= self.easy_from else HARD if mean <= self.hard_to else None
