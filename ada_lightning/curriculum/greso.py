@@ -21,8 +21,8 @@ class GresoCurriculum:
     them), so it can be skipped before it costs a response. A prompt comes with probability ``max(p_kind^z,
     min_chance)``, where z counts its most recent visits of one kind in a row, easy or hard by their mean reward.
     ``p_easy`` and ``p_hard`` move by ``step_size`` after each step from the second epoch on: down where the share of
-    such groups among those sampled reached its target, up where it did not. In the first epoch no prompt can be skipped,
-    so its shares say nothing about skipping. Goes with ``refill=adaptive``, which filters what is left.
+    such groups among those sampled reached its target, up where it did not. In the first epoch no prompt can be
+    skipped, so its shares say nothing about skipping. Goes with ``refill=adaptive``, which filters what is left.
 
     Only groups whose rewards are all equal count in those shares, as in the authors' code. It differs from this in one
     thing: its graders give 1, 0.1 for a wrong and 0 for a malformed answer, and its share of hard groups is of those
@@ -50,8 +50,8 @@ class GresoCurriculum:
         ValueError: a value out of range; all in one message.
 
     Source:
-        GRESO, arXiv:2506.02177; ``Infini-AI-Lab/GRESO`` at b277843: ``verl/trainer/ppo/ray_trainer.py`` (shares, targets,
-        steps), ``verl/trainer/ttis/presampling_selector.py`` (streaks, chances).
+        GRESO, arXiv:2506.02177; ``Infini-AI-Lab/GRESO`` at b277843: ``verl/trainer/ppo/ray_trainer.py`` (targets,
+        steps), ``metric_utils.py`` beside it (shares), ``verl/trainer/ttis/presampling_selector.py`` (chances).
     """
 
     def __init__(
