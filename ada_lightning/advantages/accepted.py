@@ -20,8 +20,8 @@ class AcceptedAdvantage(AssignedAdvantage):
     ``selection=positives`` makes them equal, as GVM does.
 
     Source:
-        RAFT++, arXiv:2504.11343, section 2; "accepted" are those above ``rollout.positive_threshold``, the paper takes
-        the best of each group.
+        RAFT++, arXiv:2504.11343, section 2, and its code, in which every response with a positive score trains and
+        weighs by the score; here "accepted" are those above ``rollout.positive_threshold``, which all weigh 1.
     """
 
     def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:

@@ -40,8 +40,9 @@ class DivergencePolicyLoss(PolicyGradientLoss):
         ValueError: a negative coefficient, or a cap that is not positive; all in one message.
 
     Source:
-        arXiv:2602.04879; ``dppo_tv`` and ``dppo_kl`` in verl. 0.15 for total variation and 0.05 for KL; the cap is 20
-        in verl, 10000 in the authors' script.
+        arXiv:2602.04879; ``dppo_tv`` and ``dppo_kl`` in verl. 0.15 for total variation and 0.05 for KL. The cap is
+        ``clip_ratio_c``, which the configurations of verl (1dda039) and of the authors' Stable-RL (c6af1d1) always set
+        to 3, so that 20 and 10, to which their code falls back, never hold; verl's example script sets 10000.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class DivergencePolicyLoss(PolicyGradientLoss):
         divergence: TokenDivergence,
         delta_low: float,
         delta_high: float,
-        ratio_cap: float = 20.0,
+        ratio_cap: float = 3.0,
         kl_coef: float = 0.0,
         entropy_coef: float = 0.0,
     ) -> None:

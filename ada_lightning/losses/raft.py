@@ -22,7 +22,9 @@ class RaftLoss(ClippedPolicyLoss):
     its own and loses its negative half. The lower clip of the paper never holds: the minimum takes the ratio below it.
 
     The ratio is current over old policy: the first update with a rollout is plain fitting of the positives. The paper
-    averages over accepted responses and their tokens: ``selection=positives loss/reduction=response_mean``.
+    averages over accepted responses and their tokens: ``selection=positives loss/reduction=response_mean``. Its code
+    averages over the tokens of all drawn responses, wrong ones with advantage 0: ``selection=all
+    loss/reduction=token_mean``. The former weighs a step with few right responses more.
 
     Args:
         reduction: how token terms are summed.
@@ -36,14 +38,15 @@ class RaftLoss(ClippedPolicyLoss):
         ValueError: a negative coefficient; all in one message.
 
     Source:
-        Xiong et al., arXiv:2504.11343, section 2 (RAFT++); GVM, arXiv:2505.02391, trains with it.
+        Xiong et al., arXiv:2504.11343, section 2 (RAFT++); code ``RLHFlow/Minimal-RL`` at e3b49f0,
+        ``verl/trainer/ppo/core_algos.py``. GVM, arXiv:2505.02391, trains with it.
     """
 
     def __init__(
         self,
         *,
         reduction: LossReduction,
-        clip_high: float = 0.28,
+        clip_high: float = 0.2,
         importance: ImportanceCorrection = TOKEN_TRUNCATION,
         importance_cap: float = 2.0,
         kl_coef: float = 0.0,

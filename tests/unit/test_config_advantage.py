@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,9 @@ def composed(*overrides):
         return compose("train", ["run_name=test", *overrides])
 
 
+DAPO_LOSS = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 10.0, "importance_cap": 0.0, "kl_coef": 0.0}
+
+
 def problems(*overrides):
     with pytest.raises(ConfigError) as error:
         check_config(composed(*overrides))
@@ -42,15 +47,15 @@ def problems(*overrides):
 @pytest.mark.parametrize(
     ("name", "cls", "reduction", "values"),
     [
-        ("grpo", ClippedPolicyLoss, ResponseMeanReduction, {"clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.04}),
-        ("dr_grpo", ClippedPolicyLoss, PromptMeanReduction, {"clip_low": 0.2, "clip_high": 0.2, "kl_coef": 0.0}),
-        ("dapo", ClippedPolicyLoss, TokenMeanReduction, {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 10.0}),
+        ("grpo", ClippedPolicyLoss, ResponseMeanReduction, {"clip_high": 0.2, "kl_coef": 0.04, "importance_cap": 0.0}),
+        ("dr_grpo", ClippedPolicyLoss, PromptMeanReduction, {"clip_high": 0.2, "kl_coef": 0.0, "importance_cap": 0.0}),
+        ("dapo", ClippedPolicyLoss, TokenMeanReduction, DAPO_LOSS),
         ("gspo", GspoLoss, ResponseMeanReduction, {"clip_low": 3e-4, "clip_high": 4e-4}),
         ("cispo", CispoLoss, TokenMeanReduction, {"clip_low": 1.0, "clip_high": 4.0}),
         ("reinforce", ReinforceLoss, object, {"importance_cap": 2.0}),
-        ("raft_plus_plus", RaftLoss, ResponseMeanReduction, {"clip_high": 0.28}),
-        ("divergence_tv", DivergencePolicyLoss, PromptMeanReduction, {"delta_low": 0.15, "delta_high": 0.15}),
-        ("divergence_kl", DivergencePolicyLoss, PromptMeanReduction, {"delta_low": 0.05, "ratio_cap": 20.0}),
+        ("raft_plus_plus", RaftLoss, ResponseMeanReduction, {"clip_high": 0.2}),
+        ("divergence_tv", DivergencePolicyLoss, PromptMeanReduction, {"delta_low": 0.15, "ratio_cap": 3.0}),
+        ("divergence_kl", DivergencePolicyLoss, PromptMeanReduction, {"delta_low": 0.05, "ratio_cap": 3.0}),
     ],
 )
 def test_a_loss_is_what_its_name_says(name, cls, reduction, values):
@@ -58,6 +63,38 @@ def test_a_loss_is_what_its_name_says(name, cls, reduction, values):
     assert type(loss) is cls
     assert isinstance(loss.reduction, reduction)
     assert {key: getattr(loss, key) for key in values} == values
+
+
+def test_dapo_trains_with_the_published_loss():
+    assert composed("+experiment=dapo").loss == composed("loss=dapo").loss
+    loss = instantiate(composed("+experiment=dapo").loss)
+    assert {key: getattr(loss, key) for key in DAPO_LOSS} == DAPO_LOSS
+
+
+@pytest.mark.parametrize(
+    ("experiment", "dual_clip"),
+    [
+        ("ada_seq_balance_official", 10.0),
+        ("ada_seq_balance_paper_v3", math.inf),
+        ("ada_est_ema_implicit", math.inf),
+        ("ada_est_ema_paper", math.inf),
+    ],
+)
+def test_what_is_as_published_corrects_nothing_for_the_engine(experiment, dual_clip):
+    loss = instantiate(composed(f"+experiment={experiment}").loss)
+    assert isinstance(loss, ClippedPolicyLoss)
+    assert (loss.importance_cap, loss.dual_clip) == (0.0, dual_clip)
+
+
+def test_raft_plus_plus_as_in_its_code_is_a_few_settings_away():
+    header = (CONF / "experiment" / "raft_plus_plus.yaml").read_text().partition("defaults:")[0]
+    settings = re.findall(r"[\w./]+=[\w.]*\w", header.partition("As its code has it")[2].replace("\n# ", " "))
+    cfg = composed("+experiment=raft_plus_plus", *settings)
+    check_config(cfg)
+    loss = instantiate(cfg.loss)
+    assert isinstance(loss.reduction, TokenMeanReduction)
+    assert cfg.selection._target_.endswith("AllSelection")
+    assert (loss.clip_high, loss.kl_coef, loss.entropy_coef, loss.importance_cap) == (0.2, 0.001, 0.001, 0.0)
 
 
 def test_parts_of_a_loss_are_choices():

@@ -99,33 +99,37 @@ def test_methods_of_the_paper_differ_in_nothing_but_the_method(model):
         plain: Any = OmegaConf.to_container(composed(f"+experiment=paper/{model}_{method}"), resolve=False)
         for key in ("sampler", "selection", "advantage", "experiment_name"):
             plain.pop(key)
+        plain["loss"].pop("dual_clip")  # their two scripts differ in it
         shared.append(plain)
     assert shared[0] == shared[1] == shared[2]
 
 
 @pytest.mark.parametrize(
-    ("method", "sampler", "advantage", "sizes"),
+    ("method", "sampler", "advantage", "sizes", "dual_clip"),
     [
-        ("grpo", "UniformSampler", "GroupNormalizedAdvantage", {"group_size": 4}),
+        ("grpo", "UniformSampler", "GroupNormalizedAdvantage", {"group_size": 4}, 3.0),
         (
             "ada_seq_pos",
             "PositiveSampler",
             "PoolMeanAdvantage",
             {"group_size": 4, "k_pos": 1, "samples_per_round": 4, "n_max": 32},
+            10.0,
         ),
         (
             "ada_seq_balance",
             "BalanceSampler",
             "PoolMeanAdvantage",
             {"group_size": 4, "k_pos": 2, "k_neg": 2, "samples_per_round": 4, "n_max": 32},
+            10.0,
         ),
     ],
 )
-def test_methods_are_the_published_ones(method, sampler, advantage, sizes):
+def test_methods_are_the_published_ones(method, sampler, advantage, sizes, dual_clip):
     cfg = composed(f"+experiment=paper/llama3_2_3b_instruct_{method}")
     assert cfg.sampler._target_.endswith(sampler)
     assert cfg.advantage._target_.endswith(advantage)
     assert {name: cfg.sampler[name] for name in sizes} == sizes
+    assert cfg.loss.dual_clip == dual_clip
 
 
 def test_paper_settings_are_those_of_the_paper():
