@@ -32,6 +32,7 @@ METHODS: Mapping[str, Method] = {
     "ada_seq_pos_official": Method(
         "ada_seq_pos", ("advantage=official", "loss/reduction=token_mean", "sampler.samples_per_round=8")
     ),
+    # Committed runs, which are found again by their settings, had loss.importance_cap=2 loss.dual_clip=.inf.
     "ada_seq_balance_official": Method("ada_seq_balance_official"),
     "ada_seq_balance": Method("ada_seq_balance"),
     "ada_est_ema": Method("ada_est_ema"),
