@@ -264,7 +264,7 @@ def start(argv: list[str]) -> None:
 
     with tempfile.TemporaryDirectory() as options_dir:
         try:
-            arguments = expand_arguments(argv, Path(options_dir))
+            arguments = expand_arguments(argv, Path(options_dir), CONFIG_DIR)
         except ValueError as error:
             sys.exit(f"error: {error}")
         if errors := override_errors(arguments, CONFIG_DIR, "evaluate"):

@@ -221,7 +221,7 @@ class Run:
             for logger in self.loggers:
                 logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
             state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
-            trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state)
+            trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state, weights_only=True)
             if is_first_process() and (counts := self.estimator.history_counts()):
                 write_history(self.run_dir.path / "history.json", counts)
         except PreviewDone:

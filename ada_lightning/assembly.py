@@ -38,7 +38,7 @@ def read_model(path: Path) -> ServedModel:
     """Read what stands beside a checkpoint's weights."""
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     return ServedModel(path, tokenizer, _eos_token_ids(path, tokenizer))
 
 
@@ -140,6 +140,7 @@ def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
     from transformers import AutoConfig, GenerationConfig
 
     kind = GenerationConfig if (model_path / "generation_config.json").exists() else AutoConfig
-    eos = kind.from_pretrained(model_path).eos_token_id
+    given = {} if kind is GenerationConfig else {"trust_remote_code": False}
+    eos = kind.from_pretrained(model_path, **given).eos_token_id
     ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
     return sorted(token for token in ids if token is not None)

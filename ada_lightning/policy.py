@@ -505,7 +505,9 @@ class PolicyModule(LightningModule):
         attention = self.attention.implementation
         if self.sharding:
             return self.sharding.load(path, attention=attention, prepare=check_and_prepare)
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, attn_implementation=attention, trust_remote_code=False, use_safetensors=True
+        )
         check_and_prepare(model)
         return model
 

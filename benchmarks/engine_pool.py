@@ -120,7 +120,7 @@ class Work:
                 length = round(MEDIAN_TOKENS * generator.lognormvariate(0.0, 1.0))
                 self._lengths[str(slot), index] = max(1, min(MAX_NEW_TOKENS, length))
                 self._verdicts[str(slot), index] = generator.random() < pass_rate
-        model = AutoModelForCausalLM.from_pretrained(TinyLlama().prepare())
+        model = AutoModelForCausalLM.from_pretrained(TinyLlama().prepare(), trust_remote_code=False)
         self._weights = [(name, parameter.detach()) for name, parameter in model.named_parameters()]
         self._version = 0
 

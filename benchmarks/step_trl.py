@@ -64,7 +64,7 @@ class Measured:
         from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
 
         self.path = SmolLM2Wheel().prepare()
-        self.tokenizer = AutoTokenizer.from_pretrained(self.path)
+        self.tokenizer = AutoTokenizer.from_pretrained(self.path, trust_remote_code=False)
         self.prompts = prompts_in_order(self.tokenizer, num_steps=num_steps, seed=seed)
         self.reward = ReasoningGymReward(extraction=LastNumber(), binary=True)
         self.num_steps, self.seed = num_steps, seed

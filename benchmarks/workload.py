@@ -51,7 +51,7 @@ def default_model() -> DefaultModel:
     quiet_libraries()
     keep_freed_memory()
     path = SmolLM2Wheel().prepare()
-    return DefaultModel(path, AutoTokenizer.from_pretrained(path))
+    return DefaultModel(path, AutoTokenizer.from_pretrained(path, trust_remote_code=False))
 
 
 @contextmanager

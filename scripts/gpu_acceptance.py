@@ -270,7 +270,10 @@ def probe(host: Any = None, **options: Any) -> Iterator[tuple[Any, tuple[Any, An
     }
     opened = (host or TrainerProcess()).open(partial(VllmEngine, **settings, **options), LOGS / "engine.log")
     try:
-        old, new = (AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16).to(DEVICE) for _ in range(2))
+        old, new = (
+            AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16, trust_remote_code=False).to(DEVICE)
+            for _ in range(2)
+        )
         move(new, seed=1)
         yield opened, (old, new)
     finally:

@@ -160,10 +160,14 @@ class _Foretold:
 
 def measured(log: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Return :func:`foretold` of a prompt log by the name of the memory."""
+    import yaml
     from hydra.utils import instantiate
-    from omegaconf import OmegaConf
 
-    source = instantiate(OmegaConf.load(log.with_name("config.yaml")).data.source)
+    from ada_lightning.trust import check_stored
+
+    stored = yaml.safe_load(log.with_name("config.yaml").read_text(encoding="utf-8"))["data"]
+    check_stored({"data": stored}, config_dir=ROOT / "conf", argv=(), where=str(log.parent))
+    source = instantiate(stored["source"])
     prompts = {prompt.prompt_id: prompt for prompt in source.train_prompts()}
     steps = list(visits(log))
     memories: dict[str, Memory] = {

@@ -37,10 +37,14 @@ def write_manifest(folder: Path, **facts: Any) -> Path:
     return manifest
 
 
-def damage(folder: Path) -> str:
+def damage(folder: Path, *, below: str = "") -> str:
     """Say what is wrong with a checkpoint; an empty text where every file is as it was written.
 
     One without a manifest is of an earlier version of this program, and is believed if it has its two parts.
+
+    Args:
+        folder: of the checkpoint.
+        below: the folder in it whose files are read; empty for all.
     """
     manifest = folder / FILE
     if not manifest.exists():
@@ -48,7 +52,10 @@ def damage(folder: Path) -> str:
         return f"it has no {' and no '.join(missing)}" if missing else ""
     try:
         files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-        for name, expected in files.items():
+        read = {name: expected for name, expected in files.items() if Path(name).is_relative_to(below)}
+        if not read:
+            return f"{FILE} lists no file{f' of {below}' if below else ''}"
+        for name, expected in read.items():
             if wrong := _wrong_with(folder / name, expected):
                 return f"{name} {wrong}"
     except (OSError, ValueError, KeyError, TypeError) as error:

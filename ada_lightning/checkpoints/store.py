@@ -33,12 +33,14 @@ class CheckpointStore:
         return dict(sorted(found.items()))
 
     def pointed_at(self) -> Path | None:
-        """Return what ``last`` points to, if it is a link and that is there.
+        """Return what ``last`` points to, if it is a link to one of the checkpoints here.
 
-        Where a copy of the run made a folder of the link, it is as old as the copy and says nothing.
+        A link out of the folder is not followed: a damaged checkpoint is renamed, and anything may be there. Where a
+        copy of the run made a folder of the link, it is as old as the copy and says nothing.
         """
         last = self.folder / "last"
-        return last.resolve() if last.is_symlink() and last.exists() else None
+        target = last.resolve()
+        return target if last.is_symlink() and target.exists() and target.parent == self.folder.resolve() else None
 
     def candidates(self) -> list[Path]:
         """Return the checkpoints to continue from, the best first: ``last``, then by descending version."""

@@ -8,12 +8,13 @@ from pathlib import Path
 import yaml
 
 from ada_lightning.evaluation.checkpoint import PARTS_OF_RUN, resolve_checkpoint
+from ada_lightning.trust import check_stored
 
 OF_RUN = "of_run"
 """Option that holds the run's own settings, in each group of :data:`~.checkpoint.PARTS_OF_RUN`."""
 
 
-def expand_arguments(argv: Sequence[str], options_dir: Path) -> list[str]:
+def expand_arguments(argv: Sequence[str], options_dir: Path, config_dir: Path) -> list[str]:
     """Add to ``checkpoint=...`` the model it is, and as options of their groups the settings of its run.
 
     So ``data.source.num_heldout=50`` changes the run's data, and ``data=jsonl`` takes others instead.
@@ -21,12 +22,14 @@ def expand_arguments(argv: Sequence[str], options_dir: Path) -> list[str]:
     Args:
         argv: command line without the program's name.
         options_dir: empty folder for the options; it has to stay until the configuration is composed.
+        config_dir: the configuration that ships.
 
     Returns:
         The command line; unchanged where no checkpoint is named.
 
     Raises:
-        ValueError: there is no such checkpoint, or another argument gets in its way.
+        ValueError: there is no such checkpoint, it is damaged, another argument gets in its way, or the settings of
+            its run would run what :func:`~ada_lightning.trust.check_stored` refuses.
     """
     if {"-m", "--multirun"} & set(argv):
         raise ValueError("one evaluation at a time: leave out -m and start the program once for each")
@@ -37,6 +40,7 @@ def expand_arguments(argv: Sequence[str], options_dir: Path) -> list[str]:
     if clashes := sorted({"model", "model.path"} & given.keys()):
         raise ValueError(f"checkpoint={name} and {clashes[0]}={given[clashes[0]]} both name a model; leave one out")
     checkpoint = resolve_checkpoint(name)
+    checkpoint.check()
     added = ["model=pretrained", f"model.path={_quoted(checkpoint.model_path)}"]
     if "label" not in given:
         added.append(f"label={_quoted(checkpoint.label)}")
@@ -45,6 +49,9 @@ def expand_arguments(argv: Sequence[str], options_dir: Path) -> list[str]:
     if taken:
         if {"--config-dir", "-cd"} & set(argv):
             raise ValueError("--config-dir does not go with the checkpoint of a run; copy its folder policy elsewhere")
+        if given.get("trust", "").lower() != "true":
+            stored = {part: config[part] for part in taken}
+            check_stored(stored, config_dir=config_dir, argv=argv, where=str(checkpoint.run))
         for part in taken:
             file = options_dir / part / f"{OF_RUN}.yaml"
             file.parent.mkdir(parents=True, exist_ok=True)

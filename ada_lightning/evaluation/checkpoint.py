@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from ada_lightning.checkpoints.manifest import FILE as MANIFEST
+from ada_lightning.checkpoints.manifest import damage
 from ada_lightning.run_dir import RunDir
 
 PARTS_OF_RUN = ("data", "reward", "rollout")
@@ -25,6 +27,20 @@ class Checkpoint:
     """Names its evaluations."""
     run: Path | None = None
     """Folder of its run, None where it is of none."""
+
+    def check(self) -> None:
+        """Compare the files of the model with the checkpoint's manifest, as a resume does, where it has one.
+
+        Raises:
+            ValueError: one is not as it was written.
+        """
+        folder = Path(self.model_path)
+        if not (folder.parent / MANIFEST).is_file() or not (wrong := damage(folder.parent, below=folder.name)):
+            return
+        raise ValueError(
+            f"the checkpoint {folder.parent} is damaged: {wrong}. Its figures would be those of another model; restore "
+            "it from a copy, or name an older one of the run: checkpoint=<run>/checkpoints/step_<n>"
+        )
 
     def run_config(self) -> dict[str, Any]:
         """Return the settings that the run was last started with; empty where there is no run.

@@ -100,8 +100,10 @@ class SentenceEncoder:
 
             folder = self._prepare()
             with torch.random.fork_rng(devices=[]):
-                model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
-            self._loaded = AutoTokenizer.from_pretrained(folder), model
+                model = AutoModel.from_pretrained(
+                    folder, dtype=torch.float32, trust_remote_code=False, use_safetensors=True
+                ).eval()
+            self._loaded = AutoTokenizer.from_pretrained(folder, trust_remote_code=False), model
         return self._loaded
 
     def _prepare(self) -> Path:

@@ -128,7 +128,9 @@ def dequantise(gguf: Path, folder: Path) -> None:
 
     # Libraries draw their progress bars on stderr, and GGUF's has no switch; errors are exceptions, which pass.
     with contextlib.redirect_stderr(io.StringIO()):
-        model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(
+            gguf.parent, gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
+        )
         tokenizer = PreTrainedTokenizerFast.from_pretrained(gguf.parent, gguf_file=gguf.name)
 
         # transformers refuses to save a model that it knows came from GGUF, so the weights move to a plain one.

@@ -17,6 +17,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.optim import Optimizer
 
 from ada_lightning.parallel.pieces import like
+from ada_lightning.parallel.safe_reader import SafePlanner, SafeReader
 
 _SEPARATOR = "/"
 
@@ -90,14 +91,14 @@ def take_whole_state(model: nn.Module, optimizer: Optimizer, state: Mapping[int,
 
 def _read(folder: Path, model: nn.Module, group: Any) -> dict[str, Any]:
     """Read everything, sharded as the model is. Collective unless ``group`` is None: then each process reads alone."""
-    reader = dcp.FileSystemReader(folder)
+    reader = SafeReader(folder)
     parameters = dict(model.named_parameters())
     entries = reader.read_metadata().state_dict_metadata
     tensors = {key: _template(parameters, key, entry) for key, entry in entries.items()}
     with warnings.catch_warnings():
         if group is None:
             warnings.filterwarnings("ignore", message="torch.distributed is disabled", category=UserWarning)
-        dcp.load(tensors, storage_reader=reader, process_group=group, no_dist=group is None)
+        dcp.load(tensors, storage_reader=reader, planner=SafePlanner(), process_group=group, no_dist=group is None)
     return tensors
 
 

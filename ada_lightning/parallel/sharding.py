@@ -139,7 +139,7 @@ def empty_model(path: Path, attention: str) -> Any:
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    config = AutoConfig.from_pretrained(path)
+    config = AutoConfig.from_pretrained(path, trust_remote_code=False)
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=attention)
     model.tie_weights()
@@ -151,7 +151,9 @@ def empty_model(path: Path, attention: str) -> Any:
 def _whole_model(path: Path, attention: str) -> Any:
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=attention)
+    return AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, attn_implementation=attention, trust_remote_code=False, use_safetensors=True
+    )
 
 
 def _run_inside(self: Any, function: Callable[[], T]) -> T:

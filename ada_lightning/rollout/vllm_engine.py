@@ -130,7 +130,11 @@ class VllmEngine:
                     use_tqdm_on_load=False,
                     tensor_parallel_size=tensor_parallel_size,
                     enable_sleep_mode=sleep_level > 0,
-                    **({"ir_op_priority": register_cpu_norms()} | self._transfer_arguments() | dict(extra or {})),
+                    **(
+                        {"trust_remote_code": False, "ir_op_priority": register_cpu_norms()}
+                        | self._transfer_arguments()
+                        | dict(extra or {})
+                    ),
                 )
             )
 

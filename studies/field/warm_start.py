@@ -42,8 +42,8 @@ def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed
         seed: of weights and problems.
     """
     start = TinyLlama(seed=seed, hidden_size=64, num_layers=3, num_heads=2).prepare()
-    tokenizer = AutoTokenizer.from_pretrained(start)
-    model = AutoModelForCausalLM.from_pretrained(start)
+    tokenizer = AutoTokenizer.from_pretrained(start, trust_remote_code=False)
+    model = AutoModelForCausalLM.from_pretrained(start, trust_remote_code=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, num_steps, pct_start=0.05)
     stream = problems(size=num_steps * batch_size, seed=SEED_OF_PROBLEMS + seed)

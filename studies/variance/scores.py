@@ -133,7 +133,7 @@ def load_model(path: Path) -> nn.Module:
     """Return a checkpoint in float32."""
     from transformers import AutoModelForCausalLM
 
-    model: nn.Module = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    model: nn.Module = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, trust_remote_code=False)
     return model
 
 

@@ -150,3 +150,15 @@ def test_a_kill_between_any_two_steps_leaves_a_good_checkpoint(store, monkeypatc
 def test_numbers_out_of_range_are_refused(last, every):
     with pytest.raises(ValueError, match="keep_last >= 1 and keep_every >= 0"):
         Retention(keep_last=last, keep_every=every)
+
+
+def test_a_last_that_leads_out_of_the_folder_is_not_followed(tmp_path, store):
+    """A damaged checkpoint is renamed: a folder from somebody else must not choose which."""
+    elsewhere = tmp_path / "mine"
+    elsewhere.mkdir()
+    store.folder.mkdir(exist_ok=True)
+    link = store.folder / "last"
+    link.unlink(missing_ok=True)
+    link.symlink_to(elsewhere)
+    assert store.pointed_at() is None
+    assert elsewhere not in store.candidates()

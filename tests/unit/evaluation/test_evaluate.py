@@ -43,9 +43,9 @@ def evaluate(tmp_path):
             f"run_dir={tmp_path}/evaluations/{name}",
             "run_name=it",
             "mlflow=null",
-            *([ENGINE, "~rollout.engine.dtype"] if scripted else []),
+            *([ENGINE, "~rollout.engine.dtype"] if scripted else [ENGINE]),
         ]
-        expanded = expand_arguments([*base, *arguments], options)
+        expanded = expand_arguments([*base, *arguments], options, CONFIG_DIR)
         assert override_errors(expanded, CONFIG_DIR, "evaluate") == []
         if "--config-dir" in expanded:
             place = expanded.index("--config-dir")
@@ -262,22 +262,22 @@ def test_settings_of_the_run_can_be_changed(evaluate, tmp_path, tiny_path):
 def test_command_lines_that_cannot_work(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message):
-        expand_arguments(arguments, tmp_path)
+        expand_arguments(arguments, tmp_path, CONFIG_DIR)
 
 
 def test_a_run_without_a_checkpoint_or_settings(tmp_path, tiny_path):
     folder = make_run(tmp_path, tiny_path)
     (folder / "config.yaml").write_text("data: {}\n")
     with pytest.raises(ValueError, match=r"cannot be read from .*config.yaml \(KeyError: 'reward'\)"):
-        expand_arguments([f"checkpoint={folder}"], tmp_path)
+        expand_arguments([f"checkpoint={folder}"], tmp_path, CONFIG_DIR)
     (folder / "checkpoints" / "last").unlink()
     (folder / "checkpoints" / "step_3").rename(folder / "checkpoints" / "step_3.tmp")
     with pytest.raises(ValueError, match="no complete checkpoint yet"):
-        expand_arguments([f"checkpoint={folder}"], tmp_path)
+        expand_arguments([f"checkpoint={folder}"], tmp_path, CONFIG_DIR)
 
 
 def test_a_model_of_the_hub_brings_no_settings(tmp_path):
-    assert expand_arguments(["checkpoint=some/model"], tmp_path) == [
+    assert expand_arguments(["checkpoint=some/model"], tmp_path, CONFIG_DIR) == [
         "checkpoint=some/model", "model=pretrained", "model.path='some/model'", "label='some-model'",
     ]  # fmt: skip
 
