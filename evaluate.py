@@ -15,6 +15,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.choices import register_choices
+from ada_lightning.credentials import take_from_config, take_from_start
 from ada_lightning.rollout.engine_environment import num_cores
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def run(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] | None
     from ada_lightning.config_evaluation import check_evaluation
     from ada_lightning.evaluation.report import find_evaluation, write_comparison
 
+    take_from_config(cfg)
     others = [] if cfg.compare is None else [cfg.compare] if isinstance(cfg.compare, str) else list(cfg.compare)
     if len(others) > 2:
         raise ValueError(f"compare takes one or two evaluations; got {len(others)}: {', '.join(others)}")
@@ -136,10 +138,12 @@ class Evaluation:
         """Draw what is missing, and write the results."""
         from ada_lightning.evaluation.report import write_results
         from ada_lightning.evaluation.results import EvaluationPlan
+        from ada_lightning.run_dir import make_private
         from ada_lightning.stop_signals import StopSignals
 
         signals = StopSignals("and up to prompts_per_file finished prompts may be lost")
         signals.install()
+        make_private(self.folder)
         try:
             for name in self.sets:
                 self._draw(name, signals)
@@ -264,7 +268,7 @@ def start(argv: list[str]) -> None:
 
     with tempfile.TemporaryDirectory() as options_dir:
         try:
-            arguments = expand_arguments(argv, Path(options_dir), CONFIG_DIR)
+            arguments = expand_arguments(take_from_start(argv), Path(options_dir), CONFIG_DIR)
         except ValueError as error:
             sys.exit(f"error: {error}")
         if errors := override_errors(arguments, CONFIG_DIR, "evaluate"):

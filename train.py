@@ -16,13 +16,14 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.choices import register_choices
+from ada_lightning.credentials import take_from_config, take_from_start
 from ada_lightning.exit_codes import REQUEUE
 from ada_lightning.files import is_disk_full
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.resume import changed_settings, check_method, experiment_option
 from ada_lightning.rollout.engine_environment import num_cores
-from ada_lightning.run_dir import RunCompleteError, RunDir
+from ada_lightning.run_dir import RunCompleteError, RunDir, make_private
 from ada_lightning.run_stopped import RunStoppedError
 from ada_lightning.sweep import JobError, Sweep
 
@@ -69,6 +70,7 @@ def train(cfg: DictConfig) -> float | None:
         RunCompleteError: nothing is left to do.
         SystemExit: a signal stopped it, or it is one of several processes and another one tells why.
     """
+    take_from_config(cfg)
     run_dir = RunDir(cfg.run_dir)
     try:
         return _fit(_prepared(cfg, run_dir))
@@ -299,6 +301,7 @@ def _name_sweep_run(cfg: DictConfig) -> None:
     job = HydraConfig.get()
     cfg.run_dir = job.runtime.output_dir
     cfg.run_name = f"{Path(job.sweep.dir).name}/{job.job.num}"
+    make_private(Path(job.sweep.dir), beside=("multirun.yaml", Path(cfg.run_dir).name))
     if "mlflow" in cfg.logger:
         cfg.logger.mlflow.parent = Path(job.sweep.dir).name
 
@@ -319,6 +322,7 @@ def _foresee_refusals(argv: list[str]) -> None:
 if __name__ == "__main__":
     from ada_lightning.config import override_errors
 
+    sys.argv[1:] = take_from_start(sys.argv[1:])
     if errors := override_errors(sys.argv[1:], CONFIG_DIR, "train"):
         sys.exit("\n".join(f"error: {error}" for error in errors) if is_first_process() else 1)
     if not is_first_process():

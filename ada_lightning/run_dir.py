@@ -6,7 +6,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ class RunDir:
                 f"its own options and ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
             )
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_private(self.path)
             self._lock.acquire()
         except PermissionError as error:
             raise ValueError(_not_writable(self.path, error)) from error
@@ -220,6 +221,24 @@ class RunDir:
     def write_mlflow_run_id(self, run_id: str) -> None:
         """Remember the MLflow run, so that a resume continues its curves."""
         _replace(self.path / "mlflow_run_id", run_id + "\n")
+
+
+def make_private(folder: Path, *, beside: Collection[str] = ()) -> None:
+    """Make a folder that its owner alone may read: prompts, responses and settings may be nobody else's business.
+
+    One that has something in it keeps the rights that it has, and so does one of somebody else.
+
+    Args:
+        folder: it and its parents are made where they are not there.
+        beside: names that do not count as something: of what Hydra makes before anything else runs.
+
+    Raises:
+        PermissionError: this user may not make it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if not {path.name for path in folder.iterdir()} - set(beside):
+        with suppress(PermissionError):
+            folder.chmod(0o700)
 
 
 def _replace(target: Path, text: str) -> None:

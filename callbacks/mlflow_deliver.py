@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ada_lightning.credentials import hidden, take
 from ada_lightning.run_dir import RunDir
 from callbacks.mlflow_sender import MlflowSender
 
@@ -19,7 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m callbacks.mlflow_deliver", description=__doc__)
     parser.add_argument("run_dir", nargs="+", type=Path, help="folder of a run, for example runs/*")
-    parser.add_argument("--tracking-uri", default="", help="where the store is now; default: where it was in the run")
+    parser.add_argument(
+        "--tracking-uri", default="", help="where the store is now; default: where it was in the run, which you confirm"
+    )
     options = parser.parse_args(arguments)
     results = [deliver(path, tracking_uri=options.tracking_uri) for path in options.run_dir]
     return 0 if all(results) else 1
@@ -30,7 +34,8 @@ def deliver(path: Path, *, tracking_uri: str = "") -> bool:
 
     Args:
         path: folder of the run.
-        tracking_uri: where the store is now; empty for where it was in the run.
+        tracking_uri: where the store is now; empty for where the folder says it was, which a person then confirms
+            unless ``MLFLOW_TRACKING_URI`` says the same.
 
     Returns:
         Whether nothing waits any more.
@@ -43,18 +48,33 @@ def deliver(path: Path, *, tracking_uri: str = "") -> bool:
     if not sender.lock():
         print(f"{path}: this run is going on, and delivers by itself")
         return False
-    uri = sender.tracking_uri_override = tracking_uri or target["tracking_uri"]
+    uri = tracking_uri or target["tracking_uri"]
     try:
+        if not tracking_uri and not _is_meant(path, hidden(uri)):
+            return False
+        uri = sender.tracking_uri_override = take(uri)
         waiting = sender.waiting()
         failure = sender.send()
         if failure is not None:
-            print(f"{path}: {uri} failed: {type(failure).__name__}: {failure}; waiting: {sender.waiting()}")
+            print(
+                f"{path}: {uri} failed: {hidden(f'{type(failure).__name__}: {failure}')}; waiting: {sender.waiting()}"
+            )
             return False
         note = "; the run had been killed" if RunDir(path).mlflow_run_id and sender.close_killed_run() else ""
         print(f"{path}: delivered {waiting} to {uri}{note}")
         return True
     finally:
         sender.unlock()
+
+
+def _is_meant(path: Path, uri: str) -> bool:
+    """Whether a person wants the files of a folder at the server that this folder, which may be anybody's, names."""
+    if uri == hidden(os.environ.get("MLFLOW_TRACKING_URI", "")):
+        return True
+    if sys.stdin.isatty():
+        return input(f"{path}: deliver its figures and files to {uri}? [y/N] ").strip().lower() in ("y", "yes")
+    print(f"{path}: it names {uri} as its store; where that is meant, say so: --tracking-uri {uri}")
+    return False
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
+from ada_lightning.credentials import hidden, take
 from ada_lightning.run_dir import RunDir
 from callbacks.mlflow_sender import MlflowSender
 from callbacks.outbox import Outbox
@@ -45,7 +46,8 @@ class MLflowTracking(Logger):
         run_dir: folder of the run. It remembers the MLflow run, so that a resume continues the same curves.
         run_name: name of the run in the UI.
         experiment_name: MLflow experiment, made where it does not exist.
-        tracking_uri: server, or ``sqlite:///<file>`` relative to the folder the program was started in.
+        tracking_uri: server, or ``sqlite:///<file>`` relative to the folder the program was started in. A user and a
+            password in it are kept in the environment, and nowhere else.
         parent: name of the sweep this run belongs to; its runs are nested under one run of that name.
         max_outbox_mb: most megabytes that wait for a server; a longer queue takes nothing more, and ``metrics.csv`` has
             the figures.
@@ -72,7 +74,7 @@ class MLflowTracking(Logger):
         self.run_dir = RunDir(run_dir)
         self.run_name = run_name
         self.experiment_name = experiment_name
-        self.tracking_uri = _absolute(tracking_uri)
+        self.tracking_uri = _absolute(take(tracking_uri))
         self.parent = parent or ""
         self._sender = MlflowSender(self.run_dir, max_outbox_mb=max_outbox_mb)
         self._session = os.urandom(8).hex()
@@ -123,12 +125,15 @@ class MLflowTracking(Logger):
 
     @rank_zero_only
     def log_file(self, path: Path, folder: str = "") -> None:
-        """Queue a file for a folder of the run's artifacts. It is read when its turn comes and must stay until then."""
+        """Queue a file of the run folder for a folder of the run's artifacts.
+
+        It is read when its turn comes and must stay until then. What lies outside the run folder is not sent.
+        """
         self._put(self._sender.files, {"kind": "file", "artifact": folder, "path": self._relative(path)})
 
     @rank_zero_only
     def log_table(self, artifact: str, path: Path) -> None:
-        """Queue a file of JSON lines with equal keys, shown as a table under ``artifact`` (a ``.json`` name)."""
+        """Queue JSON lines with equal keys, a file of the run folder, as a table ``artifact`` (a ``.json`` name)."""
         self._put(self._sender.files, {"kind": "table", "artifact": artifact, "path": self._relative(path)})
 
     @rank_zero_only
@@ -243,7 +248,7 @@ class MLflowTracking(Logger):
             log.warning(
                 "MLflow at %s failed (%s). Training goes on; every metric is in %s, and what waits is delivered later",
                 self.tracking_uri,
-                reason,
+                hidden(reason),
                 self.run_dir.metrics_csv,
             )
 

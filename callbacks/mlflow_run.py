@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.credentials import whole
 from ada_lightning.resume import OF_THE_SESSION
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ SQLITE_ATTEMPTS = 3
 """Two processes that create the same SQLite file at once fail in one of them; it works the second time."""
 SWEEP_TABLE = "runs.json"
 """Table of its runs in the artifacts of a sweep's run."""
+BEST_TAG = "best_run"
+"""Tag of a sweep's run: name of the job with the highest last held-out avg@k."""
 MAX_SWEEP_RUNS = 1000
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "MALFORMED_REQUEST", "RESOURCE_ALREADY_EXISTS"}
 _REFUSED_UPLOADS = {400, 413, 422}
@@ -135,7 +139,10 @@ class MlflowRun:
         self._log_table(self.run_id, artifact, rows)
 
     def update_sweep_table(self) -> None:
-        """Give the sweep that this run belongs to a table of its runs: what differs in their settings, and results."""
+        """Give the sweep that this run belongs to a table of its runs: what differs in their settings, and results.
+
+        The run with the highest held-out avg@k stands in a tag of the sweep, its figure in a metric.
+        """
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
         run = self._client.get_run(self.run_id)
@@ -148,6 +155,10 @@ class MlflowRun:
             max_results=MAX_SWEEP_RUNS,
         )
         self._log_table(parent, SWEEP_TABLE, _sweep_rows(runs))
+        if best := _best(runs):
+            run, key = best
+            self._client.set_tag(parent, BEST_TAG, run.info.run_name)
+            self._client.log_metric(parent, f"best/{key}", run.data.metrics[key])
 
     def finish(self, status: str, end_ms: int | None) -> None:
         """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, at a time or now."""
@@ -227,7 +238,7 @@ def _client(tracking_uri: str) -> MlflowClient:
     while True:
         attempts_left -= 1
         try:
-            client = MlflowClient(tracking_uri)
+            client = MlflowClient(whole(tracking_uri))
             client.search_experiments(max_results=1)
             return client
         except MlflowException:
@@ -253,6 +264,19 @@ def _sweep_rows(runs: Sequence[Any]) -> list[dict[str, Any]]:
         | {name: run.data.metrics.get(name) for name in (*metrics, "rollout/signal_ratio")}
         for run in runs
     ]
+
+
+def _best(runs: Sequence[Any]) -> tuple[Any, str] | None:
+    """Return the run with the highest last held-out avg@k, the first of equals, and the metric; None without any.
+
+    Runs that were evaluated with another k compare among themselves; the largest k counts.
+    """
+    keys = {key for run in runs for key in run.data.metrics if re.fullmatch(r"eval/avg_at_\d+", key)}
+    if not keys:
+        return None
+    key = max(keys, key=lambda name: int(name.rpartition("_")[2]))
+    measured = [run for run in runs if not math.isnan(run.data.metrics.get(key, math.nan))]
+    return (max(measured, key=lambda run: run.data.metrics[key]), key) if measured else None
 
 
 def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

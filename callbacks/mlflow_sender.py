@@ -167,13 +167,18 @@ class MlflowSender:
             self._unless_refused(record["path"] or "the table of the sweep", partial(self._write_file, run, record))
 
     def _write_file(self, run: MlflowRun, record: Record) -> None:
-        path = self.run_dir.path / record["path"]  # an absolute path stays as it is
         if record["kind"] == "sweep":
             run.update_sweep_table()
-        elif not path.exists():
+            return
+        folder = self.run_dir.path.resolve()
+        path = (folder / record["path"]).resolve()  # a queue may be anybody's, and name any file of this machine
+        if not path.is_relative_to(folder):
+            log.warning("%s lies outside the run folder %s and is not sent", path, folder)
+        elif not path.is_file():
             log.warning("%s is gone before MLflow could take it", path)
         elif record["kind"] == "table":
-            run.log_table(record["artifact"], _rows(path))
+            if rows := _rows(path):
+                run.log_table(record["artifact"], rows)
         else:
             run.log_file(path, record["artifact"])
 
@@ -213,4 +218,10 @@ def _points(records: Iterable[Record]) -> list[Point]:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """Read a table; nothing, with a warning, where it is none: it would hold up every file behind it."""
+    try:
+        # Bytes: JSON text may hold U+2028 and others at which splitlines() of a text splits.
+        return [json.loads(line) for line in path.read_bytes().splitlines()]
+    except ValueError as error:
+        log.warning("%s is no table of JSON lines, so MLflow does not get it: %s", path, error)
+        return []

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ada_lightning.offline.atomic import replacing
 from ada_lightning.offline.job_settings import JobSettings
 from ada_lightning.rollout.drawn import DrawnPrompt
+from ada_lightning.run_dir import make_private
 
 SCHEMA = pa.schema(
     [
@@ -61,7 +62,8 @@ class ResponseStore:
         Raises:
             ValueError: the folder belongs to a job with other settings, or another process works on it now.
         """
-        (self.folder / "responses").mkdir(parents=True, exist_ok=True)
+        make_private(self.folder)
+        (self.folder / "responses").mkdir(exist_ok=True)
         lock = (self.folder / ".lock").open("w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends

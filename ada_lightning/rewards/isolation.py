@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ada_lightning.credentials import VARIABLES
+
 _CHECK_INTERVAL_S = 0.2  # only where the system cannot wait for a process that is not a child
 
 
@@ -36,6 +38,8 @@ def isolate(isolation: Isolation) -> None:
     """
     if os.getpgrp() != os.getpid():
         os.setsid()
+    for name in VARIABLES:
+        os.environ.pop(name, None)
     _redirect_output(isolation.output_file or os.devnull)
     _start_guardian((os.getpid(), isolation.trainer_pid))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a reward that crashes may do so thousands of times

@@ -50,7 +50,7 @@ def read_schedule(path: Path) -> list[Fault]:
 def read_done(run_dir: Path) -> list[dict[str, Any]]:
     """Return the faults that have happened, in their order."""
     file = run_dir / DONE_FILE
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return [json.loads(line) for line in file.read_bytes().splitlines()] if file.exists() else []
 
 
 class FaultInjector(RolloutListener):

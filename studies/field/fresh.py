@@ -45,7 +45,7 @@ def prepare_fresh() -> None:
     """Make model and problems, unless they are there."""
     prepare()
     if not PROBLEMS.exists():
-        lines = HELDOUT.read_text(encoding="utf-8").splitlines()
+        lines = HELDOUT.read_bytes().splitlines()
         held_out = frozenset(json.loads(line)["prompt"] for line in lines)
         write(PROBLEMS, size=NUM_PROBLEMS, seed=4, apart_from=held_out)
 

@@ -53,7 +53,7 @@ def select_hard() -> None:
     """Write the pool of problems, draw from it and select; what is there is kept."""
     prepare()
     if not POOL.exists():
-        lines = HELDOUT.read_text(encoding="utf-8").splitlines()
+        lines = HELDOUT.read_bytes().splitlines()
         write(POOL, size=POOL_SIZE, seed=3, apart_from=frozenset(json.loads(line)["prompt"] for line in lines))
     arguments = (*_MODEL, f"data.source.path={POOL.relative_to(ROOT)}", "data.source.num_heldout=1")
     run_program("prepare.py", *arguments, f"num_samples={NUM_RESPONSES}", "band=hard", f"run_name={PREPARED}")
@@ -100,7 +100,7 @@ class Rates:
         self.file = HARD / "heldout.jsonl"
         self._rows: dict[str, dict[str, Any]] = {}
         if self.file.exists():
-            self._rows = {row["name"]: row for row in map(json.loads, self.file.read_text().splitlines())}
+            self._rows = {row["name"]: row for row in map(json.loads, self.file.read_bytes().splitlines())}
 
     def has(self, name: str, arguments: Sequence[str]) -> bool:
         """Whether a model has been drawn from.

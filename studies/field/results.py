@@ -26,7 +26,7 @@ class Results:
         self._lock = threading.Lock()
         self._rows: dict[str, dict[str, Any]] = {}
         if path.exists():
-            self._rows = {row["name"]: row for row in map(json.loads, path.read_text().splitlines())}
+            self._rows = {row["name"]: row for row in map(json.loads, path.read_bytes().splitlines())}
 
     def has(self, run: StudyRun) -> bool:
         """Whether the run's result is here.

@@ -34,7 +34,7 @@ def tuning(file: Path, seed: int) -> str:
     """Return the level of every method by learning rate and prompts per update; what was taken in bold."""
     _must_exist(file)
     grids: dict[str, dict[tuple[float, int], Curve]] = {}
-    for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+    for row in map(json.loads, file.read_bytes().splitlines()):
         if row["seed"] != seed:
             continue
         rest, prompts, _ = row["name"].rsplit("-", 2)  # grpo_n4-lr3e-05-p8-100, before it perhaps a task

@@ -76,6 +76,6 @@ def test_an_interrupted_preparation_ends_with_the_same_responses_and_training_ta
         "data.source.num_train=24",
         "callbacks.rollout_table.every_n_steps=1",
     )
-    rows = [json.loads(line) for file in (folder / "rollouts").iterdir() for line in file.read_text().splitlines()]
+    rows = [json.loads(line) for file in (folder / "rollouts").iterdir() for line in file.read_bytes().splitlines()]
     assert {row["prompt_id"] for row in rows} <= selected
     assert len(rows) > 0

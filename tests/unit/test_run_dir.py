@@ -146,3 +146,17 @@ def test_a_folder_that_may_not_be_written_to_is_said_with_a_way_out(tmp_path, mo
         run_dir.claim(resume=False)
     assert "run_dir=<folder>" in str(error.value)
     assert "mkdir -p runs" in str(error.value)
+
+
+def test_a_new_run_folder_is_its_owners_alone(tmp_path):
+    made_by_hydra = tmp_path / "hydra"
+    made_by_hydra.mkdir(mode=0o755)
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    (shared / "notes.txt").touch()
+    for name in ("new/run", "hydra", "shared"):
+        run_dir = RunDir(tmp_path / name)
+        run_dir.claim(resume=False)
+        run_dir.release()
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("new/run", "hydra", "shared")}
+    assert modes == {"new/run": 0o700, "hydra": 0o700, "shared": 0o755}

@@ -18,7 +18,7 @@ from mlflow import MlflowClient
 
 import callbacks.mlflow_logger
 from callbacks.metrics_csv import MetricsCsv
-from callbacks.mlflow_deliver import main
+from callbacks.mlflow_deliver import main as deliver_main
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.mlflow_run import MlflowRun
 from tests.unit.callbacks.small_run import Data
@@ -61,6 +61,17 @@ def running_server(port, store):
 
 def make(path, uri, **arguments):
     return MLflowTracking(run_dir=path, run_name=path.name, experiment_name="deliver", tracking_uri=uri, **arguments)
+
+
+def main(arguments):
+    """Deliver, where a person confirms what the folder says its store is."""
+    named = [] if "--tracking-uri" in arguments else _named_in(Path(arguments[0]))
+    return deliver_main([*arguments, *named])
+
+
+def _named_in(path):
+    target = path / "mlflow" / "target.json"
+    return ["--tracking-uri", json.loads(target.read_text())["tracking_uri"]] if target.exists() else []
 
 
 def history(uri, run_id, name):
@@ -289,3 +300,84 @@ def test_server_that_hangs_costs_training_nothing(tmp_path, fit, monkeypatch):
     server.shutdown()
     steps = [json.loads(line).get("step") for line in logger._sender.figures.path.read_text().splitlines()]
     assert {step for step in steps if step is not None} == set(range(21))
+
+
+def queued(path, uri, *files):
+    """A run folder whose queue names files, as somebody may have made it."""
+    logger = make(path, "sqlite:////dev/null/mlflow.db")
+    logger.log_metrics({"a": 1.0}, step=0)
+    logger.finalize("success")
+    for file in files:
+        record = {"kind": "file", "artifact": "", "path": str(file), "session": "x", "time_ms": 1}
+        with logger._sender.files.path.open("a") as queue:
+            queue.write(json.dumps(record) + "\n")
+    target = json.loads((path / "mlflow" / "target.json").read_text())
+    (path / "mlflow" / "target.json").write_text(json.dumps(target | {"tracking_uri": uri}))
+    return path
+
+
+def test_a_queue_sends_files_of_its_run_folder_only(tmp_path, uri, caplog):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("mine")
+    path = tmp_path / "a" / "theirs"
+    path.mkdir(parents=True)
+    (path / "link.txt").symlink_to(secret)
+    (path / "folder").symlink_to(tmp_path)
+    (path / "fine.txt").write_text("theirs")
+    (path / "inside.txt").symlink_to("fine.txt")
+    ways = ["../../secret.txt", secret, "link.txt", "folder/secret.txt", "folder", ".", "fine.txt", "inside.txt"]
+    queued(path, uri, *ways)
+    assert main([str(path)]) == 0
+    assert [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))] == ["fine.txt"]
+    assert caplog.text.count("lies outside the run folder") == 5
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("n", 1)])
+def test_a_server_that_the_folder_names_is_confirmed(tmp_path, uri, monkeypatch, capsys, answer, code):
+    path = queued(tmp_path / "theirs", uri)
+    asked = []
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda question: (asked.append(question), answer)[1])
+    assert deliver_main([str(path)]) == code
+    assert uri in asked[0]
+    assert (path / "mlflow_run_id").exists() == (code == 0)
+
+
+def test_a_server_that_the_folder_names_gets_nothing_where_nobody_is_asked(tmp_path, uri, capsys, monkeypatch):
+    path = queued(tmp_path / "theirs", uri)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    assert deliver_main([str(path)]) == 1
+    assert f"say so: --tracking-uri {uri}" in capsys.readouterr().out
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)  # one's own server needs no question
+    assert deliver_main([str(path)]) == 0
+
+
+@pytest.mark.parametrize("text", ["a\u2028b", "a\u2029b", "a\x85b", "a\x0bb", "a\x0cb", "a\x1cb", "a\rb", "a\nb"])
+def test_no_character_of_a_response_holds_up_the_files_behind_it(tmp_path, uri, text):
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "rows.jsonl").write_text(json.dumps({"response": text}, ensure_ascii=False) + "\n", encoding="utf-8")
+    (path / "later.txt").write_text("x")
+    logger = make(path, uri)
+    logger.log_table("rows.json", path / "rows.jsonl")
+    logger.log_file(path / "later.txt")
+    logger.finalize("success")
+    assert logger._sender.is_done()
+    client = MlflowClient(uri)
+    table = json.loads(Path(client.download_artifacts(logger.version, "rows.json")).read_text(encoding="utf-8"))
+    assert table["data"] == [[text]]
+    assert {file.path for file in client.list_artifacts(logger.version)} == {"rows.json", "later.txt"}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]\n{"])
+def test_a_table_that_is_none_does_not_hold_up_the_files_behind_it(tmp_path, uri, content):
+    path = tmp_path / "run"
+    path.mkdir()
+    (path / "rows.jsonl").write_text(content)
+    (path / "later.txt").write_text("x")
+    logger = make(path, uri)
+    logger.log_table("rows.json", path / "rows.jsonl")
+    logger.log_file(path / "later.txt")
+    logger.finalize("success")
+    assert logger._sender.is_done()
+    assert [file.path for file in MlflowClient(uri).list_artifacts(logger.version)] == ["later.txt"]

@@ -118,11 +118,14 @@ def test_sweep_has_a_table_of_what_differs_between_its_runs_and_what_came_out(ma
         "columns": ["run", "status", "sampler/k_pos", "eval/avg_at_4", "rollout/signal_ratio"],
         "data": [["job0", "FAILED", "2", 0.5, None], ["job1", "FINISHED", "3", 0.75, None]],
     }
+    assert parent.data.tags["best_run"] == "job1"
+    assert parent.data.metrics["best/eval/avg_at_4"] == 0.75
 
 
 @pytest.fixture
 def rows(tmp_path):
-    file = tmp_path / "rows.jsonl"
+    file = tmp_path / "run" / "rows.jsonl"
+    file.parent.mkdir()
     file.write_text('{"prompt": "1+1", "reward": 1.0}\n{"prompt": "2+2", "reward": 0.0}\n')
     return file
 

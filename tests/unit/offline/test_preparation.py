@@ -106,7 +106,7 @@ def test_json_lines_give_the_very_prompts_that_were_measured(store, tmp_path, op
     fill(store, prompts, [0, 1, 2, 3, 4, 4])
     assert prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND).has_jsonl
     file = store.folder / "selected.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
     assert [(line["num_positive"], line["pass_rate"]) for line in lines] == [(1, 0.25), (2, 0.5)]
     again = JsonlSource(file, num_heldout=0, seed=0).train_prompts()
     assert [prompt.messages for prompt in again] == [prompts[1].messages, prompts[2].messages]
