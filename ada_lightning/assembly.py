@@ -140,7 +140,7 @@ def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
     from transformers import AutoConfig, GenerationConfig
 
     kind = GenerationConfig if (model_path / "generation_config.json").exists() else AutoConfig
-    given = {} if kind is GenerationConfig else {"trust_remote_code": False}
+    given: dict[str, Any] = {} if kind is GenerationConfig else {"trust_remote_code": False}
     eos = kind.from_pretrained(model_path, **given).eos_token_id
     ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
     return sorted(token for token in ids if token is not None)

@@ -131,7 +131,7 @@ class VllmEngine:
                     tensor_parallel_size=tensor_parallel_size,
                     enable_sleep_mode=sleep_level > 0,
                     **(
-                        {"trust_remote_code": False, "ir_op_priority": register_cpu_norms()}
+                        dict[str, Any](trust_remote_code=False, ir_op_priority=register_cpu_norms())
                         | self._transfer_arguments()
                         | dict(extra or {})
                     ),
