@@ -40,6 +40,7 @@ def main(cfg: DictConfig) -> None:
     from ada_lightning.doctor import explain_broken_install
     from ada_lightning.offline import SamplingStoppedError
     from ada_lightning.rollout.guard import EngineError
+    from ada_lightning.run_stopped import RunStoppedError
 
     try:
         run(cfg, list(HydraConfig.get().overrides.task))
@@ -48,6 +49,8 @@ def main(cfg: DictConfig) -> None:
         sys.exit(EXIT_STOPPED)
     except EngineError as error:
         sys.exit(f"error: {error.for_people(Path(cfg.run_dir))}")
+    except RunStoppedError as error:
+        sys.exit(f"stopped: {error}")
     except ValueError as error:
         sys.exit(f"error: {error}")
     except ImportError as error:

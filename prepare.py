@@ -31,6 +31,7 @@ def main(cfg: DictConfig) -> None:
     from ada_lightning.doctor import explain_broken_install
     from ada_lightning.offline.sampling_job import SamplingStoppedError
     from ada_lightning.rollout.guard import EngineError
+    from ada_lightning.run_stopped import RunStoppedError
 
     overrides = list(HydraConfig.get().overrides.task)
     try:
@@ -42,6 +43,8 @@ def main(cfg: DictConfig) -> None:
         sys.exit(str(stop))
     except EngineError as error:
         sys.exit(f"error: {error.for_people(Path(cfg.run_dir))}")
+    except RunStoppedError as error:
+        sys.exit(f"stopped: {error}")
     except ImportError as error:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
     if num_selected:

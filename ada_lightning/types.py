@@ -113,15 +113,17 @@ class Grade:
     """What became of grading one response."""
 
     reward: float | None
-    """None where the grader failed: no evidence either way."""
+    """0 where grading failed by the response's own making; None where it failed otherwise: no evidence either way."""
     failure: str = ""
-    """Why there is no reward: ``timeout``, ``crash``, ``memory``, or the exception's class name; empty when graded."""
+    """Why grading failed, see :mod:`ada_lightning.rewards.failures`; empty when graded."""
     answer: str | None = None
     """As in :class:`Verdict`."""
     components: Mapping[str, float] = field(default_factory=dict)
     """As in :class:`Verdict`."""
     is_cached: bool = field(default=False, compare=False)
     """Whether it is the grade of an equal response before."""
+    detail: str = field(default="", compare=False)
+    """What a person wants to read of a failure, such as the end of a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ class ResponsePool:
     """Committed draws, those excluded from the counts included. Budgets and rounds count these."""
     num_positive: int = 0
     num_failed: int = 0
-    """Draws whose grader failed, excluded from ``responses``."""
+    """Draws whose grader failed through no doing of theirs, excluded from ``responses``."""
     num_truncated_excluded: int = 0
     """Draws cut by the length limit and excluded from ``responses`` (``truncated: exclude``)."""
     first_round_rewards: list[float] = field(default_factory=list)

@@ -18,7 +18,6 @@ class ObjectiveStatement(Callback):
         sampler: the run's sampler.
         selection: the run's selection rule.
         truncated: ``rollout.truncated``.
-        grader_failure: ``rollout.grader_failure``.
         refill: the run's refill.
     """
 
@@ -28,13 +27,11 @@ class ObjectiveStatement(Callback):
         sampler: Sampler,
         selection: SelectionRule | BatchSelection,
         truncated: str,
-        grader_failure: str,
         refill: Refill = NoRefill(),  # noqa: B008 - holds no state
     ) -> None:
         self.sampler = sampler
         self.selection = selection
         self.truncated = truncated
-        self.grader_failure = grader_failure
         self.refill = refill
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -53,7 +50,6 @@ class ObjectiveStatement(Callback):
             epochs_per_rollout=data.epochs_per_rollout,
             max_grad_norm=pl_module.max_grad_norm,
             truncated=self.truncated,
-            grader_failure=self.grader_failure,
             curriculum=data.curriculum,
             token_masks=pl_module.token_masks,
             refill=self.refill,

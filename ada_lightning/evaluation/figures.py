@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ada_lightning.functional.majority import MAX_RESPONSES, majority_at_k
 from ada_lightning.functional.subsets import chance_all_in_class, pass_at_k
 
-COLUMNS = ("prompt_id", "position", "sample_index", "reward", "answer", "is_truncated", "num_tokens")
+COLUMNS = ("prompt_id", "position", "sample_index", "reward", "failure", "answer", "is_truncated", "num_tokens")
 """Of the stored responses, those that figures are made of."""
 MEANS = ("avg", "response_tokens", "truncated_ratio")
 BY_K = ("pass_at", "maj_at", "all_correct_at", "all_wrong_at")
@@ -60,8 +60,8 @@ def prompt_figures(
         responses: stored responses with at least :data:`COLUMNS`, by position and sample index.
         num_samples: largest k.
         positive_threshold: a reward above it is a positive.
-        failures_count_as_zero: a response whose grader failed counts as reward 0 without an answer; False leaves it
-            out, and figures of its prompt then end at the number of responses that are left.
+        failures_count_as_zero: a response whose grader failed through no doing of its own counts as reward 0 without
+            an answer; False leaves it out, and figures of its prompt then end at the number of responses that are left.
     """
     names = figure_names(num_samples)
     has_answers = responses["answer"].null_count < responses.num_rows
@@ -76,7 +76,8 @@ def prompt_figures(
         graded = [draw for draw in draws if draw["reward"] is not None]
         rows.append(_row(draws, graded, num_samples, positive_threshold, has_answers))
     values = np.array(rows).reshape(len(rows), len(names))
-    return PromptFigures(names, keys, values, responses.num_rows, responses["reward"].null_count)
+    num_failed = sum(bool(failure) for failure in responses["failure"].to_pylist())
+    return PromptFigures(names, keys, values, responses.num_rows, num_failed)
 
 
 def _prompts(responses: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:

@@ -132,7 +132,7 @@ def _failures(results: Json) -> str:
     failed = {name: of_set["num_failed"] for name, of_set in results["sets"].items() if of_set["num_failed"]}
     if not failed:
         return "Every response was graded."
-    counted = "count as wrong" if results["plan"]["grader_failure"] == "as_zero" else "are left out"
+    counted = "count as wrong" if results["plan"]["grader_failure"] == "as_zero" else "count as wrong or are left out"
     return f"Responses whose grader failed {counted}: {', '.join(f'{n} of {name}' for name, n in failed.items())}."
 
 

@@ -37,6 +37,7 @@ _SUMS = (
     "truncated",
     "empty",
     "failed",
+    "failed_excluded",
     "skipped",
     "cache_hits",
 )
@@ -58,7 +59,8 @@ class RolloutMetrics(Metric):
     ``rollout/num_trained``.
 
     ``reward/<name>`` is the mean of a component over the pools' responses that have it. ``grader/<reason>`` counts
-    failed grades, ``grader/cache_hits`` grades that were known before.
+    failed grades, ``grader/cache_hits`` grades that were known before. Of ``rollout/grader_failures`` those counted in
+    ``rollout/grader_failures_excluded`` are left out, the others are worth 0.
     """
 
     full_state_update = False
@@ -86,6 +88,7 @@ class RolloutMetrics(Metric):
     truncated: Tensor
     empty: Tensor
     failed: Tensor
+    failed_excluded: Tensor
     skipped: Tensor
     cache_hits: Tensor
     by_name: list[Tensor] | Tensor
@@ -129,6 +132,7 @@ class RolloutMetrics(Metric):
         self.truncated += stats.num_truncated
         self.empty += stats.num_empty
         self.failed += stats.num_failed
+        self.failed_excluded += stats.num_failed_excluded
         self.skipped += stats.num_skipped_prompts
         self.cache_hits += stats.num_cache_hits
         self._add_by_name(result)
@@ -168,6 +172,7 @@ class RolloutMetrics(Metric):
             "rollout/truncated_ratio": self.truncated / drawn,
             "rollout/empty_ratio": self.empty / drawn,
             "rollout/grader_failures": self.failed,
+            "rollout/grader_failures_excluded": self.failed_excluded,
             "rollout/skipped_prompts": self.skipped,
             "grader/cache_hits": self.cache_hits,
             **self._compute_by_name(),

@@ -13,6 +13,8 @@ class Reward(Protocol):
 
     It may also define
 
+    - ``modules``: names of modules that grading imports late, imported before the first response: their import must not
+      count against its time limit,
     - ``check() -> None``: raise ValueError for what can be found wrong without a response; called before any model
       loads and in every worker,
     - ``check_prompt(prompt) -> None``: raise ValueError for a prompt it can never grade, such as one whose reference
@@ -25,7 +27,10 @@ class Reward(Protocol):
     """
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
-        """Grade one response. Raise rather than guess: the pool turns failures into a :class:`Grade`.
+        """Grade one response.
+
+        The pool turns an exception into a :class:`Grade` of 0, and leaves the response out where the exception says
+        that a server or a file failed (``OSError``, ``ConnectionError``, ``TimeoutError``).
 
         Returns:
             The reward, a finite number; or a :class:`~ada_lightning.types.Verdict`, which also tells the answer found

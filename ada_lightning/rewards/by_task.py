@@ -37,6 +37,11 @@ class TaskReward:
         self.default = default
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """What the rewards import late."""
+        return tuple(name for reward in self._all() for name in getattr(reward, "modules", ()))
+
+    @property
     def cacheable(self) -> bool:
         """Whether all rewards are."""
         return all(getattr(reward, "cacheable", True) for reward in self._all())

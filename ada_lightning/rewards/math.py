@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import ClassVar
 
 from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.latex.compare import Comparison
@@ -57,6 +58,8 @@ class MathReward:
     Raises:
         ValueError: a tolerance outside of [0, 0.1], or no room for an answer.
     """
+
+    modules: ClassVar[tuple[str, ...]] = ("math_verify", "sympy.physics.units", "sympy.sets.setexpr")
 
     def __init__(
         self,

@@ -60,6 +60,11 @@ class OverlongReward:
         self.factor = factor
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """What the inner reward imports late."""
+        return tuple(getattr(self.reward, "modules", ()))
+
+    @property
     def cacheable(self) -> bool:
         """Whether the inner reward is."""
         return bool(getattr(self.reward, "cacheable", True))

@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import os
 import pickle
-import signal
 import sys
 import time
 from collections.abc import Hashable, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from pebble import ProcessExpired, ProcessPool
 
 from ada_lightning.rewards import worker
+from ada_lightning.rewards.failures import lost, reason
 from ada_lightning.rewards.isolation import Isolation
 from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
 from ada_lightning.types import Completion, Grade, Prompt
@@ -43,23 +43,21 @@ class _Pending:
     cache_key: CacheKey | None
     future: Future[worker.Outcome] = field(default_factory=Future)
     was_resubmitted: bool = False
+    """After the pool broke."""
+    was_tried_again: bool = False
+    """After a failure that may have been nobody's fault."""
 
 
 class RewardPool:
     """Grades without blocking, in worker processes that are killed and replaced on a time-out or crash.
 
     Every ticket handed to :meth:`submit` comes back exactly once, from :meth:`poll` or :meth:`wait`, with a reward or
-    with the reason why there is none:
-
-    - ``timeout``: the time limit passed (also for a worker that left with exit code 0 in the middle of a grade),
-    - ``crash``: its worker died, or the pool broke twice while it was pending,
-    - ``memory``: it needed more memory than a worker may have,
-    - ``invalid_reward``: the reward returned something other than a finite number,
-    - ``reward_not_loaded``: a replacement worker could not load the reward,
-    - otherwise the class name of the exception that the reward raised.
+    with a failure, worth 0 or nothing: :mod:`~ada_lightning.rewards.failures` has the reasons. What may have been
+    nobody's fault is tried once more, in a new worker where the response's own is gone.
 
     Workers start by fork from a small server process that has imported the reward's module and nothing of the
-    trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C and end with their parent. What a worker
+    trainer's: they inherit no model, no torch and no engine, ignore Ctrl-C and end with their parent. What the reward
+    names in ``modules`` is imported there too, at the latest before a worker takes its first response. What a worker
     starts (a compiler, a REPL) may live on between responses and is killed with the worker, see
     :mod:`~ada_lightning.rewards.isolation`. A replacement starts within milliseconds, plus the import of the program's
     main file, which therefore must import little and guard its work by ``if __name__ == "__main__"``. Used from one
@@ -234,7 +232,7 @@ class RewardPool:
         for block, future in futures.items():
             error = future.exception()
             if isinstance(error, TimeoutError | ProcessExpired | MemoryError):
-                outcomes[block] = _reason(error)
+                outcomes[block] = reason(error)
             elif error is not None:
                 raise RuntimeError(f"reward workers cannot check the prompts: {error}") from error
             else:
@@ -298,7 +296,8 @@ class RewardPool:
     def _new_processes(self) -> ProcessPool:
         context = multiprocessing.get_context("forkserver")
         # Workers import the program's main file again unless the server has it; Python 3.11's server ignores the wish.
-        context.set_forkserver_preload(["__main__", worker.__name__, type(self.reward).__module__])
+        modules = getattr(self.reward, "modules", ())
+        context.set_forkserver_preload(["__main__", worker.__name__, type(self.reward).__module__, *modules])
         return ProcessPool(
             max_workers=self.num_workers,
             initializer=worker.load_reward,
@@ -326,7 +325,13 @@ class RewardPool:
             self._rebuild()
             return []
         del self._pending[ticket]
-        outcome = future.result() if error is None else worker.Outcome(None, _reason(error), _detail(error))
+        outcome = future.result() if error is None else lost(error)
+        if (error is not None or outcome.is_outage) and not pending.was_tried_again:
+            pending.was_tried_again = True
+            if self._processes is None or not self._processes.active:
+                self._rebuild()
+            self._schedule(ticket, pending)
+            return []
         if outcome.failure:
             self._log_once(outcome.failure, outcome.detail)
         grade = _grade(outcome)
@@ -334,7 +339,7 @@ class RewardPool:
         return [(ticket, grade)]
 
     def _rebuild(self) -> None:
-        """Replace a broken pool. What was pending gets one more chance, then counts as crashed."""
+        """Replace a broken pool. What was pending gets one more chance, and is then left out."""
         _LOG.warning(
             "The reward workers' pool broke with %d responses pending; starting a new one.", len(self._pending)
         )
@@ -348,7 +353,7 @@ class RewardPool:
             if pending.future.done() and pending.future.exception() is None:
                 self._known[ticket] = _grade(pending.future.result())
             elif pending.was_resubmitted:
-                self._known[ticket] = Grade(None, "crash")
+                self._known[ticket] = Grade(None, "pool_broken", detail="the reward workers' pool broke twice")
             else:
                 pending.was_resubmitted = True
                 self._schedule(ticket, pending)
@@ -365,25 +370,4 @@ def _announce(done: SimpleQueue[tuple[Hashable, Future[worker.Outcome]]], ticket
 
 
 def _grade(outcome: worker.Outcome) -> Grade:
-    return Grade(outcome.reward, outcome.failure, outcome.answer, outcome.components)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    if isinstance(error, ProcessExpired):
-        return "crash"
-    if isinstance(error, MemoryError):
-        return "memory"
-    return type(error).__name__
-
-
-def _detail(error: BaseException) -> str:
-    if not isinstance(error, ProcessExpired):
-        return str(error)
-    code = error.exitcode
-    return (
-        f"its worker was ended by a signal: {signal.strsignal(-code)}"
-        if code < 0
-        else f"its worker left with code {code}"
-    )
+    return Grade(outcome.reward, outcome.failure, outcome.answer, outcome.components, detail=outcome.detail)

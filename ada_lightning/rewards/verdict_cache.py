@@ -69,7 +69,7 @@ class VerdictCache:
 
     def put(self, key: CacheKey | None, grade: Grade) -> None:
         """Remember a grade, unless it failed: the next try may not."""
-        if key is None or grade.reward is None:
+        if key is None or grade.failure:
             return
         self._grades[key] = replace(grade, is_cached=True)
         self._grades.move_to_end(key)

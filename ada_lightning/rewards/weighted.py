@@ -60,6 +60,11 @@ class WeightedReward:
             self._parts[str(name)] = (reward, float(weight))
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """What the components import late."""
+        return tuple(name for reward, _ in self._parts.values() for name in getattr(reward, "modules", ()))
+
+    @property
     def cacheable(self) -> bool:
         """Whether all components are."""
         return all(getattr(reward, "cacheable", True) for reward, _ in self._parts.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+import importlib
 import math
 import os
 import pickle
@@ -12,19 +12,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ada_lightning.rewards.isolation import Isolation, isolate
+from ada_lightning.rewards.not_applicable import NotApplicableError
 from ada_lightning.types import Verdict
+
+MEMORY_EXIT_CODE = 92
+"""Of a worker that leaves because a response needed more memory than it may have: what it holds goes with it."""
 
 
 class Outcome(NamedTuple):
     """What became of one response, in a form that any process can unpickle."""
 
     reward: float | None
+    """As in :class:`~ada_lightning.types.Grade`: 0 for a failure of the response's own making, None for any other."""
     failure: str = ""
     """As in :class:`~ada_lightning.types.Grade`."""
     detail: str = ""
-    """For the log; empty where there is a reward."""
+    """For the log; empty where grading succeeded."""
     answer: str | None = None
     components: Mapping[str, float] = {}  # of a NamedTuple, so shared by all: never written to
+    is_outage: bool = False
+    """Something that the reward depends on failed, such as a server: another try may succeed."""
 
 
 _LEAST_ROOM_BYTES = 16_000_000
@@ -32,13 +39,15 @@ _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; wri
 
 
 def load_reward(pickled_reward: bytes, isolation: Isolation) -> None:
-    """Isolate the process, unpickle the reward and let it check itself.
+    """Isolate the process, unpickle the reward, import what it grades with and let it check itself.
 
-    Runs once per process and never raises: see :func:`load_error`.
+    Runs once per process, before the time of its first response is counted, and never raises: see :func:`load_error`.
     """
     try:
         isolate(isolation)
         reward = pickle.loads(pickled_reward)
+        for module in getattr(reward, "modules", ()):
+            importlib.import_module(module)
         check = getattr(reward, "check", None)
         if check is not None:
             check()
@@ -87,11 +96,14 @@ def _prompt_error(prompt: Any) -> str:
 def grade(pickled_response: bytes) -> Outcome:
     """Grade one pickled ``(prompt, completion)``.
 
-    Whatever the reward does short of killing the process becomes an outcome.
+    Whatever the reward does short of killing the process becomes an outcome, but for a lack of memory, which ends it:
+    what earlier responses left behind must fail no other one.
     """
     pid = os.getpid()
     outcome = _grade(pickled_response)
     _leave_if_forked(pid)
+    if outcome is None:
+        os._exit(MEMORY_EXIT_CODE)
     signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the reward forgot would strike between two responses
     return outcome
 
@@ -102,22 +114,32 @@ def _leave_if_forked(worker_pid: int) -> None:
         os._exit(0)
 
 
-def _grade(pickled_response: bytes) -> Outcome:
+def _grade(pickled_response: bytes) -> Outcome | None:
+    """Return what became of the response; None where there was no memory for it."""
     if "error" in _loaded:
         return Outcome(None, "reward_not_loaded", _loaded["error"])
     try:
         prompt, completion = pickle.loads(pickled_response)
         return to_outcome(_loaded["reward"](prompt, completion))
     except MemoryError:
-        failed = Outcome(None, "memory", "the response needs more than reward.memory_limit_gb")
+        return None
     except BaseException as error:  # untrusted model text can make a grader raise anything, SystemExit included
-        return Outcome(None, type(error).__name__, traceback.format_exc(limit=-3))
-    gc.collect()  # the frames that held the memory are gone, cycles among their objects are not
-    return failed
+        is_outage = _is_outage(error)
+        reward = None if is_outage or isinstance(error, NotApplicableError) else 0.0
+        return Outcome(reward, type(error).__name__, traceback.format_exc(limit=-3), is_outage=is_outage)
+
+
+def _is_outage(error: BaseException | None) -> bool:
+    """Whether a file, a server or the system failed: an ``OSError``, or what a library raised from one."""
+    while error is not None:
+        if isinstance(error, OSError):
+            return True
+        error = error.__cause__  # and not the context: what text did to a handler of an OSError is the text's doing
+    return False
 
 
 def to_outcome(value: Any, max_repr_chars: int = 200) -> Outcome:
-    """Accept a finite number or a verdict of finite numbers; anything else is a failure ``invalid_reward``.
+    """Accept a finite number or a verdict of finite numbers; anything else is 0, as a failure ``invalid_reward``.
 
     Args:
         value: what the reward returned: bool, int, float, an array library's scalar, or a ``Verdict``.
@@ -130,15 +152,15 @@ def to_outcome(value: Any, max_repr_chars: int = 200) -> Outcome:
     verdict = value if isinstance(value, Verdict) else Verdict(value)
     reward = _finite(verdict.reward)
     if reward is None:
-        return Outcome(None, "invalid_reward", f"{repr(verdict.reward)[:max_repr_chars]} is no finite number")
+        return Outcome(0.0, "invalid_reward", f"{repr(verdict.reward)[:max_repr_chars]} is no finite number")
     if not isinstance(verdict.answer, str | None):
-        return Outcome(None, "invalid_reward", f"the answer {repr(verdict.answer)[:max_repr_chars]} is no text")
+        return Outcome(0.0, "invalid_reward", f"the answer {repr(verdict.answer)[:max_repr_chars]} is no text")
     components = {}
     for name, part in verdict.components.items():
         number = _finite(part)
         if number is None:
             wrong = f"component {name!r} = {repr(part)[:max_repr_chars]} is no finite number"
-            return Outcome(None, "invalid_reward", wrong)
+            return Outcome(0.0, "invalid_reward", wrong)
         components[str(name)] = number
     return Outcome(reward, answer=verdict.answer, components=components)
 

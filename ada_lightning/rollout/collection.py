@@ -187,7 +187,7 @@ class Collection:
         if tally.num_drawn and tally.num_failed / tally.num_drawn > self._settings.failure_alarm_ratio:
             warnings.warn(
                 f"{tally.num_failed} of {tally.num_drawn} responses could not be graded: {dict(tally.failures)}; "
-                f"treated as {self._settings.grader_failure!r}. Check the reward function.",
+                f"{tally.num_failed_excluded} of them are left out, the others count as 0. Check the reward function.",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -195,6 +195,7 @@ class Collection:
             num_prompts=len(self._runs),
             num_drawn=tally.num_drawn,
             num_failed=tally.num_failed,
+            num_failed_excluded=tally.num_failed_excluded,
             num_truncated=tally.num_truncated,
             num_empty=tally.num_empty,
             num_skipped_prompts=num_skipped,
@@ -202,6 +203,7 @@ class Collection:
             wasted_tokens=tally.wasted_tokens,
             num_cache_hits=tally.num_cache_hits,
             failures=dict(tally.failures),
+            failure_details=dict(tally.failure_details),
             seconds=seconds,
         )
 
@@ -397,10 +399,12 @@ class Collection:
         tally.num_empty += not text.strip()
         tally.generated_tokens += len(generation.response_ids)
         tally.num_cache_hits += grade.is_cached
-        if grade.reward is None:
-            tally.num_failed += 1
-            tally.failures[grade.failure] += 1
         reward = self._reward(generation, grade)
+        if grade.failure:
+            tally.num_failed += 1
+            tally.num_failed_excluded += reward is None
+            tally.failures[grade.failure] += 1
+            tally.failure_details.setdefault(grade.failure, grade.detail)
         if reward is None:
             if grade.reward is None:
                 run.pool.num_failed += 1

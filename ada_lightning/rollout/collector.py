@@ -38,7 +38,9 @@ class RolloutCollector:
             without asking the grader; it trains as a failure. ``exclude``: no evidence, neither in the pool nor trained
             on, drawn anew by sequential samplers; what is optimised is then the pass rate among finished responses.
             ``mask``: graded and counted, never trained on; the update then follows no pass rate exactly.
-        grader_failure: ``exclude`` (no evidence either way) or ``as_zero``.
+        grader_failure: what a response counts as that could not be graded through no doing of its own, as where a
+            judge's server is down: ``exclude`` (no evidence either way) or ``as_zero``. A failure of its own making is
+            a 0 in any case (:mod:`ada_lightning.rewards.failures` says which are).
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         schedule: when a prompt's next block may start. With a step budget nothing is drawn ahead: it has to know first.
         reproducible: let verdicts count at fixed engine steps, so that the engine's batches do not depend on the clock

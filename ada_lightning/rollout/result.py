@@ -16,6 +16,8 @@ class RolloutStats:
     """Committed responses, excluded ones included."""
     num_failed: int = 0
     """Responses whose grader failed."""
+    num_failed_excluded: int = 0
+    """Those of them that are no evidence; the others count as 0."""
     num_truncated: int = 0
     num_empty: int = 0
     num_skipped_prompts: int = 0
@@ -28,6 +30,8 @@ class RolloutStats:
     """Committed responses with the grade of an equal one before."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed grades by reason."""
+    failure_details: dict[str, str] = field(default_factory=dict)
+    """What the first one of each reason says."""
     seconds: float = 0.0
     """Wall-clock seconds of the collection, weight sync excluded."""
 

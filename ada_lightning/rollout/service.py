@@ -14,6 +14,7 @@ from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, Sele
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
+from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.guard import guarded
 from ada_lightning.rollout.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.result import RolloutResult, RolloutStats
@@ -42,7 +43,8 @@ class RolloutService:
         positive_threshold: a reward above it is a positive.
         truncated: what a response cut by the length limit counts as: ``grade``, ``zero``, ``exclude``
             or ``mask`` (:class:`~ada_lightning.rollout.collector.RolloutCollector`).
-        grader_failure: what a response counts as whose grader failed: ``exclude`` or ``as_zero``.
+        grader_failure: what a response counts as whose grader failed through no doing of its own: ``exclude`` or
+            ``as_zero``.
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
@@ -118,6 +120,7 @@ class RolloutService:
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
         self._num_restarts = 0
+        self._first_grades = FirstGrades()
 
     def check(self) -> None:
         """Find what is wrong with the engine's place and its arguments before a model loads.
@@ -187,6 +190,7 @@ class RolloutService:
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
+            RunStoppedError: the reward has graded nothing, neither in this rollout nor before.
             RuntimeError: the service is not open.
             ValueError: the sampler does not go with ``top_up``.
         """
@@ -213,6 +217,7 @@ class RolloutService:
         for attempt in range(self._max_engine_restarts + 1):
             try:
                 groups, stats = self._collected(collect, weights, policy_version, clock, phase)
+                self._check_grades(stats, stage, step)
                 num_fresh = len(groups) - len(carried)
                 return RolloutResult(
                     step=step,
@@ -256,6 +261,7 @@ class RolloutService:
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
+            RunStoppedError: the reward has graded nothing so far; nothing was yielded.
             RuntimeError: the service is not open, or its engine holds weights of a training run.
             ValueError: a prompt leaves no room for a response.
         """
@@ -274,11 +280,17 @@ class RolloutService:
             interrupt_check=interrupt_check,
         )
         num_in_a_row = 0
+        held: list[DrawnPrompt] = []  # until a response is graded: what a broken reward said is not to be kept
         while True:
             try:
                 for drawn in stream.run(self._opened_engine()):
                     num_in_a_row = 0
-                    yield drawn
+                    held.append(drawn)
+                    if self._first_grades.note(self._grader, drawn):
+                        yield from held
+                        held.clear()
+                if held:
+                    self._first_grades.check_list(self._grader)
                 return
             except EngineError as error:
                 num_in_a_row += 1
@@ -289,6 +301,7 @@ class RolloutService:
     def grade_with(self, grader: Grader) -> None:
         """Grade what is drawn from now on with another reward; the engine stays as it is."""
         self._grader = grader
+        self._first_grades = FirstGrades()
 
     @property
     def num_restarts(self) -> int:
@@ -348,6 +361,19 @@ class RolloutService:
         assert self._open_engine is not None
         with self._watchdog.watch("start"):
             return WatchedEngine(self._open_engine(), self._watchdog)
+
+    def _check_grades(self, stats: RolloutStats, stage: str, step: int) -> None:
+        num_asked = stats.num_drawn
+        if stage != "eval" and self.truncated in ("zero", "exclude"):  # those settle themselves
+            num_asked -= stats.num_truncated
+        where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(stage, f"of step {step}")
+        self._first_grades.check(
+            self._grader,
+            stats.failures,
+            stats.failure_details,
+            num_graded=num_asked - stats.num_failed,
+            where=where,
+        )
 
     def _note_broken(self, error: EngineError) -> None:
         self._num_restarts += 1

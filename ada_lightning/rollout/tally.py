@@ -12,9 +12,11 @@ class Tally:
 
     num_drawn: int = 0
     num_failed: int = 0
+    num_failed_excluded: int = 0
     num_truncated: int = 0
     num_empty: int = 0
     generated_tokens: int = 0
     wasted_tokens: int = 0
     num_cache_hits: int = 0
     failures: Counter[str] = field(default_factory=Counter)
+    failure_details: dict[str, str] = field(default_factory=dict)

@@ -95,14 +95,12 @@ def choice_lines(
         )
 
 
-def evidence_lines(truncated: str, grader_failure: str) -> Iterator[str]:
+def evidence_lines(truncated: str) -> Iterator[str]:
     """Responses that are left out of the pass rate, or of the update only."""
     if truncated == "mask":
         yield "rollout.truncated=mask counts responses that do not train: then no pass rate is followed exactly"
     elif truncated == "exclude":
         yield "rollout.truncated=exclude: p is the pass rate among responses that end by themselves"
-    if grader_failure == "exclude":
-        yield "rollout.grader_failure=exclude: p is the pass rate among responses that could be graded"
 
 
 def step_lines(max_grad_norm: float) -> Iterator[str]:

@@ -23,7 +23,6 @@ def describe_update(
     num_minibatches: int,
     max_grad_norm: float,
     truncated: str,
-    grader_failure: str,
     curriculum: Curriculum | None = None,
     token_masks: Sequence[TokenMask] = (),
     refill: Refill | None = None,
@@ -43,7 +42,6 @@ def describe_update(
         epochs_per_rollout: passes over those parts.
         max_grad_norm: to which gradients are clipped.
         truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
-        grader_failure: what a response counts as whose grader failed, see ``rollout.grader_failure``.
         curriculum: which prompts a step trains on; None where all of them alike.
         token_masks: which tokens train.
         refill: whether groups without a signal are replaced; None where they are not.
@@ -64,7 +62,6 @@ def describe_update(
         ...     num_minibatches=1,
         ...     max_grad_norm=1.0,
         ...     truncated="grade",
-        ...     grader_failure="as_zero",
         ... )
         >>> lines[0], lines[-1]
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
@@ -87,7 +84,7 @@ def describe_update(
         *bends.reuse_lines(num_minibatches, epochs_per_rollout, loss),
         *bends.loss_lines(loss),
         *(mask.bend() for mask in token_masks),
-        *bends.evidence_lines(truncated, grader_failure),
+        *bends.evidence_lines(truncated),
         *bends.step_lines(max_grad_norm),
     ]
     return followed + [f"  {line}" for line in bent]

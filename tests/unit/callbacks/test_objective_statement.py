@@ -33,7 +33,7 @@ def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
     )  # fmt: skip
     callback = ObjectiveStatement(
         sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=16, group_size=4),
-        selection=BalancedSelection(group_size=4), truncated="mask", grader_failure="exclude",
+        selection=BalancedSelection(group_size=4), truncated="mask",
     )  # fmt: skip
     callback.setup(SimpleNamespace(datamodule=data, is_global_zero=True), policy, "fit")
     lines = capsys.readouterr().out.splitlines()
@@ -43,7 +43,6 @@ def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
         "data.num_minibatches = 3",
         "loss.importance_cap = 2",
         "rollout.truncated=mask",
-        "rollout.grader_failure=exclude",
         "policy.max_grad_norm = 0.5",
     ):
         assert sum(words in line for line in lines) == 1

@@ -20,6 +20,7 @@ def table_of(prompts):
         for index, reward in enumerate(rewards):
             row = dict.fromkeys(SCHEMA.names)
             row |= {"prompt_id": prompt_id, "position": position, "sample_index": index, "reward": reward}
+            row["failure"] = "ConnectionError" if reward is None else ""
             row |= {"answer": answers[index] if answers else None, "is_truncated": index == 0, "num_tokens": index + 1}
             rows.append(row)
     return pa.Table.from_pylist(rows, schema=SCHEMA)
@@ -63,6 +64,14 @@ def test_failed_grades_can_be_left_out():
     assert figures.column("pass_at_3")[1] == pytest.approx(1.0)
     assert np.isnan(figures.column("pass_at_4")).tolist() == [False, True]
     assert np.isnan(figures_of([("a", [None, None], None)], failures_count_as_zero=False).column("avg")[0])
+
+
+def test_a_failure_that_counts_as_wrong_is_a_failure():
+    table = table_of([("a", [0.0, 1.0], None)])
+    table = table.set_column(table.schema.get_field_index("failure"), "failure", pa.array(["timeout", ""]))
+    for as_zero in (True, False):
+        figures = prompt_figures(table, num_samples=2, positive_threshold=0.7, failures_count_as_zero=as_zero)
+        assert (figures.num_failed, figures.column("avg").tolist()) == (1, [0.5])
 
 
 def test_a_reward_without_answers_has_no_majority():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+from ada_lightning.rewards.not_applicable import NotApplicableError
 from ada_lightning.types import Completion, Prompt, Verdict
 
 
@@ -40,6 +41,33 @@ class UnsendableError(Exception):
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"{code} {reason}")
+
+
+def _refused(_: str) -> float:
+    raise ConnectionRefusedError("no judge at this address")
+
+
+class ClientError(Exception):
+    """What a client library makes of an error of the network."""
+
+
+def _refused_to_client(_: str) -> float:
+    try:
+        raise TimeoutError("the judge did not answer")
+    except TimeoutError as error:
+        raise ClientError("request failed") from error
+
+
+def _failed_in_handler(_: str) -> float:
+    """The text makes the way round a missing file fail."""
+    try:
+        os.stat("/no/such/file")
+    except OSError:
+        raise ValueError("unreadable answer")  # noqa: B904 - as people write it
+
+
+def _not_applicable(_: str) -> float:
+    raise NotApplicableError("another kind of prompt")
 
 
 def _raise_unsendable(_: str) -> float:
@@ -101,6 +129,10 @@ def _nested(_: str) -> list:
 
 _ACTIONS = {
     "raise": _raise,
+    "refused": _refused,
+    "refused_to_client": _refused_to_client,
+    "failed_in_handler": _failed_in_handler,
+    "not_applicable": _not_applicable,
     "unsendable": _raise_unsendable,
     "hang": lambda seconds: time.sleep(float(seconds)),
     "exit": lambda code: os._exit(int(code)),
@@ -126,6 +158,48 @@ _ACTIONS = {
     "pid": lambda _: float(os.getpid()),
     "has_torch": lambda _: "torch" in sys.modules,
 }
+
+
+class OnSecondTry:
+    """Fails a response the first time, in the way its text says, and grades it the second time."""
+
+    cacheable = False
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> float:
+        way, _, number = completion.text.rpartition("#")
+        seen = os.path.join(self.folder, number)
+        if os.path.exists(seen):
+            return float(number)
+        open(seen, "w").close()
+        command, _, argument = way.partition(":")
+        return _ACTIONS[command](argument)
+
+
+class Leaking:
+    """Keeps what each response asks for, until there is no room."""
+
+    cacheable = False
+
+    def __init__(self) -> None:
+        self.kept: list[bytearray] = []
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> float:
+        self.kept.append(bytearray(int(float(completion.text) * 1e6)))
+        return float(len(self.kept))
+
+
+class SlowToImport:
+    """Needs a library that it imports late."""
+
+    modules = ("tests.unit.rewards.slow_to_import",)
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> float:
+        from tests.unit.rewards import slow_to_import  # noqa: F401
+
+        return 1.0
 
 
 class Unloadable:

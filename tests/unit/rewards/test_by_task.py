@@ -3,6 +3,8 @@ import pickle
 import pytest
 
 from ada_lightning.rewards.by_task import TaskReward
+from ada_lightning.rewards.format import FormatReward
+from ada_lightning.rewards.math import MathReward
 from ada_lightning.types import Completion, Prompt
 
 
@@ -61,3 +63,8 @@ def test_errors_of_a_reward_name_its_task():
         TaskReward({"sums": Fixed(1.0)}, default=Broken(1.0)).check()
     with pytest.raises(ValueError, match="rewards is empty"):
         TaskReward({})
+
+
+def test_late_imports_of_all_rewards_are_known():
+    assert TaskReward({"math": MathReward()}).modules == MathReward.modules
+    assert TaskReward({"text": FormatReward("x")}, default=MathReward()).modules == MathReward.modules

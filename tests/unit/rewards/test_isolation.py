@@ -11,7 +11,7 @@ import pytest
 
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.types import Grade
-from tests.unit.rewards.naughty_rewards import Obedient
+from tests.unit.rewards.naughty_rewards import Leaking, Obedient
 from tests.unit.rewards.test_reward_pool import grade_all
 
 LIMIT_GB = 0.5
@@ -47,7 +47,7 @@ def assert_gone(pid, patience_s=30.0):
 
 
 def assert_nobody_survives(pool, tmp_path, end, failure):
-    assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:{end}", "1"]) == [Grade(None, failure), Grade(1.0)]
+    assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:{end}", "1"]) == [Grade(0.0, failure), Grade(1.0)]
     child, worker = map(int, (tmp_path / "pid").read_text().split())
     assert_gone(worker)
     assert_gone(child)
@@ -80,7 +80,7 @@ def test_what_a_worker_started_lives_on_between_responses_and_ends_with_the_pool
 def test_a_killed_trainer_takes_a_busy_worker_and_its_children_along(tmp_path):
     script = textwrap.dedent(f"""
         import os, signal, time
-        from tests.unit.rewards.naughty_rewards import Obedient
+        from tests.unit.rewards.naughty_rewards import Leaking, Obedient
         from ada_lightning.rewards.pool import RewardPool
         from ada_lightning.types import Completion, Prompt
         if __name__ == "__main__":
@@ -121,11 +121,19 @@ def test_a_forgotten_alarm_does_not_strike_the_next_response(pool):
 
 
 @pytest.mark.parametrize("greed", ["hoard", "allocate:600"])
-def test_memory_is_limited_and_the_worker_goes_on(pool, greed):
-    before, failed, small, after = grade_all(pool, ["pid", greed, "allocate:200", "pid"])
-    assert failed == Grade(None, "memory")
+def test_memory_is_limited_and_a_new_worker_goes_on(pool, greed):
+    failed, small = grade_all(pool, [greed, "allocate:200"])
+    assert failed == Grade(0.0, "memory")
+    assert failed.detail == "the response needs more than reward.memory_limit_gb"
     assert small == Grade(1.0)
-    assert before == after
+
+
+def test_what_earlier_responses_left_behind_fails_no_other_one():
+    pool = RewardPool(Leaking(), memory_limit_gb=LIMIT_GB, cache_size=0)
+    try:
+        assert {grade.failure for grade in grade_all(pool, ["150"] * 8)} == {""}
+    finally:
+        pool.close()
 
 
 def test_without_a_limit_the_same_response_is_graded():
@@ -150,7 +158,7 @@ def test_what_a_reward_prints_goes_to_the_file(pool):
 
 def test_what_a_reward_prints_does_not_reach_the_terminal():
     script = textwrap.dedent("""
-        from tests.unit.rewards.naughty_rewards import Obedient
+        from tests.unit.rewards.naughty_rewards import Leaking, Obedient
         from ada_lightning.rewards.pool import RewardPool
         from ada_lightning.types import Completion, Prompt
         if __name__ == "__main__":

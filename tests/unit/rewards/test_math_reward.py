@@ -256,3 +256,24 @@ def test_algebra_is_loaded_only_for_answers_that_need_it_and_torch_never():
     """)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.split("\n")[:4] == ["1.0 False", "1.0 False", "1.0 True", "[]"], done.stderr
+
+
+def test_algebra_imports_nothing_that_is_not_announced():
+    """What a response imports counts against its time limit."""
+    script = textwrap.dedent(r"""
+        import importlib, sys
+        from ada_lightning.rewards.math import MathReward
+        from ada_lightning.types import Completion, Prompt
+        assert "sympy" not in sys.modules
+        for name in MathReward.modules:
+            importlib.import_module(name)
+        before = set(sys.modules)
+        for gold, answer in [("x^2+2x+1", "(x+1)^2"), (r"\sqrt{2}+\pi", r"\pi+\sqrt{2}"), ("x^2+1=0", "1=-x^2"),
+                             (r"\sin(2x)", r"2\sin(x)\cos(x)"), ("x<3", "3>x")]:
+            verdict = MathReward()(Prompt("id", (), {"answer": gold}), Completion("\\boxed{%s}" % answer))
+            assert verdict.reward == 1.0, (gold, answer)
+        late = {name.partition(".")[0] for name in set(sys.modules) - before}
+        print(sorted(late & {"sympy", "math_verify", "mpmath", "latex2sympy2_extended", "antlr4"}))
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stdout + done.stderr

@@ -7,6 +7,7 @@ import pytest
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber
 from ada_lightning.rewards.format import FormatReward
+from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.verdict_cache import VerdictCache
@@ -73,3 +74,7 @@ def test_worker_processes_grade_with_it():
 def test_what_cannot_work_is_refused_at_once():
     with pytest.raises(ValueError, match=r"is no reward; .*max_tokens .* 0; .*buffer_ratio .* 2; .*factor .* -1"):
         OverlongReward(3, max_tokens=0, buffer_ratio=2, factor=-1)
+
+
+def test_late_imports_of_the_inner_reward_are_known():
+    assert OverlongReward(MathReward(), max_tokens=10).modules == MathReward.modules

@@ -9,7 +9,7 @@ import pytest
 
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.types import Completion, Grade, Prompt
-from tests.unit.rewards.naughty_rewards import Obedient, Unloadable
+from tests.unit.rewards.naughty_rewards import Obedient, OnSecondTry, SlowToImport, Unloadable
 
 PROMPT = Prompt("id", ({"role": "user", "content": "?"},), {"bonus": 0})
 
@@ -71,26 +71,26 @@ def test_booleans_are_rewards(pool):
 
 @pytest.mark.parametrize("text", ["nan", "inf", "none", "text", "nested"])
 def test_what_is_no_finite_number_is_an_invalid_reward(pool, text):
-    assert grade_all(pool, [text, "1"]) == [Grade(None, "invalid_reward"), Grade(1.0)]
+    assert grade_all(pool, [text, "1"]) == [Grade(0.0, "invalid_reward"), Grade(1.0)]
 
 
 def test_an_exception_is_reported_by_its_class_and_hurts_nobody_else(pool):
     assert grade_all(pool, ["1", "raise:oops", "leave", "0"]) == [
         Grade(1.0),
-        Grade(None, "ZeroDivisionError"),
-        Grade(None, "SystemExit"),
+        Grade(0.0, "ZeroDivisionError"),
+        Grade(0.0, "SystemExit"),
         Grade(0.0),
     ]
 
 
 def test_an_exception_that_cannot_travel_is_reported_by_its_class_too(pool):
-    assert grade_all(pool, ["unsendable", "1"]) == [Grade(None, "UnsendableError"), Grade(1.0)]
+    assert grade_all(pool, ["unsendable", "1"]) == [Grade(0.0, "UnsendableError"), Grade(1.0)]
 
 
 def test_a_hanging_response_times_out_and_the_others_are_graded(pool):
     assert grade_all(pool, ["1", "spin", "0", "1"]) == [
         Grade(1.0),
-        Grade(None, "timeout"),
+        Grade(0.0, "timeout"),
         Grade(0.0),
         Grade(1.0),
     ]
@@ -98,11 +98,51 @@ def test_a_hanging_response_times_out_and_the_others_are_graded(pool):
 
 @pytest.mark.parametrize("death", ["exit:3", "kill", "segfault"])
 def test_a_dying_worker_costs_one_response_only(pool, death):
-    assert grade_all(pool, ["1", death, "0", "1"]) == [Grade(1.0), Grade(None, "crash"), Grade(0.0), Grade(1.0)]
+    assert grade_all(pool, ["1", death, "0", "1"]) == [Grade(1.0), Grade(0.0, "crash"), Grade(0.0), Grade(1.0)]
 
 
 def test_a_worker_that_leaves_in_peace_in_the_middle_of_a_grade_times_out(pool):
-    assert grade_all(pool, ["exit:0", "1"]) == [Grade(None, "timeout"), Grade(1.0)]
+    assert grade_all(pool, ["exit:0", "1"]) == [Grade(0.0, "timeout"), Grade(1.0)]
+
+
+@pytest.mark.parametrize("chance", ["kill", "hang:1000", "refused", "refused_to_client"])
+def test_what_succeeds_when_it_is_tried_once_more_is_graded(tmp_path, chance):
+    pool = RewardPool(OnSecondTry(str(tmp_path)), num_workers=1, time_limit_s=1.0)
+    try:
+        assert grade_all(pool, [f"{chance}#7", "true#8"]) == [Grade(7.0), Grade(1.0)]
+    finally:
+        pool.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        ("refused", "ConnectionRefusedError"),
+        ("refused_to_client", "ClientError"),
+        ("not_applicable", "NotApplicableError"),
+    ],
+)
+def test_what_is_not_the_response_s_doing_is_no_evidence(pool, text, failure):
+    assert grade_all(pool, [text, "1"]) == [Grade(None, failure), Grade(1.0)]
+
+
+def test_an_exception_of_the_text_s_making_is_a_zero_although_a_file_was_missing_before(pool):
+    assert grade_all(pool, ["failed_in_handler"]) == [Grade(0.0, "ValueError")]
+
+
+def test_a_failure_comes_with_what_a_person_wants_to_read(pool):
+    raised, hung, died = grade_all(pool, ["raise:seven", "spin", "exit:3"])
+    assert "ZeroDivisionError: seven" in raised.detail
+    assert hung.detail == "no verdict within reward.time_limit_s"
+    assert died.detail == "its worker left with code 3"
+
+
+def test_an_import_does_not_count_against_the_first_response_of_a_worker():
+    pool = RewardPool(SlowToImport(), num_workers=1, time_limit_s=1.0)
+    try:
+        assert grade_all(pool, ["?"]) == [Grade(1.0)]
+    finally:
+        pool.close()
 
 
 def test_a_flood_of_output_blocks_nothing(pool):
@@ -144,12 +184,12 @@ def test_responses_are_not_lost_where_the_pool_stops_without_a_word(pool):
     assert sorted(grades) == list(range(5))
 
 
-def test_responses_that_break_the_pool_twice_count_as_crashes(pool):
+def test_responses_whose_pool_breaks_twice_are_left_out(pool):
     worker_pid(pool)
     pool.submit("a", PROMPT, Completion("hang:0.3"))
     for _ in range(2):
         pool._rebuild()
-    assert pool.wait(60) == [("a", Grade(None, "crash"))]
+    assert pool.wait(60) == [("a", Grade(None, "pool_broken"))]
     assert grade_all(pool, ["1"]) == [Grade(1.0)]
 
 

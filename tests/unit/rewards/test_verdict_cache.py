@@ -31,8 +31,9 @@ def test_a_prompt_of_two_tasks_has_two_grades():
 
 def test_failed_grades_are_not_remembered():
     cache = VerdictCache(Counting(), size=10)
-    cache.put(cache.key(P, Completion("12")), Grade(None, "timeout"))
-    assert cached(cache, P, Completion("12")) is None
+    for reward in (None, 0.0):
+        cache.put(cache.key(P, Completion("12")), Grade(reward, "timeout"))
+        assert cached(cache, P, Completion("12")) is None
 
 
 def test_the_least_recently_used_goes_first():
@@ -86,7 +87,7 @@ def test_the_pool_grades_an_equal_response_once_and_a_failed_one_anew(shared_poo
     assert again == first
     other = wait_for(shared_pool, "c", Q, "x")
     assert (other.is_cached, other.reward) == (False, first.reward + 1)
-    assert [wait_for(shared_pool, ticket, P, "fail") for ticket in "de"] == [Grade(None, "LookupError")] * 2
+    assert [wait_for(shared_pool, ticket, P, "fail") for ticket in "de"] == [Grade(0.0, "LookupError")] * 2
     assert wait_for(shared_pool, "f", P, "y").reward == first.reward + 4  # both of them reached the reward
 
 
@@ -111,7 +112,7 @@ def test_all_that_a_verdict_says_comes_back():
             grades |= dict(pool.wait(120))
     finally:
         pool.close()
-    assert grades == {"a": Grade(0.5, "", "length", {"a": 1.0, "b": 2.5}), "b": Grade(None, "invalid_reward")}
+    assert grades == {"a": Grade(0.5, "", "length", {"a": 1.0, "b": 2.5}), "b": Grade(0.0, "invalid_reward")}
 
 
 def prompts_with(*checks):

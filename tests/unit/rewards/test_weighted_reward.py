@@ -9,6 +9,7 @@ from ada_lightning.config import ConfigError, check_config
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber
 from ada_lightning.rewards.format import FormatReward
+from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.not_applicable import NotApplicableError
 from ada_lightning.rewards.trl_function import TrlFunctionReward
 from ada_lightning.rewards.verl_function import VerlFunctionReward
@@ -120,3 +121,8 @@ def test_a_sum_needs_an_advantage_that_knows_more_than_right_and_wrong():
     assert any("a weighted sum, and advantage = ExactAdvantage" in problem for problem in error.value.problems)
     follows_means = ["advantage=weighted_leave_one_out", "selection=stratified", "sampler=spread"]
     check_config(composed("reward=weighted", *follows_means))
+
+
+def test_late_imports_of_the_components_are_known():
+    parts = {"math": {"reward": MathReward(), "weight": 1.0}, "other": {"reward": FormatReward("x"), "weight": 1.0}}
+    assert WeightedReward(parts).modules == MathReward.modules

@@ -129,8 +129,8 @@ def test_a_prompt_without_room_is_skipped_counted_and_warned_about():
     assert (stats.num_skipped_prompts, stats.num_prompts) == (1, 1)
 
 
-def failing_grader():
-    return InstantGrader(lambda text: Grade(None, "ZeroDivisionError") if text == "1" else Grade(0.0))
+def failing_grader(reward=None):
+    return InstantGrader(lambda text: Grade(reward, "ZeroDivisionError") if text == "1" else Grade(0.0))
 
 
 def test_failed_grades_are_no_evidence_and_drawn_anew_up_to_a_limit():
@@ -139,11 +139,21 @@ def test_failed_grades_are_no_evidence_and_drawn_anew_up_to_a_limit():
     pool = groups[0].pool
     assert pool.num_drawn - pool.num_failed == pool.num_sampled == 32
     assert pool.num_failed == stats.num_failed == stats.failures["ZeroDivisionError"] > 0
+    assert stats.num_failed_excluded == stats.num_failed
     assert pool.num_positive == 0
 
 
+def test_failures_of_a_response_s_own_making_are_zeros_and_counted():
+    with pytest.warns(RuntimeWarning, match="0 of them are left out, the others count as 0"):
+        groups, stats = collect([make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}), grader=failing_grader(0.0))
+    pool = groups[0].pool
+    assert (pool.num_drawn, pool.num_sampled, pool.num_positive, pool.num_failed) == (32, 32, 0, 0)
+    assert stats.num_failed == stats.failures["ZeroDivisionError"] > 0
+    assert stats.num_failed_excluded == 0
+
+
 def test_failed_grades_can_count_as_zero():
-    with pytest.warns(RuntimeWarning, match="treated as 'as_zero'"):
+    with pytest.warns(RuntimeWarning, match="0 of them are left out, the others count as 0"):
         groups, _ = collect(
             [make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}), grader=failing_grader(), grader_failure="as_zero"
         )

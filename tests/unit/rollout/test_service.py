@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,10 @@ from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.rollout.collector import EngineError
 from ada_lightning.rollout.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
+from ada_lightning.run_stopped import RunStoppedError
 from ada_lightning.sampling import UniformSampler
 from ada_lightning.selection import AllSelection
-from ada_lightning.types import SamplingSettings
+from ada_lightning.types import Grade, SamplingSettings
 from tests.builders import InstantGrader, make_prompt
 
 
@@ -52,13 +55,14 @@ class Engines:
         return Engine(pass_rates={1: 0.5}, max_model_tokens=max_model_tokens)
 
 
-def open_service(engines, **options):
+def open_service(engines, *, grader=None, **options):
     service = RolloutService(
         engine=engines, sampling=SamplingSettings(max_new_tokens=4), max_model_tokens=32, seed=0, **options
     )
     service.open(
-        model_path=Path(), tokenizer=Tokenizer(), eos_token_ids=[2], grader=InstantGrader(), log_file=Path("engine.log")
-    )
+        model_path=Path(), tokenizer=Tokenizer(), eos_token_ids=[2], grader=grader or InstantGrader(),
+        log_file=Path("engine.log"),
+    )  # fmt: skip
     return service
 
 
@@ -190,3 +194,67 @@ def test_the_host_is_checked_and_opens_the_engine():
 def test_a_reproducible_run_insists_on_seeds_of_its_own_for_every_response():
     with pytest.raises(ValueError, match=r"reproducible=true needs rollout.seed_requests=true: an engine that is"):
         open_service(ScriptedEngine, reproducible=True, seed_requests=False)
+
+
+def failing(text):
+    return Grade(0.0, "KeyError", detail="grade.py, line 3: KeyError: 'gold'")
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be graded")
+def test_a_reward_that_fails_on_every_response_stops_the_run_and_is_named():
+    service = open_service(Engines(num_broken=0), grader=InstantGrader(failing))
+    with pytest.raises(RunStoppedError) as stopped:
+        rollout(service, 0)
+    message = str(stopped.value)
+    assert "InstantGrader has graded none of the 2 responses of step 0: KeyError 2" in message
+    assert "grade.py, line 3: KeyError: 'gold'" in message
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be graded")
+def test_a_reward_that_fails_later_does_not_end_the_run():
+    grades = iter([Grade(0.0), failing(""), failing(""), failing("")])
+    service = open_service(Engines(num_broken=0), grader=InstantGrader(lambda text: next(grades)))
+    assert rollout(service, 0).stats.num_failed == 1
+    assert rollout(service, 1, step=1).stats.num_failed == 2
+
+
+@pytest.mark.parametrize(("truncated", "stops"), [("zero", True), ("grade", False)])
+@pytest.mark.filterwarnings("ignore:.*could not be graded")
+def test_responses_that_nobody_graded_do_not_speak_for_a_reward(truncated, stops):
+    class Cut(ScriptedEngine):
+        def poll(self):
+            return [replace(g, is_truncated=g.request_id.endswith("0")) for g in super().poll()]
+
+    grades = iter([Grade(0.0), failing("")]) if truncated == "grade" else iter([failing("")] * 2)
+    grader = InstantGrader(lambda text: next(grades))
+    service = open_service(
+        lambda **_: Cut(pass_rates={1: 0.5}, max_model_tokens=32), grader=grader, truncated=truncated
+    )
+    with pytest.raises(RunStoppedError) if stops else nullcontext():
+        assert rollout(service, 0).stats.num_truncated == 1
+
+
+def drawn_from(service):
+    return list(service.draw([(0, make_prompt(1)), (1, make_prompt(1))], num_samples=2, stage="prepare"))
+
+
+def test_nothing_is_handed_over_of_a_list_that_a_reward_cannot_grade():
+    service = open_service(Engines(num_broken=0), grader=InstantGrader(failing))
+    handed_over = []
+    with pytest.raises(RunStoppedError, match="none of the 4 responses drawn so far: KeyError 4"):
+        handed_over.extend(service.draw([(0, make_prompt(1)), (1, make_prompt(1))], num_samples=2, stage="prepare"))
+    assert handed_over == []
+
+
+def test_what_waited_for_the_first_grade_is_handed_over_with_it():
+    grades = iter([failing(""), failing(""), failing(""), Grade(1.0)])
+    drawn = drawn_from(open_service(Engines(num_broken=0), grader=InstantGrader(lambda text: next(grades))))
+    assert sorted(prompt.position for prompt in drawn) == [0, 1]
+
+
+def test_a_long_list_is_given_up_before_its_end():
+    grader = InstantGrader(failing)
+    service = open_service(Engines(num_broken=0), grader=grader)
+    with pytest.raises(RunStoppedError, match="none of the 256 responses"):
+        list(service.draw([(i, make_prompt(1)) for i in range(500)], num_samples=2, stage="prepare"))
+    assert grader.num_graded < 1000

@@ -75,7 +75,7 @@ def policy_loss(**settings):
 
 
 def statement(advantage, sampler, selection, loss=None, **settings):
-    neutral = {"num_minibatches": 1, "max_grad_norm": math.inf, "truncated": "grade", "grader_failure": "as_zero"}
+    neutral = {"num_minibatches": 1, "max_grad_norm": math.inf, "truncated": "grade"}
     return describe_update(
         advantage=advantage,
         sampler=sampler,
@@ -359,7 +359,6 @@ class TestBends:
             ),
             ({"truncated": "mask"}, "rollout.truncated=mask counts responses that do not train"),
             ({"truncated": "exclude"}, "rollout.truncated=exclude: p is the pass rate among responses that end"),
-            ({"grader_failure": "exclude"}, "rollout.grader_failure=exclude: p is the pass rate among responses that"),
             ({"max_grad_norm": 1.0}, "policy.max_grad_norm = 1 can shorten a step, not turn it"),
         ],
     )
