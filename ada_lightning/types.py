@@ -299,17 +299,24 @@ class ResponseGroup:
     kept: tuple[KeptResponse, ...]
     is_surplus: bool = False
     """With a signal, and not needed in a step that was filled up: it keeps nothing and does not train."""
+    is_inert: bool = False
+    """Every kept response has an advantage of 0, although rewards differ, as where none is above the positive threshold
+    of an advantage that counts positives."""
 
     @property
     def has_signal(self) -> bool:
-        """Whether responses are told apart: something is kept, and rewards differ or the assigned advantages do.
+        """Whether responses are told apart: some are kept, and rewards or assigned advantages differ.
+
+        Where every advantage is 0 in spite of that, it has none.
 
         A surplus group has one, although nothing is kept of it: how many prompts of a step have a signal does not
         depend on how many of them were needed.
         """
         if self.is_surplus:
             return True
-        return bool(self.kept) and (self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1)
+        if self.is_inert or not self.kept:
+            return False
+        return self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1
 
     @property
     def can_train(self) -> bool:
@@ -318,4 +325,6 @@ class ResponseGroup:
         Rewards differ, or one was assigned: an advantage of the whole rollout may have something to say about groups
         whose responses are all alike, such as one that compares them with the prompt's history.
         """
-        return bool(self.kept) and (self.has_signal or any(kept.advantage != 0.0 for kept in self.kept))
+        if self.is_inert or not self.kept:
+            return False
+        return self.has_signal or any(kept.advantage != 0.0 for kept in self.kept)

@@ -100,6 +100,7 @@ class AdaptiveSampling(Callback):
         self._pending_metrics: dict[str, float] = {}
         self._step_metrics: dict[str, float] = {}
         self._unlearned: list[ResponsePool] = []
+        self._has_warned_of_threshold = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``."""
@@ -206,7 +207,9 @@ class AdaptiveSampling(Callback):
             training, figures = result.groups, chosen
         if isinstance(policy.advantage, RolloutAdvantage):
             training = with_advantages(policy.advantage, training)
-            result = _with_groups(result, training)
+        training = tuple(_judged(policy, group) for group in training)
+        result = _with_groups(result, training)
+        self._warn_of_threshold(policy, training)
         self._unlearned = [group.pool for group in result.groups]
         self._step_metrics = {}
         self._pending_metrics = self._figures(result) | figures
@@ -295,6 +298,28 @@ class AdaptiveSampling(Callback):
             stacklevel=3,
         )
 
+    def _warn_of_threshold(self, policy: PolicyModule, groups: Sequence[ResponseGroup]) -> None:
+        """Say once that amounts of rewards are lost where the advantage counts positives."""
+        whole = getattr(policy.advantage, "advantage", policy.advantage)  # of one that is whitened
+        if self._has_warned_of_threshold or not getattr(whole, "needs_both_classes", False):
+            return
+        rewards = [response.reward for group in groups for response in group.pool.responses]
+        threshold = self.service.positive_threshold
+        above = {reward for reward in rewards if reward > threshold}
+        if len(above) > 1 or len(set(rewards) - above) > 1:
+            self._has_warned_of_threshold = True
+            num_above = sum(reward > threshold for reward in rewards)
+            warnings.warn(
+                f"{type(whole).__name__} learns from which rewards are above rollout.positive_threshold = "
+                f"{threshold:g}, not from their amounts: of {len(rewards)} rewards, from {min(rewards):g} to "
+                f"{max(rewards):g}, {num_above} are"
+                f"{'; nothing can be learned of such a step' if num_above in (0, len(rewards)) else ''}. Set it to "
+                "what tells right from wrong, or train on the amounts: advantage=weighted_leave_one_out "
+                "selection=stratified sampler=spread",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
     @property
     def _remembering(self) -> RememberingEstimator | None:
         return self.estimator if isinstance(self.estimator, RememberingEstimator) else None
@@ -316,6 +341,18 @@ class AdaptiveSampling(Callback):
         computed = self._metrics.compute() | self._calibration.compute()
         figures = {name: float(value) for name, value in computed.items()}
         return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
+
+
+def _judged(policy: PolicyModule, group: ResponseGroup) -> ResponseGroup:
+    """Mark a group that cannot change the policy: an advantage may be 0 although rewards differ.
+
+    Asking for advantages packs the group's tokens, so not where a right and a wrong response are kept or where a value
+    was assigned: these are told apart.
+    """
+    is_told_apart = len({kept.response.is_positive for kept in group.kept}) > 1 or any(k.advantage for k in group.kept)
+    if not group.can_train or is_told_apart or any(policy.group_advantages(group)):
+        return group
+    return replace(group, is_inert=True)
 
 
 def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> RolloutResult:

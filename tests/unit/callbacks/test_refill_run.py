@@ -109,6 +109,7 @@ class Watch(RolloutListener):
 def fit(
     folder, refill, *, curriculum=None, estimator=None, selection=None, pass_rates=MIXED, num_minibatches=1,
     num_steps=8, interrupt_after=-1, interrupt_in_update=-1, resume=False, engine=ScriptedEngine,
+    advantage=None, grader=None,
 ):  # fmt: skip
     data = RolloutDataModule(
         source=None, prompts_per_step=4, max_prompt_tokens=8, num_steps=num_steps, seed=0,
@@ -116,7 +117,7 @@ def fit(
     )  # fmt: skip
     data.train_prompts = prompts(NUM_PROMPTS)
     policy = Policy(
-        model_path=folder, reference_path=folder, advantage=GroupNormalizedAdvantage(),
+        model_path=folder, reference_path=folder, advantage=advantage or GroupNormalizedAdvantage(),
         loss=ClippedPolicyLoss(reduction=TokenMeanReduction()), attention=SdpaAttention(),
         optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), warmup_steps=3,
     )  # fmt: skip
@@ -127,7 +128,8 @@ def fit(
     watch = Watch(interrupt_after, interrupt_in_update)
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
     sampling = AdaptiveSampling(
-        service=service, grader=Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER, eos_token_ids=[0],
+        service=service, grader=grader or Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER,
+        eos_token_ids=[0],
         sampler=UniformSampler(group_size=4), selection=selection or AllSelection(), run_dir=folder, refill=refill,
     )  # fmt: skip
     trainer = Trainer(
