@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.choices import register_choices
 from ada_lightning.rollout.engine_environment import num_cores
@@ -22,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
 CONFIG_DIR = Path(__file__).parent / "conf"
 register_choices(CONFIG_DIR)
 OWN_KEYS = ("run_name", "run_dir", "num_samples", "prompts_per_file", "band", "data.only", "num_steps")
+NUM_HELDOUT = "data.source.num_heldout"
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="prepare")
@@ -48,7 +50,7 @@ def main(cfg: DictConfig) -> None:
     except ImportError as error:
         sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
     if num_selected:
-        print(f"train on them: {train_command(overrides, Path(cfg.run_dir))}", flush=True)
+        print(f"train on them: {train_command(overrides, Path(cfg.run_dir), _num_heldout(cfg))}", flush=True)
 
 
 def run(cfg: DictConfig) -> int:
@@ -105,11 +107,28 @@ def run(cfg: DictConfig) -> int:
     return len(made.selected)
 
 
-def train_command(overrides: Sequence[str], folder: Path) -> str:
-    """Spell the command that trains on the selection with the model, data and reward it was made with."""
+def train_command(overrides: Sequence[str], folder: Path, num_heldout: int | None) -> str:
+    """Spell the command that trains on the selection with the model, data and reward it was made with.
+
+    Args:
+        overrides: of the preparation.
+        folder: of the preparation.
+        num_heldout: prompts to evaluate on, where none was held out; None leaves what is held out as it was.
+    """
     kept = [line for line in overrides if not _is_own(line)]
+    if num_heldout is not None:
+        kept = [line for line in kept if line.partition("=")[0].lstrip("+") != NUM_HELDOUT]
+        kept.append(f"{NUM_HELDOUT}={num_heldout}")
     history = f"estimator.history_file={folder / 'history.json'}"
     return shlex.join(["python", "train.py", "+experiment=ada_seq_balance", *kept, f"data.only={folder}", history])
+
+
+def _num_heldout(cfg: DictConfig) -> int | None:
+    """A tenth of the prompts where the preparation held none out: a run without evaluation shows nothing."""
+    if OmegaConf.select(cfg, NUM_HELDOUT) != 0:
+        return None
+    num_prompts = json.loads((Path(cfg.run_dir) / "summary.json").read_text(encoding="utf-8"))["num_prompts"]
+    return max(1, min(64, num_prompts // 10))
 
 
 def _is_own(override: str) -> bool:

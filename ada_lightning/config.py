@@ -24,6 +24,7 @@ from ada_lightning.config_problems import (
     class_at,
     component_errors,
     component_message,
+    distinct,
     interpolation_errors,
     missing_values,
     number_at,
@@ -123,7 +124,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     if not of_wrong_type:  # what compares parts computes with their numbers
         problems += _errors_across_parts(cfg)
     problems += _optimizer_errors(cfg)
-    problems = list(dict.fromkeys(problems))
+    problems = distinct(problems)
     if problems:
         raise ConfigError(problems)
     warn_of_settings(cfg)
@@ -181,7 +182,7 @@ def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
     for key in components:
         if not any(path.startswith(f"{key}.") for path in key_problems):
             problems += component_errors(cfg, key)
-    return list(dict.fromkeys([*problems, *_length_errors(cfg), *rollout_errors(cfg)]))
+    return distinct([*problems, *_length_errors(cfg), *rollout_errors(cfg)])
 
 
 def _optimizer_errors(cfg: DictConfig) -> list[str]:

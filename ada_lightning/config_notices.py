@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from ada_lightning.config_problems import class_at, number_at, value_at
@@ -12,24 +13,28 @@ from ada_lightning.parallel.environment import is_first_process
 
 CPU_KV_CACHE_GIB = 0.5
 """What rollout=vllm_cpu gives an engine, and all that derive from it."""
+_LENGTH = "rollout.sampling.max_new_tokens"
 SHORT_RESPONSE_TOKENS = 32
 """Of rollout.sampling.max_new_tokens: enough for the task of the first run, adding numbers of one or two digits."""
 
 
 def warn_of_settings(cfg: DictConfig) -> None:
     """Warn of everything here once, whatever the number of processes; the caller of the check is named as its place."""
-    for notice in settings_notices(cfg) if is_first_process() else ():
+    chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
+    for notice in settings_notices(cfg, chosen) if is_first_process() else ():
         warnings.warn(notice, UserWarning, stacklevel=3)
 
 
-def settings_notices(cfg: DictConfig) -> Iterator[str]:
+def settings_notices(cfg: DictConfig, chosen: Iterable[str] = ()) -> Iterator[str]:
     """Yield one message for each.
 
     Args:
         cfg: a configuration that has passed its check.
+        chosen: overrides of the command line: a length that stands there is meant.
     """
     yield from _engine_notices(cfg)
-    yield from _length_notices(cfg)
+    if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
+        yield from _length_notices(cfg)
     yield from _memory_notices(cfg)
 
 
@@ -50,14 +55,14 @@ def _length_notices(cfg: DictConfig) -> Iterator[str]:
     from ada_lightning.data.dataset import DatasetSource
     from ada_lightning.rewards.math import MathReward
 
-    response, prompt = number_at(cfg, "rollout.sampling.max_new_tokens"), number_at(cfg, "data.max_prompt_tokens")
+    response, prompt = number_at(cfg, _LENGTH), number_at(cfg, "data.max_prompt_tokens")
     what = "a data set" if issubclass(class_at(cfg, "data.source"), DatasetSource) else ""
     what = what or ("reward=math" if issubclass(class_at(cfg, "reward.reward"), MathReward) else "")
     if what and response is not None and response <= SHORT_RESPONSE_TOKENS:
         yield (
-            f"rollout.sampling.max_new_tokens = {response} cuts every response of {what} at {response} tokens, where "
-            "hardly any answer can stand; for responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 "
-            f"rollout.max_model_tokens={512 + int(prompt or 256)}"
+            f"{_LENGTH} = {response} cuts every response of {what} at {response} tokens, where "
+            f"hardly any answer can stand; for responses of up to 512 tokens: {_LENGTH}=512 "
+            f"rollout.max_model_tokens={512 + int(prompt or 256)}; if it is meant: {_LENGTH}={response:g}"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from hydra.errors import InstantiationException
@@ -124,6 +124,21 @@ def component_message(key: str, error: BaseException) -> str:
         ('data.source: path is empty', 'model: OSError: gone')
     """
     return f"{key}: {error}" if isinstance(error, ValueError) else f"{key}: {type(error).__name__}: {error}"
+
+
+def distinct(problems: Sequence[str]) -> list[str]:
+    """Leave each problem once: what is wrong with a part is raised again by whatever the part belongs to.
+
+    Example:
+        >>> distinct(["data.source: no file", "data: no file", "reward: no file"])
+        ['data.source: no file', 'reward: no file']
+    """
+    told = [(problem, *problem.partition(": ")[::2]) for problem in dict.fromkeys(problems)]
+    return [
+        problem
+        for problem, key, text in told
+        if not any(text == other_text and other.startswith(f"{key}.") for _, other, other_text in told)
+    ]
 
 
 def value_at(cfg: DictConfig, key: str) -> Any:

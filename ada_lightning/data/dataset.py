@@ -15,6 +15,7 @@ from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
 from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
+from ada_lightning.data.text_files import unusable_rows
 from ada_lightning.types import Prompt
 
 
@@ -61,7 +62,7 @@ class DatasetSource:
         needs_answer: False for rewards that need none: prompts without an answer stay, and answers may be of any type.
         keep_columns: columns that the reward is given; None gives it all. Few save memory and time.
         filters: conditions on columns; each is counted.
-        skip_invalid: drop and count rows without a prompt or answer; False makes the first one an error.
+        skip_invalid: drop and count rows without a prompt or answer; False makes them an error.
         system_prompt: first turn of every prompt, in place of the one it has; None leaves it as it is.
         prompt_template: the user's turn, with ``{prompt}`` where the text goes; other braces mean themselves.
 
@@ -225,8 +226,6 @@ class DatasetSource:
                     return None
             return builder.build(columns)
         except UnusableRowError as error:
-            if not self.skip_invalid:
-                raise ValueError(f"{where}: {error}") from error
             report.drop(error.reason, f"{where}: {error}")
             return None
         except KeyError as error:
@@ -237,6 +236,11 @@ class DatasetSource:
     def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
         if report.num_read == 0:
             raise ValueError(f"{report.origin} holds no prompts; it needs {self._kinds_of_rows}")
+        if not self.skip_invalid and (examples := [text for found in report.examples.values() for text in found]):
+            number = sum(report.dropped[reason] for reason, found in report.examples.items() if found)
+            raise ValueError(
+                unusable_rows(examples, number, f"of {report.num_read} rows of {report.origin} are unusable")
+            )
         if report.num_kept == 0:
             raise ValueError(f"none of the {report.num_read} rows is usable:\n" + "\n".join(report.lines()))
         for name, kind in (builder.left_out if builder else {}).items():

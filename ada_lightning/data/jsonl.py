@@ -14,8 +14,8 @@ from ada_lightning.data.text_files import Row, read_jsonl
 class JsonlSource(DatasetSource):
     """A :class:`~ada_lightning.data.dataset.DatasetSource` of JSON lines that takes no line it cannot use.
 
-    Columns are named, not recognised; a line without prompt or answer is an error, with its number. Empty lines are
-    skipped.
+    Columns are named, not recognised; lines without prompt or answer are an error, with their numbers. Empty lines
+    are skipped.
 
     Args:
         path: JSON-lines file, read as UTF-8; relative to where the program runs.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
+
+_MAX_EXAMPLES = 5
+_MAX_SHOWN_BYTES = 80
 
 Row = tuple[str, dict[str, Any]]
 """Where it stands, for messages (``sums.jsonl, line 7``), and its columns."""
@@ -18,13 +21,49 @@ def read_jsonl(path: Path) -> Iterator[Row]:
     """Yield the rows of a file with one JSON object a line; empty lines are skipped.
 
     Raises:
-        ValueError: the file cannot be read or is not UTF-8, or a line is no JSON object.
+        ValueError: the file cannot be read or is not UTF-8; or, at its end, some lines are no JSON objects.
     """
+    errors: list[str] = []
+    num_errors = 0
     with _opened(path) as file:
         # Only \n ends a line: JSON text may hold characters such as U+2028 that splitlines() would split at.
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield _parsed(line.rstrip("\n"), f"{path}, line {number}")
+                try:
+                    row = _parsed(line.rstrip("\n"), f"{path}, line {number}")
+                except ValueError as error:
+                    num_errors += 1
+                    if num_errors <= _MAX_EXAMPLES:
+                        errors.append(str(error))
+                    continue
+                yield row
+    if errors:
+        raise ValueError(unusable_rows(errors, num_errors, f"lines of {path} are no JSON objects"))
+
+
+def unusable_rows(examples: Sequence[str], number: int, what: str) -> str:
+    """One message for some or very many rows.
+
+    Args:
+        examples: what is wrong with the first of them, each with its place.
+        number: of all of them.
+        what: is wrong with them, after their number.
+
+    Example:
+        >>> print(unusable_rows([f"a.jsonl, line {i}: no text" for i in range(1, 9)], 8, "lines are empty"))
+        8 lines are empty:
+          a.jsonl, line 1: no text
+          a.jsonl, line 2: no text
+          a.jsonl, line 3: no text
+          a.jsonl, line 4: no text
+          a.jsonl, line 5: no text
+          and 3 more
+    """
+    if number == 1:
+        return examples[0]
+    shown = list(examples[:_MAX_EXAMPLES])
+    more = [f"and {number - len(shown)} more"] if number > len(shown) else []
+    return "\n  ".join([f"{number} {what}:", *shown, *more])
 
 
 def read_json(path: Path) -> Iterator[Row]:
@@ -90,8 +129,32 @@ def _opened(path: Path, newline: str = "\n") -> Iterator[TextIO]:
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline=newline) as file:
             yield file
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(_not_utf8(path, opener)) from error
+    except (OSError, EOFError) as error:
         raise ValueError(f"cannot read prompts from {path} ({path.absolute()}): {error}") from error
+
+
+def _not_utf8(path: Path, opener: Any) -> str:
+    """Name the line, and how to convert the file."""
+    with opener(path, "rb") as file:
+        start = file.read(2)
+        file.seek(0)
+        number, line = next((number, line) for number, line in enumerate(file, start=1) if not _is_utf8(line))
+    encoding = "UTF-16" if start in (b"\xff\xfe", b"\xfe\xff") else "ISO-8859-1"
+    shown = repr(line[:_MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace"))
+    return (
+        f"{path}, line {number}: not UTF-8: {shown}; convert the file, for example from {encoding}: "
+        f"iconv -f {encoding} -t UTF-8 {path.with_suffix('') if path.suffix == '.gz' else path} > <new file>"
+    )
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _parsed(line: str, where: str) -> Row:

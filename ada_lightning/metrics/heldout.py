@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from ada_lightning.metrics.avg_at_k import AvgAtK
 from ada_lightning.metrics.maj_at_k import MajAtK
+from ada_lightning.metrics.mean_by_k import MeanByK
 from ada_lightning.metrics.pass_at_k import PassAtK
 from ada_lightning.metrics.response_length import ResponseLength
 from ada_lightning.types import ResponseGroup
@@ -46,7 +49,12 @@ def _figures(groups: Sequence[ResponseGroup], num_samples: int) -> dict[str, flo
         metric.update(groups)
     figures = {f"avg_at_{num_samples}": float(average.compute())}
     if passed.num_prompts[-1]:
-        figures[f"pass_at_{num_samples}"] = float(passed.compute()[-1])
+        figures[f"pass_at_{num_samples}"] = _last(passed)
         if majority.has_answers and majority.num_prompts[-1]:
-            figures[f"maj_at_{num_samples}"] = float(majority.compute()[-1])
+            figures[f"maj_at_{num_samples}"] = _last(majority)
     return figures | {name: float(value) for name, value in length.compute().items()}
+
+
+def _last(metric: MeanByK) -> float:
+    """Figure for the largest k. torchmetrics makes a scalar of a figure of one element, and so of k = 1."""
+    return float(torch.atleast_1d(metric.compute())[-1])

@@ -59,5 +59,8 @@ class MeanByK(Metric, ABC):
             self.num_prompts[: len(known)] += 1
 
     def compute(self) -> Tensor:
-        """Return the means. Shape ``(max_k,)``; not a number where no prompt has as many responses."""
+        """Return the means. Shape ``(max_k,)``; not a number where no prompt has as many responses.
+
+        torchmetrics hands a single one, of ``max_k`` = 1, over as a scalar.
+        """
         return self.value_sum / self.num_prompts

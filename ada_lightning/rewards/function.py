@@ -10,6 +10,11 @@ from ada_lightning.rewards.user_function import UserFunction
 from ada_lightning.types import Completion, Prompt, Verdict
 
 OWN_NAMES = ("prompt", "completion", "text", "finish_reason", "reference", "columns")
+_FOREIGN = (
+    ("TRL", "trl_function", {"prompts", "completions"}),
+    ("verl", "verl_function", {"data_source", "solution_str", "ground_truth", "extra_info"}),
+)
+"""Libraries whose functions have a reward of their own, and the parameters that they are known by."""
 
 
 class FunctionReward:
@@ -86,7 +91,14 @@ class FunctionReward:
         Raises:
             ValueError: something is missing.
         """
-        self.function.check_names(self._available(prompt, Completion("")), "what this sample has")
+        available = self._available(prompt, Completion(""))
+        missing = self.function.required() - set(available)
+        ways = [
+            f". Written for {library}? Use reward={reward} reward.reward.path={self.function.path}"
+            for library, reward, names in _FOREIGN
+            if names & missing
+        ]
+        self.function.check_names(available, "what this sample has", way_out="".join(ways))
 
     def _available(self, prompt: Prompt, completion: Completion) -> dict[str, Any]:
         columns = sample_columns(prompt)

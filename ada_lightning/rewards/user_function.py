@@ -73,12 +73,13 @@ class UserFunction:
         self._checked()
         return getattr(self._function, name, None)
 
-    def check_names(self, available: Collection[str], where: str) -> None:
+    def check_names(self, available: Collection[str], where: str, *, way_out: str = "") -> None:
         """Compare what the function requires with what there is.
 
         Args:
             available: names.
             where: what they are, for the message.
+            way_out: another one than those that the message has.
 
         Raises:
             ValueError: a parameter without a default is not among them.
@@ -88,6 +89,7 @@ class UserFunction:
             raise ValueError(
                 f"{self.path} needs {', '.join(map(repr, missing))}; {where}: {', '.join(sorted(available))}. Rename "
                 "the parameter, give it a default, set it in reward.reward.arguments, or add the column to the data"
+                f"{way_out}"
             )
 
     def call(self, available: Mapping[str, Any]) -> Any:

@@ -132,7 +132,9 @@ def test_the_default_length_is_warned_of_where_answers_need_more(overrides, what
     assert notice == (
         f"rollout.sampling.max_new_tokens = 32 cuts every response of {what} at 32 tokens, where hardly any answer can "
         "stand; for responses of up to 512 tokens: rollout.sampling.max_new_tokens=512 rollout.max_model_tokens=768"
+        "; if it is meant: rollout.sampling.max_new_tokens=32"
     )
+    assert list(settings_notices(composed(*overrides), ["rollout.sampling.max_new_tokens=32"])) == []
     assert list(settings_notices(composed(*overrides, "rollout.sampling.max_new_tokens=64"))) == []
 
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 import prepare
 from ada_lightning.config import ConfigError, check_config, override_errors
@@ -125,7 +126,7 @@ def test_a_folder_never_mixes_two_jobs(whole, override, named):
 
 def test_the_command_trains_on_the_selection(whole):
     """Composed and checked as train.py would, with the engine that is configured there."""
-    command = prepare.train_command([*SCRIPTED, "+data.source.tasks.chain_sum.weight=2"], whole).split()
+    command = prepare.train_command([*SCRIPTED, "+data.source.tasks.chain_sum.weight=2"], whole, None).split()
     assert command[:3] == ["python", "train.py", "+experiment=ada_seq_balance"]
     assert not override_errors(command[2:], CONF, "train")
     cfg = composed(*command[2:], name="train")
@@ -148,7 +149,7 @@ def test_what_only_preparing_knows_is_left_out_of_the_command():
         "data=jsonl",
         "seed=3",
     ]
-    assert prepare.train_command(overrides, Path("a b")) == (
+    assert prepare.train_command(overrides, Path("a b"), None) == (
         "python train.py +experiment=ada_seq_balance data=jsonl seed=3 'data.only=a b' "
         "'estimator.history_file=a b/history.json'"
     )
@@ -192,3 +193,13 @@ def test_keys_without_effect_are_keys():
     for key in set(UNUSED) - {"data.curriculum"}:  # training adds that one itself
         assert OmegaConf.select(cfg, key) is not None, key
     assert all(OverridesParser.create().parse_override(f"{key}=1") for key in UNUSED)
+
+
+def test_the_command_that_trains_evaluates_where_the_preparation_held_nothing_out(tmp_path):
+    (tmp_path / "summary.json").write_text('{"num_prompts": 45}')
+    overrides = ["data=jsonl", "data.source.path=sums.jsonl", "data.source.num_heldout=0"]
+    for num_heldout, expected in ((0, 4), (7, 7)):
+        cfg = OmegaConf.create({"run_dir": str(tmp_path), "data": {"source": {"num_heldout": num_heldout}}})
+        overrides[-1] = f"data.source.num_heldout={num_heldout}"
+        command = prepare.train_command(overrides, tmp_path, prepare._num_heldout(cfg)).split()
+        assert [part for part in command if "num_heldout" in part] == [f"data.source.num_heldout={expected}"]

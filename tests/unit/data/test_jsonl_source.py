@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -104,6 +105,14 @@ def test_prompt_ids_are_stable(file, tmp_path):
         ([{"prompt": "a", "answer": None}], "column 'answer' must be text or integer or number; found NoneType"),
         ([{"prompt": "a", "answer": True}], "found bool"),
         ([{"prompt": " ", "answer": "b"}], "line 1: the prompt is empty"),
+        (
+            ["{'prompt'", *[{"prompt": "a", "answer": "b"}, "[1]"] * 6],
+            r"(?s)^7 lines of .*a\.jsonl are no JSON objects:\n  .*line 1: not valid.*line 3: .*line 9: .* and 2 more$",
+        ),
+        (
+            [{"prompt": "a", "answer": "b"}, {"prompt": " ", "answer": "b"}, {"prompt": "c", "answer": None}],
+            r"(?s)^2 of 3 rows of .*a\.jsonl are unusable:\n  .*line 2: the prompt is empty\n  .*line 3: column 'ans",
+        ),
         (numbered(0, 3), "num_heldout = 5, but .* has 3 distinct prompts"),
         (numbered(0, 5), "no training prompt is left of the 5"),
     ],
@@ -117,9 +126,20 @@ def test_check_says_what_is_wrong_and_where(tmp_path, rows, message):
 def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"cannot read prompts from .*missing\.jsonl.*No such file"):
         JsonlSource(tmp_path / "missing.jsonl", num_heldout=0, seed=0).check()
-    (tmp_path / "latin.jsonl").write_bytes(b'{"prompt": "\xe9", "answer": ""}')
-    with pytest.raises(ValueError, match=r"latin\.jsonl.*utf-8"):
-        JsonlSource(tmp_path / "latin.jsonl", num_heldout=0, seed=0).check()
+
+
+@pytest.mark.parametrize(("encoding", "line", "name"), [("latin-1", 2, "ISO-8859-1"), ("utf-16", 1, "UTF-16")])
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz"])
+def test_text_that_is_not_utf8_is_named_with_its_line_and_a_way_out(tmp_path, encoding, line, name, ending):
+    path = tmp_path / f"other{ending}"
+    text = '{"prompt": "a", "answer": "b"}\n{"prompt": "caf\xe9", "answer": "b"}\n'
+    with (gzip.open if ending.endswith("gz") else open)(path, "wt", encoding=encoding) as file:
+        file.write(text)
+    with pytest.raises(ValueError, match="not UTF-8") as refused:
+        JsonlSource(path, num_heldout=0, seed=0).check()
+    message = str(refused.value)
+    assert message.startswith(f"{path}, line {line}: not UTF-8: ")
+    assert f"iconv -f {name} -t UTF-8 {tmp_path / 'other.jsonl'} > <new file>" in message
 
 
 @pytest.mark.parametrize(

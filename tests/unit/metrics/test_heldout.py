@@ -41,3 +41,14 @@ def test_a_vote_of_more_than_can_be_counted_is_left_out():
     figures = heldout_metrics([group_of([1, 0] * 501, ["4", "5"] * 501)], num_samples=1002)
     assert figures["eval/pass_at_1002"] == 1.0
     assert "eval/maj_at_1002" not in figures
+
+
+def test_one_response_of_each_prompt():
+    """torchmetrics makes a scalar of a figure of one element."""
+    assert heldout_metrics([group_of([1], ["4"]), group_of([0], ["5"], key="b")], num_samples=1) == {
+        "eval/avg_at_1": 0.5,
+        "eval/pass_at_1": 0.5,
+        "eval/maj_at_1": 0.5,
+        "eval/response_tokens": 2.0,
+        "eval/truncated_ratio": 0.0,
+    }

@@ -1,7 +1,12 @@
 """Functions written for other trainers."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from hydra import compose, initialize_config_dir
+
+from ada_lightning.config import ConfigError, check_config
+from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.not_applicable import NotApplicableError
 from ada_lightning.rewards.trl_function import TrlFunctionReward
 from ada_lightning.rewards.verl_function import VerlFunctionReward
@@ -89,3 +94,27 @@ def test_verl_functions_that_want_something_else_are_refused_before_the_run():
 def test_extra_info_that_holds_no_names_is_found_before_the_run():
     with pytest.raises(ValueError, match="column extra_info must hold names and values; found str"):
         verl("verl_number").check_prompt(Prompt("id", (), {"answer": 12, "columns": {"extra_info": "easy"}}))
+
+
+@pytest.mark.parametrize(
+    ("name", "reward"),
+    [("trl_reward", "trl_function"), ("verl_number", "verl_function"), ("verl_mapping", "verl_function")],
+)
+def test_a_function_written_for_another_library_is_shown_its_own_way_in(name, reward):
+    path = f"tests.unit.rewards.user_functions.{name}"
+    with pytest.raises(ValueError, match=f"Use reward={reward} reward.reward.path={path}$"):
+        FunctionReward(path).check_prompt(Prompt("id", (), {"answer": "12"}))
+
+
+def test_a_column_that_a_function_of_one_s_own_lacks_is_no_other_library_s():
+    with pytest.raises(ValueError, match=r"add the column to the data$"):
+        FunctionReward("tests.unit.rewards.user_functions.by_column").check_prompt(Prompt("id", (), {"answer": "12"}))
+
+
+def test_what_is_wrong_with_a_reward_is_said_once():
+    conf = str(Path(__file__).parents[3] / "conf")
+    with initialize_config_dir(conf, version_base="1.3"):
+        cfg = compose("train", overrides=["reward=function", "reward.reward.path=no_such_module.grade", "run_dir=x"])
+    with pytest.raises(ConfigError) as refused:
+        check_config(cfg)
+    assert [line.split(": ")[0] for line in refused.value.problems] == ["reward.reward"]
