@@ -1,10 +1,12 @@
 """Rewards under attack: ``python -m benchmarks.reward_attack``.
 
-Hostile responses of known verdict (:mod:`benchmarks.attack.families`) through the real pool of worker processes, with
-MathReward and ExactMatchReward, and a user's function that forks, exits, crashes, hangs and fills memory
-(:mod:`benchmarks.attack.misbehaviour`). Counted are responses that do not come back, wrong verdicts, failed grades by
-reason, grades longer than the limit, and anything that is run: a canary that injected code would touch, and Python's
-audit events (:mod:`benchmarks.attack.watch`). Exits with 1 where something hung, was run or was judged wrongly.
+Hostile responses of known verdict (:mod:`benchmarks.attack.families`) and answers that a person judges at a glance
+(:mod:`benchmarks.attack.judged`) through the real pool of worker processes, with MathReward, ExactMatchReward and
+NumericReward, and a user's function that forks, exits, crashes, hangs and fills memory
+(:mod:`benchmarks.attack.misbehaviour`). Counted are responses that do not come back, false positives and false
+negatives, failed grades by reason, grades longer than the limit, and anything that is run: a canary that injected code
+would touch, and Python's audit events (:mod:`benchmarks.attack.watch`). Exits with 1 where something hung, was run or
+was judged wrongly.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.math import MathReward
+from ada_lightning.rewards.numeric import NumericReward, parse_quantity
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.types import Completion, Grade, Prompt
 from benchmarks.attack.case import Case
 from benchmarks.attack.families import hostile
+from benchmarks.attack.judged import judged
 from benchmarks.attack.misbehaviour import ORDERS
 from benchmarks.attack.watch import Watched
 from benchmarks.report import REWARDS, save
@@ -52,7 +56,10 @@ class Tally:
     lost: int = 0
     """Never came back."""
     known_verdicts: int = 0
-    wrong_verdicts: int = 0
+    known_wrong: int = 0
+    """Answers among them that are worth 0."""
+    false_positives: int = 0
+    false_negatives: int = 0
     watched: int = 0
     """Grades that came back from a watched reward; a failed grade tells nothing, and a user's function may run code."""
     executed: int = 0
@@ -148,9 +155,16 @@ def _count(tally: Tally, case: Case, grade: Grade) -> None:
     if case.expected is None or grade.failure:
         return
     tally.known_verdicts += 1
+    tally.known_wrong += case.expected == 0
     if grade.reward != case.expected:
-        tally.wrong_verdicts += 1
+        tally.false_positives += case.expected == 0
+        tally.false_negatives += case.expected != 0
         tally.wrong.append({"gold": case.gold, "text": ascii(case.text[-300:]), "reward": grade.reward})
+
+
+def numeric(cases: Iterable[Case]) -> list[Case]:
+    """Judged answers to golds that are numbers without a sign of per cent, which NumericReward reads in its own way."""
+    return [case for case in cases if parse_quantity(case.gold) is not None and "%" not in case.gold]
 
 
 def without_known_rights(cases: Iterable[Case]) -> Iterable[Case]:
@@ -196,6 +210,9 @@ def main() -> int:
     """Attack, print, save; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--num", type=int, default=12_000, help="hostile responses, MathReward and ExactMatch together")
+    parser.add_argument(
+        "--judged", type=int, default=8_000, help="answers judged by hand, drawn before repeats are dropped"
+    )
     parser.add_argument("--orders", type=int, default=72, help="misbehaviours of a user's function")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float, default=4.0, help="seconds for one grade")
@@ -214,7 +231,7 @@ def main() -> int:
 
 
 def run_all(arguments: argparse.Namespace) -> tuple[list[Attack], list[dict[str, Any]]]:
-    """Run the three attacks and measure the speed on ordinary answers."""
+    """Run the attacks and measure the speed on ordinary answers."""
     limit = {"time_limit_s": arguments.time_limit}
     math = Watched(MathReward(LastBoxed()), _WARM_UP)
     exact = Watched(ExactMatchReward(LastBoxed()))
@@ -233,6 +250,11 @@ def run_all(arguments: argparse.Namespace) -> tuple[list[Attack], list[dict[str,
             orders(arguments.orders, arguments.seed),
             time_limit_s=2.0,
         ),
+    ]
+    cases = list(judged(arguments.judged, arguments.seed))
+    runs += [
+        attack("MathReward", math, cases, **limit),
+        attack("NumericReward", Watched(NumericReward(LastBoxed(), relative_tolerance=1e-6)), numeric(cases), **limit),
     ]
     speed = []
     for name, reward in (("MathReward", math), ("ExactMatchReward", exact)):
@@ -254,7 +276,10 @@ def conclude(
         "responses": sum(row["responses"] for row in rows),
         "lost": sum(row["lost"] for row in rows),
         "known_verdicts": sum(row["known_verdicts"] for row in rows),
-        "wrong_verdicts": len(wrong),
+        "known_wrong": sum(row["known_wrong"] for row in rows),
+        "judged_by_hand": len({(case.gold, case.text) for case in judged(arguments.judged, arguments.seed)}),
+        "false_positives": sum(row["false_positives"] for row in rows),
+        "false_negatives": sum(row["false_negatives"] for row in rows),
         "watched": sum(row["watched"] for row in rows),
         "executed": sum(row["executed"] for row in rows),
         "canaries": len(canaries),
@@ -263,8 +288,9 @@ def conclude(
     }
     for row in rows:
         print(
-            f"{row['reward']:17} {row['family']:32} {row['responses']:6} lost {row['lost']}  wrong "
-            f"{row['wrong_verdicts']}/{row['known_verdicts']}  run {row['executed']}  {row['failures']}  "
+            f"{row['reward']:17} {row['family']:32} {row['responses']:6} lost {row['lost']}  false positives "
+            f"{row['false_positives']}/{row['known_wrong']}  false negatives {row['false_negatives']}/"
+            f"{row['known_verdicts'] - row['known_wrong']}  run {row['executed']}  {row['failures']}  "
             f"{row['median_ms']} / {row['p99_ms']} / {row['max_ms']} ms"
         )
     for row in speed:

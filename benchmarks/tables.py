@@ -289,13 +289,28 @@ def _attack() -> str:
                 row["reward"],
                 row["family"],
                 row["responses"],
-                f"{row['wrong_verdicts']} of {row['known_verdicts']}" if row["known_verdicts"] else "",
+                _share(row["false_positives"], row["known_wrong"]),
+                _share(row["false_negatives"], row["known_verdicts"] - row["known_wrong"]),
                 failures,
                 *(f"{row[name]:.1f} ms" if row[name] is not None else "" for name in ("median_ms", "p99_ms", "max_ms")),
             )
         )
-    head = ["reward", "family", "responses", "wrong verdicts", "failed grades", "median", "99%", "longest"]
+    head = [
+        "reward",
+        "family",
+        "responses",
+        "false positives",
+        "false negatives",
+        "failed grades",
+        "median",
+        "99%",
+        "longest",
+    ]
     return _markdown(head, rows)
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} of {total}" if total else ""
 
 
 def _attack_summary() -> str:
@@ -305,7 +320,12 @@ def _attack_summary() -> str:
         ("that never came back", found["lost"]),
         ("watched grades during which anything was run", f"{found['executed']} of {found['watched']}"),
         ("files that injected code left", found["canaries"]),
-        ("wrong verdicts", f"{found['wrong_verdicts']} of {found['known_verdicts']}"),
+        ("wrong answers taken for right (false positives)", _share(found["false_positives"], found["known_wrong"])),
+        (
+            "right answers taken for wrong (false negatives)",
+            _share(found["false_negatives"], found["known_verdicts"] - found["known_wrong"]),
+        ),
+        ("different answers judged by hand", found["judged_by_hand"]),
         ("longest time without a grade", f"{found['longest_silence_s']:.1f} s"),
     ]
     return _markdown(["all families", "number"], rows)

@@ -57,21 +57,23 @@ def normalise(text: str) -> str:
 def canonical(text: str) -> str:
     """Spell equal answers equally: an exact number as an integer or a reduced ratio, other text normalised.
 
+    A ratio that is an integer stays as it is: a division that nobody has carried out would be its own answer.
+
     Example:
-        >>> canonical("12.0"), canonical("$6/8$"), canonical(" Paris. ")
-        ('12', '3/4', 'paris')
+        >>> canonical("12.0"), canonical("$6/8$"), canonical("24/2"), canonical(" Paris. ")
+        ('12', '3/4', '24/2', 'paris')
     """
     text = normalise(text)
     number = parse_number(text)
-    return text if number is None else str(number)
+    return text if number is None or (number.denominator == 1 and "/" in text) else str(number)
 
 
 class ExactMatchReward:
     """1.0 where the extracted answer equals ``reference["answer"]``, else 0.0.
 
     Both sides are normalised (:func:`normalise`). Where both are numbers (:func:`parse_number`) they compare as
-    numbers, exactly: ``12`` = ``12.0`` = ``24/2``. Otherwise they compare as text. The verdict's answer is what was
-    compared (:func:`canonical`).
+    numbers, exactly: ``12`` = ``12.0``, ``3/4`` = ``6/8``; but a division such as ``24/2`` is no answer to 12.
+    Otherwise they compare as text. The verdict's answer is what was compared (:func:`canonical`).
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
@@ -109,9 +111,11 @@ class ExactMatchReward:
         Raises:
             KeyError: the prompt's reference holds no answer.
         """
-        expected = canonical(str(prompt.reference["answer"]))
+        gold = str(prompt.reference["answer"])
         extracted = self.extraction(completion.text)
         if extracted is None:
             return Verdict(0.0)
         answer = canonical(extracted)
-        return Verdict(float(answer == expected), answer)
+        number = parse_number(normalise(gold))  # of a gold that is itself a division, too
+        expected = {canonical(gold)} if number is None else {canonical(gold), str(number)}
+        return Verdict(float(answer in expected), answer)

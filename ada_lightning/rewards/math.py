@@ -2,13 +2,15 @@ r"""Grades a mathematical answer: equal in value, however it is written."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import ClassVar
 
 from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.latex.compare import Comparison
-from ada_lightning.rewards.latex.quantity import read_number, read_quantity
+from ada_lightning.rewards.latex.equation import read_statement
+from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.structure import Answer, read_answer
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
@@ -16,6 +18,7 @@ from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
 from ada_lightning.types import Completion, Prompt, Verdict
 
 _MAX_SHOWN_CHARS = 200
+_AFTER_COMMA = re.compile(r"(?<=,)\s+")
 
 
 class MathReward:
@@ -28,17 +31,29 @@ class MathReward:
     - **Several boxes**: the last closed one counts. No box: 0.
     - **Decimals**: a number with a decimal point may differ by ``decimal_tolerance * min(1, |gold|)``: 0.333333 is 1/3,
       0.33 is not. Numbers without one compare exactly.
-    - **Units**, currency, degrees and the base of a numeral may lack on one side; where both have one they must agree,
-      and nothing is converted: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. Beside a plain number what is counted is
-      a unit, too: ``18 eggs`` = 18. Words for large numbers count: ``5 \text{ million}`` = 5000000.
+    - **Worked out** (``simplified``): where the gold is a number the answer is one: an integer, decimal, ratio (6/8 is
+      3/4, but no integer is a ratio: not 84/2), mixed or recurring number, or a multiple of a power of ten. So the
+      question copied as the answer is wrong: ``123+456``, ``5!``, ``2^{10}``, ``\sqrt{16}``, ``3 dozen``. Where the
+      gold is another constant (``3\sqrt{2}``, ``9\pi``, ``2^{10}``), no more roots, functions and operations on numbers
+      than it has: ``\sqrt{18}``, not ``\sqrt{8}+\sqrt{2}``; where it is solved, a solution: ``x = 5``, not ``2x = 10``.
+      Where it has variables otherwise, no others than those; there ``2x+x`` is still ``3x``, as the gold does not
+      tell whether to expand or to factor.
+    - **Units**, currency, degrees and the base of the gold may lack on one side; where both have one they must agree,
+      and nothing is converted: ``5 \text{ cm}`` = 5, and not ``5 \text{ m}``. What is counted is a unit, too: ``18
+      eggs`` = 18. Known are the words of :mod:`~ada_lightning.rewards.latex.unit` and
+      :mod:`~ada_lightning.rewards.latex.counted`, and the gold's; others make another answer: ``18 squared``, ``18
+      maybe nineteen``. Words for large numbers count: ``5 \text{ million}`` = 5000000.
     - **Per cent**: 50% = 0.5. Where one side has no sign it may also be meant: 50% = 50, as in the data set MATH and
       math-verify; but for a gold of at most 1 without a sign 0.5% is not 0.5. Without any sign 50 is not 0.5.
     - **Several values**: without brackets or in braces they are unordered, ``\pm`` stands for two. Points and intervals
-      are ordered, their brackets must agree; a point may lack them. Matrices compare cell by cell.
-    - **Equations**: ``x = 5`` = 5 and ``(x,y) = (1,2)`` = (1,2) on either side; where both name something the names
-      must agree. ``x > 3`` is the interval beyond 3, ``x < 1`` or ``x > 3`` the union.
-    - **Words**: without case; a gold of one capital letter A-J is a choice: ``(B)``, ``b``, ``B. 12``.
-    - **Commas**: 1,000 is a thousand outside of brackets, or a list where the gold is one.
+      are ordered, their brackets must agree; a point may lack them where it can be no interval: ``2,1`` = (2,1), and
+      not ``1,2`` = (1,2). Matrices compare cell by cell.
+    - **Equations**: ``x = 5`` = ``5 = x`` = 5 and ``(x,y) = (1,2)`` = (1,2) on either side; where both name something
+      the names must agree, and so must all numbers that the answer says are equal (``41 = 42`` is none). ``x > 3`` is
+      the interval beyond 3, ``x < 1`` or ``x > 3`` the union.
+    - **Words**: without case; a gold of one capital letter A-J is a choice: ``(B)``, ``b``, ``B. 12``, without a second
+      choice or thought (``B. Wait, it is C``). ``10:30`` is a time, and no ratio.
+    - **Commas**: 1,000 is a thousand outside of brackets; in an answer it may also be a list where the gold is one.
 
     What would be costly to evaluate (``9^{9^{9^9}}``, powers and factorials beyond 12,000 bits, polynomials beyond
     degree 64, more than 400 parts, two seconds of computing) equals only what is written alike and is worth 0
@@ -51,6 +66,8 @@ class MathReward:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
         decimal_tolerance: of numbers with a decimal point; 0 compares them exactly.
         relative_tolerance: ``decimal_tolerance * |gold|`` at any size, as for physical constants.
+        simplified: an answer must be worked out as far as the gold, see above; False takes any expression of equal
+            value.
         max_answer_chars: an answer longer than this is right only where it is written exactly like the gold.
         own_spelling: the verdict's answer is always the response's own spelling: for votes that must not know the gold.
             False spells a right answer like the gold, so that votes for it add up however it is written.
@@ -67,6 +84,7 @@ class MathReward:
         *,
         decimal_tolerance: float = 1e-6,
         relative_tolerance: bool = False,
+        simplified: bool = True,
         max_answer_chars: int = 1000,
         own_spelling: bool = False,
     ) -> None:
@@ -76,6 +94,7 @@ class MathReward:
             raise ValueError(f"reward.reward.max_answer_chars must be 1 to 10,000; got {max_answer_chars}")
         self.extraction = LastBoxed() if extraction is None else extraction
         self.tolerance = Tolerance(decimal_tolerance, is_relative=relative_tolerance)
+        self.simplified = simplified
         self.max_answer_chars = max_answer_chars
         self.own_spelling = own_spelling
 
@@ -94,13 +113,13 @@ class MathReward:
         answer = self.extraction(completion.text)
         if answer is None:
             return Verdict(0.0)
-        if answer.strip() == gold:
+        if _AFTER_COMMA.sub("", answer.strip()) == _AFTER_COMMA.sub("", gold):
             return Verdict(1.0, self._told(gold, answer))
         if self._is_too_large(answer) or self._is_too_large(gold):
             return Verdict(0.0, self._own(answer))
-        comparison = Comparison(self.tolerance)
-        readings = _readings(answer)
-        if any(comparison.are_equal(expected, given) for expected in _readings(gold) for given in readings):
+        comparison = Comparison(self.tolerance, simplified=self.simplified)
+        expected = _readings(gold)[0]  # 1,234 is one number; as a list it has spaces
+        if any(comparison.are_equal(expected, given) for given in _readings(answer)):
             return Verdict(1.0, self._told(gold, answer))
         return Verdict(0.0, _spelling(answer))
 
@@ -160,9 +179,10 @@ def _spelling(text: str) -> str:
     """One text for answers that are equal numbers or written alike."""
     reading = _readings(text)[0]
     if not reading.items and reading.kind == "value":
-        sides = split(reading.text, frozenset("="))
-        quantity = read_quantity(sides[-1])
-        if (number := read_number(quantity.value)) is not None:
+        statement = read_statement(reading.text)
+        quantity = read_quantity(statement.value if statement and len(statement.others) < 2 else reading.text)
+        number = read_number(quantity.value)
+        if number is not None and not is_quotient(quantity.value, number[0]):
             return str(number[0]) + ("%" if quantity.is_percent else "") + (quantity.unit and f" {quantity.unit}")
     return reading.key()[:_MAX_SHOWN_CHARS]
 
@@ -177,6 +197,6 @@ def _values(answer: Answer) -> Iterator[str]:
 
 def _check_value(text: str) -> None:
     for side in split(text, frozenset("=")):
-        value = read_quantity(side).value
+        value = read_quantity(side, any_unit=True).value
         if read_number(value) is None:
             read(value)

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from ada_lightning.rewards.latex.cost import is_affordable, rational
-from ada_lightning.rewards.latex.quantity import read_number, read_quantity
-from ada_lightning.rewards.latex.text import depth, split, tidy
+from ada_lightning.rewards.latex.equation import read_statement
+from ada_lightning.rewards.latex.evaluated import num_open
+from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
+from ada_lightning.rewards.latex.structure import TIME
+from ada_lightning.rewards.latex.text import depth, tidy
 from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
 from ada_lightning.types import Completion, Prompt, Verdict
 
@@ -18,33 +21,59 @@ def parse_quantity(text: str) -> Fraction | None:
     r"""Read a number exactly, without its unit; None for anything else. Nothing is evaluated as code.
 
     Decimals, exponents, ratios, mixed numbers, ``\frac``, ``3 \times 10^4``, per cent (50% is 1/2), units, currency and
-    ``x = 5`` (the last side) are understood. Numbers beyond 12,000 bits are not.
+    ``x = 5`` (the last side) are understood. What is still to be computed (``2+3``, ``84/2``, ``5!``) is no number, nor
+    is one with words behind it that are no unit, of a base other than 10, or beyond 12,000 bits.
 
     Example:
-        >>> parse_quantity(r"$2\frac{1}{2}\text{ cm}$"), parse_quantity("12.5%"), parse_quantity("about 5")
+        >>> parse_quantity(r"$2\frac{1}{2}\text{ cm}$"), parse_quantity("12.5%"), parse_quantity("2+3")
         (Fraction(5, 2), Fraction(1, 8), None)
     """
+    numbers = _stated(text)
+    return numbers[0] if numbers else None
+
+
+def _stated(text: str) -> list[Fraction]:
+    """The number that a text states, and others that it says are equal to it; none where it states no number."""
     if len(text) > _MAX_CHARS or depth(text) > MAX_DEPTH:
+        return []
+    statement = read_statement(tidy(text))
+    if statement is None:
+        return []
+    quantity = read_quantity(statement.value)
+    value = _number(quantity, is_open=False)
+    if value is None:
+        return []
+    others = [read_quantity(side) for side in statement.others]
+    return [value] + [
+        number
+        for other in others
+        if other.unit == quantity.unit and (number := _number(other, is_open=True)) is not None
+    ]
+
+
+def _number(quantity: Quantity, *, is_open: bool) -> Fraction | None:
+    """The value of a quantity; ``is_open``: computed where it is an operation on numbers, such as 2+3."""
+    if (quantity.unit.startswith("base ") and quantity.unit != "base 10") or TIME.fullmatch(quantity.value):
         return None
-    quantity = read_quantity(split(tidy(text), frozenset("="))[-1])
     found = read_number(quantity.value)
-    value = _computed(quantity.value) if found is None else found[0]
+    if found is not None and (is_open or not is_quotient(quantity.value, found[0])):
+        value: Fraction | None = found[0]
+    else:
+        try:
+            tree = read(quantity.value)
+        except UnreadableError:
+            return None
+        value = rational(tree) if (is_open or num_open(tree) == 0) and is_affordable(tree) else None
     return value / 100 if quantity.is_percent and value is not None else value
-
-
-def _computed(text: str) -> Fraction | None:
-    try:
-        tree = read(text)
-    except UnreadableError:
-        return None
-    return rational(tree) if is_affordable(tree) else None
 
 
 class NumericReward:
     """1.0 where the extracted number is close to ``reference["answer"]``, else 0.0.
 
-    Close is ``|answer - gold| <= max(absolute_tolerance, relative_tolerance * |gold|)``, computed exactly. Units are
-    ignored. Per cent are hundredths on both sides: 50% equals 0.5 and not 50.
+    Close is ``|answer - gold| <= max(absolute_tolerance, relative_tolerance * |gold|)``, computed exactly. The answer
+    must be a number (:func:`parse_quantity`), not a task: ``123+456`` is worth 0 for any gold. Units are ignored,
+    whichever they are; words that are no unit make it another answer (``18 squared``). Per cent are hundredths on both
+    sides: 50% equals 0.5 and not 50.
 
     Args:
         extraction: finds the answer in the response; see :mod:`ada_lightning.rewards.extraction`.
@@ -81,12 +110,13 @@ class NumericReward:
         """
         gold = self._gold(prompt)
         text = self.extraction(completion.text)
-        answer = None if text is None else parse_quantity(text)
-        if answer is None:
+        numbers = [] if text is None else _stated(text)
+        if not numbers:
             return Verdict(0.0)
         # str(): a tolerance of 0.1 means one tenth, not the nearest binary number
         relative, absolute = Fraction(str(self.relative_tolerance)), Fraction(str(self.absolute_tolerance))
-        return Verdict(float(abs(answer - gold) <= max(absolute, relative * abs(gold))), str(answer))
+        is_close = all(abs(number - gold) <= max(absolute, relative * abs(gold)) for number in numbers)
+        return Verdict(float(is_close), str(numbers[0]))
 
     def cache_key(self, completion: Completion) -> str | None:
         """Name what is judged: the text of the number."""
@@ -103,7 +133,10 @@ class NumericReward:
         self._gold(prompt)
 
     def _gold(self, prompt: Prompt) -> Fraction:
-        gold = parse_quantity(str(prompt.reference["answer"]))
+        text = str(prompt.reference["answer"])
+        is_small = len(text) <= _MAX_CHARS and depth(text) <= MAX_DEPTH
+        statement = read_statement(tidy(text)) if is_small else None
+        gold = statement and _number(read_quantity(statement.value, any_unit=True), is_open=True)
         if gold is None:
             raise ValueError(
                 f"its answer {str(prompt.reference['answer'])[:200]!r} is no number; correct it, or grade it by "

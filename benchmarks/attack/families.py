@@ -29,10 +29,10 @@ GOLDS = (
     "B",
 )
 _SPELLINGS = {
-    "42": ("42", "42.0", r"\frac{84}{2}", "x=42", "6\\cdot7", "$42$"),
-    r"\frac{1}{2}": ("0.5", r"\dfrac12", "1/2", "50\\%", r"2^{-1}"),
+    "42": ("42", "42.0", "x=42", "$42$", r"\underline{42}", "42=x"),
+    r"\frac{1}{2}": ("0.5", r"\dfrac12", "1/2", "50\\%", r"\frac{4}{8}"),
     "x^2+1": ("1+x^2", "x\\cdot x+1", r"\left(x^2+1\right)"),
-    "(1,2)": ("(1, 2)", r"\left(1,2\right)", r"(\frac22,2.0)"),
+    "(1,2)": ("(1, 2)", r"\left(1,2\right)", "(1.0,2.0)"),
     r"2\sqrt{3}": (r"\sqrt{12}", r"\sqrt3\cdot2"),
 }
 _CONTROL = [chr(code) for code in (*range(0x00, 0x09), *range(0x0E, 0x1C), 0x7F, 0x80, 0x9B)]  # none is white space
@@ -316,11 +316,11 @@ def thousands_of_boxes(rng: random.Random) -> Case:
 
 
 def equal_at_length(rng: random.Random) -> Case:
-    """A right answer that takes algebra to see: worth 1."""
+    """A right answer that takes algebra to see: worth 1, but a constant or a solution must be worked out."""
     gold = rng.choice(["x^2+1", "y=2x+3", "x>2", r"2\sqrt{3}", "42"])
     size = rng.randint(2, 12)
     power = f"x^{{{min(size, 9)}}}"  # e to a higher one counts as too costly to evaluate: equal only if written alike
-    inner = rng.choice(["x", f"{size}x", power, r"\frac{x}{3}", "xy", "t"])
+    inner = rng.choice(["x", f"{size}x", power, r"\frac{x}{3}", "x^2+x", "(x-1)"])
     one = rng.choice(
         [
             rf"(\sin^2({inner})+\cos^2({inner}))",
@@ -338,7 +338,7 @@ def equal_at_length(rng: random.Random) -> Case:
         r"2\sqrt{3}": rf"\sqrt{{12}}\cdot {one}",
         "42": f"41+{one}",
     }[gold]
-    return Case("equal at length", gold, rf"\boxed{{{text}}}", 1.0)
+    return Case("equal at length", gold, rf"\boxed{{{text}}}", float(gold in ("x^2+1", "y=2x+3")))
 
 
 def almost_equal(rng: random.Random) -> Case:

@@ -6,21 +6,23 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ada_lightning.rewards.latex.cost import has_symbol
 from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
+from ada_lightning.rewards.latex.equation import Statement, read_statement
+from ada_lightning.rewards.latex.evaluated import is_worked_out
 from ada_lightning.rewards.latex.inequality import as_intervals
-from ada_lightning.rewards.latex.quantity import Quantity, read_counted, read_number, read_quantity
+from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
 from ada_lightning.rewards.latex.structure import Answer, words
 from ada_lightning.rewards.latex.symbolic import are_equal
-from ada_lightning.rewards.latex.text import split
 from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
 from ada_lightning.rewards.latex.tree import Tree, UnreadableError, read
 
-_EQUALS = frozenset("=")
-_NAME = re.compile(
-    r"(?:[A-Za-z]|\\[a-zA-Z]+)(?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]+\}))?(?:\([A-Za-z](?:,\s*[A-Za-z])*\))?'?"
-)
-_NAMES = re.compile(r"\(?[A-Za-z](?:,\s*[A-Za-z])+\)?")
 _TEXT = re.compile(r"\\text\s*\{[^{}]*\}")
+_SECOND_THOUGHT = re.compile(
+    r"(?<![A-Za-z])(?:[A-J]|[a-j]\)|(?i:wait|or|not|no|nor|but|actually|maybe|perhaps|instead|wrong|false|incorrect|rather|also|"
+    r"either|neither|both|correction|sorry|however|except|hmm|change|isn't|is not))(?![A-Za-z])"
+)
+"""What takes a choice back, or makes it two."""
 MAX_CPU_S = 2.0
 """Seconds that algebra may compute for one answer, far more than what people write down takes (milliseconds)."""
 _MAX_PAIRS = 200
@@ -32,18 +34,21 @@ class Comparison:
 
     Args:
         tolerance: of numbers with a decimal point.
+        simplified: an answer must be worked out as far as the gold, see
+            :func:`~ada_lightning.rewards.latex.evaluated.is_worked_out`.
     """
 
-    def __init__(self, tolerance: Tolerance) -> None:
+    def __init__(self, tolerance: Tolerance, *, simplified: bool = True) -> None:
         self.tolerance = tolerance
+        self.simplified = simplified
         self._budget = CpuBudget(MAX_CPU_S)
         self._pairs = 0
 
     def are_equal(self, gold: Answer, answer: Answer) -> bool:
         """Compare structures: the same kind, the same number of parts, each part equal.
 
-        A list without brackets and a set are unordered and equal to each other. A point may lack its brackets. Unions
-        of intervals are unordered. Brackets of intervals and points must agree.
+        A list without brackets and a set are unordered and equal to each other. A point may lack its brackets where it
+        can be no interval. Unions of intervals are unordered. Brackets of intervals and points must agree.
         """
         self._pairs += 1
         if gold.name and answer.name and gold.name != answer.name:
@@ -63,7 +68,7 @@ class Comparison:
         kinds = {gold.kind, answer.kind}
         if kinds <= {"list", "set"} or kinds == {"union"}:
             return self._unordered(gold.items, answer.items)
-        if len(kinds) == 1 or kinds == {"list", "()"}:
+        if len(kinds) == 1 or (kinds == {"list", "()"} and _may_lack_brackets(gold)):
             return all(map(self.are_equal, gold.items, answer.items))
         return False
 
@@ -87,39 +92,58 @@ class Comparison:
         return True
 
     def _same_value(self, gold: Answer, answer: Answer) -> bool:
-        if gold.kind == answer.kind == "words":
+        if gold.kind == answer.kind == "words" or "time" in (gold.kind, answer.kind):
             return False  # their keys differ
         is_text = _TEXT.fullmatch(gold.text) or _TEXT.fullmatch(answer.text)  # June 5
         if is_text and words(gold.text) == words(answer.text):
             return True
         if _is_choice(gold.text):
             return _chosen(answer.text) == gold.text
-        expected, given = _sides(gold.text), _sides(answer.text)
-        if len(given) > 1 and len(expected) == 1:
-            given = given[-1:]
-        elif len(expected) > 1 and len(given) == 1 and _is_name(expected[0]):
-            expected = expected[-1:]
-        elif len(expected) > 1 and len(given) > 1 and _is_name(expected[0]) and _is_name(given[0]):
-            if re.sub(r"[\s{}]", "", expected[0]) != re.sub(r"[\s{}]", "", given[0]):
-                return self._same_expression(gold.text, answer.text)  # y = x is x = y
-            expected, given = expected[-1:], given[-1:]
-        if len(expected) == len(given) == 1:
-            return self._same_quantity(read_quantity(expected[0]), read_quantity(given[0]))
-        return self._same_expression(gold.text, answer.text)
+        expected, given = read_statement(gold.text), read_statement(answer.text)
+        if expected is None or given is None:
+            return False
+        if (
+            not expected.others
+            or (expected.name and not given.others)
+            or (expected.name and expected.name == given.name)
+        ):
+            return self._same_statement(expected, given)
+        return self._same_expression(gold.text, answer.text)  # y = x is x = y
+
+    def _same_statement(self, gold: Statement, answer: Statement) -> bool:
+        """Compare values; numbers that the answer says are equal to its own must be: 41 = 42 are two answers."""
+        expected = read_quantity(gold.value, any_unit=True)
+        given = _with_unit_of(expected, answer.value)
+        if not self._same_quantity(expected, given):
+            return False
+        others = [read_quantity(side) for side in answer.others]
+        return not any(
+            other.unit == given.unit
+            and other.is_percent == given.is_percent
+            and self._differs(given.value, other.value)
+            for other in others
+        )
+
+    def _differs(self, value: str, other: str) -> bool:
+        """Whether another side is a constant, and not this one."""
+        try:
+            expected, given = _read(value), _read(other)
+        except UnreadableError:
+            return False
+        return not has_symbol(given) and not same_tree(expected, given, self.tolerance, self._budget)
 
     def _same_quantity(self, gold: Quantity, answer: Quantity) -> bool:
         if gold.unit and answer.unit and gold.unit != answer.unit:
             return False
+        if answer.unit.startswith("base ") and answer.unit not in (gold.unit, "base 10"):
+            return False  # 101_2 is no 101
         if (gold.unit and answer.is_percent) or (gold.is_percent and answer.unit):
             return False
         expected, given = read_number(gold.value), read_number(answer.value)
-        if (expected is None) != (given is None) and not (gold.is_percent or answer.is_percent):
-            counted = read_counted((gold if expected is None else answer).value)  # 18 eggs beside 18
-            if counted is not None:
-                pair = (counted, answer) if expected is None else (gold, counted)
-                return self._same_quantity(*pair)
         if expected is None or given is None:
             return gold.is_percent == answer.is_percent and self._same_expression(gold.value, answer.value)
+        if self.simplified and is_quotient(answer.value, given[0]) and not is_quotient(gold.value, expected[0]):
+            return False
         tolerance = self.tolerance if expected[1] or given[1] else EXACT
         candidates = _percent_readings(expected[0], gold.is_percent, answer.is_percent)
         return any(tolerance.accepts(candidate, given[0]) for candidate in candidates)
@@ -129,12 +153,23 @@ class Comparison:
             expected, given = _read(gold), _read(answer)
         except UnreadableError:
             return False
+        if self.simplified and not is_worked_out(expected, given):
+            return False
         return same_tree(expected, given, self.tolerance, self._budget)
 
 
 def _read(text: str) -> Tree:
     number = read_number(text)  # 2.88e16 is no product
-    return read(text) if number is None else ("number", *number)
+    return read(text) if number is None or is_quotient(text, number[0]) else ("number", *number)
+
+
+def _with_unit_of(gold: Quantity, text: str) -> Quantity:
+    """Read an answer whose unit is a known one or the gold's."""
+    found = read_quantity(text)
+    if gold.unit and not found.unit and not found.is_percent:
+        named = read_quantity(text, any_unit=True)
+        return named if named.unit == gold.unit else found
+    return found
 
 
 def same_tree(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget) -> bool:
@@ -160,12 +195,13 @@ def _percent_readings(gold: Fraction, gold_is_percent: bool, answer_is_percent: 
     return [gold * 100, gold] if abs(gold) > 1 else [gold * 100]
 
 
-def _sides(text: str) -> list[str]:
-    return [side for side in split(text, _EQUALS) if side] or [text]
-
-
-def _is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None or _NAMES.fullmatch(text) is not None
+def _may_lack_brackets(gold: Answer) -> bool:
+    """Whether a point cannot be meant as an interval, or a list of named values can be meant as a point."""
+    if gold.kind == "list":
+        return all("=" in item.text for item in gold.items)
+    ends = [read_number(item.text) for item in gold.items]
+    first, last = ends[0], ends[-1]
+    return "," in gold.name or len(ends) > 2 or (first is not None and last is not None and first[0] >= last[0])
 
 
 def _is_choice(text: str) -> bool:
@@ -173,8 +209,7 @@ def _is_choice(text: str) -> bool:
 
 
 def _chosen(text: str) -> str:
-    """The letter of ``(B)``, ``B.``, ``b`` or ``(B) 12``; empty where there is none."""
-    found = re.fullmatch(
-        r"\(?([A-Ja-j])(?:[).:]\s*.*)?", words(text, fold=False) if len(text) < 40 else text, re.DOTALL
-    )
-    return found[1].upper() if found else ""
+    """The letter of ``(B)``, ``B.``, ``b`` or ``(B) 12``; empty where there is none, or a second thought."""
+    plain = words(text, fold=False)
+    found = re.fullmatch(r"\(?([A-Ja-j])(?:[).:]\s*(.*))?", plain, re.DOTALL)
+    return found[1].upper() if found and not _SECOND_THOUGHT.search(found[2] or "") else ""

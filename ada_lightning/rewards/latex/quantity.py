@@ -14,11 +14,11 @@ _JOINTS = {"/": "/", r"\cdot": " "}
 """What may stand between two parts of a unit, and how :func:`~ada_lightning.rewards.latex.unit.unit_name` has it."""
 _MAX_UNIT_PARTS = 6
 _ENDS_VALUE = re.compile(r"(?:[0-9}\])]|\\pi)$")
+_BARE_VALUE = r"^(?P<value>[-+0-9.,/ ]*(?:[0-9]|\\frac\{[0-9]+\}\{[0-9]+\}))"
 _BARE_UNIT = re.compile(
-    r"^(?P<value>[-+0-9.,/ ]*[0-9])\s*(?P<unit>[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+[A-Za-z]+)*"
-    r"(?:\s*\^\s*(?:[0-9]|\{\s*[0-9]\s*\}))?)$"
+    _BARE_VALUE + r"\s*(?P<unit>[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+[A-Za-z]+)*(?:\s*\^\s*(?:[0-9]|\{\s*[0-9]\s*\}))?)$"
 )
-_COUNTED = re.compile(r"^(?P<value>[-+0-9.,/ ]*[0-9])\s+(?P<unit>[A-Za-z]{3,}(?:[\s-]+[A-Za-z]{2,})*)$")
+_COUNTED = re.compile(_BARE_VALUE + r"\s+(?P<unit>[A-Za-z]{3,}(?:[\s-]+[A-Za-z]{2,})*)$")
 _MONEY = re.compile(rf"(-?)\s*([{''.join(CURRENCIES)}])\s*(-?[0-9].*)", re.DOTALL)
 _MONEY_AFTER = re.compile(rf"(.*[0-9])\s*([{''.join(CURRENCIES)}])", re.DOTALL)
 _BASE = re.compile(r"^(?P<value>[0-9]+)_(?:\{\s*(?P<long>[0-9]{1,2})\s*\}|(?P<short>[0-9]))$")
@@ -31,7 +31,8 @@ _NUMBER = re.compile(
 )
 
 _RECURRING = re.compile(
-    r"(?P<sign>[-+]?)\s*(?P<whole>[0-9]*)\.(?P<tenths>[0-9]*)\\overline\s*\{\s*(?P<period>[0-9]+)\s*\}"
+    r"(?P<sign>[-+]?)\s*(?P<whole>[0-9]*)\.(?P<tenths>[0-9]*)\s*"
+    r"(?:\\(?:overline|bar|dot)\s*\{?\s*(?P<period>[0-9]+)\s*\}?|\((?P<bracketed>[0-9]+)\))"
 )
 
 
@@ -46,17 +47,19 @@ class Quantity:
     is_percent: bool = False
 
 
-def read_quantity(text: str) -> Quantity:
+def read_quantity(text: str, *, any_unit: bool = False) -> Quantity:
     r"""Take units, currency, degrees, per cent and a base off a value.
 
     Args:
         text: tidy LaTeX.
+        any_unit: take off words that are not known as units or countable things, too: of a gold answer, whose number
+            is not in doubt. After any other number such words make another answer (``18 squared``).
 
     Example:
         >>> read_quantity(r"5 \text{ cm}"), read_quantity("50%")
         (Quantity(value='5', unit='centimeter', is_percent=False), Quantity(value='50', unit='', is_percent=True))
     """
-    if percent := re.fullmatch(r"(.*[0-9})\]])\s*(?:%|\\text\s*\{\s*(?:%|per ?cent)\s*\}|percent)", text, re.DOTALL):
+    if percent := re.fullmatch(r"(.*[0-9})\]])\s*(?:%|\\text\s*\{\s*(?:%|per ?cent)\s*\}|per ?cent)", text, re.DOTALL):
         return Quantity(percent[1], is_percent=True)
     if degrees := re.fullmatch(
         r"((?!.*\\(?:sin|cos|tan|cot|sec|csc)(?![a-z])).+?)\s*\^\\circ\s*(?:\\text\s*\{\s*)?([CF]?)\s*\}?",
@@ -65,33 +68,29 @@ def read_quantity(text: str) -> Quantity:
     ):
         return Quantity(degrees[1], "degree" + degrees[2])
     if money := _MONEY.fullmatch(text):
-        return replace(_scaled(Quantity(money[1] + money[3])), unit=CURRENCIES[money[2]])
+        return _money(money[1] + money[3], CURRENCIES[money[2]]) or Quantity(text)
     if money := _MONEY_AFTER.fullmatch(text):
         return Quantity(money[1], CURRENCIES[money[2]])
     if base := _BASE.match(text):
         return Quantity(base["value"], f"base {base['long'] or base['short']}")
-    return _in_text(text) or _scaled(Quantity(text))
+    return _in_text(text, any_unit) or (any_unit and _counted(text)) or _scaled(Quantity(text))
 
 
-def read_counted(text: str) -> Quantity | None:
-    """Read a number and what is counted, such as ``18 eggs``; None for anything else.
+def _money(text: str, currency: str) -> Quantity | None:
+    """Read what follows a currency sign: a number, with its name once more or ``per`` something."""
+    found = _in_text(text, False) or _scaled(Quantity(text))
+    if found.unit in ("", currency):
+        return replace(found, unit=currency)
+    return replace(found, unit=currency + found.unit) if found.unit.startswith("/") else None
 
-    Such words can be anything, so this is for answers beside a plain number only: ``18 abc`` may be a product.
 
-    Args:
-        text: tidy LaTeX.
-
-    Example:
-        >>> read_counted("18 eggs"), read_counted("18 or so")
-        (Quantity(value='18', unit='egg', is_percent=False), None)
-    """
+def _counted(text: str) -> Quantity | None:
     found = _COUNTED.match(text)
-    if found is None or not is_counted(found["unit"]):
-        return None
-    return Quantity(found["value"].strip(), unit_name(found["unit"]))
+    name = unit_name(found["unit"], any_word=True) if found is not None and is_counted(found["unit"]) else None
+    return None if found is None or name is None else Quantity(found["value"].strip(), name)
 
 
-def _in_text(text: str) -> Quantity | None:
+def _in_text(text: str, any_unit: bool) -> Quantity | None:
     r"""Take off what stands in ``\text`` at the end: one unit, or several with powers, ``/`` and ``\cdot`` between."""
     rest, unit = text, ""
     for _ in range(_MAX_UNIT_PARTS):
@@ -108,8 +107,8 @@ def _in_text(text: str) -> Quantity | None:
     scale, rest_of_unit = _split_scale(unit)
     if scale:
         return _scaled(Quantity(f"{rest} {scale} {rest_of_unit}".rstrip()))
-    name = unit_name(unit.strip())
-    return Quantity(rest, name) if name else None
+    name = unit_name(unit.strip(), any_word=any_unit)
+    return None if name is None else Quantity(rest, name)
 
 
 def _scaled(quantity: Quantity) -> Quantity:
@@ -119,11 +118,11 @@ def _scaled(quantity: Quantity) -> Quantity:
         return quantity
     scale, unit = _split_scale(found["unit"])
     number = read_number(found["value"].strip()) if scale else None
-    if number is not None:
-        name = unit_name(unit) if not unit or is_bare_unit(unit) or is_counted(unit) else ""
-        return Quantity(_plain(number[0] * SCALES[scale]), name) if name or not unit else quantity
-    if is_bare_unit(found["unit"]) and (name := unit_name(found["unit"])):
-        return Quantity(found["value"].strip(), name)
+    if number is not None and not is_quotient(found["value"], number[0]):
+        name = unit_name(unit)
+        return quantity if name is None else Quantity(_plain(number[0] * SCALES[scale]), name)
+    if is_bare_unit(found["unit"]):
+        return Quantity(found["value"].strip(), unit_name(found["unit"]) or "")
     return quantity
 
 
@@ -167,8 +166,13 @@ def read_number(text: str) -> tuple[Fraction, bool] | None:
     return (-value if found["sign"] == "-" else value), is_rounded
 
 
+def is_quotient(text: str, number: Fraction) -> bool:
+    r"""Whether an integer is written as a ratio: ``84/2`` is a division that nobody has carried out, 1/2 a number."""
+    return number.denominator == 1 and ("/" in text or r"\frac" in text)
+
+
 def _recurring(found: re.Match[str]) -> Fraction:
     """``0.1`` and the period ``6`` make 1/6."""
-    tenths, period = found["tenths"], found["period"]
+    tenths, period = found["tenths"], found["period"] or found["bracketed"]
     value = int((found["whole"] or "0") + tenths) + Fraction(int(period), 10 ** len(period) - 1)
     return value / 10 ** len(tenths) * (-1 if found["sign"] == "-" else 1)

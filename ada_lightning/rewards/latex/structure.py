@@ -21,6 +21,10 @@ _NAMED = re.compile(
     r"|\\text\s*\{[A-Za-z ]+\})"
     r"\s*=\s*(?=[(\[]|\\\{|\\begin\{[pbB]?matrix\})"
 )
+TIME = re.compile(
+    r"(?:[01]?[0-9]|2[0-4])\s*\{?:\}?\s*[0-5][0-9](?::[0-5][0-9])?\s*(?:\\text\s*\{\s*)?(?:[AaPp]\.?\s*[Mm]\.?)?\s*\}?"
+)
+"""Of day: 10:30 is no ratio."""
 MAX_ITEMS = 64
 _MAX_LEVELS = 6
 
@@ -30,8 +34,8 @@ class Answer:
     """An answer by its structure."""
 
     kind: str
-    """``value``, ``words``, ``list`` (several without brackets), ``set``, ``union``, ``matrix``, or the two brackets of
-    a point or interval, such as ``(]``."""
+    """``value``, ``words``, ``time``, ``list`` (several without brackets), ``set``, ``union``, ``matrix``, or the two
+    brackets of a point or interval, such as ``(]``."""
     text: str
     """Tidy LaTeX of the whole."""
     items: tuple[Answer, ...] = ()
@@ -43,6 +47,8 @@ class Answer:
         """Text by which equally written answers are recognised."""
         if self.kind == "words":
             return words(self.text)
+        if self.kind == "time":
+            return re.sub(r"[\s.]|^0(?=[0-9])", "", words(self.text))
         if self.items:
             keys = [item.key() for item in self.items]
             if self.kind in ("list", "set", "union"):
@@ -114,7 +120,7 @@ def _bracketed(text: str, level: int) -> Answer | None:
     parts = [part for part in split(content, _COMMA) if part]
     if opening == r"\{" and closing == r"\}" and parts and len(parts) <= MAX_ITEMS and "|" not in content:
         return Answer("set", text, _flat(_read(part, level + 1) for part in parts))
-    if len(parts) == 1 and opening + closing == "()":
+    if opening + closing == "{}" or (len(parts) == 1 and opening + closing == "()"):
         return _read(content, level + 1)
     if opening in "([" and closing in ")]" and 1 < len(parts) <= MAX_ITEMS:
         return Answer(opening + closing, text, tuple(_read(part, level + 1) for part in parts))
@@ -131,6 +137,8 @@ def _signs(text: str, level: int) -> Answer | None:
 
 
 def _value(text: str) -> Answer:
+    if TIME.fullmatch(text):
+        return Answer("time", text)
     if not _is_words(text):
         return Answer("value", text)
     plain = words(text, fold=False)

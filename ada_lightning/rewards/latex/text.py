@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 
+_VULGAR = dict(
+    zip("\u00bc\u00bd\u00be\u2153\u2154\u2155\u2156\u2157\u2158\u2159\u215a\u215b\u215c\u215d\u215e",
+        ["14", "12", "34", "13", "23", "15", "25", "35", "45", "16", "56", "18", "38", "58", "78"], strict=True)
+)  # fmt: skip
+_RAISED = str.maketrans(
+    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f", "0123456789+-n"
+)
+_LOWERED = str.maketrans("\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089", "0123456789")
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _CHARACTERS = str.maketrans(
     {
@@ -28,16 +36,27 @@ _CHARACTERS = str.maketrans(
         "\u222a": r"\cup ",
         "\u2208": r"\in ",
         "\u2205": r"\emptyset ",
-        "\u00b2": "^2",
-        "\u00b3": "^3",
-        "\u00bd": r"\frac{1}{2}",
+        "\u2044": "/",
+        "\u2215": "/",
         "\u2019": "'",
     }
+    | {sign: rf"\frac{{{top}}}{{{bottom}}}" for sign, (top, bottom) in _VULGAR.items()}
     | _FULL_WIDTH
 )
+_GROUP = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"  # braces in it nest once or twice
 _REPLACEMENTS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
+        (r"^(\*\*|__|\*|_|`)(?![*_`])(.+)(?<![*_`])\1$", r"\2"),  # Markdown
+        (r"\\(?:textcolor|colorbox)\s*\{[a-zA-Z!0-9]*\}\s*" + _GROUP, r"\1"),
+        (r"\\color\s*\{[a-zA-Z!0-9]*\}|\\color\s+[a-z]+(?![a-z])", ""),
+        (r"\\(?:underline|uline|fbox|framebox|boldsymbol|bm|bold|emph|mathsf|mathtt|texttt)\s*" + _GROUP, r"\1"),
+        ("[" + "".join(map(chr, _RAISED)) + "]+", lambda found: "^{" + found[0].translate(_RAISED) + "}"),
+        ("[" + "".join(map(chr, _LOWERED)) + "]+", lambda found: "_{" + found[0].translate(_LOWERED) + "}"),
+        (r"\\sqrt ([0-9]+)(?![0-9{])", r"\\sqrt{\1}"),
+        (r"\\not\s*(?:=|\\eq(?![a-zA-Z]))", r"\\ne "),
+        (r"^\s*=(?![=<>])", ""),
+        (r"(?<![=<>!~:/\\]):?==?(?![=<>!~/])", "="),
         (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![a-zA-Z])\.?", ""),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
         (r"\\rbrace(?![a-zA-Z])", r"\\}"),
@@ -48,7 +67,7 @@ _REPLACEMENTS = [
         (r"\\[dt]binom(?![a-zA-Z])", r"\\binom"),
         (r"\\mathrm\s*\{\s*([ei])\s*\}", r"\1"),
         (r"\\(?:textbf|textit|textrm|textnormal|mathrm|mathbf|mathit|mbox|rm|bf)\s*\{", r"\\text{"),
-        (r"^\\text\s*\{((?:[-+0-9.,/\s]|\b(?:and|or)\b)+)\}$", r"\1"),
+        (r"^\\text\s*\{((?:[-+0-9.,/:\s]|\b(?:and|or)\b)+)\}$", r"\1"),
         (r"\\text\s*\{\s*(-?[0-9][0-9.,/]*)\s*\}", r"\1"),
         (r"^\\text\s*\{\s*(-?[0-9][0-9.,/]*)\s+([A-Za-z][^{}]*)\}$", r"\1\\text{ \2}"),
         (r"(?<=[0-9])\s*\^?\s*\{?\s*\\text\s*\{\s*(?:st|nd|rd|th)\s*\}(?:\s*\})?$", ""),
@@ -104,7 +123,10 @@ def tidy(text: str) -> str:
         text = _unwrap(text.removesuffix(".").strip())
     for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
-    return text.strip()
+    text = text.strip()
+    while (found := enclosed(text)) is not None and found[0] + found[2] == "{}":
+        text = found[1]
+    return text
 
 
 def _unwrap(text: str) -> str:
@@ -166,7 +188,7 @@ def enclosed(text: str) -> tuple[str, str, str] | None:
         (('(', '1,2', ']'), None)
     """
     pieces = _PIECE.findall(text)
-    if len(pieces) < 2 or pieces[0] not in ("(", "[", "\\{") or pieces[-1] not in (")", "]", "\\}"):
+    if len(pieces) < 2 or pieces[0] not in ("(", "[", "{", "\\{") or pieces[-1] not in (")", "]", "}", "\\}"):
         return None
     level = 0
     for piece in pieces[:-1]:

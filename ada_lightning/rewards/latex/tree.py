@@ -148,16 +148,18 @@ class _Reader:
         raise UnreadableError("too many factors")
 
     def signed(self) -> Tree:
-        is_negative = False
+        num_minus = 0
         while self.peek() in ("+", "-"):
-            is_negative ^= self.take() == "-"
+            num_minus += self.take() == "-"
         starts = [self.peek()]
         factors = [self.postfixed()]
         while self.starts_factor():
             starts.append(self.peek())
             factors.append(self.postfixed())
         result = _adjacent(factors, starts)
-        return _negative(result) if is_negative else result
+        if num_minus > 1:  # two signs stay an operation: --5 is a task, not a number
+            result = ("multiply", _ONE, result)
+        return _negative(result) if num_minus % 2 else result
 
     def starts_factor(self) -> bool:
         token = self.peek()
@@ -316,13 +318,14 @@ class _Reader:
         return "symbol", name
 
 
+_ONE: Tree = ("number", Fraction(1), False)
 _MINUS_ONE: Tree = ("number", Fraction(-1), False)
 
 _DEGREE: Tree = ("divide", ("constant", "pi"), ("number", Fraction(180), False))
 
 
 def _negative(tree: Tree) -> Tree:
-    if tree[0] == "number":
+    if tree[0] == "number" and tree[1] >= 0:
         return "number", -tree[1], tree[2]
     return _joined("multiply", _MINUS_ONE, tree)
 
@@ -351,7 +354,7 @@ def _adjacent(factors: list[Tree], starts: list[str]) -> Tree:
         and part[1][0] == part[2][0] == "number"
         and 0 < part[1][1] < part[2][1]
     ):
-        return "add", whole, part
+        return "number", whole[1] + part[1][1] / part[2][1], False
     if any(start[0].isdigit() or start[0] == "." for start in starts[1:]):  # x2 or 2 4: who knows
         raise UnreadableError("a number after another factor")
     return ("multiply", *factors)

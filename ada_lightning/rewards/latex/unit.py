@@ -4,90 +4,88 @@ from __future__ import annotations
 
 import re
 
-_NAMES = {
-    "cm": "centimeter",
-    "mm": "millimeter",
-    "km": "kilometer",
-    "m": "meter",
-    "kg": "kilogram",
-    "g": "gram",
-    "mg": "milligram",
-    "lb": "pound",
-    "s": "second",
-    "sec": "second",
-    "ms": "millisecond",
-    "min": "minute",
-    "h": "hour",
-    "hr": "hour",
-    "ft": "foot",
-    "feet": "foot",
-    "in": "inch",
-    "inche": "inch",
-    "yd": "yard",
-    "mi": "mile",
-    "mph": "mile/hour",
-    "l": "liter",
-    "litre": "liter",
-    "metre": "meter",
-    "ml": "milliliter",
-    "deg": "degree",
-    "usd": "dollar",
-    "buck": "dollar",
-    "¢": "cent",
-}
+from ada_lightning.rewards.latex.counted import ADJECTIVES, NOUNS
+
 # fmt: off
-_BARE = frozenset(
+_NAMES = {
+    "cm": "centimeter", "mm": "millimeter", "km": "kilometer", "m": "meter", "nm": "nanometer", "µm": "micrometer",
+    "kg": "kilogram", "g": "gram", "mg": "milligram", "lb": "pound", "oz": "ounce", "t": "ton", "tonne": "ton",
+    "kilogramme": "kilogram", "gramme": "gram", "metre": "meter", "litre": "liter",
+    "s": "second", "sec": "second", "ms": "millisecond", "min": "minute", "h": "hour", "hr": "hour", "yr": "year",
+    "ft": "foot", "feet": "foot", "in": "inch", "inche": "inch", "yd": "yard", "mi": "mile", "wk": "week",
+    "l": "liter", "ml": "milliliter", "gal": "gallon", "mph": "mile/hour", "kph": "kilometer/hour",
+    "kmh": "kilometer/hour", "deg": "degree", "rad": "radian", "usd": "dollar", "buck": "dollar", "¢": "cent",
+    "n": "newton", "j": "joule", "w": "watt", "v": "volt", "a": "ampere", "k": "kelvin", "c": "celsius",
+    "f": "fahrenheit", "hz": "hertz", "khz": "kilohertz", "mhz": "megahertz", "ghz": "gigahertz", "pa": "pascal",
+    "kpa": "kilopascal", "kj": "kilojoule", "kw": "kilowatt", "kwh": "kilowatthour", "ev": "electronvolt",
+    "mol": "mole",
+}
+"""Abbreviations and other spellings, in lower case, singular."""
+_LETTERS = frozenset("mgshltLNJWVAKCF")
+"""Units of one letter, which differ by case: 5 k is no 5 K."""
+_LONG = frozenset(
     (
-        "cm", "mm", "km", "kg", "mg", "lb", "ft", "yd", "mph", "ml", "deg", "usd", "meter", "metre",
-        "centimeter", "millimeter", "kilometer", "kilogram", "gram", "pound", "second", "minute", "hour", "day",
-        "week", "month", "year", "foot", "feet", "inch", "inche", "yard", "mile", "liter", "litre",
-        "milliliter", "degree", "dollar", "cent", "euro", "unit", "people", "person", "student", "point",
-        "coin", "apple", "way", "time", "square", "cubic",
+        "acre", "arcsecond", "atm", "bar", "bit", "byte", "calorie", "celsius", "cent", "century", "coulomb", "day",
+        "decade", "degree", "dollar", "dyne", "erg", "euro", "fahrenheit", "gigabyte", "hectare", "kilocalorie",
+        "knot", "lightyear", "megabyte", "megawatt", "month", "ohm", "parsec", "pint", "quart", "rpm", "rupee",
+        "tesla", "yen",
+        *(name for name in _NAMES.values() if name.isalpha()),
     )
 )
-"""Units read where they stand bare after a number, singular; short ones such as m could be variables."""
+_NOT_BARE = frozenset(("in", "min", "pa", "ev", "rad", "ms", "atm"))
+"""Short units that could be a word or a product where they are not set as text."""
 # fmt: on
 CURRENCIES = {"$": "dollar", "€": "euro", "£": "pound sterling", "¥": "yen", "₹": "rupee"}
 """Name of the unit that a sign stands for; that of the pound is no weight."""
-SCALES = {"dozen": 12, "hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-"""Words that multiply the number before them."""
-_NO_COUNT = frozenset((*SCALES, "and", "or", "to", "plus", "minus", "times", "over", "half", "halves", "quarter"))
+SCALES = {"hundred": 10**2, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+"""Words that multiply the number before them as its digits would; 3 dozen are still to be multiplied."""
+_ARITHMETIC = frozenset(
+    (*SCALES, "dozen", "and", "or", "to", "plus", "minus", "times", "over", "half", "halves", "quarter", "by")
+)
+_HARMLESS = frozenset(("total", "altogether", "exactly", "left", "remaining"))
+"""Words after a number, with a unit or without, that change nothing."""
+_BESIDE = frozenset((*ADJECTIVES, "of", "the", "each", "wide", "high", "deep", "away"))
+"""Words beside a unit that change nothing."""
 _POWER_BEFORE = {"square": "2", "sq": "2", "cubic": "3"}
 _POWER_AFTER = {"squared": "2", "cubed": "3"}
-_ATOM = re.compile(r"([a-z¢]+)(?:\^?(-?[0-9]))?")
+_IN_TOTAL = re.compile(r"\bin\s+(?:total|all)\b")
+_ATOM = re.compile(r"([A-Za-zµ¢]+)(?:\^?(-?[0-9]))?")
 
 
-def unit_name(text: str) -> str:
-    r"""Return one name for a unit: singular, powers as ``^2``, ``/`` for per.
+def unit_name(text: str, *, any_word: bool = False) -> str | None:
+    r"""Return one name for a unit, or for what is counted: singular, powers as ``^2``, ``/`` for per.
 
     Args:
         text: words and powers, such as ``square meters``, ``km / h`` or ``m/s^{2}``.
+        any_word: read words that are not known, too: of a gold answer, whose number is not in doubt.
 
     Returns:
-        The name; empty where the text says more than a unit: another number, ``and``, ``or``, a comma.
+        The name, empty for words such as ``in total``; None where the text says more than a unit: another number,
+        ``and``, ``or``, a comma, or (unless ``any_word``) a word that is no known unit or countable thing.
 
     Example:
-        >>> unit_name("m/s^{2}"), unit_name("Square metres"), unit_name("or 6")
-        ('meter/second^2', 'meter^2', '')
+        >>> unit_name("m/s^{2}"), unit_name("Square metres"), unit_name("or 6"), unit_name("squared")
+        ('meter/second^2', 'meter^2', None, None)
     """
-    text = re.sub(r"\s*\^\s*", "^", re.sub(r"[{}]", "", text.lower()))
-    text = re.sub(r"[()~.\\]", " ", text)
+    text = re.sub(r"\s*\^\s*", "^", re.sub(r"[{}]", "", text))
+    text = _IN_TOTAL.sub("total", re.sub(r"[()~.\\]", " ", text))
     if "," in text or ";" in text:
-        return ""
-    sides = [_product(side) for side in re.sub(r"\bper\b", "/", text).split("/")]
-    return "/".join(side or "" for side in sides) if None not in sides else ""
+        return None
+    names = [_product(side, any_word) for side in re.sub(r"\b(?:per|an?)\b", "/", text).split("/")]
+    known = [name for name in names if name is not None]
+    return "/".join(known) if len(known) == len(names) and all(known[1:]) else None
 
 
 def is_bare_unit(text: str) -> bool:
-    """Whether words that stand after a number without more are a unit, and no variables."""
-    first = re.split(r"[\s/^]", text.lower(), maxsplit=1)[0]
-    return {first, _singular(first)} & _BARE != set()
+    """Whether words that stand after a number without more are a unit or what is counted, and no variables."""
+    words = re.findall(r"[A-Za-z]+", _IN_TOTAL.sub("total", text))
+    return all(len(word) > 1 and word not in _NOT_BARE for word in words[:1]) and unit_name(text) is not None
 
 
 def is_counted(text: str) -> bool:
-    """Whether words after a number can be what is counted, as in 18 eggs: of three letters or more, and no numbers."""
+    """Whether unknown words after a gold number can be what is counted: of three letters or more, and no numbers."""
     words = text.lower().replace("-", " ").split()
-    return bool(words) and len(words[0]) > 2 and not any(word in _NO_COUNT or _is_part(word) for word in words)
+    return bool(words) and len(words[0]) > 2 and not any(word in _ARITHMETIC or _is_part(word) for word in words)
 
 
 def _is_part(word: str) -> bool:
@@ -97,23 +95,51 @@ def _is_part(word: str) -> bool:
     )
 
 
-def _product(text: str) -> str | None:
+def _product(text: str, any_word: bool) -> str | None:
     """Factors of one side of a ``per``; None where something is no factor of a unit."""
     factors: list[str] = []
     power = ""
+    needs_unit = False
     for word in text.split():
         found = _ATOM.fullmatch(word)
-        if found is None or found[1] in ("and", "or"):
+        if found is None or found[1].lower() in ("and", "or"):
             return None
-        if found[1] in _POWER_AFTER:
-            factors[-1:] = [_with_power(factors[-1], _POWER_AFTER[found[1]])] if factors else []
-        elif found[1] in _POWER_BEFORE and word != text.strip():  # alone it is what is counted: 3 square
-            power = _POWER_BEFORE[found[1]]
+        lower = found[1].lower()
+        if lower in _POWER_AFTER and factors:
+            factors[-1] = _with_power(factors[-1], _POWER_AFTER[lower])
+        elif lower in _POWER_BEFORE:
+            power = _POWER_BEFORE[lower]
+        elif lower in _HARMLESS or lower in _BESIDE:
+            needs_unit |= lower in _BESIDE
         else:
-            name = _NAMES.get(found[1], _NAMES.get(_singular(found[1]), _singular(found[1])))
+            name = _known(found[1]) or (_singular(lower) if any_word else "")
+            if not name:
+                return None
             factors.append(_with_power(name, found[2] or power))
             power = ""
-    return " ".join(factors)
+    return None if power or (needs_unit and not factors) else " ".join(factors)
+
+
+def _known(word: str) -> str:
+    """One name of a unit or a countable thing; empty for any other word."""
+    lower = word.lower()
+    if len(word) == 1 and word not in _LETTERS and word != "¢":
+        return ""
+    forms = [lower]
+    if lower.endswith("s") and len(lower) > 2:
+        forms += [lower[:-1], lower.removesuffix("es"), re.sub("ies$", "y", lower)]
+    found = next((form for form in forms if form in _NAMES or form in _LONG or form in NOUNS), "")
+    if not found:
+        found = next((_prefixed(form) for form in forms if _prefixed(form)), "")
+    return _NAMES.get(found, found)
+
+
+def _prefixed(word: str) -> str:
+    """``centimetre`` is ``centimeter``: the British spelling of a unit with a prefix."""
+    found = re.fullmatch(
+        r"(centi|milli|kilo|micro|nano|deci)(metre|litre|meter|liter|gram|gramme|second|watt|volt)", word
+    )
+    return found[1] + _NAMES.get(found[2], found[2]) if found else ""
 
 
 def _with_power(name: str, power: str) -> str:

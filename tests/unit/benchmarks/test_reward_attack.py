@@ -8,12 +8,14 @@ from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.math import MathReward
+from ada_lightning.rewards.numeric import NumericReward
 from ada_lightning.types import Completion, Prompt
 from benchmarks.attack.case import Case
 from benchmarks.attack.families import CANARY, FAMILIES, hostile
+from benchmarks.attack.judged import JUDGED, judged
 from benchmarks.attack.misbehaviour import ORDERS
 from benchmarks.attack.watch import Watched
-from benchmarks.reward_attack import attack, orders, ordinary, without_known_rights
+from benchmarks.reward_attack import attack, numeric, orders, ordinary, without_known_rights
 
 
 @pytest.fixture
@@ -55,12 +57,23 @@ def test_hostile_responses_do_not_hang_run_or_deceive_exact_matching(elsewhere):
     assert list(elsewhere.iterdir()) == []
 
 
+def test_answers_judged_by_hand_deceive_neither_math_nor_numeric(elsewhere):
+    """Math and numbers are judged by the same pairs; both kinds of mistakes are none."""
+    cases = list(judged(1500, seed=7))
+    assert {case.family for case in cases} == {make.__name__.replace("_", " ") for make in JUDGED}
+    for reward, some in ((MathReward(), cases), (NumericReward(LastBoxed(), relative_tolerance=1e-6), numeric(cases))):
+        run = attack("judged", reward, some, time_limit_s=20.0)
+        assert [found for tally in run.tallies for found in tally.wrong] == []
+        assert min(summed(run, "known_wrong"), summed(run, "known_verdicts") - summed(run, "known_wrong")) > 100
+        assert not any(tally.failures for tally in run.tallies)
+
+
 def test_a_misbehaving_function_hurts_no_other_response():
     quick = [case for case in orders(len(ORDERS), seed=0) if "endless" not in case.text and case.text != "os._exit(0)"]
     run = attack("function", FunctionReward("benchmarks.attack.misbehaviour.obey"), quick, time_limit_s=10.0)
     by_family = {tally.family: tally for tally in run.tallies}
     ordinary_ones = by_family["function: ordinary"]
-    assert (ordinary_ones.wrong_verdicts, ordinary_ones.known_verdicts) == (0, 2 * len(ORDERS))
+    assert (ordinary_ones.false_negatives, ordinary_ones.known_verdicts) == (0, 2 * len(ORDERS))
     assert summed(run, "lost") == 0
     assert by_family["function: segmentation fault"].failures == {"crash": 1}
     assert by_family["function: recursion"].failures == {"RecursionError": 1}
@@ -71,7 +84,7 @@ def test_the_attack_sees_a_wrong_verdict_and_code_that_runs(elsewhere):
     cases = [Case("code", "", f"open({CANARY!r}, 'w').write('1')", 0.0), Case("sum", "", "1+1", 2.0)]
     run = attack("gullible", Watched(Gullible()), cases, time_limit_s=20.0)
     assert summed(run, "executed") == 2
-    assert summed(run, "wrong_verdicts") == 1
+    assert (summed(run, "false_positives"), summed(run, "false_negatives")) == (1, 0)
     assert [path.name for path in elsewhere.iterdir()] == [CANARY]
 
 

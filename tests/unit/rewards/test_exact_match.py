@@ -23,6 +23,8 @@ def grade(answer, text, extraction=None):
         ("1,000", "1000"),
         ("3/4", "0.75"),
         ("3/4", "6 / 8"),
+        ("24/2", "12"),
+        ("24/2", "24 / 2"),
         ("3e4", "30000"),
         (".5", "0.5"),
         ("-4", "\u22124"),
@@ -45,6 +47,8 @@ def test_equal_answers_are_right(answer, text):
         ("12", "13"),
         ("12", "120"),
         ("4", "2+2"),
+        ("12", "24/2"),
+        ("12", "12/1"),
         ("4", "2**2"),
         ("0.1", "0.1000000000000000055511151231257827"),
         ("1/0", "2/0"),
@@ -95,7 +99,7 @@ def test_other_gold_answers_pass(answer, extraction):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("12.0", "12"), ("24 / 2", "12"), ("$0.75$", "3/4"), ("New \n York.", "new york"), ("2+2", "2+2"), ("", None)],
+    [("12.0", "12"), ("24 / 2", "24 / 2"), ("$0.75$", "3/4"), ("New \n York.", "new york"), ("2+2", "2+2"), ("", None)],
 )
 def test_equal_answers_are_told_as_equal_texts(text, told):
     reward = ExactMatchReward(WholeResponse())

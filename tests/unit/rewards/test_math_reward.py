@@ -6,16 +6,44 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastNumber, WholeResponse
 from ada_lightning.rewards.latex import compare, symbolic
 from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
 from ada_lightning.rewards.math import MathReward
+from ada_lightning.rewards.numeric import NumericReward
 from ada_lightning.types import Completion, Prompt, Verdict
 
+_OPERATIONS = [
+    ("{a}+{b}", lambda a, b: a + b),
+    ("{a} - {b}", lambda a, b: a - b),
+    (r"{a} \times {b}", lambda a, b: a * b),
+    ("{a}({b})", lambda a, b: a * b),
+    (r"\frac{{{a}}}{{{b}}}", lambda a, b: a / b),
+    (r"({a}) \cdot ({b}) + 0", lambda a, b: a * b),
+]
+_FORMS = [
+    str,
+    lambda n: f"{n:,}",
+    lambda n: f"{n:,}".replace(",", "{,}"),
+    lambda n: f"{n:,}".replace(",", r"\,"),
+    lambda n: f"{n}.0",
+    lambda n: f"x = {n}",
+    lambda n: f"{n} = x",
+    lambda n: f"**{n}**",
+    lambda n: rf"\textcolor{{red}}{{{n}}}",
+    lambda n: rf"\underline{{{n}}} \text{{ apples}}",
+    lambda n: f"${n}$.",
+    lambda n: f"({n})",
+    lambda n: rf"{n} \times 10^0",
+    lambda n: rf"\text{{Total}} = {n - 1} + 1 = {n} \text{{ centimetres}}",
+]
 PAIRS = [json.loads(line) for line in (Path(__file__).parent / "answer_pairs.jsonl").read_text().splitlines()]
 
 
@@ -102,10 +130,46 @@ def test_integers_and_ratios_compare_exactly_whatever_the_tolerance():
 
 
 def test_an_answer_beyond_the_limit_is_right_only_where_it_is_written_like_the_gold():
-    long = "1+" * 20 + "22"
+    long = "42." + "0" * 20
     assert verdict(long, rf"\boxed{{{long}}}", max_answer_chars=10).reward == 1.0
     assert verdict("42", rf"\boxed{{{long}}}", max_answer_chars=100).reward == 1.0
     assert verdict("42", rf"\boxed{{{long}}}", max_answer_chars=10).reward == 0.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("579", "123+456"), ("x=5", "x+2=7"), (r"3\sqrt{2}", r"\sqrt{8}+\sqrt{2}"), ("42", "84/2"), ("(1,2)", "(2-1,2)")],
+)
+def test_an_answer_must_be_worked_out_unless_the_setting_says_otherwise(gold, answer):
+    assert verdict(gold, rf"\boxed{{{answer}}}").reward == 0.0
+    assert verdict(gold, rf"\boxed{{{answer}}}", simplified=False).reward == 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6), st.sampled_from(_OPERATIONS))
+def test_no_operation_on_numbers_is_its_own_result(left, right, operation):
+    text, compute = operation
+    gold = compute(Fraction(left), Fraction(right)) if right or "+" in text or "-" in text else None
+    if gold is not None and (gold.denominator == 1 or "frac" not in text):
+        box = rf"\boxed{{{text.format(a=left, b=right)}}}"
+        assert verdict(str(gold), box).reward == 0.0
+        assert NumericReward(LastBoxed())(Prompt("id", (), {"answer": str(gold)}), Completion(box)).reward == 0.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(-(10**12), 10**12), st.sampled_from(_FORMS))
+def test_a_number_is_right_in_every_form(number, form):
+    box = rf"\boxed{{{form(number)}}}"
+    assert verdict(str(number), box).reward == 1.0
+    assert NumericReward(LastBoxed())(Prompt("id", (), {"answer": str(number)}), Completion(box)).reward == 1.0
+
+
+@pytest.mark.parametrize("answer", ["18 plus two", "42-ish plus one", r"x^{x^{x}} \text{ thirds}", "18 e^i s h o w n"])
+@pytest.mark.parametrize("gold", ["18", "42", r"3\sqrt{2}", "x^2+1", "x>2"])
+def test_words_never_reach_the_algebra(monkeypatch, gold, answer):
+    """Letters are factors to the grammar, and a product of a dozen variables and constants keeps sympy busy."""
+    monkeypatch.setattr(symbolic, "_same_by_algebra", lambda *arguments: pytest.fail("algebra was asked"))
+    assert verdict(gold, rf"\boxed{{{answer}}}").reward == 0.0
 
 
 def test_what_is_too_costly_to_evaluate_equals_itself_and_nothing_else():

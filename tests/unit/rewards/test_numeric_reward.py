@@ -30,8 +30,21 @@ def grade(gold, text, **tolerances):
         ("12.5%", Fraction(1, 8)),
         (r"$5\text{ kg}$", 5),
         ("\\$7.50", Fraction(15, 2)),
-        ("x = 2^5", 32),
-        ("4!", 24),
+        ("x = 2^5 = 32", 32),
+        ("32 = x", 32),
+        ("x = 2^5", None),
+        ("4!", None),
+        ("123+456", None),
+        ("84/2", None),
+        ("5 squared", None),
+        (r"5\text{k}", None),
+        ("101_2", None),
+        ("10:30", None),
+        (r"x \not= 5", None),
+        ("\u00bd", Fraction(1, 2)),
+        ("0.1(6)", Fraction(1, 6)),
+        ("5 apples", 5),
+        (r"5 \text{ centimetres}", 5),
         (r"\sqrt{2}", None),
         ("x", None),
         ("about 5", None),
@@ -59,6 +72,16 @@ def test_the_relative_tolerance_is_a_part_of_the_gold_s_size_with_exact_ends(tex
 def test_the_absolute_tolerance_helps_where_the_gold_is_zero(text, reward):
     assert grade("0", text, absolute_tolerance=0.1) == reward
     assert grade("0", text, relative_tolerance=0.5) == 0.0
+
+
+def test_a_gold_may_be_an_operation_and_have_any_unit_where_an_answer_may_not():
+    assert grade("2^5", "32") == grade("32 gizmos", "32") == 1.0
+    assert grade("32", "2^5") == grade("32", "32 gizmos") == 0.0
+
+
+def test_numbers_that_an_answer_says_are_equal_must_all_be_close():
+    assert grade("42", "40 + 2 = 42") == grade("1/3", r"\frac{1}{3} = 0.333", relative_tolerance=0.01) == 1.0
+    assert grade("42", "41 = 42") == grade("41", "41 = 42") == 0.0
 
 
 def test_the_larger_tolerance_counts():
@@ -98,7 +121,7 @@ def test_the_verdict_tells_the_number():
     prompt = Prompt("id", (), {"answer": 1})
     assert reward(prompt, Completion(r"\boxed{2/4}")) == Verdict(0.0, "1/2")
     assert reward(prompt, Completion("none")) == Verdict(0.0)
-    assert reward(prompt, Completion(r"\boxed{2^{5000}}")).answer == str(2**5000)
+    assert reward(prompt, Completion(r"\boxed{10^{3000}}")).answer == str(10**3000)
 
 
 def test_gold_answers_that_are_no_numbers_are_refused():
