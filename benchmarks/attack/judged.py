@@ -140,7 +140,7 @@ def not_equal(rng: random.Random) -> Judged:
     sign = rng.choice(
         [r"\not=", r"\not =", "=/=", r"\neq", r"\ne", "!=", "!==", r"\neq =", r"\ne=", ">==", "<==", ">=", "<",
         r"\le", r"\approx =",
-         "<>", "\u2260", "\u2260 =", "~=", "=~", "=!", "=<", "= <", "= not", r"= \text{not}", r"\not\approx", "=/",
+         "<>", "\u2260", "\u2260 =", "~=", "=!", "=<", "= <", "= not", r"= \text{not}", r"\not\approx", "=/",
          r"=\not", "= >", "==!"]
     )  # fmt: skip
     before = rng.choice(["x", "x ", "y", r"\text{answer}", "f(x)", "2x", "x+1"])

@@ -19,7 +19,7 @@ from ada_lightning.rewards.latex.tree import Tree, UnreadableError, read
 
 _TEXT = re.compile(r"\\text\s*\{[^{}]*\}")
 _SECOND_THOUGHT = re.compile(
-    r"(?<![A-Za-z])(?:[A-J]|[a-j]\)|(?i:wait|or|not|no|nor|but|actually|maybe|perhaps|instead|wrong|false|incorrect|rather|also|"
+    r"(?<![A-Za-z])(?:[B-J]|A(?!\s+[a-z])|[a-j]\)|(?i:wait|or|not|no|nor|but|actually|maybe|perhaps|instead|wrong|false|incorrect|rather|also|"
     r"either|neither|both|correction|sorry|however|except|hmm|change|isn't|is not))(?![A-Za-z])"
 )
 """What takes a choice back, or makes it two."""
@@ -92,6 +92,9 @@ class Comparison:
         return True
 
     def _same_value(self, gold: Answer, answer: Answer) -> bool:
+        if gold.kind == answer.kind == "time":
+            first, second = gold.key(), answer.key()  # which half of the day may lack
+            return first.rstrip("apm") == second.rstrip("apm") and not (first[-1] == second[-1] == "m")
         if gold.kind == answer.kind == "words" or "time" in (gold.kind, answer.kind):
             return False  # their keys differ
         is_text = _TEXT.fullmatch(gold.text) or _TEXT.fullmatch(answer.text)  # June 5

@@ -15,9 +15,9 @@ _NAME = re.compile(
 _DENIAL = re.compile(
     r"[<>\u2260\u2248~]|\\(?:not[a-z]*|neg?|neq|n[a-z]*eq|lnot|[lg]e|approx|sim|simeq|cong|ll|gg|l?or|l?and|vee|wedge)(?![a-zA-Z])"
     r"|(?:[-+/^_:*,;]|\\cdot|\\times|\\div)\s*$"
-    r"|(?<![A-Za-z\\])(?:not|no|never|isn|isnt|isn't|non|nor|neither|un|without|except|wrong|false|incorrect|unequal|other|"
-    r"different|opposite|than|less|more|greater|smaller|under|over|above|below|least|most|about|almost|nearly|roughly|maybe|"
-    r"perhaps|possibly|or|minus|plus|half|twice|double|old|former|instead)(?![A-Za-z])",
+    r"|(?<![A-Za-z\\])(?:not|no|never|isn|isnt|isn't|non|nor|neither|un|without|except|wrong|false|incorrect|unequal|"
+    r"different|opposite|than|at least|at most|about|almost|nearly|roughly|maybe|perhaps|possibly|or|minus|plus|half|"
+    r"twice|double|instead|if|unless|whether)(?![A-Za-z])",
     re.IGNORECASE,
 )
 """What a side before an equal sign may not hold: another relation, an operator without its right side, and words that

@@ -56,6 +56,7 @@ _REPLACEMENTS = [
         (r"\\sqrt ([0-9]+)(?![0-9{])", r"\\sqrt{\1}"),
         (r"\\not\s*(?:=|\\eq(?![a-zA-Z]))", r"\\ne "),
         (r"^\s*=(?![=<>])", ""),
+        (r"(?<=\s)~=(?!~)", r"\\sim "),  # x~=~5 has spaces
         (r"(?<![=<>!~:/\\]):?==?(?![=<>!~/])", "="),
         (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![a-zA-Z])\.?", ""),
         (r"\\lbrace(?![a-zA-Z])", r"\\{"),
@@ -101,6 +102,7 @@ _REPLACEMENTS = [
         (r"(?<![0-9.,/] )(?<![0-9.,/])[0-9]{1,3}(?: [0-9]{3})+(?! ?[0-9/])", lambda found: found[0].replace(" ", "")),
     )
 ]
+_LAST_POINT = re.compile(r"(?<![.,;\\])[.,;]$")  # 0.33... is no 0.33
 _WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 _OPENING = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 _CLOSING = frozenset(_OPENING.values())
@@ -110,9 +112,9 @@ _PIECE = re.compile(r"\\(?:[a-zA-Z]+|.)|.", re.DOTALL)
 def tidy(text: str) -> str:
     r"""Write an answer in one way.
 
-    Math delimiters around the whole, a full stop at the end, ``\left`` and ``\right``, spacing commands and the
-    variants of ``\frac``, ``\le``, ``\text`` are unified; Unicode signs and full-width characters become LaTeX and
-    ASCII. Other characters beyond ASCII stay, so a look-alike letter stays a different letter.
+    Math delimiters around the whole, a full stop or comma at its end, ``\left`` and ``\right``, spacing commands
+    and the variants of ``\frac``, ``\le``, ``\text`` are unified; Unicode signs and full-width characters become
+    LaTeX and ASCII. Other characters beyond ASCII stay, so a look-alike letter stays a different letter.
 
     Example:
         >>> tidy(r"$\left( \dfrac12,\, 3 \right)$.")
@@ -120,7 +122,7 @@ def tidy(text: str) -> str:
     """
     text = text.strip().translate(_CHARACTERS)
     for _ in range(3):  # $\(12.\)$. and the like
-        text = _unwrap(text.removesuffix(".").strip())
+        text = _unwrap(_LAST_POINT.sub("", text).strip())
     for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
     text = text.strip()
