@@ -92,7 +92,7 @@ def copied_questions(rng: random.Random) -> Judged:
 
 def copied_equations(rng: random.Random) -> Judged:
     """A task with a solution, a root or a constant, which is not carried out."""
-    a, b = rng.randint(2, 30), rng.randint(2, 30)
+    a, b = rng.randint(11, 30), rng.randint(2, 30)
     return rng.choice(
         [
             (f"x={a}", f"x+{b}={a + b}", 0.0),
