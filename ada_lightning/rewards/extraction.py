@@ -20,7 +20,10 @@ _NUMBER = re.compile(
 )
 _FRACTION = r"(?:(?<![\w)\]}.])[-+])?\\[dt]?frac\s*\{-?[0-9]{1,40}\}\s*\{[0-9]{1,40}\}"
 _PER_CENT = r"(?:\s?\\?%|\s(?:per ?cent)\b)?"
-_QUANTITY = re.compile(rf"(?:{_FRACTION}|{_NUMBER.pattern}(?:\s?/\s?[0-9]{{1,40}}(?![0-9]|\.[0-9]|\s?/))?){_PER_CENT}")
+_RECURRING = r"(?:(?<![\w)\]}.])[-+])?[0-9]*\.[0-9]*\\(?:overline|bar)\s*\{[0-9]{1,40}\}"
+_QUANTITY = re.compile(
+    rf"(?:{_FRACTION}|{_RECURRING}|{_NUMBER.pattern}(?:\s?/\s?[0-9]{{1,40}}(?![0-9]|\.[0-9]|\s?/))?){_PER_CENT}"
+)
 _BOXED_EVENTS = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 
 
@@ -76,8 +79,9 @@ class LastNumber:
 class LastQuantity:
     r"""The last number of the text with what belongs to its value; None where there is no digit.
 
-    As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two, a per cent sign stays, and
-    commas may stand in braces as LaTeX has them. For rewards that read such numbers.
+    As :class:`LastNumber`, but a ratio (``3/4``, ``\frac{3}{4}``) is one number and not two, as is a recurring
+    decimal (``0.1\overline{6}``), a per cent sign stays, and commas may stand in braces as LaTeX has them. For
+    rewards that read such numbers.
 
     Example:
         >>> LastQuantity()("that is 3/4, or 75 %, of 1{,}000."), LastQuantity()("so 75\\%"), LastQuantity()("is 1/2.")

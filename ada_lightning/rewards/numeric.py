@@ -136,10 +136,10 @@ class NumericReward:
         text = str(prompt.reference["answer"])
         is_small = len(text) <= _MAX_CHARS and depth(text) <= MAX_DEPTH
         statement = read_statement(tidy(text)) if is_small else None
-        gold = statement and _number(read_quantity(statement.value, any_unit=True), is_open=True)
+        gold = None if statement is None else _number(read_quantity(statement.value, any_unit=True), is_open=True)
         if gold is None:
             raise ValueError(
-                f"its answer {str(prompt.reference['answer'])[:200]!r} is no number; correct it, or grade it by "
+                f"its answer {text[:200]!r} is no number; correct it, or grade it by "
                 "ada_lightning.rewards.math.MathReward"
             )
         return gold

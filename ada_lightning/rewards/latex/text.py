@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-_VULGAR = dict(
-    zip("\u00bc\u00bd\u00be\u2153\u2154\u2155\u2156\u2157\u2158\u2159\u215a\u215b\u215c\u215d\u215e",
-        ["14", "12", "34", "13", "23", "15", "25", "35", "45", "16", "56", "18", "38", "58", "78"], strict=True)
-)  # fmt: skip
+_VULGAR = {
+    "\u00bc": "14", "\u00bd": "12", "\u00be": "34", "\u2153": "13", "\u2154": "23", "\u2155": "15",
+    "\u2156": "25", "\u2157": "35", "\u2158": "45", "\u2159": "16", "\u215a": "56", "\u215b": "18",
+    "\u215c": "38", "\u215d": "58", "\u215e": "78",
+}  # fmt: skip
+"""Fractions of one character: top and bottom."""
 _RAISED = str.maketrans(
     "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207f", "0123456789+-n"
 )
@@ -40,7 +42,7 @@ _CHARACTERS = str.maketrans(
         "\u2215": "/",
         "\u2019": "'",
     }
-    | {sign: rf"\frac{{{top}}}{{{bottom}}}" for sign, (top, bottom) in _VULGAR.items()}
+    | {sign: rf"\frac{{{ratio[0]}}}{{{ratio[1]}}}" for sign, ratio in _VULGAR.items()}
     | _FULL_WIDTH
 )
 _GROUP = r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"  # braces in it nest once or twice

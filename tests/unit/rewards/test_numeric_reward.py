@@ -108,6 +108,9 @@ def test_per_cent_are_hundredths():
         ("2", "The answer is 1/2.", 0.0),
         ("0.5", "The answer is 1/2.", 1.0),
         ("1234", r"The answer is 1{,}234.", 1.0),
+        ("-1/6", r"The answer is -0.1\overline{6}.", 1.0),
+        ("42", "The answer is 84/2.", 0.0),
+        ("42", "84/2 = 42", 1.0),
         ("7", r"\boxed{7}, not 8", 1.0),
     ],
 )
