@@ -325,7 +325,7 @@ def _attack_summary() -> str:
             "right answers taken for wrong (false negatives)",
             _share(found["false_negatives"], found["known_verdicts"] - found["known_wrong"]),
         ),
-        ("different answers judged by hand", found["judged_by_hand"]),
+        ("different answers of patterns judged by hand, among these", found["judged_by_hand"]),
         ("longest time without a grade", f"{found['longest_silence_s']:.1f} s"),
     ]
     return _markdown(["all families", "number"], rows)

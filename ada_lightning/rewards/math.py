@@ -154,7 +154,7 @@ class MathReward:
                 ) from error
 
     def _told(self, gold: str, answer: str) -> str:
-        return self._own(answer) if self.own_spelling else _spelling(gold)
+        return self._own(answer) if self.own_spelling else _spelling(gold, is_worked_out=False)
 
     def _own(self, answer: str) -> str:
         return answer.strip()[:_MAX_SHOWN_CHARS] if self._is_too_large(answer) else _spelling(answer)
@@ -175,14 +175,14 @@ def _readings(text: str) -> tuple[Answer, ...]:
     return (grouped,) if grouped == separated else (grouped, separated)
 
 
-def _spelling(text: str) -> str:
-    """One text for answers that are equal numbers or written alike."""
+def _spelling(text: str, *, is_worked_out: bool = True) -> str:
+    """One text for answers that are equal numbers or written alike; only a gold may be a division (``8/2``)."""
     reading = _readings(text)[0]
     if not reading.items and reading.kind == "value":
         statement = read_statement(reading.text)
         quantity = read_quantity(statement.value if statement and len(statement.others) < 2 else reading.text)
         number = read_number(quantity.value)
-        if number is not None and not is_quotient(quantity.value, number[0]):
+        if number is not None and not (is_worked_out and is_quotient(quantity.value, number[0])):
             return str(number[0]) + ("%" if quantity.is_percent else "") + (quantity.unit and f" {quantity.unit}")
     return reading.key()[:_MAX_SHOWN_CHARS]
 

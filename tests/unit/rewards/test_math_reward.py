@@ -79,6 +79,11 @@ def test_right_answers_are_spelt_like_the_gold_so_that_they_count_as_one():
     assert {verdict("x^2-1", text).answer for text in (r"\boxed{x^2-1}", r"\boxed{(x-1)(x+1)}")} == {"x^2-1"}
 
 
+def test_a_division_is_no_vote_for_its_result_but_a_gold_may_be_one():
+    assert verdict("42", r"\boxed{84/2}").answer == "84/2"
+    assert verdict("84/2", r"\boxed{42}") == Verdict(1.0, "42")
+
+
 def test_an_own_spelling_knows_nothing_of_the_gold():
     """Whatever the gold, right or wrong, the same text has the same spelling; equal numbers still have one."""
     texts = [r"\boxed{1/2}", r"\boxed{0.5}", r"\boxed{x=\dfrac12}", r"\boxed{(x-1)(x+1)}", r"\boxed{x^2-1}"]
