@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -15,6 +15,7 @@ from ada_lightning.data.packing import pack_groups
 from ada_lightning.policy import PolicyModule
 from ada_lightning.protocols import BatchSelection, Refill, RolloutAdvantage, Sampler, SelectionRule
 from ada_lightning.refill.none import NoRefill
+from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.sampling.forecast import Forecast, forecast
@@ -31,9 +32,10 @@ class PreviewDone(Exception):  # noqa: N818 - not an error: the preview was all 
 
 
 class CostPreview(Callback):
-    """Samples a few training prompts, times a forward and backward pass, and prints what a step will cost.
+    """Samples a few training prompts, times the engine and an update, and prints what a step will cost.
 
-    Nothing of it is trained on.
+    Nothing of it is trained on. Where the seconds of a rollout depend on how many of a prompt's rounds can be drawn
+    ahead, both bounds are given. They are of the machine as busy as it is during the preview.
 
     Args:
         service: the engine, shared with training.
@@ -85,33 +87,50 @@ class CostPreview(Callback):
             policy.ranks.lead(lambda: self._preview(policy, data))
 
     def _preview(self, policy: PolicyModule, data: RolloutDataModule) -> None:
-        result = self.service.rollout(
-            data.step_prompts(0)[: self.num_prompts],
-            weights=policy.named_weights,
-            policy_version=policy.policy_version,
-            sampler=UniformSampler(group_size=self.num_samples),
-            selection=AllSelection(),
-            stage="preview",
-            step=0,
-            clock=policy.clock,
-            interrupt_check=policy.interrupt_check,
-        )
-        update_tokens_per_s = _update_speed(policy, data, result)
-        lines = self._report(result, policy, data, update_tokens_per_s)
+        """The first rollout tells pass rates and lengths; its seconds say nothing, a cold engine is twice as slow."""
+        result = self._rollout(policy, data, num_samples=self.num_samples, index=0)
+        graded = [group.pool for group in result.groups if group.pool.num_sampled]
+        tallies = [(pool.num_positive, pool.num_sampled) for pool in graded]
+        lines = ["preview: no response could be graded; check the reward function"]
+        if tallies:
+            lines = self._report(result, tallies, policy, data)
         print("\n".join(lines), file=sys.stdout, flush=True)
         if self.only_preview:
             raise PreviewDone
 
+    def _rollout(self, policy: PolicyModule, data: RolloutDataModule, *, num_samples: int, index: int) -> RolloutResult:
+        """Draw from the preview's prompts, all at once; ``index`` goes into the seeds."""
+        return self.service.rollout(
+            data.step_prompts(0)[: self.num_prompts],
+            weights=policy.named_weights,
+            policy_version=policy.policy_version,
+            sampler=UniformSampler(group_size=num_samples),
+            selection=AllSelection(),
+            stage="preview",
+            step=index,
+            clock=policy.clock,
+            interrupt_check=policy.interrupt_check,
+        )
+
+    def _engine_speed(self, policy: PolicyModule, data: RolloutDataModule, num_responses: float) -> EngineSpeed:
+        """Time the warm engine with one response of each prompt, and with those of a step or of all slots."""
+        num_slots = self.service.num_slots
+        num_prompts = len(data.step_prompts(0)[: self.num_prompts])
+        num_full = max(1, math.floor(min(num_slots, num_responses) / num_prompts))
+        timed = [
+            self._rollout(policy, data, num_samples=num_samples, index=index)
+            for index, num_samples in enumerate(dict.fromkeys((1, num_full)), start=1)
+        ]
+        return EngineSpeed.fitted(timed, num_slots)
+
     def _report(
-        self, result: RolloutResult, policy: PolicyModule, data: RolloutDataModule, update_tokens_per_s: float
+        self,
+        result: RolloutResult,
+        tallies: Sequence[tuple[int, int]],
+        policy: PolicyModule,
+        data: RolloutDataModule,
     ) -> list[str]:
         pools = [group.pool for group in result.groups]
-        tallies = [(pool.num_positive, pool.num_sampled) for pool in pools if pool.num_sampled]
-        if not tallies:
-            return ["preview: no response could be graded; check the reward function"]
-        response_tokens = result.stats.generated_tokens / max(result.stats.num_drawn, 1)
-        prompt_tokens = sum(len(pool.prompt.prompt_ids) for pool in pools) / len(pools)
-        rollout_tokens_per_s = result.stats.generated_tokens / max(result.stats.seconds, 1e-9)
         this_run = forecast(
             tallies, self.sampler, self.selection, keep_groups_without_signal=computes_all_groups(policy, data)
         )
@@ -125,30 +144,78 @@ class CostPreview(Callback):
             # the same loss; its own advantage is zero where rewards are all equal
             keep_groups_without_signal=policy.loss.needs_groups_without_signal or not data.skip_groups_without_signal,
         )
-        rows = [("this run", this_run, num_filled_up), (f"GRPO n={group_size}", grpo, num_prompts)]
+        costs = StepCosts(
+            engine=self._engine_speed(policy, data, this_run.num_sampled * num_filled_up),
+            response_tokens=result.stats.generated_tokens / max(result.stats.num_drawn, 1),
+            longest_response=longest_response(result),
+            prompt_tokens=sum(len(pool.prompt.prompt_ids) for pool in pools) / len(pools),
+            update_tokens_per_s=_update_speed(policy, data, result) / update_passes(data),
+            share_prompts=data.share_prompts,
+        )
         lines = [
-            f"preview: {len(tallies)} prompts x {self.num_samples} responses, {response_tokens:.0f} tokens each",
+            f"preview: {len(tallies)} prompts x {self.num_samples} responses, {costs.response_tokens:.0f} tokens each",
             f"  pass rate   {_histogram([positive / total for positive, total in tallies])}",
             f"  {'per step':<12}{'responses':>10}{'tokens':>9}{'rollout':>9}{'update':>9}{'signal':>8}",
+            costs.row("this run", this_run, num_filled_up),
+            costs.row(f"GRPO n={group_size}", grpo, num_prompts),
         ]
         if any(response.reward not in (0.0, 1.0) for pool in pools for response in pool.responses):
             lines[1:1] = ["  rewards are not all 0 or 1: the forecast takes those above the positive threshold for 1"]
-        for name, expected, num_drawn in rows:
-            lines.append(
-                _row(
-                    name,
-                    expected,
-                    num_prompts=num_drawn,
-                    response_tokens=response_tokens,
-                    prompt_tokens=prompt_tokens,
-                    rollout_tokens_per_s=rollout_tokens_per_s,
-                    update_tokens_per_s=update_tokens_per_s / update_passes(data),
-                    share_prompts=data.share_prompts,
-                )
-            )
         if self.refill.is_on:
             lines.append(f"  refill: about {num_filled_up} prompts for {num_prompts} groups with a signal, in this run")
         return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCosts:
+    """What the preview measured, to turn a forecast of responses into tokens and seconds."""
+
+    engine: EngineSpeed
+    response_tokens: float
+    """Mean length of a response."""
+    longest_response: int
+    """Tokens."""
+    prompt_tokens: float
+    """Mean length of a prompt."""
+    update_tokens_per_s: float
+    """Of all passes of an update over a token."""
+    share_prompts: bool
+    """Whether the update computes a prompt once for all of its responses."""
+
+    def row(self, name: str, expected: Forecast, num_prompts: int) -> str:
+        """Return a line of the preview: a step of ``num_prompts`` prompts."""
+        num_responses = expected.num_sampled * num_prompts
+        rollout_s = self.engine.rollout_seconds(
+            num_responses,
+            response_tokens=self.response_tokens,
+            longest=self.longest_response,
+            num_rounds=expected.num_rounds,
+        )
+        trained = num_prompts * trained_tokens(
+            expected,
+            prompt_tokens=self.prompt_tokens,
+            response_tokens=self.response_tokens,
+            share_prompts=self.share_prompts,
+        )
+        num_tokens = num_responses * self.response_tokens
+        return (
+            f"  {name:<12}{num_responses:>10.0f}{num_tokens:>9.0f}{seconds_text(rollout_s):>9}"
+            f"{trained / self.update_tokens_per_s:>8.1f}s{expected.signal_ratio:>8.0%}"
+        )
+
+
+def seconds_text(interval: tuple[float, float]) -> str:
+    """Return the middle of two bounds on seconds that are within a tenth of each other, else both.
+
+    Example:
+        >>> seconds_text((2.0, 2.1)), seconds_text((21.3, 29.8)), seconds_text((0.24, 0.95))
+        ('2.0s', '21-30s', '0.2-0.9s')
+    """
+    low, high = interval
+    if high <= 1.1 * low:
+        return f"{(low + high) / 2:.1f}s"
+    digits = 0 if low >= 10 else 1
+    return f"{low:.{digits}f}-{high:.{digits}f}s"
 
 
 def expected_prompts(refill: Refill, num_groups: int, signal_ratio: float) -> int:
@@ -204,27 +271,6 @@ def update_passes(data: RolloutDataModule) -> float:
     forward and back, which computes two gradients for each product of matrices.
     """
     return data.epochs_per_rollout + (1 / 3 if data.updates_per_rollout > 1 else 0)
-
-
-def _row(
-    name: str,
-    expected: Forecast,
-    *,
-    num_prompts: int,
-    response_tokens: float,
-    prompt_tokens: float,
-    rollout_tokens_per_s: float,
-    update_tokens_per_s: float,
-    share_prompts: bool,
-) -> str:
-    generated = expected.num_sampled * num_prompts * response_tokens
-    trained = num_prompts * trained_tokens(
-        expected, prompt_tokens=prompt_tokens, response_tokens=response_tokens, share_prompts=share_prompts
-    )
-    return (
-        f"  {name:<12}{expected.num_sampled * num_prompts:>10.0f}{generated:>9.0f}"
-        f"{generated / rollout_tokens_per_s:>8.1f}s{trained / update_tokens_per_s:>8.1f}s{expected.signal_ratio:>8.0%}"
-    )
 
 
 def _histogram(pass_rates: Sequence[float]) -> str:

@@ -28,7 +28,8 @@ LINE_INTERVAL_S = 30.0
 class Progress(RolloutListener):
     """Step, phase, reward, signal and the time left. Stands in for Lightning's own bar, which counts batches.
 
-    The time left is that to the last step or to the end of the budget, whichever comes first.
+    The time left is that to the last step or to the end of the budget, whichever comes first. What comes before the
+    first rollout (preview, evaluation) is no part of it, nor is the first step once others are seen: it warms up.
 
     Belongs behind the callbacks that log, so that the figures of a step are there when it ends.
 
@@ -44,8 +45,7 @@ class Progress(RolloutListener):
         self._updates_per_rollout = 1
         self._num_steps_done = 0
         self._steps_seen = 0
-        self._first_step_at = 0.0
-        self._spent_before = 0.0
+        self._timed_from = (0, 0.0, 0.0)
         self._phase = ""
         self._shown_at = 0.0
         self._facts = ""
@@ -93,11 +93,13 @@ class Progress(RolloutListener):
         self._num_steps_done = result.step
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Start the estimate of the time left here: a resumed run is timed by the steps of this session."""
+        """Count on from the steps of earlier sessions."""
         module: Any = pl_module
-        self._first_step_at = self._now()
         self._num_steps_done = module.policy_version // self._updates_per_rollout
-        self._spent_before = _share_spent(trainer)
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Start the estimate of the time left, right before the first rollout of this session."""
+        self._timed_from = (0, self._now(), _share_spent(trainer))
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -109,7 +111,10 @@ class Progress(RolloutListener):
         self._num_steps_done += 1
         self._steps_seen += 1
         metrics: dict[str, float] = module.step_metrics
-        left = f"left {duration(self._left_s(_share_spent(trainer)))}"
+        share_spent = _share_spent(trainer)
+        left = f"left {duration(self._left_s(share_spent))}"
+        if self._steps_seen == 1:
+            self._timed_from = (1, self._now(), share_spent)
         self._facts = f"{_facts(metrics)}  {left}"
         if self._bar is None:
             figures = "  ".join(filter(None, (_facts(metrics), _details(metrics), left)))
@@ -132,10 +137,11 @@ class Progress(RolloutListener):
     def _left_s(self, share_spent: float) -> float:
         if share_spent >= 1.0:
             return 0.0
-        passed_s = self._now() - self._first_step_at
-        left_s = (self._num_steps - self._num_steps_done) * passed_s / self._steps_seen
-        if share_spent > self._spent_before:
-            left_s = min(left_s, (1.0 - share_spent) * passed_s / (share_spent - self._spent_before))
+        steps_before, started_at, spent_before = self._timed_from
+        passed_s = self._now() - started_at
+        left_s = (self._num_steps - self._num_steps_done) * passed_s / (self._steps_seen - steps_before)
+        if share_spent > spent_before:
+            left_s = min(left_s, (1.0 - share_spent) * passed_s / (share_spent - spent_before))
         return left_s
 
     def _running_step(self) -> str:

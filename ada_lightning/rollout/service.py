@@ -304,6 +304,16 @@ class RolloutService:
         self._first_grades = FirstGrades()
 
     @property
+    def num_slots(self) -> int:
+        """Sequences that the engine runs at once.
+
+        Raises:
+            EngineError: a broken engine could not be replaced.
+            RuntimeError: the service is not open.
+        """
+        return self._opened_engine().max_num_seqs
+
+    @property
     def num_restarts(self) -> int:
         """Engines replaced so far, by this service and within a pool."""
         return self._num_restarts + getattr(self._engine, "num_restarts", 0)

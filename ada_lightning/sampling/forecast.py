@@ -31,6 +31,8 @@ class Forecast:
     """Share of prompts whose rewards will differ, and which the selection does not drop all the same."""
     trained_ratio: float
     """Share of prompts of which any response is computed in the update."""
+    num_rounds: float = 1.0
+    """Blocks that follow one another, of the prompt with the most of them: nothing can be shorter but by luck."""
 
 
 def forecast(
@@ -67,7 +69,7 @@ def forecast(
     if not tallies:
         raise ValueError("a forecast needs at least one prompt")
     generator = random.Random(seed)
-    sampled = trained = trained_prompts = signal = 0
+    sampled = trained = trained_prompts = signal = num_rounds = 0
     for simulation in range(_SIMULATIONS_PER_PROMPT):
         pools = [
             ResponsePool(
@@ -89,6 +91,7 @@ def forecast(
             num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
         for pool in pools:
             sampled += pool.num_drawn
+        num_rounds += max((pool.responses[-1].round_index + 1 for pool in pools if pool.responses), default=0)
         taken = [_is_taken(pool, sampler, selection) for pool in pools]
         signal += sum(pool.has_signal and is_taken for pool, is_taken in zip(pools, taken, strict=True))
         computed = [
@@ -106,7 +109,13 @@ def forecast(
         trained += sum(counts)
         trained_prompts += sum(number > 0 for number in counts)
     total = len(tallies) * _SIMULATIONS_PER_PROMPT
-    return Forecast(sampled / total, trained / total, signal / total, trained_prompts / total)
+    return Forecast(
+        sampled / total,
+        trained / total,
+        signal / total,
+        trained_prompts / total,
+        num_rounds / _SIMULATIONS_PER_PROMPT,
+    )
 
 
 def _is_taken(pool: ResponsePool, sampler: Sampler, selection: SelectionRule | BatchSelection) -> bool:

@@ -6,9 +6,14 @@ import pytest
 
 from ada_lightning.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
 from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.metrics.phase_clock import PhaseClock
 from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.rollout.result import RolloutResult, RolloutStats
+from ada_lightning.sampling import UniformSampler
 from ada_lightning.sampling.forecast import Forecast
-from callbacks.cost_preview import computes_all_groups, expected_prompts, trained_tokens, update_passes
+from ada_lightning.selection import AllSelection
+from ada_lightning.types import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from callbacks.cost_preview import CostPreview, computes_all_groups, expected_prompts, trained_tokens, update_passes
 
 
 @pytest.mark.parametrize(
@@ -58,3 +63,64 @@ def test_a_prompt_is_computed_once_where_it_is_shared_whether_it_has_a_signal_or
     expected = Forecast(num_sampled=4, num_trained=4, signal_ratio=0.25, trained_ratio=1.0)
     assert trained_tokens(expected, prompt_tokens=10, response_tokens=5, share_prompts=True) == 30
     assert trained_tokens(expected, prompt_tokens=10, response_tokens=5, share_prompts=False) == 60
+
+
+LENGTH = 8
+
+
+class Service:
+    """An engine that takes its time by rule, and far longer while it is cold."""
+
+    def __init__(self, *, per_step, per_token, num_slots):
+        self.per_step, self.per_token, self.num_slots = per_step, per_token, num_slots
+        self.num_rollouts = 0
+
+    def rollout(self, prompts, *, sampler, step, **others):
+        groups = tuple(group_of(prompt, slot, sampler.group_size) for slot, prompt in enumerate(prompts))
+        num_tokens = len(prompts) * sampler.group_size * LENGTH
+        num_steps = LENGTH * -(-len(prompts) * sampler.group_size // self.num_slots)
+        self.num_rollouts += 1
+        seconds = num_steps * self.per_step + num_tokens * self.per_token + (100.0 if self.num_rollouts == 1 else 0.0)
+        stats = RolloutStats(num_drawn=num_tokens // LENGTH, generated_tokens=num_tokens, seconds=seconds)
+        return RolloutResult(step, 0, groups, stats)
+
+
+def group_of(prompt, slot, num_responses):
+    pool = ResponsePool(prompt, slot)
+    for index in range(num_responses):
+        pool.add(
+            Response(
+                prompt_id=prompt.prompt_id, sample_index=index, round_index=0, response_ids=(1,) * LENGTH,
+                sampling_logprobs=(-0.5,) * LENGTH, text="", is_truncated=False, reward=float(index % 2),
+                is_positive=index % 2 == 1, policy_version=0,
+            )
+        )  # fmt: skip
+    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+@pytest.mark.parametrize(
+    ("speed", "group_size", "expected"),
+    [
+        ({"per_step": 0.125, "per_token": 0.0, "num_slots": 64}, 4, "1.0s"),  # as long for 64 as for 4
+        ({"per_step": 0.125, "per_token": 0.0, "num_slots": 32}, 4, "2.0s"),
+        ({"per_step": 0.125, "per_token": 0.0625, "num_slots": 64}, 4, "33.0s"),
+        ({"per_step": 0.0, "per_token": 0.0625, "num_slots": 16}, 8, "64.0s"),
+    ],
+)
+def test_seconds_of_a_rollout_are_those_of_a_warm_engine_with_as_many_sequences(speed, group_size, expected, capsys):
+    """16 prompts of 4 or 8 responses of 8 tokens, from 4 prompts of 2 responses that a cold engine took 100 s for."""
+    prompts = [Prompt(f"p{index}", (), (1, 2)) for index in range(16)]
+    data = RolloutDataModule(source=None, prompts_per_step=16, max_prompt_tokens=8, num_steps=1, seed=0)
+    data.train_prompts = prompts
+    policy = SimpleNamespace(
+        policy_version=0, named_weights=None, clock=PhaseClock(), interrupt_check=None, rehearse=lambda batch: None,
+        ranks=SimpleNamespace(num_replicas=1), advantage=GroupNormalizedAdvantage(), needs_groups_without_signal=False,
+        loss=SimpleNamespace(needs_groups_without_signal=False),
+    )  # fmt: skip
+    preview = CostPreview(
+        service=Service(**speed), sampler=UniformSampler(group_size=group_size), selection=AllSelection(),
+        num_prompts=4, num_samples=2,
+    )  # fmt: skip
+    preview._preview(policy, data)
+    (this_run,) = [line.split() for line in capsys.readouterr().out.splitlines() if "this run" in line]
+    assert this_run[2:5] == [str(16 * group_size), str(16 * group_size * LENGTH), expected]

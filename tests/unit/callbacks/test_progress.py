@@ -75,6 +75,30 @@ def test_time_left_is_that_of_the_steps_seen(fit, output):
     assert times_left(output) == ["4m10s", "3m20s", "2m30s", "1m40s", "50s", "0s"]
 
 
+class Cold(Progress):
+    """A run whose preview and first evaluation take ten minutes, its first step two and every other 50 seconds."""
+
+    def on_train_start(self, trainer, pl_module):
+        super().on_train_start(trainer, pl_module)
+        self._now.seconds += 600
+
+    def on_rollout_end(self, trainer, pl_module, result):
+        self._now.seconds += 50 if result.step else 120
+        super().on_rollout_end(trainer, pl_module, result)
+
+
+def test_time_left_leaves_out_what_comes_before_the_first_rollout_and_then_a_cold_first_step(fit, output):
+    fit([Cold(console=Console(file=output), now=Clock())], data=Data(num_steps=4))
+    assert times_left(output) == ["6m00s", "1m40s", "50s", "0s"]
+
+
+def test_time_left_of_a_budget_leaves_out_the_same(fit, output):
+    """Four steps of ten tokens; the first evaluation spends none."""
+    budget = Budget(max_generated_tokens=40)
+    fit([Cold(console=Console(file=output), now=Clock()), budget], data=Data(num_steps=1000))
+    assert times_left(output) == ["6m00s", "1m40s", "50s", "0s"]
+
+
 def test_time_left_is_that_to_the_end_of_a_budget_where_it_comes_first(fit, output):
     """Each step spends ten tokens: 5 of 45 are spent before, the fourth step spends the last of them."""
     clock = Clock()

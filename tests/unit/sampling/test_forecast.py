@@ -17,6 +17,14 @@ def test_certain_prompts_cost_the_whole_budget_and_mixed_ones_little():
     assert mixed.signal_ratio == 1.0
 
 
+def test_rounds_are_those_of_the_prompt_with_the_most():
+    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
+    selection = BalancedSelection(group_size=4)
+    both = forecast([(0, 10_000), (5_000, 10_000)], sampler, selection)
+    assert both.num_rounds == pytest.approx(8, abs=0.1)  # a pass rate of 1/20,000 rarely has two right of 32
+    assert forecast([(5_000, 10_000)] * 4, UniformSampler(group_size=8), AllSelection()).num_rounds == 1
+
+
 def test_uniform_signal_is_one_minus_the_chance_of_equal_rewards():
     result = forecast([(5_000, 10_000)] * 40, UniformSampler(group_size=4), AllSelection())
     # 1 - 2 / 16 = 0.875; 4,000 simulations have a standard error of 0.0052, so 0.021 is four of them
