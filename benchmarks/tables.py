@@ -28,6 +28,7 @@ PAGES = tuple(
     for name in (
         "performance",
         "curriculum",
+        "estimators",
         "rewards",
         "scaling",
         "reliability",
@@ -366,6 +367,22 @@ def _curriculum() -> str:
     return _markdown(head, rows)
 
 
+def _supported() -> str:
+    """Return how much of 1/p the exact estimator of log p follows: its factor on grad p, by exact sums, times p."""
+    found = json.loads((FOLDER.parent / "estimator_bias.json").read_text())
+    shown = [found["pass_rates"].index(rate) for rate in (0.02, 0.05, 0.1, 0.2, 0.5)]
+    rates = [found["pass_rates"][column] for column in shown]
+    rows = [
+        (
+            name.partition(" / ")[0],
+            *(f"{row['multiplier'][column] * rate:.0%}" for column, rate in zip(shown, rates, strict=True)),
+        )
+        for name, row in found["methods"].items()
+        if name.endswith(" / exact log p")
+    ]
+    return _markdown(["sampler", *(f"p = {rate:g}" for rate in rates)], rows)
+
+
 def _memory_plan() -> str:
     lines = []
     for row in _load("memory_plan")["plans"]:
@@ -560,6 +577,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "attack": _attack,
     "attack_speed": _attack_speed,
     "curriculum": _curriculum,
+    "supported": _supported,
     "allocators": _allocators,
     "allocators_planning": _allocators_planning,
     "memory_plan": _memory_plan,

@@ -20,9 +20,9 @@ from studies.field.place import FOLDER, RUNS, TUNING
 from studies.field.reach import Runs
 from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import field_run, prepare
-from studies.field.standing import GRPO, best_grpo, comparison, milestones
+from studies.field.standing import GRPO, best_grpo, comparison, milestones, time_scales
 from studies.field.tune import tuned
-from studies.field.wording import describe, times
+from studies.field.wording import describe, describe_scales, times
 from studies.runs import StudyRun
 
 MAX_TOKENS = 480_000
@@ -111,6 +111,7 @@ def _report(part: str, found: Mapping[str, Runs]) -> None:
     print(f"{part}: level to reach: that of {base}")
     for standing in standings:
         print(describe(standing))
+    print(describe_scales(time_scales(found)))
     for milestone in milestones(found):
         print(f"to reach {milestone.level:.3f}, where the best GRPO is after {milestone.share:.0%} of its run")
         for method, costs in milestone.savings.items():

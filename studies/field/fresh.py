@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 
 from studies.field.compare import curves, second_seeds
 from studies.field.curves_plot import plot
 from studies.field.place import FRESH, TUNING
-from studies.field.reach import Runs
+from studies.field.reach import Estimate, Runs
 from studies.field.results import Results, add_arguments, train_missing
 from studies.field.setting import FOLDER, HELDOUT, field_run, prepare
-from studies.field.standing import Standing, best_grpo, comparison
+from studies.field.standing import Standing, best_grpo, comparison, time_scales
 from studies.field.sums import write
 from studies.field.tune import tuned
-from studies.field.wording import describe
+from studies.field.wording import describe, describe_scales
 from studies.runs import ROOT, StudyRun
 
 CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "dapo_refill", "speed_rl", "ada", "ada_4_updates")
@@ -39,6 +40,8 @@ SHOWN = ("grpo_n4", "grpo_n4_4_updates", "grpo_chosen_4_updates", "ada_4_updates
 MAX_TOKENS = 240_000
 POINTS = 6
 NUM_SEEDS = 5
+UNSEEN_SEEDS = (6, 7)
+"""That ran after everything was settled."""
 
 
 def prepare_fresh() -> None:
@@ -79,6 +82,22 @@ def fresh_curves(*, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
     return curves(fresh_runs(num_seeds=num_seeds), Results(FRESH))
 
 
+def fresh_scales() -> dict[str, tuple[Estimate, Estimate, Estimate]]:
+    """Return by method the time scale in tokens, in seconds, and in tokens on the seeds that nothing was chosen by.
+
+    The last has no interval: two seeds tell of none.
+    """
+    found = fresh_curves()
+    unseen = {
+        method: {seed: curve for seed, curve in runs.items() if seed in UNSEEN_SEEDS} for method, runs in found.items()
+    }
+    unseen_tokens = {method: of["generated_tokens"].value for method, of in time_scales(unseen).items()}
+    return {
+        method: (of["generated_tokens"], of["seconds"], Estimate(unseen_tokens[method], math.nan, math.nan))
+        for method, of in time_scales(found).items()
+    }
+
+
 def standings() -> list[Standing]:
     """Return how the methods stand, the highest first.
 
@@ -103,6 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"error: {error}")
     for standing in comparison(found):
         print(describe(standing))
+    print(describe_scales(time_scales(found)))
     plot(found, FRESH.with_name("curves_fresh.png"), axes=("generated_tokens", "seconds"), shown=SHOWN)
 
 

@@ -132,7 +132,7 @@ def saving(bases: Sequence[Runs], other: Runs, cost: str, *, share: float = 1.0)
         A ratio: 2 means half the cost. Where ``other`` never gets there it is a bound, with all that it spent.
     """
     seeds = common_seeds(*bases, other)
-    return _jackknifed(lambda chosen: _log_saving(bases, other, cost, share, chosen), seeds, back=math.exp)
+    return jackknifed(lambda chosen: _log_saving(bases, other, cost, share, chosen), seeds, back=math.exp)
 
 
 def _log_saving(
@@ -159,10 +159,10 @@ def difference(base: Runs, other: Runs) -> Estimate:
     def gain(seeds: Sequence[int]) -> tuple[float, bool]:
         return final_level([other[seed] for seed in seeds]) - final_level([base[seed] for seed in seeds]), False
 
-    return _jackknifed(gain, common_seeds(base, other))
+    return jackknifed(gain, common_seeds(base, other))
 
 
-def _jackknifed(
+def jackknifed(
     statistic: Callable[[Sequence[int]], tuple[float, bool]],
     seeds: Sequence[int],
     back: Callable[[float], float] = float,

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from studies.field.reach import Estimate, Runs, difference, final_level, level_after, nearest_share, saving
+from studies.field.time_scale import time_scale
 
 GRPO = ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16")
 COSTS = ("generated_tokens", "trained_tokens", "seconds", "updates")
+COMPARATOR = {"generated_tokens": "grpo_n4", "seconds": "grpo_n4_4_updates"}
+"""By cost, the GRPO whose whole curve the others are held against: one for all of them, whoever is best at a level."""
 SHARES = (0.25, 0.5, 1.0)
 """Of the run of the best GRPO, for the levels it is at by then."""
 
@@ -85,3 +88,18 @@ def milestones(found: Mapping[str, Runs]) -> list[Milestone]:
         )
         for share in SHARES
     ]
+
+
+def time_scales(found: Mapping[str, Runs]) -> dict[str, dict[str, Estimate]]:
+    """Return by method and cost how many times less it spends than the comparator along its whole run.
+
+    Raises:
+        ValueError: a comparator has no run that is done.
+    """
+    for base in COMPARATOR.values():
+        if base not in found:
+            raise ValueError(f"no run of {base} is done, with which the others are compared; train one first")
+    return {
+        method: {cost: time_scale(found[base], runs, cost) for cost, base in COMPARATOR.items()}
+        for method, runs in found.items()
+    }

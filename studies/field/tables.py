@@ -14,14 +14,14 @@ from typing import Any
 
 from benchmarks.markdown import markdown
 from studies.field.compare import PARTS, curves, part_runs
-from studies.field.fresh import fresh_curves, fresh_runs
+from studies.field.fresh import fresh_curves, fresh_runs, fresh_scales
 from studies.field.fresh import standings as fresh_standings
 from studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
 from studies.field.levers import ALL_LEVERS, all_effects
 from studies.field.place import FRESH, HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
 from studies.field.reach import Curve, Estimate, Runs, final_level
 from studies.field.results import Results
-from studies.field.standing import GRPO, Standing, comparison, milestones
+from studies.field.standing import COMPARATOR, GRPO, Standing, comparison, milestones, time_scales
 from studies.field.tune import NOISE, SEED, SEED_ON_FIRST, NotTunedError, taken, tuned
 from studies.field.wording import signed, times
 from studies.runs import StudyRun
@@ -71,6 +71,29 @@ def _part(part: str) -> dict[str, Runs]:
 def _settings(method: str, part: str) -> str:
     best = tuned(method, Results(TUNING), on_first=part == "first")
     return f"{best.lr:g}, {best.prompts}"
+
+
+def scale(part: str) -> str:
+    """Return how many times less the methods of a part spend along the whole run than one GRPO."""
+    scales = time_scales(_part(part))
+    return _scales({method: (of["generated_tokens"], of["seconds"]) for method, of in scales.items()})
+
+
+def fresh_scale() -> str:
+    """Return the same for prompts that are seen once, and without the seeds that were looked at."""
+    _must_exist(FRESH)
+    return _scales(fresh_scales(), "tokens, the last two seeds alone")
+
+
+def _scales(found: Mapping[str, tuple[Estimate, ...]], *more: str) -> str:
+    bases = (*COMPARATOR.values(), *("" for _ in more))
+    head = ["method", *(f"{_COSTS[cost]}, beside `{base}`" for cost, base in COMPARATOR.items()), *more]
+    ordered = sorted(found.items(), key=lambda item: -item[1][0].value)
+    rows = [
+        [f"`{method}`", *("1" if method == base else times(each) for base, each in zip(bases, estimates, strict=True))]
+        for method, estimates in ordered
+    ]
+    return markdown(head, rows)
 
 
 def savings(part: str) -> str:
@@ -261,7 +284,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "smollm2_tuning": partial(tuning, SMOLLM2_TUNING, SMOLLM2_SEED),
     **{f"field_{part}": partial(field, part) for part in PARTS},
     **{f"field_{part}_savings": partial(savings, part) for part in PARTS},
+    **{f"field_{part}_scale": partial(scale, part) for part in PARTS},
     "field_fresh": fresh,
+    "field_fresh_scale": fresh_scale,
     "field_fresh_savings": fresh_savings,
     "field_fresh_seeds": fresh_seeds,
     "field_levers": levers,

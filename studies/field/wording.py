@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from studies.field.reach import Estimate
 from studies.field.standing import Standing
@@ -13,6 +14,19 @@ def describe(standing: Standing) -> str:
     spread = f"{standing.level:.3f} ({standing.lowest:.3f} to {standing.highest:.3f})"
     tokens, seconds = standing.savings["generated_tokens"], standing.savings["seconds"]
     return f"{standing.method:<26} {spread}  tokens {times(tokens)}  seconds {times(seconds)}"
+
+
+def describe_scales(scales: Mapping[str, Mapping[str, Estimate]]) -> str:
+    """Return lines of text: how many times less each method spends along its whole run."""
+    return "\n".join(
+        [
+            "times less along the whole run, and who is 1",
+            *(
+                f"    {method:<30} tokens {times(of['generated_tokens'])}  seconds {times(of['seconds'])}"
+                for method, of in scales.items()
+            ),
+        ]
+    )
 
 
 def times(estimate: Estimate) -> str:

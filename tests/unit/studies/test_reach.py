@@ -138,7 +138,7 @@ def saturating(generator, time_scale, luck, *, start=0.22, rise=0.16, noise=0.01
 def test_an_interval_is_that_of_leaving_out_two_of_five():
     """A median hardly moves until it jumps. Those of three of five: 0.9, 1.0 and 1.1, three, four and three times."""
     values = (0.0, 0.9, 1.0, 1.1, 2.0)
-    found = reach._jackknifed(lambda chosen: (float(np.median([values[seed] for seed in chosen])), False), range(5))
+    found = reach.jackknifed(lambda chosen: (float(np.median([values[seed] for seed in chosen])), False), range(5))
     margin = stats.t.ppf(0.975, 4) * math.sqrt(3 / 2 * 0.006)
     assert (found.value, found.low, found.high) == pytest.approx((1.0, 1.0 - margin, 1.0 + margin))
 
