@@ -13,7 +13,6 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from ada_lightning.curriculum import DifficultyBand, PosteriorSampling, SignalPerResponse, UniformCurriculum
@@ -24,9 +23,10 @@ from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.sampling import BalanceSampler, UniformSampler
 from ada_lightning.selection import AllSelection, BalancedSelection
 from ada_lightning.types import Prompt, SamplingSettings
+from benchmarks.report import DOCS
 from benchmarks.simulation.pass_rates import MIXES as PUBLISHED_MIXES
 
-OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "curriculum.json"
+OUTPUT = DOCS / "curriculum.json"
 MIXES = {
     "paper, step 50": PUBLISHED_MIXES["step 50"],
     "paper, step 400": PUBLISHED_MIXES["step 400"],

@@ -28,7 +28,9 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=50, help="simulated steps of each kind")
     arguments = parser.parse_args()
     rules: dict[str, Rule] = {
-        "as it is": lambda documents, budget: [[d.num_tokens for d in part] for part in _balance(documents, budget)],
+        "as it is": lambda documents, budget: [
+            [d.num_tokens for d in part] for (part,) in _balance(documents, budget, num_replicas=1)
+        ],
         "first fit, all": lambda documents, budget: first_fit(documents, budget, len(documents)),
         "first fit, window 32": lambda documents, budget: first_fit(documents, budget, 32),
     }

@@ -15,7 +15,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,6 +43,7 @@ from ada_lightning.selection import AllSelection, BalancedSelection
 from ada_lightning.stopping.rule import CappedRule, StoppingRule
 from ada_lightning.types import Belief, Prompt, ResponseGroup, ResponsePool
 from benchmarks.expected_update import ExactUpdates, Method, measure_updates, scripted_response
+from benchmarks.report import DOCS
 
 PASS_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 SIMULATED_RATES = (0.05, 0.2, 0.5, 0.9)
@@ -54,7 +54,7 @@ OBJECTIVES: tuple[Objective, ...] = (
     PassAtKObjective(4),
     LogitObjective(),
 )
-OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "estimator_bias.json"
+OUTPUT = DOCS / "estimator_bias.json"
 FLOAT32_ROUNDING = 1e-6
 """Relative; a sum of at most 32 advantages, each off by 6e-8."""
 CUT_AT = 12

