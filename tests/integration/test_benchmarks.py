@@ -16,12 +16,10 @@ OVERRIDES = [word for word in SMALL if not word.startswith(("callbacks.", "num_s
 SMALLEST = {
     "adaptive_cost": ["--rounds", 2, *OVERRIDES],
     "allocators": ["--prompts", 4, "--steps", 2],
-    "calm_memory": ["--steps", 4],
     "cluster_sim": ["--only-validate"],
     "curriculum": ["--prompts", 8, "--per-step", 2, "--epochs", 2],
     "dense_packing": ["--prompts", 2, "--responses", 2, "--rollouts", 1],
     "estimator_bias": [],
-    "exact_resume": ["--steps", 1, "--kills", 0, "--modes", "default"],
     "giving_up": ["--prompts", 4, "--visits", 1],
     "memory_plan": [],
     "overhead": ["--steps", 2, *OVERRIDES],
@@ -34,15 +32,17 @@ SMALLEST = {
     "update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
 }
 TOO_LONG = {
+    "calm_memory",
     "checkpoint_cost",
     "cluster_sim_cpu_curve",
     "engine",
     "engine_pool",
+    "exact_resume",
     "growth",
     "rollout",
     "soak",
 }
-"""Their smallest sizes take a core longer than a test may, or half a gigabyte of disk: only that they start."""
+"""Their smallest sizes take a core half a minute or more, or a gigabyte of disk: only that they start."""
 OF_OTHERS = {"tables", "step_ours", "step_trl"}
 """What only rewrites pages, which has tests of its own, and the two sides of step_vs_trl."""
 ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
