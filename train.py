@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ada_lightning.interrupted_start  # noqa: F401 - first: from here on Ctrl-C is no traceback
+
+# isort: split
 import os
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -18,12 +22,12 @@ from omegaconf import DictConfig, OmegaConf
 from ada_lightning.choices import register_choices
 from ada_lightning.credentials import take_from_config, take_from_start
 from ada_lightning.exit_codes import REQUEUE
-from ada_lightning.files import is_disk_full
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
-from ada_lightning.resume import changed_settings, check_method, experiment_option
+from ada_lightning.resume import SESSION_OPTIONS, changed_settings, check_method, check_same_shape, experiment_option
 from ada_lightning.rollout.engine_environment import num_cores
-from ada_lightning.run_dir import RunCompleteError, RunDir, make_private
+from ada_lightning.rollout.guard import EngineError
+from ada_lightning.run_dir import RunCompleteError, RunDir, make_private, name_problem
 from ada_lightning.run_stopped import RunStoppedError
 from ada_lightning.sweep import JobError, Sweep
 
@@ -46,6 +50,8 @@ def main(cfg: DictConfig) -> float | None:
     if not _is_sweep():
         return run_job(cfg)
     _name_sweep_run(cfg)
+    options = [line for line in sys.argv[1:] if line.partition("=")[0] not in SESSION_OPTIONS]
+    SWEEP.way_on = shlex.join(["python", "train.py", *options, *_how_to_continue(RunDir(cfg.run_dir)).split()])
     return SWEEP.run(partial(train, cfg), f"{cfg.run_name} ({' '.join(HydraConfig.get().overrides.task)})")
 
 
@@ -73,7 +79,12 @@ def train(cfg: DictConfig) -> float | None:
     take_from_config(cfg)
     run_dir = RunDir(cfg.run_dir)
     try:
-        return _fit(_prepared(cfg, run_dir))
+        run = _prepared(cfg, run_dir)
+    except BaseException:
+        run_dir.give_up()
+        raise
+    try:
+        return _fit(run)
     finally:
         run_dir.release()
 
@@ -118,7 +129,8 @@ def _changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
     new = yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
     if not cfg.allow_other_method:
         options = experiment_option(stored, CONFIG_DIR) or f"those in {run_dir.path / 'config.yaml'}"
-        check_method(stored, new, way_back=f"{options} ... {_how_to_continue(run_dir)}")
+        command = run_dir.stored_command() or f"{options} ..."
+        check_method(stored, new, way_back=f"{command} {_how_to_continue(run_dir)}")
     changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changed_settings(stored, new).items()]
     return ["continuing with other settings than before:", *changed] if changed else []
 
@@ -144,10 +156,22 @@ def _fit(run: Run) -> float | None:
         raise JobError(f"stopped: {error}") from error
     except LeaderStopped as stop:
         sys.exit(stop.exit_code)
-    except OSError as error:
-        if not is_disk_full(error):
+    except EngineError as error:
+        log = run.run_dir.path / "engine.log"
+        raise JobError(
+            f"stopped: the engine broke and could not be replaced ({error}); {log} may tell more; out of memory: lower "
+            f"rollout.engine.max_num_seqs; {run.run_dir.how_to_go_on()}"
+        ) from error
+    except ValueError as error:
+        if run.has_begun:
             raise
-        raise JobError(f"stopped: {run.run_dir.no_room(error)}") from error
+        raise JobError(f"error: {error}") from error
+    except OSError as error:
+        if not (text := run.run_dir.explain(error)):
+            raise
+        if not (run.run_dir.path / "config.yaml").exists():
+            run.write_settings()
+        raise JobError(f"stopped: {text}") from error
 
 
 class Run:
@@ -168,8 +192,11 @@ class Run:
         seed_everything(cfg.seed, verbose=False)
         self.cfg, self.run_dir = cfg, run_dir
         make_deterministic(cfg.reproducible)
+        self.has_begun = False
         self.checkpoint = _checkpoint_to_continue(cfg, run_dir)
         initial_path = instantiate(cfg.model).prepare()
+        if self.checkpoint:
+            check_same_shape(initial_path, self.checkpoint)
         parameters = instantiate(cfg.parameters)
         model_path = parameters.weights_folder(initial_path, self.checkpoint)
         self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
@@ -203,6 +230,8 @@ class Run:
 
     def fit(self) -> float | None:
         """Train, and leave nothing running."""
+        from lightning.pytorch.callbacks import LambdaCallback
+
         from ada_lightning.estimators.history_file import write_history
         from callbacks.cost_preview import PreviewDone
         from callbacks.evaluation import Evaluation
@@ -211,15 +240,12 @@ class Run:
         try:
             trainer: Trainer = instantiate(
                 self.cfg.trainer,
-                callbacks=self.callbacks,
+                callbacks=[LambdaCallback(on_train_start=lambda *_: self._begin()), *self.callbacks],
                 logger=self.loggers,
                 log_every_n_steps=1,  # callbacks log, and not by Lightning's interval, of which it would warn
             )
             if is_first_process():
                 print(self.datamodule.report.text(), flush=True)
-            if is_first_process() and not self.cfg.preview:
-                self.run_dir.write_config(self.cfg)
-                self.datamodule.report.write(self.run_dir.path)
             for logger in self.loggers:
                 logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
             state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
@@ -239,6 +265,17 @@ class Run:
             self.grader.close()
             self.run_dir.release()
         return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
+
+    def _begin(self) -> None:
+        """Nothing stands in the way any more; what is refused before leaves a run's folder as it was."""
+        self.has_begun = True
+        if is_first_process() and not self.cfg.preview:
+            self.write_settings()
+
+    def write_settings(self) -> None:
+        """Keep what the run is made of, in its folder."""
+        self.run_dir.write_config(self.cfg, _own_command())
+        self.datamodule.report.write(self.run_dir.path)
 
     def _data(self, tokenizer: Any) -> Any:
         """Prompts belong to the first of several processes: it alone rolls them out."""
@@ -276,17 +313,31 @@ def _checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
     """Return the newest good checkpoint of a run that is to be continued.
 
     Raises:
-        ValueError: there is none, or nothing is left to do.
+        ValueError: there is none, nothing is left to do, or it cannot go on reproducibly here.
     """
     if cfg.ckpt is None or (cfg.ckpt == "auto" and not run_dir.has_checkpoint()):
         return None
     checkpoint = run_dir.good_checkpoint()
     run_dir.check_not_complete(cfg.num_steps)
+    if cfg.reproducible:
+        import torch
+
+        from callbacks.environment import check_same_environment
+
+        check_same_environment(checkpoint, torch.device("cpu" if cfg.trainer.accelerator == "cpu" else "cuda"))
     return checkpoint
 
 
 def _is_sweep() -> bool:
     return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def _own_command() -> str:
+    """Command line of this job, without what names the run and says how to resume."""
+    if not HydraConfig.initialized():
+        return ""
+    options = [line for line in HydraConfig.get().overrides.task if line.partition("=")[0] not in SESSION_OPTIONS]
+    return shlex.join(["python", "train.py", *options])
 
 
 def _how_to_continue(run_dir: RunDir) -> str:
@@ -310,7 +361,11 @@ def _foresee_refusals(argv: list[str]) -> None:
     """Say which jobs of a sweep will be refused, before the first of them, which may take hours."""
     from ada_lightning.overrides import sweep_jobs
 
-    for number, (overrides, cfg) in enumerate(sweep_jobs(argv, CONFIG_DIR, "train")):
+    jobs = sweep_jobs(argv, CONFIG_DIR, "train")
+    SWEEP.num_planned = len(jobs)
+    for number, (overrides, cfg) in enumerate(jobs):
+        if problem := name_problem(str(cfg.run_name)):
+            sys.exit(f"error: {problem}")  # Hydra makes the folder of the sweep by itself
         try:
             _check(cfg, is_sweep=True)
         except ValueError as error:
@@ -321,12 +376,14 @@ def _foresee_refusals(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     from ada_lightning.config import override_errors
+    from ada_lightning.rollout.quiet import plain_warnings
+    from ada_lightning.scratch import use_own_scratch
 
     sys.argv[1:] = take_from_start(sys.argv[1:])
+    plain_warnings()
+    use_own_scratch()
     if errors := override_errors(sys.argv[1:], CONFIG_DIR, "train"):
         sys.exit("\n".join(f"error: {error}" for error in errors) if is_first_process() else 1)
-    if not is_first_process():
-        sys.argv.append("hydra.run.dir=.")  # the run folder, named by the time, is the first process's
     _foresee_refusals(sys.argv[1:])
     try:
         main()

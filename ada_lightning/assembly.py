@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.models.checkpoint import check_readable
 from ada_lightning.offline.job_settings import JobSettings, prompts_digest, weights_digest
 
 if TYPE_CHECKING:
@@ -35,9 +36,14 @@ class ServedModel:
 
 
 def read_model(path: Path) -> ServedModel:
-    """Read what stands beside a checkpoint's weights."""
+    """Read what stands beside a checkpoint's weights.
+
+    Raises:
+        ValueError: one of its files is damaged.
+    """
     from transformers import AutoTokenizer
 
+    check_readable(path)
     tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     return ServedModel(path, tokenizer, _eos_token_ids(path, tokenizer))
 

@@ -37,6 +37,7 @@ from ada_lightning.config_selection import selection_errors
 from ada_lightning.config_types import type_errors
 from ada_lightning.config_update import update_errors
 from ada_lightning.overrides import override_errors, top_level_keys
+from ada_lightning.run_dir import name_problem
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
 
@@ -310,6 +311,8 @@ def _partial_credit(cfg: DictConfig) -> tuple[str, str]:
 
 
 def _resume_errors(cfg: DictConfig) -> Iterator[str]:
+    if problem := name_problem(str(value_at(cfg, "run_name"))):
+        yield problem
     checkpoint = value_at(cfg, "ckpt")
     if checkpoint not in (None, "last", "auto"):
         yield (

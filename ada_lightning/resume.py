@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,20 @@ METHOD = ("sampler", "selection", "advantage", "loss", "objective", "parameters"
 """Nodes whose class makes the method that a run measures."""
 OF_THE_SESSION = ("ckpt", "allow_other_method")
 """Settings that say how to resume, and nothing about the run."""
+SHAPE = (
+    "model_type",
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+)
+"""Entries of a model's ``config.json`` without which the weights of one do not fit the other."""
 NAMES = ("run_name", "run_dir")
 """Settings that say where a run lies, at whatever depth: the folder may be spelt in another way, and is the same."""
+SESSION_OPTIONS = (*OF_THE_SESSION, *NAMES)
+"""Options that a command which continues a run gives anew."""
 NOT_SET = "(not set)"
 """What stands for a setting that only one of two configurations has."""
 
@@ -49,13 +62,37 @@ def check_method(old: Mapping[str, Any], new: Mapping[str, Any], *, way_back: st
         way_back: options that continue the run as it is.
 
     Raises:
-        ValueError: a part of the method is of another class.
+        ValueError: a part of the method is of another class, or it is another model.
     """
-    parts = {key: (_class_name(old, key), _class_name(new, key)) for key in METHOD}
-    if listed := [f"{key}: {was} -> {now}" for key, (was, now) in parts.items() if was != now]:
+    parts = {key: (_class_name(old, key), _class_name(new, key)) for key in ("model", *METHOD)}
+    differing = {key: pair for key, pair in parts.items() if pair[0] != pair[1]}
+    if "model" not in differing:
+        models = [{"model": config.get("model")} for config in (old, new)]
+        differing |= {key: pair for key, pair in changed_settings(*models).items() if key != "model.cache_dir"}
+    if listed := [f"{key}: {was} -> {now}" for key, (was, now) in differing.items()]:
+        what = "model" if all(key.startswith("model") for key in differing) else "method"
         raise ValueError(
-            f"this run would go on with another method ({'; '.join(listed)}); repeat the options that it was started "
+            f"this run would go on with another {what} ({'; '.join(listed)}); repeat the options that it was started "
             f"with: {way_back}; or, where the change is meant, add allow_other_method=true"
+        )
+
+
+def check_same_shape(initial: Path, checkpoint: Path) -> None:
+    """Refuse a model whose weights the checkpoint's cannot replace, before any of the two is loaded.
+
+    Args:
+        initial: folder of the model that the command line names.
+        checkpoint: folder of the checkpoint to continue from.
+
+    Raises:
+        ValueError: the two differ in an entry of :data:`SHAPE` that both have.
+    """
+    now, was = (_read_shape(folder) for folder in (initial, checkpoint / "policy"))
+    both = [key for key in SHAPE if key in was and key in now]
+    if listed := [f"{key}: {was[key]} -> {now[key]}" for key in both if was[key] != now[key]]:
+        raise ValueError(
+            f"the checkpoint {checkpoint} is of another model than model=... names ({'; '.join(listed)}): its weights "
+            "do not fit; repeat the model=... that the run was started with"
         )
 
 
@@ -70,6 +107,13 @@ def experiment_option(config: Mapping[str, Any], config_dir: Path) -> str:
     options = [file.relative_to(folder).with_suffix("").as_posix() for file in sorted(folder.rglob("*.yaml"))]
     named = [option for option in options if option.replace("/", "_") == config.get("experiment_name")]
     return f"+experiment={named[0]}" if named else ""
+
+
+def _read_shape(folder: Path) -> dict[str, Any]:
+    """Entries of a model's description; none where it has no such file."""
+    file = folder / "config.json"
+    entries = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return {key: entries[key] for key in SHAPE if key in entries}
 
 
 def _class_name(config: Mapping[str, Any], key: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -15,11 +16,31 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.checkpoints.store import CheckpointStore
+from ada_lightning.files import is_disk_full
 from ada_lightning.resume import of_the_run
 from ada_lightning.run_lock import RunLock
+from ada_lightning.scratch import is_alive
 
 RUNS = Path("runs")
 """Where the folders of runs are, which ``run_name`` names; see conf/train.yaml."""
+_TEMPORARY = re.compile(r"\..+\.tmp(\d+)")
+"""Names of files that are being written, with the number of the process."""
+
+
+def name_problem(run_name: str) -> str:
+    """Say why a run cannot have this name; an empty text where it can. A job of a sweep is named ``<sweep>/0``.
+
+    Example:
+        >>> name_problem("mine/0")
+        ''
+    """
+    parts = run_name.split("/")
+    if run_name.isprintable() and all(part.strip() not in ("", ".", "..") for part in parts):
+        return ""
+    return (
+        f"run_name = {run_name!r} must name a folder inside {RUNS}/; a run that is to lie elsewhere says so with "
+        "run_dir=<folder>"
+    )
 
 
 class RunCompleteError(ValueError):
@@ -45,6 +66,7 @@ class RunDir:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._lock = RunLock(self.path)
+        self._made: list[Path] = []
 
     @property
     def option(self) -> str:
@@ -97,26 +119,48 @@ class RunDir:
                 f"the run folder {self.path} is in use (it has {', '.join(used)}); to continue that run: "
                 f"its own options and ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
             )
+        self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
             make_private(self.path)
             self._lock.acquire()
         except PermissionError as error:
             raise ValueError(_not_writable(self.path, error)) from error
+        except OSError as error:
+            raise ValueError(
+                f"the run folder {self.path} cannot be written ({error}); choose another place: run_dir=<folder>"
+            ) from error
+        for file in self.path.rglob(".*.tmp*"):
+            if (match := _TEMPORARY.fullmatch(file.name)) and not is_alive(int(match[1])):
+                file.unlink(missing_ok=True)  # of a process that was killed while it wrote
 
     def release(self) -> None:
         """Let another process claim the folder. Safe to call twice."""
         self._lock.release()
 
-    def write_config(self, cfg: DictConfig) -> Path:
+    def give_up(self) -> None:
+        """Release a folder in which nothing was done; delete it where :meth:`claim` made it."""
+        if self._made and self._lock.is_held:
+            self._lock.path.unlink(missing_ok=True)
+        self.release()
+        with suppress(OSError):  # something is in it
+            for folder in self._made:
+                folder.rmdir()
+
+    def write_config(self, cfg: DictConfig, command: str = "") -> Path:
         """Keep the settings the run was started with; a resume with other settings adds ``config-resumed-<n>.yaml``.
 
         What only says how to resume, as ``ckpt`` does, makes no difference.
+
+        Args:
+            cfg: composed.
+            command: that made it, a comment on the first line.
 
         Returns:
             The file that holds this configuration, every interpolation resolved.
         """
         first = self.path / "config.yaml"
-        target, text = first, OmegaConf.to_yaml(cfg, resolve=True)
+        head = f"# {command}\n" if command and command.isprintable() else ""
+        target, text = first, head + OmegaConf.to_yaml(cfg, resolve=True)
         if first.exists():
             newest, number = self._newest_config()
             if of_the_run(yaml.safe_load(newest.read_text(encoding="utf-8"))) == of_the_run(yaml.safe_load(text)):
@@ -129,6 +173,12 @@ class RunDir:
         """Settings that the run was started or last continued with, resolved; empty where it has none."""
         newest, _ = self._newest_config()
         return dict(yaml.safe_load(newest.read_text(encoding="utf-8")) or {}) if newest.exists() else {}
+
+    def stored_command(self) -> str:
+        """Command that made :meth:`stored_config`, without what names and continues the run; empty where unknown."""
+        newest, _ = self._newest_config()
+        first, _, _ = newest.read_text(encoding="utf-8").partition("\n") if newest.exists() else ("", "", "")
+        return first.removeprefix("# ") if first.startswith("# python ") else ""
 
     def _newest_config(self) -> tuple[Path, int]:
         """Return the file, and how many resumes changed settings."""
@@ -197,14 +247,37 @@ class RunDir:
                 _last_average(summary),
             )
 
-    def no_room(self, error: BaseException) -> str:
-        """Say what a full disk leaves, and how the run goes on."""
+    def how_to_go_on(self) -> str:
+        """What there is to continue from, and how, for the end of a message."""
         checkpoint = self.last_checkpoint().name if self.has_checkpoint() else "none"
-        free_gb = shutil.disk_usage(self.path).free / 1e9
-        return (
-            f"the disk of {self.path} is full ({error}; {free_gb:.3f} GB are free). Every file is whole; the last "
-            f"checkpoint is {checkpoint}. Make room and continue with the same options and: ckpt=auto {self.option}"
-        )
+        return f"the last checkpoint is {checkpoint}; continue with the same options and: ckpt=auto {self.option}"
+
+    def explain(self, error: OSError) -> str:
+        """Say why a run could not go on writing, and how it continues. After :meth:`release`.
+
+        Returns:
+            An empty text where the error has nothing to do with files.
+        """
+        if is_disk_full(error):
+            free_gb = shutil.disk_usage(self.path).free / 1e9
+            return (
+                f"the disk of {self.path} is full ({error}; {free_gb:.3f} GB are free). Every file is whole. Make "
+                f"room: {self.how_to_go_on()}"
+            )
+        if error.errno == errno.EMFILE:
+            return (
+                f"too many open files ({error}): raise the limit in this shell, ulimit -n 4096; {self.how_to_go_on()}"
+            )
+        if self._lock.is_lost:
+            return f"the run folder {self.path} was deleted or moved while the run went on ({error}); {self._saved()}"
+        if self.path.absolute() in Path(str(error.filename or "")).absolute().parents:
+            return f"the run folder {self.path} cannot be written any more ({error}); {self.how_to_go_on()}"
+        return ""
+
+    def _saved(self) -> str:
+        if self.has_checkpoint():
+            return f"the policy was saved anew: {self.how_to_go_on()}"
+        return f"nothing of it is left; start anew: run_name={self.path.name}"
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
         """Write ``summary.json``, whole or not at all."""

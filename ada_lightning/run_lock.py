@@ -19,7 +19,14 @@ class RunLock:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / ".lock"
+        self.is_lost = False
+        """Whether the folder was deleted or moved while the lock was held; known from :meth:`release` on."""
         self._file: TextIO | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this object has the lock."""
+        return self._file is not None
 
     def acquire(self) -> None:
         """Take the lock. Does nothing on a file system without locks.
@@ -50,6 +57,8 @@ class RunLock:
     def release(self) -> None:
         """Let another process in. Safe to call twice."""
         if self._file is not None:
+            held = os.fstat(self._file.fileno())
+            self.is_lost = not self.path.exists() or not os.path.samestat(held, self.path.stat())
             self._file.close()
             self._file = None
 

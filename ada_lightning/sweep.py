@@ -24,7 +24,12 @@ class Sweep:
     """Counts the jobs that this process runs one after the other, and remembers why some failed."""
 
     def __init__(self) -> None:
+        self.num_planned = 0
+        """Jobs of the sweep, where that is known before the first starts."""
+        self.way_on = ""
+        """Command that continues it."""
         self._num_jobs = 0
+        self._done: list[str] = []
         self._failed: dict[str, str] = {}
 
     def run(self, job: Callable[[], float | None], name: str) -> float | None:
@@ -42,9 +47,12 @@ class Sweep:
         """
         self._num_jobs += 1
         try:
-            return job()
+            average = job()
+            self._done.append(name)
+            return average
         except RunCompleteError as complete:
             print(f"{name}: {complete}", flush=True)
+            self._done.append(name)
             return complete.average
         except JobError as error:
             reason = str(error)
@@ -58,7 +66,13 @@ class Sweep:
         raise SweepJobError(f"{name}: {reason}")
 
     def report(self) -> None:
-        """Name the jobs that failed, on stderr; nothing where none did."""
+        """Name the jobs that failed, on stderr, and how one goes on that ended early; nothing where all went well."""
+        num_ended = len(self._done) + len(self._failed)
+        if self._num_jobs and num_ended < max(self._num_jobs, self.num_planned):
+            of_all = f" of {self.num_planned}" if self.num_planned else ""
+            done = ", ".join(self._done) or "none"
+            lines = [f"the sweep was interrupted; {len(self._done)}{of_all} jobs are done: {done}"]
+            print("\n".join([*lines, f"continue it with: {self.way_on}"]), file=sys.stderr, flush=True)
         if self._failed:
             lines = [f"{len(self._failed)} of the {self._num_jobs} jobs of the sweep failed:"]
             lines += [f"  {name}: {reason}" for name, reason in self._failed.items()]

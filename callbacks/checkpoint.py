@@ -97,12 +97,19 @@ class RolloutCheckpoint(Callback):
         self.save(trainer, _parts(trainer, pl_module)[0])
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Save on Ctrl-C and SIGTERM, unless a second signal may have stopped an update half-way."""
+        """Save on Ctrl-C and SIGTERM, unless a second signal may have stopped an update half-way.
+
+        And where the run's folder was deleted: the policy in memory is all that is left, so the folder is made anew.
+        """
         callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]
         guards = [callback for callback in callbacks if isinstance(callback, InterruptGuard)]
         # Which process was forced does not matter: a leader that does not save ends, and so the others do.
         was_safe = bool(guards) and not any(guard.is_forced for guard in guards)
-        if isinstance(exception, KeyboardInterrupt | SIGTERMException) and was_safe and hasattr(pl_module, "model"):
+        is_gone = isinstance(exception, FileNotFoundError) and not (self.run_dir.path / "config.yaml").exists()
+        if is_gone:
+            self._saved_version = -1
+        is_stop = is_gone or isinstance(exception, KeyboardInterrupt | SIGTERMException)
+        if is_stop and was_safe and hasattr(pl_module, "model"):
             policy, data = _parts(trainer, pl_module)
             is_between = policy.policy_version % data.updates_per_rollout != 0
             if policy.policy_version > 0 and not (self.whole_steps and is_between):

@@ -45,6 +45,7 @@ class Summary(RolloutListener):
         self._earlier_wall_s = 0.0
         self._started_at = time.monotonic()
         self._clock: Any = None
+        self._has_begun = False
         self._evaluations: dict[int, dict[str, float]] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -52,6 +53,10 @@ class Summary(RolloutListener):
         module: Any = pl_module
         self._clock = module.clock
         self._started_at = time.monotonic()
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """From here on this session is part of the run."""
+        self._has_begun = True
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was sampled."""
@@ -84,8 +89,10 @@ class Summary(RolloutListener):
         self._finish(trainer, status="finished", error="")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Write what there is of a run that was stopped or failed."""
+        """Write what there is of a run that was stopped or failed; a resume that never began leaves it as it was."""
         if isinstance(exception, PreviewDone):
+            return
+        if not self._has_begun and (self.run_dir.path / "summary.json").exists():
             return
         is_stop = isinstance(exception, KeyboardInterrupt | SIGTERMException)
         self._finish(

@@ -9,11 +9,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import reasoning_gym
-from reasoning_gym.factory import DATASETS
-
 from ada_lightning.data.prompts import chat_messages, largest_remainder, stable_hash
-from ada_lightning.rewards.reasoning_gym import check_verifier_is_safe
+from ada_lightning.rewards.reasoning_gym import check_verifier_is_safe, reasoning_gym
 from ada_lightning.types import Prompt
 
 _SET_BY_US = {"seed": "data.source.seed", "size": "data.source.num_train and data.source.num_heldout"}
@@ -156,12 +153,11 @@ def _entries(task: str, config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _check_task(task: str, config: Mapping[str, Any]) -> None:
-    if task not in DATASETS or task == "composite":
-        raise ValueError(
-            f"unknown reasoning-gym task {task!r}{_nearest(task, DATASETS)} (data.source.tasks is the mix)"
-        )
+    known = reasoning_gym.factory.DATASETS
+    if task not in known or task == "composite":
+        raise ValueError(f"unknown reasoning-gym task {task!r}{_nearest(task, known)} (data.source.tasks is the mix)")
     check_verifier_is_safe(task)
-    config_class = DATASETS[task][1]
+    config_class = reasoning_gym.factory.DATASETS[task][1]
     valid = {field.name for field in dataclasses.fields(config_class)} - set(_SET_BY_US)
     for key in config:
         if key in _SET_BY_US:

@@ -52,6 +52,28 @@ def check_weights(folder: Path, source: str) -> None:
         raise ValueError(f"{source} has no tokenizer in {folder}; copy the tokenizer's files there")
 
 
+def check_readable(folder: Path) -> None:
+    """Read what stands at the head of each file that is about to be loaded: milliseconds, whatever the model's size.
+
+    Raises:
+        ValueError: a file is cut off or overwritten; it is named.
+    """
+    from safetensors import safe_open
+
+    for file in sorted([*folder.glob("*.json"), *folder.glob("*.safetensors")]):
+        try:
+            if file.suffix == ".json":
+                json.loads(file.read_text(encoding="utf-8"))
+            else:
+                with safe_open(file, framework="pt"):
+                    pass
+        except Exception as error:  # safetensors has an error of its own
+            raise ValueError(
+                f"{file} is damaged ({type(error).__name__}: {error}); delete it with its folder, rm -r {folder}: what "
+                "is there is made, or downloaded, anew at the next start. Your own model: restore it from its source"
+            ) from error
+
+
 def _read_json(file: Path, source: str) -> dict[str, Any]:
     """Read a JSON object; ValueError where the file is missing or broken."""
     try:

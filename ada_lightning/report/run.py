@@ -96,7 +96,7 @@ def load_run(run_dir: RunDir) -> Run:
     config, summary = run_dir.path / "config.yaml", run_dir.path / "summary.json"
     try:
         settings = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{config} cannot be read: {error}") from error
     if not isinstance(settings, dict):
         raise ValueError(f"{config} holds no settings: expected keys and values, got {type(settings).__name__}")
@@ -108,8 +108,10 @@ def load_run(run_dir: RunDir) -> Run:
         raise ValueError(f"{run_dir.metrics_csv} has no column `step`: it is no metrics file of a run")
     try:
         closing = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{summary} cannot be read: {error}") from error
+    if not isinstance(closing, dict):
+        raise ValueError(f"{summary} holds no summary: expected keys and values, got {type(closing).__name__}")
     return Run(folder=run_dir.path, settings=flat(settings), rows=rows, summary=closing)
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import reasoning_gym
-
 from ada_lightning.rewards.exact_match import parse_number
 from ada_lightning.types import Completion, Prompt, Verdict
+
+with warnings.catch_warnings():
+    # cellpylib 2.4, which reasoning-gym imports, compares with a literal by "is".
+    warnings.filterwarnings("ignore", category=SyntaxWarning, module=r".*[/\\]cellpylib[/\\]")
+    import reasoning_gym
 
 TASKS_THAT_EVALUATE = {
     "binary_matrix": "eval",

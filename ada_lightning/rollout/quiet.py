@@ -9,6 +9,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+_OWN = ("ada_lightning", "callbacks", "__main__")
+"""Packages that call ``warnings.warn``; the place that a warning names is often a caller's, in Lightning."""
 
 
 @contextmanager
@@ -60,3 +65,26 @@ def quiet_libraries() -> None:
     warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
     for name in ("lightning.pytorch", "lightning.fabric", "httpx", "alembic", "mlflow"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def plain_warnings() -> None:
+    """Show this project's own warnings as a sentence, without the file and line that only a programmer wants."""
+    show = warnings.showwarning
+
+    def show_plainly(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__") == "warnings":
+            frame = frame.f_back
+        if frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _OWN:
+            print(f"warning: {message}", file=file or sys.stderr, flush=True)
+        else:
+            show(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show_plainly

@@ -137,7 +137,12 @@ class RolloutService:
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
     ) -> None:
-        """Start the engine, with the weights of ``model_path`` until the first :meth:`rollout` loads newer ones."""
+        """Start the engine, with the weights of ``model_path`` until the first :meth:`rollout` loads newer ones.
+
+        Raises:
+            EngineError: it did not start.
+            ValueError: it was asked for something that it cannot do.
+        """
         self._tokenizer = tokenizer
         self._grader = grader
         engine = partial(
@@ -148,7 +153,12 @@ class RolloutService:
         )
         self._open_engine = lambda: self._host.open(engine, log_file)
         self._watchdog.report_file = log_file.with_name("stalled.txt")
-        self._engine = self._started()
+        try:
+            self._engine = self._started()
+        except (EngineError, ValueError):
+            raise
+        except Exception as error:
+            raise EngineError(f"it did not start: {type(error).__name__}: {error}") from error
         self._loaded_version = None
 
     def rollout(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from ada_lightning.checkpoints import damage, write_manifest
 from ada_lightning.checkpoints.manifest import FILE
@@ -47,6 +48,11 @@ def test_damage_is_found_and_named(folder, change, message):
 
 def test_one_of_an_earlier_version_is_believed_where_its_parts_are_there(folder):
     (folder / FILE).unlink()
+    torch.save({"weight": torch.ones(1000)}, folder / "trainer.ckpt")
     assert damage(folder) == ""
+    whole = (folder / "trainer.ckpt").read_bytes()
+    for part in (whole[:-100], whole[:50], b"garbage" * 100, b""):
+        (folder / "trainer.ckpt").write_bytes(part)
+        assert "trainer.ckpt cannot be loaded" in damage(folder)
     (folder / "trainer.ckpt").unlink()
     assert damage(folder) == "it has no trainer.ckpt"
