@@ -22,6 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from ada_lightning.choices import register_choices
 from ada_lightning.credentials import take_from_config, take_from_start
 from ada_lightning.exit_codes import REQUEUE
+from ada_lightning.files import allow_open_files
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.resume import SESSION_OPTIONS, changed_settings, check_method, check_same_shape, experiment_option
@@ -142,6 +143,7 @@ def _check(cfg: DictConfig, *, is_sweep: bool) -> str:
     from ada_lightning.parallel.hardware import check_devices, choose_hardware
 
     hardware = choose_hardware(cfg.trainer)
+    allow_open_files()
     check_config(cfg)
     check_devices(cfg.trainer)
     if is_sweep:
@@ -157,9 +159,9 @@ def _fit(run: Run) -> float | None:
     except LeaderStopped as stop:
         sys.exit(stop.exit_code)
     except EngineError as error:
-        log = run.run_dir.path / "engine.log"
+        log = "" if "engine.log" in str(error) else f"{run.run_dir.path / 'engine.log'} may tell more; "
         raise JobError(
-            f"stopped: the engine broke and could not be replaced ({error}); {log} may tell more; out of memory: lower "
+            f"stopped: the engine broke and could not be replaced ({error}); {log}out of memory: lower "
             f"rollout.engine.max_num_seqs; {run.run_dir.how_to_go_on()}"
         ) from error
     except ValueError as error:

@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 
 FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """No room on the device, in the quota, or under the limit of a file's size."""
+
+LEAST_OPEN_FILES = 256
+"""What a run has open at once, with room: an engine, graders and their pipes, libraries that are being loaded."""
+_USUAL_OPEN_FILES = 4096
+
+
+def allow_open_files() -> None:
+    """Raise this process's limit of open files to a usual one, as far as the system lets it.
+
+    Raises:
+        ValueError: that leaves too few to work with.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _USUAL_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _USUAL_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if wanted < LEAST_OPEN_FILES:
+        raise ValueError(
+            f"this process may have {wanted} files open, and a run needs {LEAST_OPEN_FILES}: start it from a shell "
+            f"whose limit is higher (ulimit -n {_USUAL_OPEN_FILES})"
+        )
 
 
 def append_whole(path: Path, content: bytes) -> int:

@@ -48,11 +48,11 @@ class Sweep:
         self._num_jobs += 1
         try:
             average = job()
-            self._done.append(name)
+            self._done.append(name.partition(" (")[0])
             return average
         except RunCompleteError as complete:
             print(f"{name}: {complete}", flush=True)
-            self._done.append(name)
+            self._done.append(name.partition(" (")[0])
             return complete.average
         except JobError as error:
             reason = str(error)

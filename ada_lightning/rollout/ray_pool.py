@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -138,6 +139,8 @@ class RayPool:
         Raises:
             EngineError: Ray cannot be reached, or an engine did not start.
         """
+        if self._address == "local":
+            keep_to_this_machine(os.environ)
         import ray
 
         is_ours = not ray.is_initialized()
@@ -181,6 +184,19 @@ class RayPool:
         finally:
             if in_main_thread:  # Ray puts its own there, which would end the run without a checkpoint
                 signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def keep_to_this_machine(environment: MutableMapping[str, str]) -> None:
+    """Have a Ray that starts here listen on loopback alone, and to who has its token. Ray reads this at its import.
+
+    ``ray.init`` takes no loopback address (Ray 2.60 replaces one by the machine's own); the variable that keeps it from
+    that is named for the systems where it is the default. What the user has set stays.
+    """
+    environment.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if "RAY_AUTH_MODE" not in environment:
+        environment["RAY_AUTH_MODE"] = "token"
+        if "RAY_AUTH_TOKEN_PATH" not in environment:
+            environment.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
 class _EngineActor:

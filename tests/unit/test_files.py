@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.files import append_whole, is_disk_full
+from ada_lightning.files import allow_open_files, append_whole, is_disk_full
 from ada_lightning.metrics_file import read_metrics
 from callbacks.metrics_csv import MetricsCsv
 from callbacks.prompt_log import PromptLog, read_prompts
@@ -78,3 +78,14 @@ def test_responses_on_a_full_disk_leave_no_part_of_a_file(tmp_path):
         log.on_rollout_end(Trainer(), Policy(), make_rollout(1))
     assert [path.name for path in (tmp_path / "responses" / "train").iterdir()] == ["step_000000.parquet"]
     assert set(read_responses(tmp_path, "train").step) == {0}
+
+
+def test_too_few_open_files_are_refused_and_a_low_limit_is_raised(monkeypatch):
+    limits = []
+    monkeypatch.setattr("resource.setrlimit", lambda kind, values: limits.append(values))
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (64, 64))
+    with pytest.raises(ValueError, match=r"may have 64 files open.*ulimit -n 4096"):
+        allow_open_files()
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (64, 100_000))
+    allow_open_files()
+    assert limits == [(4096, 100_000)]

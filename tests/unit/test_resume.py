@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 
 import train
-from ada_lightning.resume import changed_settings, check_method, experiment_option
+from ada_lightning.resume import changed_settings, check_method, check_same_shape, experiment_option
 from ada_lightning.run_dir import RunDir
 
 CONF = Path(train.__file__).parent / "conf"
@@ -89,3 +90,27 @@ def test_an_experiment_of_the_paper_is_named_by_its_file():
     named = {"experiment_name": "paper_qwen2_5_math_7b_grpo"}
     assert experiment_option(named, CONF) == "+experiment=paper/qwen2_5_math_7b_grpo"
     assert experiment_option({"experiment_name": "custom"}, CONF) == ""
+
+
+def test_another_model_is_refused_like_another_method(start):
+    with pytest.raises(
+        ValueError, match=r"another model \(model: TinyLlama -> SmolLM2Wheel\).*ckpt=last run_name=mine"
+    ):
+        start(["+experiment=grpo"], "+experiment=grpo", "ckpt=last", "model=smollm2_135m")
+    with pytest.raises(ValueError, match=r"another model \(model.hidden_size: 128 -> 256"):
+        start(["+experiment=grpo"], "+experiment=grpo", "ckpt=last", "model.hidden_size=256", "model.num_heads=8")
+    assert start(["+experiment=grpo"], "+experiment=grpo", "ckpt=last", "model.cache_dir=/elsewhere")
+
+
+def test_weights_that_do_not_fit_are_refused_before_a_model_loads(tmp_path):
+    sizes = {
+        "checkpoint/policy": {"hidden_size": 128, "other": 1},
+        "same": {"hidden_size": 128},
+        "large": {"hidden_size": 256},
+    }
+    for name, entries in sizes.items():
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text(json.dumps(entries))
+    check_same_shape(tmp_path / "same", tmp_path / "checkpoint")
+    with pytest.raises(ValueError, match=r"another model .*hidden_size: 128 -> 256"):
+        check_same_shape(tmp_path / "large", tmp_path / "checkpoint")

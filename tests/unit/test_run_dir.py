@@ -1,11 +1,15 @@
+import errno
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from ada_lightning.run_dir import RunCompleteError, RunDir
+from ada_lightning.run_dir import RunCompleteError, RunDir, name_problem
 
 
 @pytest.fixture
@@ -160,3 +164,62 @@ def test_a_new_run_folder_is_its_owners_alone(tmp_path):
         run_dir.release()
     modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("new/run", "hydra", "shared")}
     assert modes == {"new/run": 0o700, "hydra": 0o700, "shared": 0o755}
+
+
+def test_what_is_refused_after_the_claim_leaves_no_folder_and_a_used_one_as_it_was(run_dir):
+    run_dir.claim(resume=False)
+    run_dir.give_up()
+    assert not run_dir.path.parent.exists()
+    run_dir.claim(resume=False)
+    (run_dir.path / "metrics.csv").touch()
+    run_dir.release()
+    again = RunDir(run_dir.path)
+    again.claim(resume=True, or_start=True)
+    again.give_up()
+    assert (run_dir.path / "metrics.csv").exists()
+
+
+def test_a_claim_sweeps_what_a_killed_process_was_writing_and_nothing_else(run_dir):
+    run_dir.path.mkdir(parents=True)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead, living, other = f".summary.json.tmp{ended.pid}", f".summary.json.tmp{os.getpid()}", ".curves.png.tmp"
+    for name in (dead, living, other):
+        (run_dir.path / name).touch()
+    run_dir.claim(resume=False)
+    assert {living, other} <= {path.name for path in run_dir.path.iterdir()}
+    assert not (run_dir.path / dead).exists()
+
+
+def test_a_file_system_that_cannot_be_written_is_said_at_the_start(run_dir, monkeypatch):
+    def refused(self, *args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("ada_lightning.run_lock.RunLock.acquire", refused)
+    with pytest.raises(ValueError, match=r"my_run cannot be written .*Read-only.*run_dir=<folder>"):
+        run_dir.claim(resume=False)
+
+
+def test_why_a_run_could_not_go_on_writing_is_said_with_the_way_on(run_dir):
+    run_dir.claim(resume=False)
+    make_checkpoint(run_dir, "step_000010")
+    read_only = OSError(errno.EROFS, "Read-only file system", str(run_dir.metrics_csv))
+    assert "cannot be written any more" in run_dir.explain(read_only)
+    assert "last checkpoint is step_000010; continue" in run_dir.explain(read_only)
+    assert "ulimit -n" in run_dir.explain(OSError(errno.EMFILE, "Too many open files"))
+    assert run_dir.explain(OSError(errno.EROFS, "Read-only file system", "/elsewhere/file")) == ""
+    shutil.rmtree(run_dir.path)
+    run_dir.release()
+    gone = run_dir.explain(FileNotFoundError(errno.ENOENT, "No such file or directory", str(run_dir.metrics_csv)))
+    assert "was deleted or moved while the run went on" in gone
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../../evil", "a/../b", "/tmp/x", "a//b", "a\nb"])
+def test_a_name_that_leads_elsewhere_is_refused(name):
+    assert "run_dir=<folder>" in name_problem(name)
+
+
+def test_the_command_that_started_a_run_stands_in_its_settings(run_dir):
+    run_dir.write_config(OmegaConf.create({"seed": 0}), "python train.py seed=0")
+    assert run_dir.stored_command() == "python train.py seed=0"
+    assert run_dir.stored_config() == {"seed": 0}

@@ -162,3 +162,11 @@ def test_a_complete_job_of_other_settings_is_no_result_of_these(sweep, tmp_path,
     code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto", "allow_other_method=true")
     assert (code, started) == (1, ["sw/1"])
     assert "has a complete run with other settings" in out
+
+
+def test_a_sweep_that_was_interrupted_says_what_is_done_and_how_it_goes_on(sweep):
+    code, started, out = sweep("seed=0,1,2", ends={1: SystemExit(1)})
+    assert (code, started) == (1, ["sw/0", "sw/1"])
+    assert "the sweep was interrupted; 1 jobs are done: sw/0" in out
+    assert "seed=0,1,2" in out[out.index("continue it with: python train.py") :]
+    assert "ckpt=auto run_name=sw" in out[out.index("continue it with") :]

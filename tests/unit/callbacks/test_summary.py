@@ -103,3 +103,9 @@ def test_a_step_that_was_stopped_between_its_updates_counts_once(fit, tmp_path):
     rest.first_step = 1
     fit([resumed], data=rest)
     assert summary(tmp_path)["steps"] == 2
+
+
+def test_a_session_that_never_began_leaves_the_summary_as_it_was(tmp_path):
+    (tmp_path / "summary.json").write_text('{"status": "finished"}')
+    Summary(run_dir=tmp_path).on_exception(None, None, RuntimeError("refused"))
+    assert summary(tmp_path) == {"status": "finished"}

@@ -1,8 +1,9 @@
 import json
+import shutil
 
 import pytest
 
-from ada_lightning.models.checkpoint import check_description, check_weights
+from ada_lightning.models.checkpoint import check_description, check_readable, check_weights
 
 
 @pytest.fixture
@@ -67,3 +68,14 @@ def test_missing_tokenizer_is_reported(folder):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ValueError, match="has no tokenizer in"):
         check_weights(folder, "name")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_damaged_file_is_named_with_how_to_renew_it(tiny_path, tmp_path, name):
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_path, folder)
+    check_readable(folder)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=rf"{name} is damaged .*rm -r {folder}"):
+        check_readable(folder)

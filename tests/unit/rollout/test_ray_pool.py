@@ -41,3 +41,14 @@ def test_without_ray_the_check_before_a_model_loads_says_how_to_get_it(monkeypat
     monkeypatch.setattr(ray_pool, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     with pytest.raises(ValueError, match=r"not installed: pip install 'ada-lightning\[ray\]'"):
         host.check()
+
+
+def test_a_ray_that_is_started_here_keeps_to_loopback_and_asks_for_a_token_unless_the_user_says_otherwise():
+    variables = {}
+    ray_pool.keep_to_this_machine(variables)
+    assert variables["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
+    assert variables["RAY_AUTH_MODE"] == "token"
+    assert len(variables["RAY_AUTH_TOKEN"]) == 64
+    chosen = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
+    ray_pool.keep_to_this_machine(chosen)
+    assert chosen == {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
