@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _NAME = re.compile(r"ada_lightning-(\d+)-\w+")
-_LONGEST = 60
+_LONGEST = 72
 """Characters of the folder's path: sockets lie in it, whose own paths may have 107."""
 
 
