@@ -16,6 +16,7 @@ from ada_lightning.config_estimator import estimator_errors
 from ada_lightning.config_group import group_errors
 from ada_lightning.config_keys import WITHOUT_EFFECT, unknown_keys
 from ada_lightning.config_labels import label_errors
+from ada_lightning.config_model import model_errors
 from ada_lightning.config_notices import warn_of_settings
 from ada_lightning.config_parallel import parallel_errors
 from ada_lightning.config_problems import (
@@ -124,7 +125,8 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     problems += callback_errors(cfg, (*LIGHT_COMPONENTS, *COMPLETED), key_problems)
     if not of_wrong_type:  # what compares parts computes with their numbers
         problems += _errors_across_parts(cfg)
-    problems += _optimizer_errors(cfg)
+    if not any(path.startswith("optimizer.") for path in key_problems):
+        problems += _optimizer_errors(cfg)
     problems = distinct(problems)
     if problems:
         raise ConfigError(problems)
@@ -150,6 +152,7 @@ def _errors_across_parts(cfg: DictConfig) -> list[str]:
         *refill_errors(cfg),
         *selection_errors(cfg),
         *rollout_errors(cfg),
+        *model_errors(cfg),
         *_resume_errors(cfg),
     ]
 
@@ -183,7 +186,7 @@ def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
     for key in components:
         if not any(path.startswith(f"{key}.") for path in key_problems):
             problems += component_errors(cfg, key)
-    return distinct([*problems, *_length_errors(cfg), *rollout_errors(cfg)])
+    return distinct([*problems, *_length_errors(cfg), *rollout_errors(cfg), *model_errors(cfg)])
 
 
 def _optimizer_errors(cfg: DictConfig) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config_keys import unknown_keys
+from ada_lightning.config_model import model_errors
 from ada_lightning.config_prepare import UNUSED
 from ada_lightning.config_problems import (
     ENGINE_ARGUMENTS,
@@ -46,6 +47,7 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
         *_set_errors(cfg),
         *_value_errors(cfg),
         *_length_errors(cfg),
+        *model_errors(cfg),
     ]
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))

@@ -96,9 +96,12 @@ def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> It
 def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[Problem]:
     names = [name for name, node in children.items() if isinstance(node, dict) and "_target_" in node]
     for name, node in children.items():
+        path = f"{group}.{name}"
         if isinstance(node, dict) and name not in names:
-            path = f"{group}.{name}"
             yield path, f"{unknown_key(path, names, group)} (it has no _target_)"
+        elif not isinstance(node, dict):
+            spelt = "null" if node is None else node
+            yield path, f"{path}={spelt} is no part with settings; to leave it out write ~{path}"
 
 
 def _unknown_below(path: str, node: Any) -> Iterator[Problem]:

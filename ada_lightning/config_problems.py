@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from hydra.errors import InstantiationException
@@ -14,6 +15,7 @@ from ada_lightning.config_keys import locate
 
 ENGINE_ARGUMENTS = ("model_path", "log_file", "max_model_tokens", "eos_token_ids")
 """Arguments of ``rollout.engine`` that every program fills in."""
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 
 
 class ConfigError(ValueError):
@@ -110,10 +112,19 @@ def component_errors(cfg: DictConfig, key: str, completed: Collection[str] = ())
         return []
     except InstantiationException as error:
         cause = error.__cause__ or error
-        return [] if isinstance(cause, OmegaConfBaseException) else [component_message(key, cause)]
+        place = re.search(r"^full_key: ([\w.]+)$", str(error), re.MULTILINE)  # of the part within it that failed
+        if isinstance(cause, OmegaConfBaseException):
+            return []
+        return [_with_typed_keys(cfg, component_message(place[1] if place else key, cause))]
     except (ValueError, TypeError, OSError, ImportError) as error:
-        return [component_message(key, error)]
+        return [_with_typed_keys(cfg, component_message(key, error))]
     return []
+
+
+def _with_typed_keys(cfg: DictConfig, message: str) -> str:
+    """Replace keys whose value is that of another one by that one: a constructor knows its own arguments only."""
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    return re.sub(r"\b[a-z_]+(?:\.\w+)+", lambda key: origin(plain, key[0]), message)
 
 
 def component_message(key: str, error: BaseException) -> str:
@@ -139,6 +150,28 @@ def distinct(problems: Sequence[str]) -> list[str]:
         for problem, key, text in told
         if not any(text == other_text and other.startswith(f"{key}.") for _, other, other_text in told)
     ]
+
+
+def origin(plain: Mapping[str, Any], key: str) -> str:
+    """Follow plain references to the key that has the value itself: the one to type.
+
+    Example:
+        >>> origin({"seed": 1, "data": {"seed": "${seed}"}}, "data.seed")
+        'seed'
+    """
+    seen = {key}
+    while reference := _REFERENCE.fullmatch(str(_written_at(plain, key))):
+        if reference[1] in seen:  # a circle is reported by the check of interpolations
+            break
+        seen.add(key := reference[1])
+    return key
+
+
+def _written_at(plain: Mapping[str, Any], key: str) -> Any:
+    node: Any = plain
+    for name in key.split("."):
+        node = node.get(name) if isinstance(node, dict) else None
+    return node
 
 
 def value_at(cfg: DictConfig, key: str) -> Any:

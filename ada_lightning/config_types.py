@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,21 +11,33 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ada_lightning.config_keys import locate
+from ada_lightning.config_numbers import number_errors
+from ada_lightning.config_problems import origin
 
-KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "list": "a list, [a,b]",
+    "dict": "keys with values, {a: 1}",
+}
 """Annotations that are looked at, and what to write for each."""
 AT_TOP = {"preview": "bool", "reproducible": "bool", "allow_other_method": "bool", "num_steps": "int", "seed": "int"}
 """Annotations of values at the top, which belong to no constructor."""
+_LISTS = ("list", "tuple", "Sequence")
+_MAPPINGS = ("dict", "Mapping")
+_NEVER_WRITTEN = ("Tensor",)
+"""Alternatives of annotations that no value of a configuration is."""
 CHECKED_ELSEWHERE = ("trainer.devices", "trainer.num_nodes")
 """Keys with a check of their own, which knows that ``auto`` stands for a number."""
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
 
 
 def type_errors(cfg: DictConfig) -> dict[str, str]:
     """Compare every value beside a ``_target_`` with the annotation of the parameter that it is given to.
 
     Annotations are read as text, so that nothing which they name needs to be imported. Only those made of ``bool``,
-    ``int``, ``float``, ``None`` and literals are judged; a union takes what one of its members takes.
+    ``int``, ``float``, ``None``, literals, lists and mappings are judged; a union takes what one of its members takes.
+    Numbers are judged by :func:`~ada_lightning.config_numbers.number_errors` besides.
 
     Args:
         cfg: the composed configuration.
@@ -36,13 +47,13 @@ def type_errors(cfg: DictConfig) -> dict[str, str]:
         under each of them.
     """
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    found: dict[str, str] = {}
+    found = number_errors(cfg)
     for key, annotation in (*_values_at_top(plain), *_values_below("", plain)):
         try:
             value = OmegaConf.select(cfg, key, throw_on_missing=True)
         except OmegaConfBaseException:  # nobody gave it, or it refers to nothing: both are reported by themselves
             continue
-        if key not in CHECKED_ELSEWHERE and (message := kind_message(_origin(plain, key), value, annotation)):
+        if key not in CHECKED_ELSEWHERE and (message := kind_message(origin(plain, key), value, annotation)):
             found[key] = message
     return found
 
@@ -57,7 +68,7 @@ def kind_message(key: str, value: Any, annotation: str) -> str:
         ('sampler.k_pos=2.5 is the number 2.5, write a whole number', '')
     """
     members = _members(annotation)
-    if members is None or _is_one_of(value, members):
+    if members is None or _is_one_of(value, members) or (isinstance(value, DictConfig) and "_target_" in value):
         return ""
     wanted = [KINDS[name] for name in KINDS if name in members and not (name == "int" and "float" in members)]
     if not wanted:
@@ -82,23 +93,6 @@ def _values_below(path: str, node: Any) -> Iterator[tuple[str, str]]:
             if name in annotations:
                 yield f"{path}{name}", annotations[name]
             yield from _values_below(f"{path}{name}.", value)
-
-
-def _origin(plain: Mapping[str, Any], key: str) -> str:
-    """Follow plain references to the key that has the value itself."""
-    seen = {key}
-    while reference := _REFERENCE.fullmatch(str(_written_at(plain, key))):
-        if reference[1] in seen:  # a circle is reported by the check of interpolations
-            break
-        seen.add(key := reference[1])
-    return key
-
-
-def _written_at(plain: Mapping[str, Any], key: str) -> Any:
-    node: Any = plain
-    for name in key.split("."):
-        node = node.get(name) if isinstance(node, dict) else None
-    return node
 
 
 def _annotations(target: Any) -> Mapping[str, str]:
@@ -136,8 +130,8 @@ class _Unjudged(Exception):  # noqa: N818 - no error: nothing is said about such
 def _members_of(node: ast.expr) -> list[str | ast.Constant]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return _members_of(node.left) + _members_of(node.right)
-    if isinstance(node, ast.Name) and node.id in KINDS:
-        return [node.id]
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and (kind := _kind(node)) is not None:
+        return [kind] if kind else []
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str):  # a name in quotes within an annotation
             return _members_of(ast.parse(node.value, mode="eval").body)
@@ -153,6 +147,19 @@ def _members_of(node: ast.expr) -> list[str | ast.Constant]:
     raise _Unjudged
 
 
+def _kind(node: ast.Name | ast.Attribute | ast.Subscript) -> str | None:
+    """Key of :data:`KINDS`; empty for what no configuration writes, None for anything else."""
+    text = ast.unparse(node.value if isinstance(node, ast.Subscript) else node)
+    name = text.rpartition(".")[2]
+    if name in _NEVER_WRITTEN:
+        return ""
+    if name in _LISTS:
+        return "list"
+    if name in _MAPPINGS:
+        return "dict"
+    return name if name in KINDS and not isinstance(node, ast.Subscript) else None
+
+
 def _is_one_of(value: Any, members: list[str | ast.Constant]) -> bool:
     return any(_is_a(value, member) for member in members)
 
@@ -160,6 +167,8 @@ def _is_one_of(value: Any, members: list[str | ast.Constant]) -> bool:
 def _is_a(value: Any, member: str | ast.Constant) -> bool:
     if isinstance(member, ast.Constant):
         return type(value) is type(member.value) and bool(value == member.value)
+    if member in ("list", "dict"):
+        return isinstance(value, ListConfig if member == "list" else DictConfig)
     if member == "bool" or isinstance(value, bool):
         return member == "bool" and isinstance(value, bool)
     return isinstance(value, int) or (member == "float" and isinstance(value, float))
@@ -180,7 +189,8 @@ def _described(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, str):
-        return f"the word {value!r}"
+        infinity = " (infinity is inf on a command line)" if value.lstrip("+-").lower() == ".inf" else ""
+        return f"the word {value!r}{infinity}"
     if isinstance(value, bool):
         return "a truth value"
     if isinstance(value, int | float):

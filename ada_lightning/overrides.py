@@ -48,10 +48,21 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
         with _loader(config_dir) as loader:
             if arguments.config_dir:
                 _add_source(loader, Path(arguments.config_dir))
-            errors += _override_errors(loader, arguments.config_name or config_name, overrides)
+            if not arguments.multirun:
+                errors += [message for override in overrides if (message := _sweep_error(override))]
+            errors = errors or _override_errors(loader, arguments.config_name or config_name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
     return errors
+
+
+def _sweep_error(override: Override) -> str:
+    """Say what several values mean without ``-m``."""
+    if not override.is_sweep_override():
+        return ""
+    line = override.input_line or ""
+    key, _, values = line.partition("=")
+    return f"{line}: several values are a sweep, one run for each; add -m, or for one list write {key}=[{values}]"
 
 
 def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:
@@ -232,6 +243,8 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
     group, line = override.key_or_group, override.input_line or ""
     options = _options(loader, group)
     errors = []
+    if override.value() is None and not override.is_delete():
+        return [f"{line}: null is no option; options: {', '.join(options)}"]
     for value in _values(override):
         if value.removesuffix(".yaml") not in options:
             near = get_close_matches(value, options, n=1)
@@ -280,7 +293,7 @@ def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
     if depth == len(names) or (isinstance(node, str) and "${" in node):  # there it is, or below an interpolation
         if override.is_add() and depth == len(names) and not isinstance(node, dict | list):
             return f"{line}: {key} exists already; leave out the plus: {line.lstrip('+')}"
-        return None
+        return _mapping_error(override, node) if isinstance(node, dict) else None
     is_added = override.is_add() or override.is_force_add()
     owner = ".".join(names[:depth])
     if not isinstance(node, dict):
@@ -292,6 +305,19 @@ def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
         return None if is_added else f"{key} is not set in the configuration; to add it write +{line}"
     component = str(node.get("_target_", "")).rpartition(".")[2]
     return unknown_key(".".join(names[: depth + 1]), accepted, component or owner or "the configuration")
+
+
+def _mapping_error(override: Override, node: Mapping[str, Any]) -> str | None:
+    """Say what of a value cannot be laid over a node of keys with values."""
+    value, key = override.value(), override.key_or_group
+    if isinstance(value, list):
+        names = ", ".join(str(name) for name in node if name != "_target_")
+        return f"{override.input_line}: {key} is no list but keys with values ({names}); to add one: +{key}.<name>={{}}"
+    new = [name for name in value if name not in node] if isinstance(value, dict) and not override.is_add() else []
+    accepted = _accepted_in(node, is_top=False, is_added=True)
+    if new and accepted is not None and new[0] not in accepted:
+        return unknown_key(f"{key}.{new[0]}", accepted, str(node["_target_"]).rpartition(".")[2])
+    return f"{key}.{new[0]} is not set in the configuration; to add it write +{key}.{new[0]}=..." if new else None
 
 
 def _walk(config: Mapping[str, Any], names: Sequence[str]) -> tuple[int, Any]:

@@ -19,7 +19,7 @@ def check_description(folder: Path, source: str) -> None:
     Raises:
         ValueError: something is missing or cannot be trained.
     """
-    config = _read_json(folder / "config.json", source)
+    config = read_json(folder / "config.json", source)
     architectures = config.get("architectures") or []
     if not any(name.endswith("ForCausalLM") for name in architectures):
         raise ValueError(f"{source} is not a causal language model: its config.json says architectures={architectures}")
@@ -44,7 +44,7 @@ def check_weights(folder: Path, source: str) -> None:
                 f"{source} has no safetensors weights; convert it once with "
                 "`AutoModelForCausalLM.from_pretrained(...).save_pretrained(folder)` and set model.path to that folder"
             )
-        expected = sorted(set(_read_json(index, source)["weight_map"].values()))
+        expected = sorted(set(read_json(index, source)["weight_map"].values()))
     missing = [name for name in expected if not (folder / name).exists()]
     if missing:
         raise ValueError(f"{source} is incomplete: {', '.join(missing)} missing in {folder}; download it again")
@@ -74,8 +74,12 @@ def check_readable(folder: Path) -> None:
             ) from error
 
 
-def _read_json(file: Path, source: str) -> dict[str, Any]:
-    """Read a JSON object; ValueError where the file is missing or broken."""
+def read_json(file: Path, source: str) -> dict[str, Any]:
+    """Read a JSON object of a checkpoint.
+
+    Raises:
+        ValueError: the file is missing or broken.
+    """
     try:
         content = json.loads(file.read_text())
     except FileNotFoundError as error:

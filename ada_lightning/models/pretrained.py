@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 from pathlib import Path
+from typing import Any
 
-from ada_lightning.models.checkpoint import check_description, check_weights
+from ada_lightning.models.checkpoint import check_description, check_weights, read_json
 
 # Files that say what a checkpoint is, and files that are the checkpoint. Never *.bin or *.pth: they are pickles.
 _DESCRIPTION = ["config.json", "generation_config.json", "tokenizer_config.json", "chat_template.jinja"]
@@ -48,6 +49,19 @@ class Pretrained:
             with contextlib.redirect_stderr(io.StringIO()):  # no progress bar for a few kilobytes
                 folder = self._download(_DESCRIPTION)
             check_description(folder, self.path)
+
+    def description(self) -> dict[str, Any]:
+        """Return ``config.json``, as far as it is on this machine; empty where it is not.
+
+        Raises:
+            ValueError: it is broken.
+        """
+        from huggingface_hub import try_to_load_from_cache
+
+        file: Any = self._folder / "config.json"
+        if not self._is_local:
+            file = try_to_load_from_cache(self.path, "config.json", revision=self.revision)
+        return read_json(Path(file), self.path) if isinstance(file, str | Path) else {}
 
     def prepare(self) -> Path:
         """Return the folder of the checkpoint, downloaded to the Hugging Face cache where it comes from the hub.

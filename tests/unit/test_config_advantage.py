@@ -140,7 +140,7 @@ def test_gdpo_knows_components_of_components():
 
 def test_gdpo_reports_bad_weights_before_the_run():
     (problem,) = problems(*UNIFORM, "advantage=gdpo", "reward=weighted", "advantage.weights.format=nan")
-    assert problem == "advantage: advantage.weights.format must be a finite number; got nan"
+    assert problem == "advantage.weights.format=nan is no number, write a finite one"
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "max_rl", "exact", "reinforce_plus_plus", "batch_whitened"])

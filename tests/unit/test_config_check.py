@@ -112,6 +112,12 @@ class TestCheckConfig:
             "unknown key rollout.sampling.temprature; did you mean temperature?"
         ]
 
+    @pytest.mark.parametrize("value", ["null", "7"])
+    def test_a_callback_without_settings_says_how_to_leave_it_out(self, conf, value):
+        assert problems(conf, f"callbacks.table={value}") == [
+            f"callbacks.table={value} is no part with settings; to leave it out write ~callbacks.table"
+        ]
+
     def test_settings_of_a_callback_that_does_not_exist_are_found(self, conf):
         assert problems(conf, "+callbacks.tabel.every_n_steps=1") == [
             "unknown key callbacks.tabel; did you mean table? (it has no _target_)"
@@ -248,3 +254,45 @@ def test_top_level_keys_are_those_of_the_primary_config(conf):
     assert top_level_keys(conf, "train") == {
         "seed", "ckpt", "rollout", "callbacks", "trainer", "sampler", "data",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["seed=0,1"],
+            "seed=0,1: several values are a sweep, one run for each; add -m, or for one list write seed=[0,1]",
+        ),
+        (["sampler=null"], "sampler=null: null is no option; options: balance, uniform"),
+        (
+            ["data.source=[a]"],
+            "data.source=[a]: data.source is no list but keys with values (path, num_heldout); to add one: "
+            "+data.source.<name>={}",
+        ),
+        (["sampler={k_poss: 3}"], "unknown key sampler.k_poss; did you mean k_pos?"),
+        (
+            ["sampler={budget_per_step: 3}"],
+            "sampler.budget_per_step is not set in the configuration; to add it write +sampler.budget_per_step=...",
+        ),
+    ],
+)
+def test_what_hydra_would_refuse_in_its_own_words_says_the_key_and_the_way_out(conf, argv, message):
+    assert errors(conf, *argv) == [message]
+
+
+def test_several_values_pass_in_a_sweep_and_keys_that_are_there_in_a_mapping(conf):
+    assert errors(conf, "-m", "seed=0,1", "sampler=balance,uniform") == []
+    assert errors(conf, "sampler={k_pos: 3}") == []
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("num_steps=0", "data: num_steps must be at least 1; got 0"),
+        ("data.source.num_train=0", "data.source: data.source.num_train must be at least 1; got 0"),
+    ],
+)
+def test_a_constructor_is_quoted_once_with_the_key_that_has_the_value(override, message):
+    from tests.unit.test_partial_credit_config import problems
+
+    assert problems(override) == [message]

@@ -78,6 +78,13 @@ def make_part(is_on: bool, **further: int) -> None:
             "rollout.engine.max_num_seqs=many is the word 'many', write a whole number",
         ),
         ("policy.max_grad_norm=null", "policy.max_grad_norm=null is nothing, write a number"),
+        (
+            "policy.max_grad_norm=.inf",
+            "policy.max_grad_norm=.inf is the word '.inf' (infinity is inf on a command line), write a number",
+        ),
+        ("optimizer.lr=abc", "optimizer.lr=abc is the word 'abc', write a number"),
+        ("optimizer.betas=0.9", "optimizer.betas=0.9 is the number 0.9, write a list, [a,b]"),
+        ("data.source.tasks=nope", "data.source.tasks=nope is the word 'nope', write keys with values, {a: 1}"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_once_with_what_to_write(override, message):
@@ -171,4 +178,4 @@ def test_values_at_the_top_count_without_anything_that_reads_them():
 
 def test_an_annotation_that_cannot_be_read_says_nothing():
     assert kind_message("a", "x", "int |") == ""
-    assert kind_message("a", "x", "list[int]") == ""
+    assert kind_message("a", "x", "Path | list[int]") == ""

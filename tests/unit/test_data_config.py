@@ -56,7 +56,7 @@ def test_a_data_set_with_patterns_filters_and_a_format(file):
 def test_problems_of_the_data_are_found_by_the_check(file):
     with pytest.raises(ConfigError, match=r"data\.source: .*a\.jsonl, line 1: no column 'text'; columns found: answer"):
         check_config(composed("data=dataset", f"data.source.path={file}", "data.source.prompt_column=text"))
-    with pytest.raises(ConfigError, match=r"data: cannot read data\.format\.template_file = none\.jinja"):
+    with pytest.raises(ConfigError, match=r"data\.format: cannot read data\.format\.template_file = none\.jinja"):
         check_config(
             composed(
                 "data=dataset", f"data.source.path={file}", "data.source.num_heldout=1", "data/format=chat",
