@@ -37,7 +37,7 @@ class Headline:
 
     columns: list[Column]
     level: float | None
-    """Held-out avg@k whose price is compared; None where nothing was evaluated."""
+    """Held-out avg@k whose price is compared; None where nothing was evaluated, or a run began there."""
     level_is_given: bool
     """Whether a person chose the level."""
 
@@ -47,11 +47,14 @@ def headline(methods: Sequence[Method], *, level: float | None = None) -> Headli
 
     Args:
         methods: what is compared.
-        level: held-out avg@k to reach. Left out: the highest level that all runs have reached.
+        level: held-out avg@k to reach. Left out: the highest level that all runs have reached, and none where one was
+            there before its first update, for nothing was paid for it.
     """
     is_given = level is not None
     if level is None:
         level = common_level(methods)
+        starts = [start for method in methods for run in method.runs if (start := heldout_before(run)) is not None]
+        level = None if level is not None and any(start >= level for start in starts) else level
     columns = [
         _column(methods, "heldout_before", "held-out before", "", heldout_before, None),
         _column(methods, "heldout_after", "held-out after", "", heldout_after, True),

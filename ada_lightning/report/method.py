@@ -14,6 +14,8 @@ from ada_lightning.report.run import Run
 NAMES = frozenset({"run_name", "run_dir", "experiment_name", "ckpt", "preview", "callbacks.preview.only_preview"})
 """Settings that say what a run is called or how it was started, and nothing about what it does."""
 MAX_KEYS_IN_NAME = 3
+SEED_OF_RUN = "the run's seed"
+"""Stands for the value of a key that follows the seed."""
 ABSENT = "(not set)"
 """Stands for the value of a key that a method's settings lack."""
 
@@ -80,15 +82,21 @@ def _names(groups: Sequence[Sequence[Run]], settings: Sequence[Mapping[str, Any]
     for experiment, values in zip(experiments, settings, strict=True):
         same = [other for other, name in zip(settings, experiments, strict=True) if name == experiment]
         keys = differing_keys(same)
-        if 0 < len(keys) <= MAX_KEYS_IN_NAME:
-            details = ", ".join(f"{key.rpartition('.')[2]}={short(values.get(key, ABSENT))}" for key in keys)
-            experiment = f"{experiment} ({details})"
+        # Where much differs, its classes come first: with another class most of the other keys follow.
+        named = sorted(keys, key=lambda key: not key.endswith("._target_"))[:MAX_KEYS_IN_NAME]
+        if details := ", ".join(f"{_short_key(key)}={short(values.get(key, ABSENT))}" for key in named):
+            experiment = f"{experiment} ({details}{', ...' if len(keys) > len(named) else ''})"
         names.append(experiment)
     for name in {name for name in names if names.count(name) > 1}:
         positions = [position for position, other in enumerate(names) if other == name]
         for number, position in enumerate(positions, start=1):
             names[position] = f"{name} #{number}"
     return names
+
+
+def _short_key(key: str) -> str:
+    """Last name of a key; of the class of a part the name of the part."""
+    return key.removesuffix("._target_").rpartition(".")[2]
 
 
 def short(value: Any) -> str:
@@ -113,7 +121,7 @@ def _without_seeds(run: Run) -> dict[str, Any]:
 
 
 def _shared_settings(run: Run, fixed: Collection[str]) -> dict[str, Any]:
-    seeds = {key: run.settings[key] if key in fixed else "${seed}" for key in _seed_keys(run)}
+    seeds = {key: run.settings[key] if key in fixed else SEED_OF_RUN for key in _seed_keys(run)}
     return _without_seeds(run) | seeds
 
 

@@ -95,3 +95,9 @@ def test_two_that_tie_ahead_of_a_third_are_both_ahead():
 def test_what_is_no_number_is_no_seed():
     assert spread([math.nan, None, math.inf]) is None
     assert spread([0.5, math.nan]) == Spread(0.5, 0.5, 0.5, 1, None)
+
+
+def test_there_is_no_price_of_a_level_at_which_a_run_began(tmp_path):
+    table = headline(methods(tmp_path, {"a": (0.0, 0.0)}), level=None)
+    assert table.level is None
+    assert "tokens_to_level" not in [column.key for column in table.columns]

@@ -53,3 +53,15 @@ def test_a_short_name_of_a_run_does_not_change_its_other_settings(tmp_path):
 def test_a_key_that_one_method_lacks_differs():
     assert differing_keys([{"a": 1, "b": 2}, {"a": 1}]) == ["b"]
     assert differing_keys([{"a": 1}, {"a": 1.0}, {"a": True}]) == ["a"]
+
+
+def test_methods_that_differ_in_much_are_called_by_the_classes_that_differ(tmp_path):
+    models = {
+        "a": {"_target_": "ada_lightning.models.TinyLlama", "seed": 0, "size": 1, "layers": 2, "heads": 3},
+        "b": {"_target_": "ada_lightning.models.Pretrained", "path": "x/y", "revision": "main"},
+    }
+    runs = [make_run(tmp_path / name, seed=0, settings={"model": model}) for name, model in models.items()]
+    names = [method.name for method in group_runs(runs)]
+    assert not any("#" in name for name in names)
+    assert "(model=TinyLlama," in names[0]
+    assert "(model=Pretrained," in names[1]
