@@ -20,11 +20,11 @@ def test_another_value_makes_another_method_named_after_it(tmp_path):
     assert groups(*runs) == [("grpo (k_pos=2)", [0, 1]), ("grpo (k_pos=4)", [0, 1])]
 
 
-def test_many_differences_are_numbered(tmp_path):
+def test_many_differences_name_the_first_of_them(tmp_path):
     a, b = ({f"key{n}": value for n in range(5)} for value in (1, 2))
     assert groups(make_run(tmp_path / "a", settings=a), make_run(tmp_path / "b", settings=b)) == [
-        ("grpo #1", [0]),
-        ("grpo #2", [0]),
+        ("grpo (key0=1, key1=1, key2=1, ...)", [0]),
+        ("grpo (key0=2, key1=2, key2=2, ...)", [0]),
     ]
 
 
