@@ -1,0 +1,59 @@
+"""Record what every method does: ``python -m tests.tapes.record``, or with names of cases for those alone.
+
+``--check`` compares instead, with every latency; ``tests/unit/test_tapes.py`` does so with some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.tapes import cases, driver, tape
+from tests.tapes.compare import compare, differences
+
+
+def main() -> int:
+    """Return the number of cases that differ or cannot be recorded."""
+    parser = argparse.ArgumentParser(prog="python -m tests.tapes.record", description=__doc__)
+    parser.add_argument("names", nargs="*", help="cases; all where none is named")
+    parser.add_argument("--check", action="store_true", help="compare with what is recorded, write nothing")
+    arguments = parser.parse_args()
+    known = {case.name: case for case in cases.all_cases(driver.is_for_two_classes)}
+    if unknown := {*arguments.names} - {*known}:
+        parser.error(f"no case is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    started, num_bad, num_bytes = time.perf_counter(), 0, 0
+    chosen = [known[name] for name in arguments.names] or list(known.values())
+    for case in chosen:
+        try:
+            recorded = tape.record(case, driver.play, driver.choices(case))
+        except tape.LatencyMattersError as error:
+            print(error, file=sys.stderr)
+            num_bad += 1
+            continue
+        if arguments.check:
+            num_bad += _differs(case.name, recorded)
+        else:
+            num_bytes += tape.write(recorded).stat().st_size
+    if not arguments.names and not arguments.check:
+        for path in tape.FOLDER.glob("*.json.gz"):
+            if path.name.removesuffix(".json.gz") not in known:
+                path.unlink()
+    print(f"{len(chosen)} cases, {num_bytes / 1e6:.2f} MB, {time.perf_counter() - started:.0f} s; {num_bad} failed")
+    return num_bad
+
+
+def _differs(name: str, recorded: dict) -> bool:
+    path = tape.FOLDER / f"{name}.json.gz"
+    if not path.exists():
+        print(f"{name}: no tape")
+        return True
+    old = tape.read(path)
+    found = [*differences(old["steps"], recorded["steps"]), *compare("launched", old["launched"], recorded["launched"])]
+    for line in found[:5]:
+        print(f"{name}: {line}")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))
