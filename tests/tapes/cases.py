@@ -32,12 +32,17 @@ TWEAKS: dict[str, tuple[str, ...]] = {
     "gvm_grpo": ("sampler.num_pilot=4", "sampler.responses_per_prompt=8", "sampler.n_max=24"),
     "gvm_raft": ("sampler.num_pilot=4", "sampler.responses_per_prompt=8", "sampler.n_max=24"),
     "speed_rl": ("sampler.num_continue=8", "sampler.group_size=12"),
+    # Updates are small, too: clips are near 1, so that some tokens are beyond them.
+    "cispo": ("loss.clip_low=0.02", "loss.clip_high=0.02"),
+    "divergence_ppo_kl": ("loss.delta_low=0.003", "loss.delta_high=0.003"),
+    "divergence_ppo_tv": ("loss.delta_low=0.006", "loss.delta_high=0.008", "loss.ratio_cap=1.5"),
 }
 """Further overrides of an experiment."""
 
 BALANCE = ("+experiment=ada_seq_balance",)
 GRPO = ("+experiment=grpo",)
 ADA = ("+experiment=ada",)
+CLIPPED = ("loss.clip_low=0.02", "loss.clip_high=0.03", "data.num_minibatches=3")
 POOL = ("sampler.group_size=8", "advantage=official", "advantage.normalize_std=true")
 
 PARTS: dict[str, tuple[str, ...]] = {
@@ -50,7 +55,6 @@ PARTS: dict[str, tuple[str, ...]] = {
     "sampler_spread_budget": ("+experiment=ada_spread_partial_credit", "sampler.budget_per_step=50"),
     "sampler_optpo_budget": ("+experiment=optpo", "sampler.budget_per_step=40", "sampler.threshold=9"),
     "sampler_coba_buckets": ("+experiment=coba_rl", "sampler.official_buckets=true"),
-    "sampler_knapsack_quirk": ("+experiment=knapsack", *TWEAKS["knapsack"], "sampler.official_dp_quirk=true"),
     "sampler_dars_normalized": ("+experiment=dars_et", "sampler.normalize_std=true", "advantage=grpo"),
     "sampler_vip_min_keep": ("+experiment=vip", "sampler.min_keep=6", "sampler.hard_bias_gamma=0.01"),
     "sampler_gvm_constant": ("+experiment=gvm_grpo", *TWEAKS["gvm_grpo"], "sampler/gradient_norm=constant"),
@@ -88,6 +92,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "selection_quantile": ("+experiment=ada_spread_partial_credit", "selection=quantile"),
     "selection_quantile_random": (
         "+experiment=ada_spread_partial_credit", "selection=quantile", "selection.random_order=true",
+        "sampler.group_size=4",
     ),
     "selection_stratified_in_order": ("+experiment=ada_spread_partial_credit", "selection.random_order=false"),
     "selection_thinned": (*ADA, "sampler.group_size=8", "selection=thinned"),
@@ -108,21 +113,21 @@ PARTS: dict[str, tuple[str, ...]] = {
     "estimator_similar_as_given": ("+experiment=ada_similar", "estimator.scale_width=0"),
     "estimator_similar_few_visits": ("+experiment=ada_similar", "estimator.num_visits=9"),
     # curricula
-    "curriculum_posterior": (*ADA, "curriculum=posterior"),
-    "curriculum_posterior_exact": (*BALANCE, "curriculum=posterior"),
+    "curriculum_posterior": (*BALANCE, "curriculum=posterior"),
+    "curriculum_posterior_learnability": (*BALANCE, "curriculum=learnability", "curriculum.revisit_ratio=0.5"),
     "curriculum_expected_near_target": (
-        "+experiment=ada_similar", "curriculum/usefulness=near_target",
+        "+experiment=ada_similar", "curriculum/usefulness=near_target", "curriculum.usefulness.target=0.9",
     ),
     "curriculum_band": (*ADA, "curriculum=difficulty_band"),
     "curriculum_greso_unfilled": ("+experiment=greso", "refill=none", "curriculum.step_size=0.2"),
     # refills
-    "refill_dynamic": (*GRPO, "refill=dynamic", "loss/reduction=token_mean"),
-    "refill_one_at_a_time": (*GRPO, "refill=dynamic", "refill.refill_ratio=0"),
+    "refill_dynamic": (*GRPO, "sampler.group_size=8", "refill=dynamic"),
+    "refill_one_at_a_time": (*GRPO, "sampler.group_size=8", "refill=dynamic", "refill.refill_ratio=0"),
     "refill_surplus": (
-        *GRPO, "refill=dynamic", "refill.oversampling=1.7", "refill.keep_surplus=true",
+        *GRPO, "sampler.group_size=8", "refill=dynamic", "refill.oversampling=1.7", "refill.keep_surplus=true",
     ),
-    "refill_capped": (*GRPO, "refill=dynamic", "refill.max_ratio=1.2"),
-    "refill_adaptive_surplus": (*GRPO, "refill=adaptive", "refill.keep_surplus=true"),
+    "refill_capped": (*GRPO, "sampler.group_size=8", "refill=dynamic", "refill.max_ratio=1.2"),
+    "refill_adaptive_surplus": (*GRPO, "sampler.group_size=8", "refill=adaptive", "refill.keep_surplus=true"),
     "refill_balance": ("+experiment=ada_seq_balance_official", "refill=dynamic"),
     # what becomes of responses that were cut and of those that were not graded
     **{
@@ -135,20 +140,20 @@ PARTS: dict[str, tuple[str, ...]] = {
     "schedule_without_drawing_ahead": (*BALANCE, "rollout.schedule.fill_to=0"),
     "schedule_reproducible": (*BALANCE, "reproducible=true"),
     # losses, their reductions and corrections
-    "loss_dapo": (*GRPO, "loss=dapo", "data.num_minibatches=3"),
-    "loss_grpo": (*GRPO, "loss=grpo", "data.num_minibatches=3"),
+    "loss_dapo": (*GRPO, "loss=dapo", *CLIPPED, "loss.dual_clip=1.05"),
+    "loss_grpo": (*GRPO, "loss=grpo", *CLIPPED),
     "loss_grpo_entropy": (*GRPO, "loss=grpo", "loss.entropy_coef=0.01"),
     **{
         f"reduction_{name}": (*BALANCE, f"loss/reduction={name}", "data.num_minibatches=3")
         for name in ("constant", "prompt_mean", "response_mean", "token_mean")
     },
     **{
-        f"importance_{name}": (*GRPO, f"loss/importance={name}", "data.num_minibatches=3")
+        f"importance_{name}": (*GRPO, f"loss/importance={name}", *CLIPPED)
         for name in (
             "geometric_rejection", "sequence_rejection", "sequence_truncation", "token_rejection", "token_truncation",
         )
     },
-    "epochs_per_rollout": (*BALANCE, "data.num_minibatches=2", "data.epochs_per_rollout=2"),
+    "epochs_per_rollout": (*BALANCE, "data.num_minibatches=2", "data.epochs_per_rollout=2", *CLIPPED[:2]),
     "microbatches": (*BALANCE, "data.max_tokens_per_microbatch=32"),
     "prompts_not_shared": (*BALANCE, "data.share_prompts=false"),
 }  # fmt: skip

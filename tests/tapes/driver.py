@@ -47,10 +47,10 @@ PARTS_OF_A_METHOD = (
 
 def choices(case: Case) -> dict[str, list[str]]:
     """Which options a case is made of, by group."""
-    _, found = _composed(case.overrides)
-    chosen = {name.partition("@")[0]: choice for name, choice in found.items()}
-    lists = {name: choice if OmegaConf.is_list(choice) else [choice] for name, choice in chosen.items()}
-    return {name: list(map(str, lists[name])) for name in PARTS_OF_A_METHOD if lists.get(name, [None]) != [None]}
+    cfg, found = _composed(case.overrides)
+    chosen = {name.partition("@")[0]: [choice] for name, choice in found.items() if choice}
+    chosen["token_masks"] = list(cfg.token_masks) or ["none"]  # several combine
+    return {name: chosen[name] for name in PARTS_OF_A_METHOD if name in chosen}
 
 
 def is_for_two_classes(case: Case) -> bool:

@@ -16,7 +16,7 @@ VOCABULARY = 32
 MAX_NEW_TOKENS = 12
 RUN_SEED = 0
 NUM_STEPS = 4
-PROMPTS_PER_STEP = 6
+PROMPTS_PER_STEP = 5
 PASS_RATES = (0.0, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9, 0.97, 1.0)
 TEXTS = (
     "Add the numbers 3 and 4",
