@@ -32,6 +32,7 @@ TWEAKS: dict[str, tuple[str, ...]] = {
     "gvm_grpo": ("sampler.num_pilot=4", "sampler.responses_per_prompt=8", "sampler.n_max=24"),
     "gvm_raft": ("sampler.num_pilot=4", "sampler.responses_per_prompt=8", "sampler.n_max=24"),
     "speed_rl": ("sampler.num_continue=8", "sampler.group_size=12"),
+    "flowrl": ("loss.partition.learning_rate=0.1",),  # that of the policy here is for plain gradient steps
     # Updates are small, too: clips are near 1, so that some tokens are beyond them.
     "cispo": ("loss.clip_low=0.02", "loss.clip_high=0.02"),
     "divergence_ppo_kl": ("loss.delta_low=0.003", "loss.delta_high=0.003"),

@@ -12,6 +12,7 @@ import logging
 import random
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -60,11 +61,22 @@ def is_for_two_classes(case: Case) -> bool:
 
 def play(case: Case, latency: Latency) -> list[dict[str, Any]]:
     """Run the case's four steps and return one record a step, of plain numbers, texts, lists and dictionaries."""
-    with warnings.catch_warnings(), TemporaryDirectory() as folder:
+    with warnings.catch_warnings(), TemporaryDirectory() as folder, _one_thread():
         warnings.simplefilter("ignore")
         logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
         cfg = deepcopy(_composed(case.overrides)[0])
         return _run(_shrunk(cfg, case, latency, folder), Path(folder))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums of several threads differ in their last digits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)
