@@ -14,15 +14,15 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.choices import register_choices
-from ada_lightning.credentials import take_from_config, take_from_start
-from ada_lightning.rollout.engine_environment import num_cores
+from ada_lightning.config.choices import register_choices
+from ada_lightning.rollout.engines.engine_environment import num_cores
+from ada_lightning.run.credentials import take_from_config, take_from_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ada_lightning.evaluation.sets import EvaluationSet
-    from ada_lightning.types import Prompt
+    from ada_lightning.analysis.evaluation.sets import EvaluationSet
+    from ada_lightning.core.records import Prompt
 
 # As in train.py: reward workers import this file again, and torch and vLLM read the number of threads once.
 os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
@@ -37,10 +37,10 @@ EXIT_STOPPED = 130
 @hydra.main(version_base="1.3", config_path="conf", config_name="evaluate")
 def main(cfg: DictConfig) -> None:
     """Run one evaluation, or compare two."""
-    from ada_lightning.doctor import explain_broken_install
-    from ada_lightning.offline import SamplingStoppedError
-    from ada_lightning.rollout.guard import EngineError
-    from ada_lightning.run_stopped import RunStoppedError
+    from ada_lightning.analysis.offline import SamplingStoppedError
+    from ada_lightning.rollout.engines.guard import EngineError
+    from ada_lightning.run.doctor import explain_broken_install
+    from ada_lightning.run.run_stopped import RunStoppedError
 
     try:
         run(cfg, list(HydraConfig.get().overrides.task))
@@ -71,8 +71,8 @@ def run(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] | None
         ValueError: something about configuration, data or folders is wrong; no model has been loaded then.
         SamplingStoppedError: a signal ended it.
     """
-    from ada_lightning.config_evaluation import check_evaluation
-    from ada_lightning.evaluation.report import find_evaluation, write_comparison
+    from ada_lightning.analysis.evaluation.report import find_evaluation, write_comparison
+    from ada_lightning.config.evaluation import check_evaluation
 
     take_from_config(cfg)
     others = [] if cfg.compare is None else [cfg.compare] if isinstance(cfg.compare, str) else list(cfg.compare)
@@ -105,9 +105,9 @@ class Evaluation:
     """
 
     def __init__(self, cfg: DictConfig) -> None:
-        from ada_lightning.assembly import read_model
+        from ada_lightning.config.assembly import read_model
         from ada_lightning.data.encoder import PromptEncoder
-        from ada_lightning.rollout.quiet import quiet_libraries
+        from ada_lightning.rollout.engines.quiet import quiet_libraries
 
         quiet_libraries()
         self.cfg, self.folder = cfg, Path(cfg.run_dir)
@@ -139,10 +139,10 @@ class Evaluation:
 
     def run(self) -> dict[str, Any]:
         """Draw what is missing, and write the results."""
-        from ada_lightning.evaluation.report import write_results
-        from ada_lightning.evaluation.results import EvaluationPlan
-        from ada_lightning.run_dir import make_private
-        from ada_lightning.stop_signals import StopSignals
+        from ada_lightning.analysis.evaluation.report import write_results
+        from ada_lightning.analysis.evaluation.results import EvaluationPlan
+        from ada_lightning.run.run_dir import make_private
+        from ada_lightning.run.stop_signals import StopSignals
 
         signals = StopSignals("and up to prompts_per_file finished prompts may be lost")
         signals.install()
@@ -173,9 +173,9 @@ class Evaluation:
 
     def _draw(self, name: str, signals: Any) -> None:
         """Complete the responses of one set."""
-        from ada_lightning.assembly import SamplingParts
-        from ada_lightning.evaluation.results import set_folder
-        from ada_lightning.offline import ResponseStore, SamplingJob
+        from ada_lightning.analysis.evaluation.results import set_folder
+        from ada_lightning.analysis.offline import ResponseStore, SamplingJob
+        from ada_lightning.config.assembly import SamplingParts
 
         grader, prompts, num_samples = self.sets[name].reward, self.prompts[name], self.cfg.eval.num_samples
         stage = f"evaluate/{name}"
@@ -226,7 +226,7 @@ class Evaluation:
         self._is_open = True
 
     def _write_config(self) -> None:
-        from ada_lightning.offline.atomic import replacing
+        from ada_lightning.run.atomic import replacing
 
         with replacing(self.folder / "config.yaml") as temporary:
             temporary.write_text(OmegaConf.to_yaml(self.cfg, resolve=True), encoding="utf-8")
@@ -245,7 +245,7 @@ class Evaluation:
 
     def _track(self, results: dict[str, Any]) -> None:
         """Send settings, figures and files to MLflow, whose logger never fails a program."""
-        from ada_lightning.evaluation.report import FILES, flat_figures
+        from ada_lightning.analysis.evaluation.report import FILES, flat_figures
 
         if self.cfg.mlflow is None:
             return
@@ -266,8 +266,8 @@ def _prompts(name: str, of_set: EvaluationSet) -> list[Prompt]:
 
 def start(argv: list[str]) -> None:
     """Check the command line, write out what a checkpoint implies, and run."""
-    from ada_lightning.config import override_errors
-    from ada_lightning.evaluation.arguments import expand_arguments
+    from ada_lightning.analysis.evaluation.arguments import expand_arguments
+    from ada_lightning.config.check import override_errors
 
     with tempfile.TemporaryDirectory() as options_dir:
         try:

@@ -14,8 +14,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.choices import register_choices
-from ada_lightning.rollout.engine_environment import num_cores
+from ada_lightning.config.choices import register_choices
+from ada_lightning.rollout.engines.engine_environment import num_cores
 
 # Only light imports stand above: reward workers and wrong command lines must not wait for torch. And torch reads the
 # number of threads once, at import; where it is not set, vLLM cuts the whole process to one.
@@ -29,11 +29,11 @@ NUM_HELDOUT = "data.source.num_heldout"
 @hydra.main(version_base="1.3", config_path="conf", config_name="prepare")
 def main(cfg: DictConfig) -> None:
     """Draw what is missing, then select."""
-    from ada_lightning.config_prepare import check_prepare_config
-    from ada_lightning.doctor import explain_broken_install
-    from ada_lightning.offline.sampling_job import SamplingStoppedError
-    from ada_lightning.rollout.guard import EngineError
-    from ada_lightning.run_stopped import RunStoppedError
+    from ada_lightning.analysis.offline.sampling_job import SamplingStoppedError
+    from ada_lightning.config.prepare import check_prepare_config
+    from ada_lightning.rollout.engines.guard import EngineError
+    from ada_lightning.run.doctor import explain_broken_install
+    from ada_lightning.run.run_stopped import RunStoppedError
 
     overrides = list(HydraConfig.get().overrides.task)
     try:
@@ -60,13 +60,13 @@ def run(cfg: DictConfig) -> int:
         SamplingStoppedError: a signal came; what was finished is stored.
         ValueError: something turns out wrong that only data, weights or an earlier start could show.
     """
-    from ada_lightning.assembly import assemble, read_data
-    from ada_lightning.offline import ResponseStore, SamplingJob
-    from ada_lightning.offline.outcome import OutcomeRule
-    from ada_lightning.offline.preparation import prepare
-    from ada_lightning.rollout.quiet import quiet_libraries
-    from ada_lightning.run_dir import RunDir
-    from ada_lightning.stop_signals import StopSignals
+    from ada_lightning.analysis.offline import ResponseStore, SamplingJob
+    from ada_lightning.analysis.offline.outcome import OutcomeRule
+    from ada_lightning.analysis.offline.preparation import prepare
+    from ada_lightning.config.assembly import assemble, read_data
+    from ada_lightning.rollout.engines.quiet import quiet_libraries
+    from ada_lightning.run.run_dir import RunDir
+    from ada_lightning.run.stop_signals import StopSignals
 
     quiet_libraries()
     parts = assemble(cfg)
@@ -144,7 +144,7 @@ def _start_line(num_pending: int, num_prompts: int, cfg: DictConfig) -> str:
 
 
 if __name__ == "__main__":
-    from ada_lightning.config import override_errors
+    from ada_lightning.config.check import override_errors
 
     if errors := override_errors(sys.argv[1:], CONFIG_DIR, "prepare"):
         sys.exit("\n".join(f"error: {error}" for error in errors))

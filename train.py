@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ada_lightning.interrupted_start  # noqa: F401 - first: from here on Ctrl-C is no traceback
+import ada_lightning.run.interrupted_start  # noqa: F401 - first: from here on Ctrl-C is no traceback
 
 # isort: split
 import os
@@ -19,23 +19,29 @@ from hydra.types import RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.choices import register_choices
-from ada_lightning.credentials import take_from_config, take_from_start
-from ada_lightning.exit_codes import REQUEUE
-from ada_lightning.files import allow_open_files
+from ada_lightning.config.choices import register_choices
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
-from ada_lightning.resume import SESSION_OPTIONS, changed_settings, check_method, check_same_shape, experiment_option
-from ada_lightning.rollout.engine_environment import num_cores
-from ada_lightning.rollout.guard import EngineError
-from ada_lightning.run_dir import RunCompleteError, RunDir, make_private, name_problem
-from ada_lightning.run_stopped import RunStoppedError
-from ada_lightning.sweep import JobError, Sweep
+from ada_lightning.rollout.engines.engine_environment import num_cores
+from ada_lightning.rollout.engines.exit_codes import REQUEUE
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.run.credentials import take_from_config, take_from_start
+from ada_lightning.run.files import allow_open_files
+from ada_lightning.run.resume import (
+    SESSION_OPTIONS,
+    changed_settings,
+    check_method,
+    check_same_shape,
+    experiment_option,
+)
+from ada_lightning.run.run_dir import RunCompleteError, RunDir, make_private, name_problem
+from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.sweep import JobError, Sweep
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
-    from ada_lightning.assembly import ServedModel
+    from ada_lightning.config.assembly import ServedModel
 
 # Only light imports stand above: reward workers and wrong command lines must not wait for torch. And torch reads the
 # number of threads once, at import; where it is not set, vLLM cuts the whole process, training included, to one.
@@ -57,7 +63,7 @@ def main(cfg: DictConfig) -> float | None:
 
 
 def run_job(cfg: DictConfig) -> float | None:
-    """Train, and end the process with one of :mod:`ada_lightning.exit_codes` where that fails."""
+    """Train, and end the process with one of :mod:`ada_lightning.rollout.engines.exit_codes` where that fails."""
     try:
         return train(cfg)
     except RunCompleteError as error:
@@ -92,7 +98,7 @@ def train(cfg: DictConfig) -> float | None:
 
 def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
     """Refuse what cannot work, claim the folder, and make every part of the run."""
-    from ada_lightning.doctor import explain_broken_install
+    from ada_lightning.run.doctor import explain_broken_install
 
     changed: list[str] = []
     try:
@@ -138,8 +144,8 @@ def _changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
 
 def _check(cfg: DictConfig, *, is_sweep: bool) -> str:
     """Find what can be found wrong before any model loads; what the trainer chose of this machine, for people."""
-    from ada_lightning.config import check_config
-    from ada_lightning.config_parallel import check_sweep
+    from ada_lightning.config.check import check_config
+    from ada_lightning.config.parallel import check_sweep
     from ada_lightning.parallel.hardware import check_devices, choose_hardware
 
     hardware = choose_hardware(cfg.trainer)
@@ -183,10 +189,10 @@ class Run:
         """Raise ValueError where something turns out wrong that only data or weights could show."""
         from lightning.pytorch import seed_everything
 
-        from ada_lightning.assembly import read_model
-        from ada_lightning.determinism import make_deterministic
-        from ada_lightning.malloc import keep_freed_memory
-        from ada_lightning.rollout.quiet import quiet_libraries
+        from ada_lightning.config.assembly import read_model
+        from ada_lightning.rollout.engines.quiet import quiet_libraries
+        from ada_lightning.run.determinism import make_deterministic
+        from ada_lightning.run.malloc import keep_freed_memory
 
         quiet_libraries()
         if cfg.trainer.get("accelerator") == "cpu":
@@ -234,7 +240,7 @@ class Run:
         """Train, and leave nothing running."""
         from lightning.pytorch.callbacks import LambdaCallback
 
-        from ada_lightning.estimators.history_file import write_history
+        from ada_lightning.methods.estimators.history_file import write_history
         from callbacks.cost_preview import PreviewDone
         from callbacks.evaluation import Evaluation
         from callbacks.interrupt_guard import InterruptGuard
@@ -281,7 +287,7 @@ class Run:
 
     def _data(self, tokenizer: Any) -> Any:
         """Prompts belong to the first of several processes: it alone rolls them out."""
-        from ada_lightning.assembly import read_data
+        from ada_lightning.config.assembly import read_data
 
         curriculum = instantiate(self.cfg.curriculum)
         if is_first_process():
@@ -361,7 +367,7 @@ def _name_sweep_run(cfg: DictConfig) -> None:
 
 def _foresee_refusals(argv: list[str]) -> None:
     """Say which jobs of a sweep will be refused, before the first of them, which may take hours."""
-    from ada_lightning.overrides import sweep_jobs
+    from ada_lightning.config.overrides import sweep_jobs
 
     jobs = sweep_jobs(argv, CONFIG_DIR, "train")
     SWEEP.num_planned = len(jobs)
@@ -377,9 +383,9 @@ def _foresee_refusals(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    from ada_lightning.config import override_errors
-    from ada_lightning.rollout.quiet import plain_warnings
-    from ada_lightning.scratch import use_own_scratch
+    from ada_lightning.config.check import override_errors
+    from ada_lightning.rollout.engines.quiet import plain_warnings
+    from ada_lightning.run.scratch import use_own_scratch
 
     sys.argv[1:] = take_from_start(sys.argv[1:])
     plain_warnings()

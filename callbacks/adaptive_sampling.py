@@ -11,15 +11,12 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.advantages.assigned import with_advantages
-from ada_lightning.batch import TrainingBatch
-from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.metrics.calibration import EstimatorCalibration
-from ada_lightning.metrics.curriculum import curriculum_figures
-from ada_lightning.metrics.rollout import RolloutMetrics
-from ada_lightning.named_state import load_named_state, named_state
-from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import (
+from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
+from ada_lightning.analysis.metrics.curriculum import curriculum_figures
+from ada_lightning.analysis.metrics.rollout import RolloutMetrics
+from ada_lightning.core.batch import TrainingBatch
+from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.protocols import (
     BatchSelection,
     LearningCurriculum,
     PassRateEstimator,
@@ -30,15 +27,18 @@ from ada_lightning.protocols import (
     Sampler,
     SelectionRule,
 )
-from ada_lightning.refill.none import NoRefill
+from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup, ResponsePool
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.methods.advantages.assigned import with_advantages
+from ada_lightning.methods.refill.none import NoRefill
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.refilling import Refilling, refill_figures
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.step_prompts import StepPrompts
-from ada_lightning.run_stopped import RunStoppedError
-from ada_lightning.step_generators import seed_generators
-from ada_lightning.types import Prompt, PromptHistory, ResponseGroup, ResponsePool
+from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.training.policy import PolicyModule
 from callbacks.rollout_listener import listeners
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.run_stopped import RunStoppedError
+from ada_lightning.run.run_stopped import RunStoppedError
 from callbacks.alarm_bound import AlarmBound
 from callbacks.mlflow_logger import MLflowTracking
 

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ada_lightning.core.packing import pack_groups
+from ada_lightning.core.protocols import BatchSelection, Refill, RolloutAdvantage, Sampler, SelectionRule
+from ada_lightning.core.records import RefillProgress
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.data.packing import pack_groups
-from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import BatchSelection, Refill, RolloutAdvantage, Sampler, SelectionRule
-from ada_lightning.refill.none import NoRefill
+from ada_lightning.methods.refill.none import NoRefill
+from ada_lightning.methods.sampling.forecast import Forecast, forecast
+from ada_lightning.methods.sampling.uniform import UniformSampler
+from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.sampling.forecast import Forecast, forecast
-from ada_lightning.sampling.uniform import UniformSampler
-from ada_lightning.selection.all import AllSelection
-from ada_lightning.types import RefillProgress
+from ada_lightning.training.policy import PolicyModule
 
 _HISTOGRAM_EDGES = (0.0, 1e-9, 0.125, 0.25, 0.5, 0.75, 1 - 1e-9)
 _HISTOGRAM_LABELS = ("0", "0-1/8", "1/8-1/4", "1/4-1/2", "1/2-3/4", "3/4-1", "1")

@@ -8,15 +8,15 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.batch import TrainingBatch
+from ada_lightning.analysis.metrics.heldout import heldout_metrics
+from ada_lightning.core.batch import TrainingBatch
+from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.metrics.heldout import heldout_metrics
-from ada_lightning.policy import PolicyModule
+from ada_lightning.methods.sampling.uniform import UniformSampler
+from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.result import EvaluationResult, RolloutResult
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.sampling.uniform import UniformSampler
-from ada_lightning.selection.all import AllSelection
-from ada_lightning.types import SamplingSettings
+from ada_lightning.training.policy import PolicyModule
 from callbacks.rollout_listener import RolloutListener, listeners
 
 

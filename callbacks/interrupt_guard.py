@@ -7,8 +7,8 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.policy import PolicyModule
-from ada_lightning.stop_signals import StopSignals
+from ada_lightning.run.stop_signals import StopSignals
+from ada_lightning.training.policy import PolicyModule
 
 
 class InterruptGuard(Callback):

@@ -13,9 +13,9 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
-from ada_lightning.files import append_whole, write_whole
-from ada_lightning.metrics_file import read_cells, read_metrics
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.files import append_whole, write_whole
+from ada_lightning.run.metrics_file import read_cells, read_metrics
+from ada_lightning.run.run_dir import RunDir
 
 __all__ = ["MetricsCsv", "read_metrics"]
 

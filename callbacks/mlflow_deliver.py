@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ada_lightning.credentials import hidden, take
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.credentials import hidden, take
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_sender import MlflowSender
 
 

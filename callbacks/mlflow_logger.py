@@ -17,8 +17,8 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from ada_lightning.credentials import hidden, take
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.credentials import hidden, take
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_sender import MlflowSender
 from callbacks.outbox import Outbox
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.credentials import whole
-from ada_lightning.resume import OF_THE_SESSION
+from ada_lightning.run.credentials import whole
+from ada_lightning.run.resume import OF_THE_SESSION
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -23,7 +23,7 @@ Point = tuple[str, float, int, int]
 """Metric name, value, step, milliseconds since 1970."""
 KEY_TAG = "ada_lightning.key"
 """Marks a run with a key from its folder: a run whose making was not confirmed is found again instead of made twice."""
-SWEEP_TAG = "ada_lightning.sweep"
+SWEEP_TAG = "ada_lightning.run.sweep"
 """Marks the run that holds the runs of a sweep; its value is the sweep's name."""
 MAX_TABLES = 50
 """Tables the UI lists for a run. MLflow keeps the list in one tag of at most 8,000 characters."""

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_run import MlflowRun, Point, is_refused
 from callbacks.outbox import Outbox, Record
 

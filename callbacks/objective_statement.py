@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ada_lightning.analysis.statement import describe_update
+from ada_lightning.core.protocols import BatchSelection, Refill, Sampler, SelectionRule
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.policy import PolicyModule
-from ada_lightning.protocols import BatchSelection, Refill, Sampler, SelectionRule
-from ada_lightning.refill.none import NoRefill
-from ada_lightning.statement import describe_update
+from ada_lightning.methods.refill.none import NoRefill
+from ada_lightning.training.policy import PolicyModule
 
 
 class ObjectiveStatement(Callback):
-    """Prints :func:`~ada_lightning.statement.describe_update` once, before the engine starts.
+    """Prints :func:`~ada_lightning.analysis.statement.describe_update` once, before the engine starts.
 
     Args:
         sampler: the run's sampler.

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from ada_lightning.duration import duration
+from ada_lightning.run.duration import duration
 from callbacks.budget import Budget
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.metrics.phase_clock import PhaseEvent
+    from ada_lightning.rollout.phase_clock import PhaseEvent
     from ada_lightning.rollout.result import EvaluationResult, RolloutResult
 
 BAR_INTERVAL_S = 0.2

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.files import append_whole
-from ada_lightning.offline.atomic import replacing
-from ada_lightning.run_dir import RunDir
-from ada_lightning.stopping.paths import MAX_RESPONSES, reach, unbiased_table
-from ada_lightning.stopping.rule import StoppingRule
+from ada_lightning.core.stopping.paths import MAX_RESPONSES, reach, unbiased_table
+from ada_lightning.core.stopping.rule import StoppingRule
+from ada_lightning.run.atomic import replacing
+from ada_lightning.run.files import append_whole
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from ada_lightning.core.records import ResponseGroup, ResponsePool
     from ada_lightning.rollout.result import RolloutResult
-    from ada_lightning.types import ResponseGroup, ResponsePool
 
 COLUMNS = {
     "step": "int64",
@@ -103,7 +103,7 @@ def read_prompts(run_dir: str | Path) -> pd.DataFrame:
     step                        rollout step, from 0
     policy_version              updates behind the weights that sampled: the ``step`` of ``metrics.csv``
     slot                        position in the step; a prompt drawn twice in a step has two
-    prompt_id, task             as in :class:`~ada_lightning.types.Prompt`
+    prompt_id, task             as in :class:`~ada_lightning.core.records.Prompt`
     expected_pass_rate          believed before the first response, from the prompt's history
     pass_rate                   unbiased by stopping: path counting where a rule of counts ended the pool, else the
                                 share of positives in the first round; NaN where nothing counted

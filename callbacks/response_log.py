@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.offline.atomic import replacing
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.atomic import replacing
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ada_lightning.core.records import ResponseGroup
     from ada_lightning.rollout.result import EvaluationResult, RolloutResult
-    from ada_lightning.types import ResponseGroup
 
 FOLDER = "responses"
 """Name in the run folder."""
@@ -152,7 +152,7 @@ def read_responses(run_dir: str | Path, stage: str) -> pd.DataFrame:
     step                  rollout steps before it
     policy_version        updates behind the weights that sampled
     slot                  position of the prompt in the step; a prompt drawn twice has two
-    task, prompt_id       as in :class:`~ada_lightning.types.Prompt`
+    task, prompt_id       as in :class:`~ada_lightning.core.records.Prompt`
     prompt                the chat turns as text
     sample_index, round   launch order in the prompt, and block of ``samples_per_round``, from 0
     reward, is_positive   the verdict

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
+    from ada_lightning.core.records import ResponseGroup
     from ada_lightning.rollout.result import RolloutResult
-    from ada_lightning.types import ResponseGroup
 
 
 class RolloutTable(RolloutListener):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lightning.pytorch import LightningModule, Trainer
 
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.run_dir import RunDir
 from callbacks.metrics_csv import read_metrics
 from callbacks.prompt_log import read_prompts
 from callbacks.run_plot import RunPlot

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from ada_lightning.duration import duration
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.duration import duration
+from ada_lightning.run.run_dir import RunDir
 from callbacks.cost_preview import PreviewDone
 from callbacks.metrics_csv import read_metrics
 from callbacks.mlflow_logger import MLflowTracking

@@ -87,7 +87,7 @@ def reload() -> str:
 
 def process() -> str:
     """Weights reach an engine in a process of its own through memory of the CPU."""
-    from ada_lightning.rollout.own_process import OwnProcess
+    from ada_lightning.rollout.engines.own_process import OwnProcess
 
     with probe(OwnProcess()) as (opened, models):
         return check_weights(opened, models)
@@ -95,8 +95,8 @@ def process() -> str:
 
 def ipc() -> str:
     """Weights reach an engine in another process on this GPU by vLLM's CUDA IPC, twice."""
-    from ada_lightning.rollout.own_process import OwnProcess
-    from ada_lightning.rollout.weight_transfer import CudaIpc
+    from ada_lightning.rollout.engines.own_process import OwnProcess
+    from ada_lightning.rollout.engines.weight_transfer import CudaIpc
 
     with probe(OwnProcess(), weight_transfer=CudaIpc(buffer_mib=256)) as (opened, models):
         return check_weights(opened, models)
@@ -105,8 +105,8 @@ def ipc() -> str:
 def nccl() -> str:
     """Weights reach an engine on the second GPU by vLLM's NCCL broadcast, twice."""
     need_gpus(2)
-    from ada_lightning.rollout.own_process import OwnProcess
-    from ada_lightning.rollout.weight_transfer import Nccl
+    from ada_lightning.rollout.engines.own_process import OwnProcess
+    from ada_lightning.rollout.engines.weight_transfer import Nccl
 
     host = OwnProcess(environment={"CUDA_VISIBLE_DEVICES": gpu_name(1)})
     with probe(host, weight_transfer=Nccl(buffer_mib=16, time_limit_s=60)) as (opened, models):
@@ -143,7 +143,7 @@ def ray() -> str:
 
     need_gpus(2)
     need_package("ray", "ray")
-    from ada_lightning.rollout.ray_pool import RayPool
+    from ada_lightning.rollout.engines.ray_pool import RayPool
 
     with probe(RayPool(num_engines=2, num_gpus=1)) as (opened, models):
         text = check_weights(opened, models)
@@ -256,9 +256,9 @@ def probe(host: Any = None, **options: Any) -> Iterator[tuple[Any, tuple[Any, An
     import torch
     from transformers import AutoModelForCausalLM
 
-    from ada_lightning.models.tiny import TinyLlama
-    from ada_lightning.rollout.host import TrainerProcess
-    from ada_lightning.rollout.vllm_engine import VllmEngine
+    from ada_lightning.rollout.engines.host import TrainerProcess
+    from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+    from ada_lightning.training.models.tiny import TinyLlama
 
     path = TinyLlama().prepare()
     settings: dict[str, Any] = {
@@ -325,7 +325,7 @@ def prompts() -> list[list[int]]:
 
 def sampling() -> Any:
     """Return how the probe draws."""
-    from ada_lightning.types import SamplingSettings
+    from ada_lightning.core.records import SamplingSettings
 
     return SamplingSettings(max_new_tokens=MAX_NEW_TOKENS)
 

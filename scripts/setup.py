@@ -136,7 +136,7 @@ def main() -> None:
     print(f"Installing {num_packages} pinned packages; the first time this takes a few minutes", flush=True)
     run_in_venv(*PIP_INSTALL, "-r", str(LOCK))
     run_in_venv(*PIP_INSTALL, "--no-build-isolation", "--editable", str(ROOT))
-    run_in_venv("-m", "ada_lightning.doctor", "--repair")
+    run_in_venv("-m", "ada_lightning.run.doctor", "--repair")
     print(f"{VENV} is ready ({time.monotonic() - started:.0f} s)")
 
 

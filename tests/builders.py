@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ada_lightning.types import Grade, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Grade, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 
 
 def make_prompt(key: int = 7, *, num_tokens: int = 3) -> Prompt:

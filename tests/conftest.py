@@ -32,6 +32,6 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def tiny_path():
     """Folder of the tiny model, prepared once."""
-    from ada_lightning.models.tiny import TinyLlama
+    from ada_lightning.training.models.tiny import TinyLlama
 
     return TinyLlama(seed=0).prepare()

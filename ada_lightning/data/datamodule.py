@@ -8,18 +8,18 @@ from typing import Any
 
 from lightning.pytorch import LightningDataModule
 
-from ada_lightning.batch import TrainingBatch
-from ada_lightning.curriculum.uniform import UniformCurriculum
+from ada_lightning.core.batch import TrainingBatch
+from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.packing import pack_for_replicas
+from ada_lightning.core.protocols import Curriculum, LearningCurriculum, PromptSource
+from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.only import OnlyPrompts
-from ada_lightning.data.packing import pack_for_replicas
 from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.data.report import DataReport
-from ada_lightning.named_state import load_named_state, named_state
+from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.parallel.ranks import Ranks
-from ada_lightning.protocols import Curriculum, LearningCurriculum, PromptSource
-from ada_lightning.types import Prompt, PromptHistory, ResponseGroup
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""
@@ -46,7 +46,8 @@ class RolloutDataModule(LightningDataModule):
         share_prompts: compute a prompt once for all its responses, where the attention backend can.
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
-        curriculum: which prompts a step trains on; None is :class:`~ada_lightning.curriculum.UniformCurriculum`.
+        curriculum: which prompts a step trains on; None is
+            :class:`~ada_lightning.methods.curriculum.UniformCurriculum`.
         format: how chat turns become tokens; None chooses by the tokenizer.
         only: train on the prompts of this file alone (:class:`~ada_lightning.data.only.OnlyPrompts`): a folder of
             ``prepare.py``, or a parquet file with prompt ids; None trains on all. Held-out prompts stay as they are.

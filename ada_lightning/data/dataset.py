@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import has_column, lookup
 from ada_lightning.data.layouts import LAYOUT_COLUMNS, Layout, detect_layout, filled
 from ada_lightning.data.prompt_builder import PromptBuilder, UnusableRowError
@@ -16,7 +17,6 @@ from ada_lightning.data.prompts import SLOT, same_text, stable_hash
 from ada_lightning.data.reading import RowReader
 from ada_lightning.data.report import ReadingReport
 from ada_lightning.data.text_files import unusable_rows
-from ada_lightning.types import Prompt
 
 
 class RowFilter(Protocol):

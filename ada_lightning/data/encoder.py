@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ada_lightning.core.records import Prompt
 from ada_lightning.data.formats import AutomaticFormat, PromptFormat
-from ada_lightning.types import Prompt
 
 
 class PromptEncoder:

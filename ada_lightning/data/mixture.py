@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ada_lightning.core.protocols import PromptSource
+from ada_lightning.core.records import Prompt
 from ada_lightning.data.prompts import largest_remainder, same_text
 from ada_lightning.data.report import ReadingReport
-from ada_lightning.protocols import PromptSource
-from ada_lightning.types import Prompt
 
 _KEYS = {"source", "weight"}
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from ada_lightning.types import Prompt
+from ada_lightning.core.records import Prompt
 
 _SELECTED = "selected.parquet"
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ada_lightning.core.records import Prompt
 from ada_lightning.data.columns import as_json_like, has_column, lookup
 from ada_lightning.data.layouts import Layout
 from ada_lightning.data.messages import read_turns
 from ada_lightning.data.prompts import SLOT, stable_hash
-from ada_lightning.types import Prompt
 
 ID_TAG = "jsonl"
 """First part of every hash: histories of runs on JSON lines are keyed by it, whatever file the prompts move to."""
@@ -26,7 +26,7 @@ class UnusableRowError(ValueError):
 
 
 class PromptBuilder:
-    """Puts the parts of a row where a :class:`~ada_lightning.types.Prompt` has them.
+    """Puts the parts of a row where a :class:`~ada_lightning.core.records.Prompt` has them.
 
     ``reference`` is ``{"answer": ..., "columns": {...}}``: the answer, absent where there is none, and all columns but
     the prompt for rewards that want more. The id is a hash of the prompt's text and the answer, of neither template nor

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ada_lightning.types import Prompt
+from ada_lightning.core.records import Prompt
 
 _MOST_EMPTY_STRETCHES = 10_000
 """In a row, of a curriculum that filters. One that lets 1 prompt of 100 pass is that unlucky never."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ada_lightning.types import Prompt
+from ada_lightning.core.records import Prompt
 
 SLOT = "{prompt}"
 """Where the text goes in a prompt template; other braces mean themselves."""

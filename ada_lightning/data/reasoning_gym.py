@@ -9,9 +9,9 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ada_lightning.core.records import Prompt
 from ada_lightning.data.prompts import chat_messages, largest_remainder, stable_hash
 from ada_lightning.rewards.reasoning_gym import check_verifier_is_safe, reasoning_gym
-from ada_lightning.types import Prompt
 
 _SET_BY_US = {"seed": "data.source.seed", "size": "data.source.num_train and data.source.num_heldout"}
 _MAX_REPEATS = 2000

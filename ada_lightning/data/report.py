@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.types import Prompt
+from ada_lightning.core.records import Prompt
 
 _MAX_EXAMPLES = 5
 

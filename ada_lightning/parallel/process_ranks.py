@@ -15,7 +15,7 @@ from ada_lightning.parallel.ranks import Handler, LeaderStopped, Ranks
 from ada_lightning.parallel.transfer import receive_batches, send_batches
 
 if TYPE_CHECKING:
-    from ada_lightning.batch import TrainingBatch
+    from ada_lightning.core.batch import TrainingBatch
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=30)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from ada_lightning.batch import TrainingBatch
+    from ada_lightning.core.batch import TrainingBatch
 
 T = TypeVar("T")
 Handler = Callable[[Any], object]

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ada_lightning.batch import Microbatch, TrainingBatch
+from ada_lightning.core.batch import Microbatch, TrainingBatch
 
 _ALIGNMENT = 16
 

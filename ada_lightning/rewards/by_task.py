@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ada_lightning.protocols import Reward
-from ada_lightning.types import Completion, Prompt, Verdict
+from ada_lightning.core.protocols import Reward
+from ada_lightning.core.records import Completion, Prompt, Verdict
 
 
 class TaskReward:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ada_lightning.types import Prompt
+from ada_lightning.core.records import Prompt
 
 
 def sample_columns(prompt: Prompt) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import MINUS_SIGNS, stating
-from ada_lightning.types import Completion, Prompt, Verdict
 
 _DECIMAL = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 _RATIO = re.compile(r"([-+]?[0-9]{1,200})\s*/\s*([0-9]{1,200})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ada_lightning.types import Completion, Prompt
+from ada_lightning.core.records import Completion, Prompt
 
 
 class FormatReward:

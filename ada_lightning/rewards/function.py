@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.columns import sample_columns
 from ada_lightning.rewards.user_function import UserFunction
-from ada_lightning.types import Completion, Prompt, Verdict
 
 OWN_NAMES = ("prompt", "completion", "text", "finish_reason", "reference", "columns")
 _FOREIGN = (
@@ -22,8 +22,8 @@ class FunctionReward:
 
     The function is given, by the names of its parameters, whatever it declares of
 
-    - ``prompt``: the :class:`~ada_lightning.types.Prompt`,
-    - ``completion``: the :class:`~ada_lightning.types.Completion`,
+    - ``prompt``: the :class:`~ada_lightning.core.records.Prompt`,
+    - ``completion``: the :class:`~ada_lightning.core.records.Completion`,
     - ``text``: the response's text, untrusted,
     - ``finish_reason``: ``"stop"``, or ``"length"`` where the length limit cut it,
     - ``reference``: all that the source keeps for grading, a mapping,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ada_lightning.credentials import VARIABLES
+from ada_lightning.run.credentials import VARIABLES
 
 _CHECK_INTERVAL_S = 0.2  # only where the system cannot wait for a process that is not a child
 

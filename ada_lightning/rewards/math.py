@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import ClassVar
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.latex.compare import Comparison
 from ada_lightning.rewards.latex.equation import read_statement
@@ -15,7 +16,6 @@ from ada_lightning.rewards.latex.structure import Answer, read_answer
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
 from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
-from ada_lightning.types import Completion, Prompt, Verdict
 
 _MAX_SHOWN_CHARS = 200
 _AFTER_COMMA = re.compile(r"(?<=,)\s+")

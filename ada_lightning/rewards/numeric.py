@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.latex.cost import is_affordable, rational
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.evaluated import num_open
@@ -12,7 +13,6 @@ from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_num
 from ada_lightning.rewards.latex.structure import TIME
 from ada_lightning.rewards.latex.text import depth, tidy
 from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
-from ada_lightning.types import Completion, Prompt, Verdict
 
 _MAX_CHARS = 500
 

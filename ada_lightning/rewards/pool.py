@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from pebble import ProcessExpired, ProcessPool
 
+from ada_lightning.core.records import Completion, Grade, Prompt
 from ada_lightning.rewards import worker
 from ada_lightning.rewards.failures import lost, reason
 from ada_lightning.rewards.isolation import Isolation
 from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
-from ada_lightning.types import Completion, Grade, Prompt
 
 if TYPE_CHECKING:
-    from ada_lightning.protocols import Reward
+    from ada_lightning.core.protocols import Reward
 
 _LOG = logging.getLogger(__name__)
 _START_LIMIT_S = 120.0

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.exact_match import parse_number
-from ada_lightning.types import Completion, Prompt, Verdict
 
 with warnings.catch_warnings():
     # cellpylib 2.4, which reasoning-gym imports, compares with a literal by "is".

@@ -6,8 +6,8 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 
+from ada_lightning.core.records import Prompt
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.types import Prompt
 
 _MAX_LISTED = 5
 

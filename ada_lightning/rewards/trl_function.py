@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.rewards.columns import sample_columns
 from ada_lightning.rewards.not_applicable import NotApplicableError
 from ada_lightning.rewards.user_function import UserFunction
-from ada_lightning.types import Completion, Prompt
 
 NOT_GIVEN = ("completion_ids", "environments", "log_extra", "log_metric", "trainer_state")
 """What TRL gives its functions and a worker process has not."""

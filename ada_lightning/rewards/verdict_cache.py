@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 
-from ada_lightning.protocols import Reward
-from ada_lightning.types import Completion, Grade, Prompt
+from ada_lightning.core.protocols import Reward
+from ada_lightning.core.records import Completion, Grade, Prompt
 
 CacheKey = tuple[str, bytes]
 """Prompt's task and id, digest of what the reward judges."""

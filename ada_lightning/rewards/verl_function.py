@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.columns import sample_columns
 from ada_lightning.rewards.user_function import UserFunction
-from ada_lightning.types import Completion, Prompt, Verdict
 
 OWN_NAMES = ("data_source", "solution_str", "ground_truth", "extra_info")
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ada_lightning.protocols import Reward
+from ada_lightning.core.protocols import Reward
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.not_applicable import NotApplicableError
-from ada_lightning.types import Completion, Prompt, Verdict
 
 
 class WeightedReward:

@@ -11,9 +11,9 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ada_lightning.core.records import Verdict
 from ada_lightning.rewards.isolation import Isolation, isolate
 from ada_lightning.rewards.not_applicable import NotApplicableError
-from ada_lightning.types import Verdict
 
 MEMORY_EXIT_CODE = 92
 """Of a worker that leaves because a response needed more memory than it may have: what it holds goes with it."""
@@ -23,9 +23,10 @@ class Outcome(NamedTuple):
     """What became of one response, in a form that any process can unpickle."""
 
     reward: float | None
-    """As in :class:`~ada_lightning.types.Grade`: 0 for a failure of the response's own making, None for any other."""
+    """As in :class:`~ada_lightning.core.records.Grade`: 0 for a failure of the response's own making, None for any
+    other."""
     failure: str = ""
-    """As in :class:`~ada_lightning.types.Grade`."""
+    """As in :class:`~ada_lightning.core.records.Grade`."""
     detail: str = ""
     """For the log; empty where grading succeeded."""
     answer: str | None = None

@@ -8,8 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import (
+from ada_lightning.core.protocols import (
     ForesightedSampler,
     IndependentSampler,
     JudgingSampler,
@@ -19,17 +18,7 @@ from ada_lightning.protocols import (
     ScreeningSampler,
     StagedSampler,
 )
-from ada_lightning.rollout.budget import StepBudget
-from ada_lightning.rollout.draw_ahead import DrawAhead
-from ada_lightning.rollout.guard import guarded
-from ada_lightning.rollout.launcher import Launcher, RequestSeeds
-from ada_lightning.rollout.prompt_run import PromptRun
-from ada_lightning.rollout.result import RolloutStats
-from ada_lightning.rollout.schedule import Barrier, Schedule
-from ada_lightning.rollout.stepwise import StepwiseGrader
-from ada_lightning.rollout.tally import Tally
-from ada_lightning.rollout.top_up import TopUp
-from ada_lightning.types import (
+from ada_lightning.core.records import (
     Belief,
     Completion,
     Generation,
@@ -40,6 +29,17 @@ from ada_lightning.types import (
     ResponsePool,
     SamplingSettings,
 )
+from ada_lightning.rollout.budget import StepBudget
+from ada_lightning.rollout.draw_ahead import DrawAhead
+from ada_lightning.rollout.engines.guard import guarded
+from ada_lightning.rollout.launcher import Launcher, RequestSeeds
+from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.rollout.prompt_run import PromptRun
+from ada_lightning.rollout.result import RolloutStats
+from ada_lightning.rollout.schedule import Barrier, Schedule
+from ada_lightning.rollout.stepwise import StepwiseGrader
+from ada_lightning.rollout.tally import Tally
+from ada_lightning.rollout.top_up import TopUp
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
 

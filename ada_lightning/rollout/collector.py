@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
+from ada_lightning.core.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 from ada_lightning.rollout.collection import Collection, CollectionSettings, Grader
-from ada_lightning.rollout.guard import EngineError, guarded
+from ada_lightning.rollout.engines.guard import EngineError, guarded
+from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Continuous, Schedule
 from ada_lightning.rollout.top_up import TopUp
-from ada_lightning.types import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,7 @@ class RolloutCollector:
         decode: token ids to text.
         seed: of the run; every response's own seed derives from it.
         seed_requests: give each request its seed, so that results do not depend on scheduling
-            (``python -m benchmarks.engine`` measures what that costs).
+            (``python -m research.benchmarks.engine`` measures what that costs).
         positive_threshold: a reward above it is a positive (official code: 0.7).
         truncated: what a response cut by the length limit counts as. ``grade``: like any other. ``zero``: reward 0
             without asking the grader; it trains as a failure. ``exclude``: no evidence, neither in the pool nor trained

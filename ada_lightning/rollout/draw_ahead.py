@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ada_lightning.protocols import ForesightedSampler, Sampler
+from ada_lightning.core.protocols import ForesightedSampler, Sampler
 from ada_lightning.rollout.launcher import Launcher
 from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.prospects import Prospects

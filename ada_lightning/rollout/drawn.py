@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ada_lightning.types import Grade, Prompt
+from ada_lightning.core.records import Grade, Prompt
 
 
 @dataclass(frozen=True, slots=True)

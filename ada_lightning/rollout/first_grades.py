@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ada_lightning.rollout.drawn import DrawnPrompt
-from ada_lightning.run_stopped import RunStoppedError
+from ada_lightning.run.run_stopped import RunStoppedError
 
 _MAX_FAILURES = 256
 """Responses without a grade after which a long list of prompts is given up."""

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ada_lightning.protocols import RolloutEngine
-from ada_lightning.rollout.guard import guarded
+from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.records import Generation, ResponsePool, SamplingSettings
+from ada_lightning.core.seeds import request_seed
+from ada_lightning.rollout.engines.guard import guarded
 from ada_lightning.rollout.prompt_run import PromptRun
-from ada_lightning.rollout.seeds import request_seed
-from ada_lightning.types import Generation, ResponsePool, SamplingSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ada_lightning.types import Generation, Grade, ResponsePool
+from ada_lightning.core.records import Generation, Grade, ResponsePool
 
 
 @dataclass(slots=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.protocols import BatchSelection, Refill, SelectionRule
-from ada_lightning.rollout.plain import from_plain, to_plain
+from ada_lightning.core.plain import from_plain, to_plain
+from ada_lightning.core.protocols import BatchSelection, Refill, SelectionRule
+from ada_lightning.core.records import ResponsePool
 from ada_lightning.rollout.top_up import Division, Draw, TopUp
-from ada_lightning.types import ResponsePool
 
 
 class Refilling:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ada_lightning.types import ResponseGroup
+from ada_lightning.core.records import ResponseGroup
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Continuous:
 
         The last part of the waste that is allowed is kept for blocks that are nearly certain: those of hopeless
         prompts, on which the end of a step waits. Spending all of it early makes that end as slow as without drawing
-        ahead (``python -m benchmarks.cluster_sim``).
+        ahead (``python -m research.benchmarks.cluster_sim``).
 
         Args:
             fullness: requests in flight over ``fill_to``.

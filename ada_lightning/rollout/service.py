@@ -9,21 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule, SleepingEngine
+from ada_lightning.core.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule, SleepingEngine
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
+from ada_lightning.core.seeds import request_seed
 from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
+from ada_lightning.rollout.engines.guard import guarded
+from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
+from ada_lightning.rollout.engines.watchdog import Watchdog
+from ada_lightning.rollout.engines.watched_engine import WatchedEngine
 from ada_lightning.rollout.first_grades import FirstGrades
-from ada_lightning.rollout.guard import guarded
-from ada_lightning.rollout.host import EngineHost, TrainerProcess
+from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.result import RolloutResult, RolloutStats
 from ada_lightning.rollout.schedule import Continuous, Schedule
-from ada_lightning.rollout.seeds import request_seed
 from ada_lightning.rollout.top_up import TopUp
-from ada_lightning.rollout.watchdog import Watchdog
-from ada_lightning.rollout.watched_engine import WatchedEngine
-from ada_lightning.types import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +50,7 @@ class RolloutService:
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
         host: where the engine lives.
         stall_limit_s: seconds that one call of the engine may take (a step, a weight sync) before it counts as broken;
-            :class:`~ada_lightning.rollout.watchdog.Watchdog` says what becomes of one that never returns.
+            :class:`~ada_lightning.rollout.engines.watchdog.Watchdog` says what becomes of one that never returns.
         start_limit_s: the same for the start of an engine, with all it loads, compiles and captures.
         reproducible: what the engine computes depends on seeds and weights alone: verdicts count at fixed engine steps,
             and every rollout starts with an empty prefix cache, whatever was sampled before it. It holds for an engine

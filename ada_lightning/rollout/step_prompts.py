@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ada_lightning.protocols import PassRateEstimator
-from ada_lightning.types import Belief, Prompt
+from ada_lightning.core.protocols import PassRateEstimator
+from ada_lightning.core.records import Belief, Prompt
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.types import Completion, Grade, Prompt
+from ada_lightning.core.records import Completion, Grade, Prompt
 
 if TYPE_CHECKING:
     from ada_lightning.rollout.collection import Grader

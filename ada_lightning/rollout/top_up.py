@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ada_lightning.protocols import BatchSelection, Refill, ScreeningSelection, SelectionRule
-from ada_lightning.types import Belief, Prompt, ResponsePool
+from ada_lightning.core.protocols import BatchSelection, Refill, ScreeningSelection, SelectionRule
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 
 Draw = Callable[[int, int], Sequence[tuple[Prompt, Belief]]]
 """``(prompts of the step so far, how many more) -> prompts with their beliefs``; fewer where there are no others. Asked

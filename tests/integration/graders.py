@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.types import Prompt, Verdict
+from ada_lightning.core.records import Prompt, Verdict
 
 
 def has_few_letters(prompt: Prompt, text: str) -> float:

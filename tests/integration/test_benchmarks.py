@@ -66,11 +66,11 @@ def test_a_benchmark_runs_at_its_smallest(name, programs, figures):
     if name == "step_vs_trl" and importlib.util.find_spec("trl") is None:
         pytest.skip("needs trl: pip install -e '.[bench]'")
     environment = {"BENCHMARK_FIGURES": str(figures)} | (ALONE if name == "sharding" else {})
-    done = programs.run(f"benchmarks/{name}.py", *SMALLEST[name], environment=environment)
+    done = programs.run(f"research/benchmarks/{name}.py", *SMALLEST[name], environment=environment)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("name", sorted(TOO_LONG))
 def test_a_long_benchmark_starts(name, programs):
-    done = programs.run(f"benchmarks/{name}.py", "--help")
+    done = programs.run(f"research/benchmarks/{name}.py", "--help")
     assert done.returncode == 0, done.stderr[-2000:]

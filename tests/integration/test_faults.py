@@ -11,13 +11,13 @@ import time
 import pytest
 import torch
 
-from ada_lightning.exit_codes import REQUEUE, STALLED
-from ada_lightning.run_dir import RunDir
-from ada_lightning.run_stopped import RunStoppedError
-from benchmarks.exact_resume import differences
-from benchmarks.faults.inject import Fault, read_done, write_schedule
+from ada_lightning.rollout.engines.exit_codes import REQUEUE, STALLED
+from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.run_stopped import RunStoppedError
 from callbacks.prompt_log import read_prompts
 from callbacks.response_log import read_responses
+from research.benchmarks.exact_resume import differences
+from research.benchmarks.faults.inject import Fault, read_done, write_schedule
 from tests.integration.conftest import QUIET, SMALL
 from tests.integration.test_train import column, members, rows, wait_until
 
@@ -30,7 +30,7 @@ EXACT = (
     "callbacks.response_log.max_prompts=inf",
     "~callbacks.preview",
     *QUIET,
-    "+callbacks.trace._target_=benchmarks.faults.trace.Trace",
+    "+callbacks.trace._target_=research.benchmarks.faults.trace.Trace",
     "+callbacks.trace.run_dir=${run_dir}",
 )
 
@@ -51,7 +51,7 @@ def faulty(tmp_path, *faults):
     schedule = tmp_path / "schedule.json"
     write_schedule(schedule, list(faults))
     return (
-        "+callbacks.faults._target_=benchmarks.faults.inject.FaultInjector",
+        "+callbacks.faults._target_=research.benchmarks.faults.inject.FaultInjector",
         "+callbacks.faults.run_dir=${run_dir}",
         f"+callbacks.faults.schedule={schedule}",
     )
@@ -85,7 +85,7 @@ def sessions(programs):
 @pytest.fixture
 def unbroken():
     """Undo what the injector does to classes, for runs in this process."""
-    from ada_lightning.rollout.vllm_engine import VllmEngine
+    from ada_lightning.rollout.engines.vllm_engine import VllmEngine
     from callbacks.checkpoint import RolloutCheckpoint
     from callbacks.mlflow_run import MlflowRun
 

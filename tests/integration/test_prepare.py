@@ -10,7 +10,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from ada_lightning.offline import ResponseStore
+from ada_lightning.analysis.offline import ResponseStore
 from tests.integration.warm import has_ended
 
 pytestmark = pytest.mark.vllm

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from ada_lightning.rollout.own_process import OwnProcess
-from ada_lightning.rollout.vllm_engine import VllmEngine
+from ada_lightning.rollout.engines.own_process import OwnProcess
+from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from tests.integration.test_train import column
 from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
 

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 import torch
 
-from ada_lightning.rollout.ray_pool import RayPool
-from ada_lightning.rollout.vllm_engine import VllmEngine
+from ada_lightning.rollout.engines.ray_pool import RayPool
+from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from tests.integration.test_train import column
 from tests.integration.test_vllm_engine import generate, largest_gap, load, move, named, open_engine
 from tests.unit.rollout.faulty_engines import CoinEngine, TellingEngine, completed

@@ -16,7 +16,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from ada_lightning.exit_codes import REQUEUE
+from ada_lightning.rollout.engines.exit_codes import REQUEUE
 from tests.integration.conftest import ROOT, SMALL
 from tests.integration.warm import has_ended
 
@@ -244,7 +244,7 @@ def test_adapters_train_and_a_resumed_run_continues_with_them(train, tiny_path):
 
 def test_a_run_stopped_between_two_minibatches_continues(train, monkeypatch):
     """Ctrl-C in the second of two updates: the rest of that rollout is drawn anew."""
-    from ada_lightning.policy import PolicyModule
+    from ada_lightning.training.policy import PolicyModule
 
     options = ["data.num_minibatches=2", "num_steps=2"]
     step = PolicyModule.training_step
@@ -263,7 +263,7 @@ def test_a_run_stopped_between_two_minibatches_continues(train, monkeypatch):
 
 
 def test_a_reproducible_run_stopped_between_two_minibatches_keeps_its_last_whole_step(train, monkeypatch, tmp_path):
-    from ada_lightning.policy import PolicyModule
+    from ada_lightning.training.policy import PolicyModule
 
     options = ["data.num_minibatches=2", "num_steps=3", "reproducible=true", "callbacks.checkpoint.every_n_steps=1"]
     step = PolicyModule.training_step
@@ -309,7 +309,7 @@ def test_a_complete_run_says_so(train):
 
 def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, monkeypatch):
     """The restarted engine must not want the folder that the run resumed from."""
-    from ada_lightning.rollout.vllm_engine import VllmEngine
+    from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 
     train("num_steps=1")
     poll, polls = VllmEngine.poll, []
@@ -344,7 +344,7 @@ def test_kl_entropy_and_another_reduction_train(train):
     folder = train(
         "loss.kl_coef=0.1",
         "loss.entropy_coef=0.01",
-        "loss.reduction._target_=ada_lightning.losses.TokenMeanReduction",
+        "loss.reduction._target_=ada_lightning.training.losses.TokenMeanReduction",
         "~loss.reduction.token_scale",
         "data.share_prompts=false",
     )

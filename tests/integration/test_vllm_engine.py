@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from ada_lightning.rollout.vllm_engine import VllmEngine
-from ada_lightning.types import SamplingSettings
+from ada_lightning.core.records import SamplingSettings
+from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 
 pytestmark = pytest.mark.vllm
 SETTINGS = SamplingSettings(max_new_tokens=12)

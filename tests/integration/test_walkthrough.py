@@ -128,7 +128,7 @@ def test_preparation_measures_every_problem_and_selects_by_its_band(walk):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_training_takes_up_the_selection_and_its_pass_rates(walk, name):
-    from ada_lightning.types import Belief
+    from ada_lightning.core.records import Belief
 
     selected = {row["prompt_id"] for row in rows(walk.prepared / "selected.parquet")}
     history = json.loads((walk.prepared / "history.json").read_text())

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.faults.sessions import exit_code, warm_up
+from research.benchmarks.faults.sessions import exit_code, warm_up
 from tests.heap import settle_imports
 
 ROOT = Path(__file__).parents[2]

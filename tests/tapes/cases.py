@@ -66,19 +66,19 @@ PARTS: dict[str, tuple[str, ...]] = {
     "advantage_stratified_pass_at_k": (*BALANCE, "advantage=stratified", "objective=pass_at_k"),
     "advantage_first_round": (
         *BALANCE, "advantage=official", "advantage.weight_power=1.0", "advantage.max_weight=4",
-        "advantage.pass_rate._target_=ada_lightning.pass_rates.FirstRoundRate",
+        "advantage.pass_rate._target_=ada_lightning.methods.pass_rates.FirstRoundRate",
     ),
     "advantage_posterior_rate": (
         *BALANCE, "advantage=official", "advantage.weight_power=0.5",
-        "advantage.pass_rate._target_=ada_lightning.pass_rates.PosteriorRate",
+        "advantage.pass_rate._target_=ada_lightning.methods.pass_rates.PosteriorRate",
     ),
     "advantage_path_counting": (
         *BALANCE, "advantage=official", "advantage.weight_power=1.0", "advantage.max_weight=4",
-        "advantage.pass_rate._target_=ada_lightning.pass_rates.PathCountingRate",
+        "advantage.pass_rate._target_=ada_lightning.methods.pass_rates.PathCountingRate",
     ),
     "advantage_weighted_first_round": (
         "+experiment=ada_spread_partial_credit",
-        "advantage.baseline._target_=ada_lightning.pass_rates.FirstRoundRate",
+        "advantage.baseline._target_=ada_lightning.methods.pass_rates.FirstRoundRate",
     ),
     "advantage_whitened_by_tokens": ("+experiment=batch_whitening", "advantage.by_tokens=true"),
     "advantage_whitened_grpo": ("+experiment=batch_whitening", "advantage.advantage.normalize_std=true"),
@@ -101,7 +101,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "selection_largest_advantage": (*GRPO, *POOL, "selection=largest_advantage"),
     "selection_resolved_balanced": (
         "+experiment=pilot_commit", *TWEAKS["pilot_commit"], "selection.selection._target_="
-        "ada_lightning.selection.BalancedSelection", "+selection.selection.group_size=4",
+        "ada_lightning.methods.selection.BalancedSelection", "+selection.selection.group_size=4",
     ),
     # estimators
     "estimator_beta_drift": (*ADA, "estimator.drift_visits=8"),

@@ -27,11 +27,11 @@ from lightning.pytorch import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor, nn
 
-from ada_lightning.data.packing import group_microbatch
-from ada_lightning.functional.seeded import response_identity
-from ada_lightning.losses import TrainableLoss
-from ada_lightning.policy import PolicyModule
-from ada_lightning.types import Generation, Grade, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.packing import group_microbatch
+from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.seeded_tensors import response_identity
+from ada_lightning.training.losses import TrainableLoss
+from ada_lightning.training.policy import PolicyModule
 from callbacks.adaptive_sampling import AdaptiveSampling
 from callbacks.rollout_listener import RolloutListener
 from tests.tapes import world

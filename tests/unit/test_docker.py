@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ada_lightning.config import override_errors
+from ada_lightning.config.check import override_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILES = sorted((ROOT / "docker").glob("Dockerfile.*"))

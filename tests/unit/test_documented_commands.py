@@ -7,13 +7,13 @@ import json
 import pytest
 from hydra import compose, initialize_config_dir
 
-from ada_lightning.config import check_config, override_errors
-from ada_lightning.config_notices import settings_notices
-from ada_lightning.config_prepare import check_prepare_config
+from ada_lightning.config.check import check_config, override_errors
+from ada_lightning.config.notices import settings_notices
+from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
+from tests.unit.config.test_partial_credit_config import CONF, composed, problems
 from tests.unit.documented import commands
-from tests.unit.test_partial_credit_config import CONF, composed, problems
 
 SEVERAL_PROCESSES = [
     (page, overrides)
@@ -50,7 +50,7 @@ def checked(overrides, monkeypatch, launched):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("train", overrides)
     choose_hardware(cfg.trainer, num_gpus=8, launched=launched)
-    monkeypatch.setattr("ada_lightning.config_parallel.launch", lambda: launched)
+    monkeypatch.setattr("ada_lightning.config.parallel.launch", lambda: launched)
     check_config(cfg)
     return cfg
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 
-from ada_lightning.config import check_config
+from ada_lightning.config.check import check_config
 from ada_lightning.parallel.hardware import choose_hardware
 from scripts import gpu_acceptance
 
@@ -107,7 +107,7 @@ def test_the_runs_have_settings_that_go_together(point, monkeypatch, tmp_path):
         cfg = compose("train", overrides)
     choose_hardware(cfg.trainer)
     if point == "flash":  # its package is not installed here
-        cfg.attention = {"_target_": "ada_lightning.attention.SdpaAttention"}
+        cfg.attention = {"_target_": "ada_lightning.training.attention.SdpaAttention"}
     check_config(cfg)
 
 

@@ -13,23 +13,23 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 import prepare
-from ada_lightning.config import ConfigError, check_config, override_errors
-from ada_lightning.config_prepare import UNUSED, check_prepare_config
-from ada_lightning.offline import SamplingStoppedError, sampling_job
-from tests.unit.offline import right_or_wrong
+from ada_lightning.analysis.offline import SamplingStoppedError, sampling_job
+from ada_lightning.config.check import ConfigError, check_config, override_errors
+from ada_lightning.config.prepare import UNUSED, check_prepare_config
+from tests.unit.analysis.offline import right_or_wrong
 
 CONF = Path(prepare.__file__).parent / "conf"
 SCRIPTED = [
     "model=tiny",
     "reward=function",
-    "reward.reward.path=tests.unit.offline.right_or_wrong.is_one",
+    "reward.reward.path=tests.unit.analysis.offline.right_or_wrong.is_one",
     "data.source.num_train=12",
     "data.source.num_heldout=3",
     "num_samples=8",
     "prompts_per_file=2",
     "band=hard",
 ]
-ENGINE = "tests.unit.offline.right_or_wrong.RightOrWrongEngine"
+ENGINE = "tests.unit.analysis.offline.right_or_wrong.RightOrWrongEngine"
 
 
 def composed(*overrides, name="prepare"):

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from benchmarks import report, step_task, step_vs_trl
+from research.benchmarks import report, step_task, step_vs_trl
 
 
 def steps(seconds, tokens=1000):
@@ -54,7 +54,7 @@ def test_it_prints_a_table_and_saves_every_step(monkeypatch, tmp_path, capsys, o
 def test_our_side_is_a_valid_command_line(tmp_path, skip):
     from hydra import compose, initialize_config_dir
 
-    from ada_lightning.config import check_config
+    from ada_lightning.config.check import check_config
 
     overrides = step_task.our_overrides(num_steps=2, seed=0, run_dir=tmp_path / "run", skip_groups_without_signal=skip)
     with initialize_config_dir(str(step_task.CONF), version_base="1.3"):

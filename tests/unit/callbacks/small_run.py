@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
 
-from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.result import EvaluationResult, RolloutResult, RolloutStats
-from ada_lightning.types import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from callbacks.rollout_listener import RolloutListener
 
 

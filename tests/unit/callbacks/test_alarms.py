@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ada_lightning.run_stopped import RunStoppedError
+from ada_lightning.run.run_stopped import RunStoppedError
 from callbacks.alarm_bound import AlarmBound
 from callbacks.alarms import Alarms
 from callbacks.metrics_csv import MetricsCsv, read_metrics

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.rollout.phase_clock import PhaseClock
 from callbacks.budget import Budget
 from callbacks.metrics_csv import MetricsCsv, read_metrics
 from callbacks.summary import Summary

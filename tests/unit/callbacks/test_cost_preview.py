@@ -4,15 +4,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from ada_lightning.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
+from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
+from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.sampling.forecast import Forecast
+from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.result import RolloutResult, RolloutStats
-from ada_lightning.sampling import UniformSampler
-from ada_lightning.sampling.forecast import Forecast
-from ada_lightning.selection import AllSelection
-from ada_lightning.types import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from callbacks.cost_preview import CostPreview, computes_all_groups, expected_prompts, trained_tokens, update_passes
 
 

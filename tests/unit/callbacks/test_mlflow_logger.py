@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 
 import callbacks.mlflow_logger
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.run_dir import RunDir
 from callbacks.metrics_csv import MetricsCsv, read_metrics
 from callbacks.mlflow_logger import MLflowTracking
 from tests.unit.callbacks.small_run import Data

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ada_lightning.advantages import ExactAdvantage
-from ada_lightning.attention import SdpaAttention
-from ada_lightning.curriculum import DifficultyBand
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
-from ada_lightning.objectives import LogObjective
-from ada_lightning.policy import PolicyModule
-from ada_lightning.sampling import BalanceSampler
-from ada_lightning.selection import BalancedSelection
+from ada_lightning.methods.advantages import ExactAdvantage
+from ada_lightning.methods.curriculum import DifficultyBand
+from ada_lightning.methods.objectives import LogObjective
+from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.training.attention import SdpaAttention
+from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.training.policy import PolicyModule
 from callbacks.objective_statement import ObjectiveStatement
 
 

@@ -8,24 +8,24 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.advantages import GroupNormalizedAdvantage
-from ada_lightning.attention import SdpaAttention
-from ada_lightning.curriculum import GresoCurriculum, UniformCurriculum
+from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.estimators import BetaHistory, ValueNetworkEstimator
-from ada_lightning.losses import ClippedPolicyLoss, TokenMeanReduction
-from ada_lightning.policy import PolicyModule
-from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
+from ada_lightning.methods.curriculum import GresoCurriculum, UniformCurriculum
+from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
+from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection, BanditSelection
 from ada_lightning.rollout.collector import EngineError
-from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.sampling import UniformSampler
-from ada_lightning.selection import AllSelection, BanditSelection
-from ada_lightning.types import SamplingSettings
+from ada_lightning.training.attention import SdpaAttention
+from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
+from ada_lightning.training.policy import PolicyModule
 from callbacks.adaptive_sampling import AdaptiveSampling
 from callbacks.checkpoint import RolloutCheckpoint
 from callbacks.rollout_listener import RolloutListener
-from tests.unit.curriculum.histories import ids, prompts
+from tests.unit.methods.curriculum.histories import ids, prompts
 
 NUM_PROMPTS = 30
 MIXED = {index: (0.0, 0.5, 1.0)[index % 3] for index in range(NUM_PROMPTS)}

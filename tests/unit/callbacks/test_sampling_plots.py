@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from mlflow import MlflowClient
 
-from ada_lightning.run_dir import RunDir
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.prompt_log import PromptLog, read_prompts
 from callbacks.sampling_figure import (

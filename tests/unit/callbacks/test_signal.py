@@ -6,10 +6,10 @@ import warnings
 
 import pytest
 
-from ada_lightning.advantages import ExactAdvantage, GroupNormalizedAdvantage
-from ada_lightning.objectives import LogObjective
-from ada_lightning.refill import NoRefill
-from ada_lightning.types import Grade
+from ada_lightning.core.records import Grade
+from ada_lightning.methods.advantages import ExactAdvantage, GroupNormalizedAdvantage
+from ada_lightning.methods.objectives import LogObjective
+from ada_lightning.methods.refill import NoRefill
 from tests.unit.callbacks.test_refill_run import Grader, fit
 
 

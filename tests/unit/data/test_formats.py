@@ -5,10 +5,10 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
+from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import AutomaticFormat, ChatFormat, PlainFormat
-from ada_lightning.models.tiny import byte_tokenizer
-from ada_lightning.types import Prompt
+from ada_lightning.training.models.tiny import byte_tokenizer
 
 MESSAGES = ({"role": "system", "content": "A"}, {"role": "user", "content": "B"})
 THINKING = (

@@ -2,8 +2,8 @@ from collections import UserDict
 
 import pytest
 
+from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoder import PromptEncoder
-from ada_lightning.types import Prompt
 
 
 class ChatTokenizer:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.curriculum import GresoCurriculum, UniformCurriculum
 from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
+from ada_lightning.methods.curriculum import GresoCurriculum, UniformCurriculum
 from tests.builders import make_pool
-from tests.unit.curriculum.histories import ids, prompts
+from tests.unit.methods.curriculum.histories import ids, prompts
 
 
 def make_queue(total=12, per_step=4, curriculum=None, position=None, **changes):

@@ -3,10 +3,10 @@ import pickle
 import pytest
 from omegaconf import OmegaConf
 
+from ada_lightning.core.records import Completion
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.rewards.extraction import WholeResponse
 from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
-from ada_lightning.types import Completion
 
 SMALL_SUMS = {"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2}}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.estimators import ValueNetworkEstimator
-from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.methods.estimators import ValueNetworkEstimator
+from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.sampling import BalanceSampler
-from ada_lightning.selection import BalancedSelection
-from ada_lightning.types import Prompt, SamplingSettings
 from callbacks.adaptive_sampling import AdaptiveSampling
 from callbacks.checkpoint import RolloutCheckpoint
 from callbacks.cost_preview import CostPreview

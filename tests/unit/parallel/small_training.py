@@ -9,14 +9,14 @@ from functools import partial
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.advantages import PoolMeanAdvantage
-from ada_lightning.attention import SdpaAttention
+from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.parallel.pieces import whole, whole_weights
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
-from ada_lightning.policy import PolicyModule
-from ada_lightning.types import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.training.attention import SdpaAttention
+from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.training.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from ada_lightning.config_parallel import parallel_errors
+from ada_lightning.config.parallel import parallel_errors
 from ada_lightning.parallel.environment import Launch
 
 CONF = Path(__file__).resolve().parents[3] / "conf"

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hydra import compose, initialize_config_dir
 
-from ada_lightning.config import ConfigError, check_config
-from ada_lightning.config_parallel import check_sweep, parallel_errors
+from ada_lightning.config.check import ConfigError, check_config
+from ada_lightning.config.parallel import check_sweep, parallel_errors
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import check_devices, choose_hardware
 from tests.integration.conftest import ROOT

@@ -5,8 +5,8 @@ from dataclasses import fields
 import pytest
 import torch
 
-from ada_lightning.batch import Microbatch
-from ada_lightning.data.packing import pack_groups
+from ada_lightning.core.batch import Microbatch
+from ada_lightning.core.packing import pack_groups
 from ada_lightning.parallel.transfer import flatten_batches, restore_batches
 from tests.unit.parallel.small_training import ROLLOUTS
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.not_applicable import NotApplicableError
-from ada_lightning.types import Completion, Prompt, Verdict
 
 
 class Obedient:

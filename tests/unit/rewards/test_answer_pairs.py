@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.rewards.extraction import WholeResponse
 from ada_lightning.rewards.math import MathReward
-from ada_lightning.types import Completion, Prompt
 
 PAIRS = [json.loads(line) for line in (Path(__file__).parent / "answer_pairs.jsonl").read_text().splitlines()]
 KNOWN = [pair for pair in PAIRS if "known" in pair]

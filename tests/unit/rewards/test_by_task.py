@@ -2,10 +2,10 @@ import pickle
 
 import pytest
 
+from ada_lightning.core.records import Completion, Prompt
 from ada_lightning.rewards.by_task import TaskReward
 from ada_lightning.rewards.format import FormatReward
 from ada_lightning.rewards.math import MathReward
-from ada_lightning.types import Completion, Prompt
 
 
 class Fixed:

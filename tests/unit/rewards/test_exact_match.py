@@ -1,8 +1,8 @@
 import pytest
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastBoxed, LastNumber, WholeResponse
-from ada_lightning.types import Completion, Prompt, Verdict
 
 
 def grade(answer, text, extraction=None):

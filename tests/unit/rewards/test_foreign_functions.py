@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
-from ada_lightning.config import ConfigError, check_config
+from ada_lightning.config.check import ConfigError, check_config
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.not_applicable import NotApplicableError
 from ada_lightning.rewards.trl_function import TrlFunctionReward
 from ada_lightning.rewards.verl_function import VerlFunctionReward
-from ada_lightning.types import Completion, Prompt, Verdict
 
 FUNCTIONS = "tests.unit.rewards.user_functions"
 PROMPT = Prompt("id", ({"role": "user", "content": "6 + 6 ="},), {"answer": 12, "columns": {"level": 3}}, task="sums")

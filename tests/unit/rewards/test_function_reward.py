@@ -2,9 +2,9 @@ import pickle
 
 import pytest
 
+from ada_lightning.core.records import Completion, Grade, Prompt, Verdict
 from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.types import Completion, Grade, Prompt, Verdict
 
 FUNCTIONS = "tests.unit.rewards.user_functions"
 PROMPT = Prompt("id", (), {"answer": 12, "columns": {"solution": 12, "level": 3, "text": "a column"}})

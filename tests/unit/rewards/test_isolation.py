@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from ada_lightning.core.records import Grade
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.types import Grade
 from tests.unit.rewards.naughty_rewards import Leaking, Obedient
 from tests.unit.rewards.test_reward_pool import grade_all
 
@@ -82,7 +82,7 @@ def test_a_killed_trainer_takes_a_busy_worker_and_its_children_along(tmp_path):
         import os, signal, time
         from tests.unit.rewards.naughty_rewards import Leaking, Obedient
         from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.types import Completion, Prompt
+        from ada_lightning.core.records import Completion, Prompt
         if __name__ == "__main__":
             pool = RewardPool(Obedient(), time_limit_s=1000)
             pool.submit("a", Prompt("id", ()), Completion("spawn:{tmp_path / "pid"}:hang:1000"))
@@ -160,7 +160,7 @@ def test_what_a_reward_prints_does_not_reach_the_terminal():
     script = textwrap.dedent("""
         from tests.unit.rewards.naughty_rewards import Leaking, Obedient
         from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.types import Completion, Prompt
+        from ada_lightning.core.records import Completion, Prompt
         if __name__ == "__main__":
             pool = RewardPool(Obedient())
             pool.submit("a", Prompt("id", ()), Completion("flood:1000"))

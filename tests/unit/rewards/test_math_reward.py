@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import FirstOf, LastBoxed, LastNumber, WholeResponse
 from ada_lightning.rewards.latex import compare, symbolic
 from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.numeric import NumericReward
-from ada_lightning.types import Completion, Prompt, Verdict
 
 _OPERATIONS = [
     ("{a}+{b}", lambda a, b: a + b),
@@ -315,7 +315,7 @@ def test_algebra_is_loaded_only_for_answers_that_need_it_and_torch_never():
     script = textwrap.dedent(r"""
         import sys
         from ada_lightning.rewards.math import MathReward
-        from ada_lightning.types import Completion, Prompt
+        from ada_lightning.core.records import Completion, Prompt
         def loaded(gold, text):
             print(MathReward()(Prompt("id", (), {"answer": gold}), Completion(text)).reward, "sympy" in sys.modules)
         loaded("42", r"\boxed{42.0}")
@@ -332,7 +332,7 @@ def test_algebra_imports_nothing_that_is_not_announced():
     script = textwrap.dedent(r"""
         import importlib, sys
         from ada_lightning.rewards.math import MathReward
-        from ada_lightning.types import Completion, Prompt
+        from ada_lightning.core.records import Completion, Prompt
         assert "sympy" not in sys.modules
         for name in MathReward.modules:
             importlib.import_module(name)

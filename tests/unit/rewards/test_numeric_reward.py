@@ -5,9 +5,9 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import LastBoxed, WholeResponse
 from ada_lightning.rewards.numeric import NumericReward, parse_quantity
-from ada_lightning.types import Completion, Prompt, Verdict
 
 CONF = Path(__file__).parents[3] / "conf"
 

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 
+from ada_lightning.core.records import Completion, Grade, Prompt
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber
 from ada_lightning.rewards.format import FormatReward
@@ -11,7 +12,6 @@ from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.overlong import OverlongReward
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.verdict_cache import VerdictCache
-from ada_lightning.types import Completion, Grade, Prompt
 
 PROMPT = Prompt("id", (), {"answer": "12"})
 

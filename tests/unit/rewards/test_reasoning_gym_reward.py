@@ -9,10 +9,10 @@ import pytest
 import reasoning_gym
 from reasoning_gym.factory import DATASETS
 
+from ada_lightning.core.records import Completion, Grade, Prompt, Verdict
 from ada_lightning.rewards.extraction import LastNumber, WholeResponse
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.reasoning_gym import TASKS_THAT_EVALUATE, ReasoningGymReward
-from ada_lightning.types import Completion, Grade, Prompt, Verdict
 
 
 def make_prompt(task, index=0, **config):
@@ -125,7 +125,7 @@ def test_grading_needs_no_torch():
         from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
         from ada_lightning.data.reasoning_gym import ReasoningGymSource
         import ada_lightning.data.encoder, ada_lightning.data.jsonl
-        from ada_lightning.types import Completion
+        from ada_lightning.core.records import Completion
         source = ReasoningGymSource({"chain_sum": {}}, num_train=2, num_heldout=1, seed=0)
         prompt = source.train_prompts()[0]
         print(ReasoningGymReward(LastNumber(), binary=True)(prompt, Completion(prompt.reference["answer"])).reward)

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from ada_lightning.core.records import Completion, Grade, Prompt
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.types import Completion, Grade, Prompt
 from tests.unit.rewards.naughty_rewards import Obedient, OnSecondTry, SlowToImport, Unloadable
 
 PROMPT = Prompt("id", ({"role": "user", "content": "?"},), {"bonus": 0})
@@ -198,7 +198,7 @@ def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
         import os, signal, sys, time
         from tests.unit.rewards.naughty_rewards import Obedient
         from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.types import Completion, Prompt
+        from ada_lightning.core.records import Completion, Prompt
         if __name__ == "__main__":
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores interrupts
             pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
@@ -234,7 +234,7 @@ def test_a_parent_that_is_killed_takes_its_workers_along():
         import os, signal
         from tests.unit.rewards.naughty_rewards import Obedient
         from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.types import Completion, Prompt
+        from ada_lightning.core.records import Completion, Prompt
         if __name__ == "__main__":
             pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
             pool.submit("pid", Prompt("id", ()), Completion("pid"))

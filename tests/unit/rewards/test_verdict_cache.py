@@ -1,9 +1,9 @@
 import pytest
 
+from ada_lightning.core.records import Completion, Grade, Prompt
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.rewards.verdict_cache import VerdictCache
-from ada_lightning.types import Completion, Grade, Prompt
 from tests.unit.rewards.naughty_rewards import ByFirstLetter, Counting, Detailed, Obedient
 
 P, Q = Prompt("p", ()), Prompt("q", ())

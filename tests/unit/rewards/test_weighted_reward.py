@@ -5,7 +5,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from ada_lightning.config import ConfigError, check_config
+from ada_lightning.config.check import ConfigError, check_config
+from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.exact_match import ExactMatchReward
 from ada_lightning.rewards.extraction import LastNumber
 from ada_lightning.rewards.format import FormatReward
@@ -14,7 +15,6 @@ from ada_lightning.rewards.not_applicable import NotApplicableError
 from ada_lightning.rewards.trl_function import TrlFunctionReward
 from ada_lightning.rewards.verl_function import VerlFunctionReward
 from ada_lightning.rewards.weighted import WeightedReward
-from ada_lightning.types import Completion, Prompt, Verdict
 
 CONF = str(Path(__file__).resolve().parents[3] / "conf")
 FUNCTIONS = "tests.unit.rewards.user_functions"

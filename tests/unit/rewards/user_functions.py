@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ada_lightning.types import Verdict
+from ada_lightning.core.records import Verdict
 
 LOOPS = set()
 

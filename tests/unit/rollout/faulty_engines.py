@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from ada_lightning.rollout.scripted import ScriptedEngine
-from ada_lightning.types import Generation
+from ada_lightning.core.records import Generation
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 
 POLLS_OF_A_RESPONSE = 3
 

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
+from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.stopping import CappedRule
+from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.budget import StepBudget
 from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.scripted import ScriptedEngine
-from ada_lightning.sampling import BalanceSampler
-from ada_lightning.selection import BalancedSelection
-from ada_lightning.stopping import CappedRule
-from ada_lightning.types import SamplingSettings
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from tests.builders import InstantGrader, decode, make_prompt
 
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.core.records import Completion, Generation, Grade, SamplingSettings
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from ada_lightning.rollout.collector import EngineError, RolloutCollector
-from ada_lightning.rollout.scripted import ScriptedEngine
-from ada_lightning.sampling import BalanceSampler, UniformSampler
-from ada_lightning.selection import AllSelection, BalancedSelection
-from ada_lightning.types import Completion, Generation, Grade, SamplingSettings
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.rollout.phase_clock import PhaseClock
 from tests.builders import InstantGrader, decode, make_prompt
 
 SETTINGS = SamplingSettings(max_new_tokens=4)

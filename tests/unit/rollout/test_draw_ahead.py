@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.rollout.draw_ahead import DrawAhead
 from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.schedule import Barrier, Continuous
 from ada_lightning.rollout.tally import Tally
-from ada_lightning.sampling import BalanceSampler
 from tests.builders import make_pool
 
 BLOCK = 4

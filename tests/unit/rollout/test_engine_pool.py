@@ -8,15 +8,15 @@ from functools import partial
 import pytest
 import torch
 
+from ada_lightning.core.records import SamplingSettings
+from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.engine_messages import Finished, Loaded
-from ada_lightning.rollout.engine_pool import EnginePool
-from ada_lightning.rollout.guard import EngineError
+from ada_lightning.rollout.engines.engine_messages import Finished, Loaded
+from ada_lightning.rollout.engines.engine_pool import EnginePool
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.schedule import Continuous
-from ada_lightning.rollout.scripted import ScriptedGrader
-from ada_lightning.sampling import BalanceSampler
-from ada_lightning.selection import BalancedSelection
-from ada_lightning.types import SamplingSettings
 from tests.builders import decode, make_prompt
 from tests.unit.rollout.faulty_engines import CoinEngine, HangingEngine, RaisingEngine, SleepyEngine, TellingEngine
 from tests.unit.rollout.thread_place import ThreadPlace

@@ -1,8 +1,8 @@
 import pytest
 
+from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.result import RolloutResult, RolloutStats
-from ada_lightning.types import Prompt, Response, ResponseGroup, ResponsePool
 
 
 def rollout(lengths, seconds):

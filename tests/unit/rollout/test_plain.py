@@ -5,9 +5,9 @@ import io
 import pytest
 import torch
 
-from ada_lightning.rollout.plain import from_plain, to_plain
-from ada_lightning.stopping.rule import CappedRule, FixedRule, QuotaRule
-from ada_lightning.types import Belief
+from ada_lightning.core.plain import from_plain, to_plain
+from ada_lightning.core.records import Belief
+from ada_lightning.core.stopping.rule import CappedRule, FixedRule, QuotaRule
 from tests.builders import make_pool
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from ada_lightning.metrics.phase_clock import PhaseClock
-from ada_lightning.rollout.engine_messages import Loaded
-from ada_lightning.rollout.guard import EngineError
-from ada_lightning.rollout.host import EngineHost
-from ada_lightning.rollout.own_process import OwnProcess
-from ada_lightning.rollout.process_engine import ProcessEngine
+from ada_lightning.core.records import SamplingSettings
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout.engines.engine_messages import Loaded
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.host import EngineHost
+from ada_lightning.rollout.engines.own_process import OwnProcess
+from ada_lightning.rollout.engines.process_engine import ProcessEngine
+from ada_lightning.rollout.engines.weight_digest import Digest
+from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.rollout.weight_digest import Digest
-from ada_lightning.sampling import UniformSampler
-from ada_lightning.selection import AllSelection
-from ada_lightning.types import SamplingSettings
 from tests.builders import InstantGrader, make_prompt
 from tests.unit.rollout import faulty_engines as engines
 
@@ -352,8 +352,8 @@ def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened,
 def test_the_child_ends_with_its_parent_even_in_a_step_that_hangs(tmp_path):
     program = f"""
 from pathlib import Path
-from ada_lightning.rollout.process_engine import ProcessEngine
-from ada_lightning.types import SamplingSettings
+from ada_lightning.rollout.engines.process_engine import ProcessEngine
+from ada_lightning.core.records import SamplingSettings
 from tests.unit.rollout.faulty_engines import HangingEngine
 engine = ProcessEngine(HangingEngine, log_file=Path({str(tmp_path / "engine.log")!r}), num_threads=1)
 engine.submit("r", [1], SamplingSettings(max_new_tokens=4), seed=0)

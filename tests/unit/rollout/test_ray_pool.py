@@ -4,9 +4,9 @@ import importlib.util
 
 import pytest
 
-from ada_lightning.rollout import ray_pool
-from ada_lightning.rollout.host import EngineHost
-from ada_lightning.rollout.ray_pool import RayPool
+from ada_lightning.rollout.engines import ray_pool
+from ada_lightning.rollout.engines.host import EngineHost
+from ada_lightning.rollout.engines.ray_pool import RayPool
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from scipy.stats import chi2
 
+from ada_lightning.core.records import Belief, Grade, SamplingSettings
+from ada_lightning.core.stopping.paths import end_probability, ends
+from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, PositiveSampler, UniformSampler
+from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.schedule import Barrier, Continuous
-from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.sampling import BalanceSampler, GiveUpByPosterior, PositiveSampler, UniformSampler
-from ada_lightning.selection import BalancedSelection
-from ada_lightning.stopping.paths import end_probability, ends
-from ada_lightning.types import Belief, Grade, SamplingSettings
 from tests.builders import decode, make_prompt
 
 PASS_RATES = {1: 0.02, 2: 0.2, 3: 0.6, 4: 0.97}

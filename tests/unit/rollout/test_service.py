@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ada_lightning.metrics.phase_clock import PhaseClock
+from ada_lightning.core.records import Grade, SamplingSettings
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.collector import EngineError
-from ada_lightning.rollout.scripted import ScriptedEngine
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.run_stopped import RunStoppedError
-from ada_lightning.sampling import UniformSampler
-from ada_lightning.selection import AllSelection
-from ada_lightning.types import Grade, SamplingSettings
+from ada_lightning.run.run_stopped import RunStoppedError
 from tests.builders import InstantGrader, make_prompt
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.gradient_norms import ConstantNorm
-from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.schedule import Barrier, Continuous
-from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.sampling import (
+from ada_lightning.core.records import Grade, SamplingSettings
+from ada_lightning.core.stopping import PilotRule
+from ada_lightning.methods.gradient_norms import ConstantNorm
+from ada_lightning.methods.sampling import (
     DarsSampler,
     GvmSampler,
     PilotCommitSampler,
@@ -16,10 +15,11 @@ from ada_lightning.sampling import (
     UniformSampler,
     XrpoSampler,
 )
-from ada_lightning.sampling import PilotSampler as PilotRuleSampler
-from ada_lightning.selection import AllSelection
-from ada_lightning.stopping import PilotRule
-from ada_lightning.types import Grade, SamplingSettings
+from ada_lightning.methods.sampling import PilotSampler as PilotRuleSampler
+from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.schedule import Barrier, Continuous
 from tests.builders import InstantGrader, decode, make_prompt
 
 PASS_RATES = {1: 0.0, 2: 0.5, 3: 1.0}

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
+from ada_lightning.core.records import Completion, Grade, SamplingSettings
+from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.schedule import Continuous
-from ada_lightning.rollout.scripted import ScriptedEngine
 from ada_lightning.rollout.stepwise import StepwiseGrader
-from ada_lightning.sampling import BalanceSampler
-from ada_lightning.selection import AllSelection
-from ada_lightning.types import Completion, Grade, SamplingSettings
 from tests.builders import InstantGrader, decode, make_prompt
 
 

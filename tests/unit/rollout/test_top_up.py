@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.data.packing import pack_groups
-from ada_lightning.losses import (
+from ada_lightning.analysis.metrics.rollout import RolloutMetrics
+from ada_lightning.core.packing import pack_groups
+from ada_lightning.core.records import Belief, SamplingSettings
+from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
+from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
+from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
+from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.refilling import refill_figures
+from ada_lightning.rollout.result import RolloutResult
+from ada_lightning.rollout.schedule import Barrier, Continuous
+from ada_lightning.rollout.top_up import TopUp
+from ada_lightning.training.losses import (
     ConstantReduction,
     PromptMeanReduction,
     ResponseMeanReduction,
     TokenMeanReduction,
 )
-from ada_lightning.metrics.rollout import RolloutMetrics
-from ada_lightning.refill import AdaptiveDynamicSampling, DynamicSampling
-from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.refilling import refill_figures
-from ada_lightning.rollout.result import RolloutResult
-from ada_lightning.rollout.schedule import Barrier, Continuous
-from ada_lightning.rollout.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.rollout.top_up import TopUp
-from ada_lightning.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
-from ada_lightning.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
-from ada_lightning.types import Belief, SamplingSettings
 from tests.builders import decode, make_group, make_prompt
 
 NUM_PROMPTS = 200

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.protocols import SleepingEngine
-from ada_lightning.rollout.vllm_engine import VllmEngine
-from ada_lightning.rollout.weight_transfer import Nccl, Reload
-from ada_lightning.types import SamplingSettings
+from ada_lightning.core.protocols import SleepingEngine
+from ada_lightning.core.records import SamplingSettings
+from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+from ada_lightning.rollout.engines.weight_transfer import Nccl, Reload
 
 SETTINGS = SamplingSettings(max_new_tokens=4)
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from ada_lightning.exit_codes import STALLED
-from ada_lightning.rollout.last_resort import HUNG_SIGNAL
-from ada_lightning.rollout.watchdog import EngineStalledError, Watchdog, _Call
+from ada_lightning.rollout.engines.exit_codes import STALLED
+from ada_lightning.rollout.engines.last_resort import HUNG_SIGNAL
+from ada_lightning.rollout.engines.watchdog import EngineStalledError, Watchdog, _Call
 
 ROOT = Path(__file__).parents[3]
 STUCK = """
 import ctypes, sys
 from pathlib import Path
-from ada_lightning.rollout.watchdog import Watchdog
+from ada_lightning.rollout.engines.watchdog import Watchdog
 
 def lock_for_ever(library):
     mutex = ctypes.create_string_buffer(64)
@@ -76,7 +76,7 @@ def test_native_code_that_holds_the_interpreter_ends_the_process_with_its_stack(
 STOPPED = """
 import sys
 from pathlib import Path
-from ada_lightning.rollout.watchdog import Watchdog
+from ada_lightning.rollout.engines.watchdog import Watchdog
 
 watchdog = Watchdog(limit_s=0.2, grace_s=0.2, report_file=Path(sys.argv[1]))
 with watchdog.watch("poll"):

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.rollout.scripted import ScriptedEngine
-from ada_lightning.rollout.watchdog import Watchdog
-from ada_lightning.rollout.watched_engine import WatchedEngine
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.rollout.engines.watchdog import Watchdog
+from ada_lightning.rollout.engines.watched_engine import WatchedEngine
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from vllm.distributed.weight_transfer import base, factory, ipc_engine, nccl_eng
 from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.worker.gpu_worker import Worker
 
-from ada_lightning.rollout import weight_transfer
-from ada_lightning.rollout.weight_transfer import CudaIpc, Nccl, Reload, WeightTransfer, chunks
+from ada_lightning.rollout.engines import weight_transfer
+from ada_lightning.rollout.engines.weight_transfer import CudaIpc, Nccl, Reload, WeightTransfer, chunks
 
 WEIGHTS = [("a", torch.arange(6.0)), ("b", torch.ones(2, 3)), ("c", torch.zeros(4))]
 

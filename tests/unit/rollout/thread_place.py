@@ -7,11 +7,11 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from ada_lightning.rollout.engine_loop import EngineLoop
-from ada_lightning.rollout.engine_messages import Stop
-from ada_lightning.rollout.guard import EngineError
-from ada_lightning.rollout.pool_member import PublishedWeights
-from ada_lightning.rollout.weight_digest import WeightDigest
+from ada_lightning.rollout.engines.engine_loop import EngineLoop
+from ada_lightning.rollout.engines.engine_messages import Stop
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.pool_member import PublishedWeights
+from ada_lightning.rollout.engines.weight_digest import WeightDigest
 
 
 class ThreadMember:

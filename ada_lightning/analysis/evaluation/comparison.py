@@ -1,0 +1,140 @@
+"""Two models on the same prompts: differences, prompt by prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.analysis.evaluation.bootstrap import SetBootstrap
+from ada_lightning.analysis.evaluation.figures import PromptFigures
+from ada_lightning.analysis.evaluation.sign_flip import sign_flip_p_value
+
+Floats = NDArray[np.float64]
+
+
+def compare(
+    first: Mapping[str, PromptFigures],
+    second: Mapping[str, PromptFigures],
+    *,
+    weights: Mapping[str, float | None],
+    seed: int,
+) -> dict[str, Any]:
+    """Compare two evaluations on the prompts that both have, matched by set and prompt id.
+
+    The difference of a prompt has less noise than the two figures where models find the same prompts hard, so its
+    interval is narrower than two intervals side by side suggest.
+
+    Args:
+        first: figures by set of the model compared with.
+        second: figures by set of the model in question; differences are second minus first.
+        weights: of the sets in the average; None, or a set that is not there, is the number of matched prompts.
+        seed: of bootstrap and sign flips.
+
+    Returns:
+        As ``comparison.json``: for every set and for their weighted average the figures ``avg``, and ``pass_at_k`` and
+        ``maj_at_k`` for the largest k both have, length and truncation: ``first``, ``second``, ``difference`` with its
+        interval, ``p_value``. And what was not matched.
+
+    Raises:
+        ValueError: no prompt is in both.
+    """
+    pairs = {name: _matched(first[name], second[name]) for name in second if name in first}
+    used = {name: pair for name, pair in pairs.items() if len(pair[0])}
+    if not used:
+        raise ValueError(
+            f"the evaluations have no prompt in common: one has the sets {_sizes(first)}, the other {_sizes(second)}"
+        )
+    names = list(used)
+    columns = _columns([figures[name].names for name in names for figures in (first, second)])
+    taken = {name: _both(first[name], second[name], used[name], columns) for name in names}
+    sizes = {name: float(len(used[name][0])) for name in names}
+    set_weights = {name: float(weights.get(name) or sizes[name]) for name in names}
+    sides = [SetBootstrap([taken[name][side] for name in names], seed=seed) for side in (0, 1)]
+    change = SetBootstrap([taken[name][1] - taken[name][0] for name in names], seed=seed)
+    changes = [taken[name][1] - taken[name][0] for name in names]
+
+    def figures(picked: list[float]) -> dict[str, Any]:
+        estimates = [part.weighted(picked) for part in (*sides, change)]
+        found = {}
+        for index, column in enumerate(columns):
+            before, after, difference = (part[index] for part in estimates)
+            if np.isnan(difference.mean):
+                continue
+            contributions = _contributions([of_set[:, index] for of_set in changes], picked)
+            found[column] = {
+                "first": before.mean,
+                "second": after.mean,
+                "difference": asdict(difference),
+                "p_value": sign_flip_p_value(contributions, seed=seed),
+            }
+        return found
+
+    return {
+        "sets": {
+            name: {
+                "weight": set_weights[name],
+                "num_prompts": int(sizes[name]),
+                "figures": figures([float(other == name) for other in names]),
+            }
+            for name in names
+        },
+        "average": {"weights": set_weights, "figures": figures([set_weights[name] for name in names])},
+        "unmatched": {
+            "sets": sorted(set(first) ^ set(second)),
+            "prompts_of_first": _num_unmatched(first, used, 0),
+            "prompts_of_second": _num_unmatched(second, used, 1),
+        },
+    }
+
+
+def _matched(first: PromptFigures, second: PromptFigures) -> tuple[list[int], list[int]]:
+    """Rows of the prompts that both have, in the order of the second."""
+    place = {key: row for row, key in enumerate(first.prompt_keys)}
+    rows = [(place[key], row) for row, key in enumerate(second.prompt_keys) if key in place]
+    return [row for row, _ in rows], [row for _, row in rows]
+
+
+def _columns(names: list[list[str]]) -> list[str]:
+    """Figures to compare: means, and the largest k that all have."""
+    common = [name for name in names[0] if all(name in other for other in names)]
+    largest = max(int(name.removeprefix("pass_at_")) for name in common if name.startswith("pass_at_"))
+    return ["avg", f"pass_at_{largest}", f"maj_at_{largest}", "response_tokens", "truncated_ratio"]
+
+
+def _both(
+    first: PromptFigures, second: PromptFigures, rows: tuple[list[int], list[int]], columns: list[str]
+) -> tuple[Floats, Floats]:
+    """Figures of the matched prompts; a figure that one of the two lacks counts for neither."""
+    before, after = (
+        figures.values[np.ix_(chosen, [figures.names.index(column) for column in columns])]
+        for figures, chosen in zip((first, second), rows, strict=True)
+    )
+    is_missing = np.isnan(before) | np.isnan(after)
+    return np.where(is_missing, np.nan, before), np.where(is_missing, np.nan, after)
+
+
+def _contributions(changes: list[Floats], weights: list[float]) -> Floats:
+    """What each prompt adds to the weighted difference; prompts without the figure add nothing."""
+    parts = []
+    for change, weight in zip(changes, weights, strict=True):
+        known = change[~np.isnan(change)]
+        parts.append(weight / sum(weights) * known / max(len(known), 1))
+    return np.concatenate(parts)
+
+
+def _num_unmatched(
+    figures: Mapping[str, PromptFigures], used: Mapping[str, tuple[list[int], list[int]]], side: int
+) -> dict[str, int]:
+    numbers = {
+        name: len(of_set.prompt_keys) - (len(used[name][side]) if name in used else 0)
+        for name, of_set in figures.items()
+    }
+    return {name: number for name, number in numbers.items() if number}
+
+
+def _sizes(figures: Mapping[str, PromptFigures]) -> str:
+    return ", ".join(f"{name} ({len(of_set.prompt_keys)} prompts)" for name, of_set in figures.items())

@@ -1,0 +1,55 @@
+"""A picture of an evaluation: pass@k, and how many groups give no signal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ada_lightning.analysis.evaluation.tables import AVERAGE
+from ada_lightning.run.atomic import replacing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_results(results: Mapping[str, Any], target: Path) -> None:
+    """Draw pass@k and the shares of equal groups over k, each with its interval, into a PNG file.
+
+    Args:
+        results: as in ``results.json``.
+        target: the file; replaced whole.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(15, 4.5), layout="constrained")
+    FigureCanvasAgg(picture)
+    picture.suptitle(results["name"])
+    parts = {name: of_set["figures"] for name, of_set in results["sets"].items()}
+    if len(parts) > 1:
+        parts[AVERAGE] = results["average"]["figures"]
+    panels = (
+        ("pass_at", "pass@k", "k"),
+        ("all_correct_at", "groups of n that are all correct", "n"),
+        ("all_wrong_at", "groups of n that are all wrong", "n"),
+    )
+    for axes, (figure, title, letter) in zip(picture.subplots(1, 3), panels, strict=True):
+        for label, figures in parts.items():
+            _draw(axes, figures, figure, label)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(letter)
+        axes.set_xscale("log", base=2)
+        axes.set_ylim(0, 1)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    with replacing(target) as temporary:
+        picture.savefig(temporary, dpi=110, format="png")
+
+
+def _draw(axes: Axes, figures: Mapping[str, Any], figure: str, label: str) -> None:
+    by_k = {int(name.removeprefix(f"{figure}_")): value for name, value in figures.items() if name.startswith(figure)}
+    sizes = sorted(by_k)
+    style = "--" if label == AVERAGE else "-"
+    axes.plot(sizes, [by_k[k]["mean"] for k in sizes], style, label=label, marker="o", markersize=2.5)
+    axes.fill_between(sizes, [by_k[k]["low"] for k in sizes], [by_k[k]["high"] for k in sizes], alpha=0.15)

@@ -1,0 +1,92 @@
+"""Which prompts are worth training on, by how many of their responses are right."""
+
+from __future__ import annotations
+
+from ada_lightning.analysis.offline.outcome import PromptOutcome
+
+
+class PassRateBand:
+    """Keeps prompts whose counts lie within every bound that is given, bounds included.
+
+    Counts are positive responses, however many were drawn; a rate is positives over the responses that count as
+    evidence, so a bound on it means the same for any number of samples. A prompt without evidence is never kept.
+
+    Args:
+        min_positive: least number of positive responses.
+        max_positive: largest number of positive responses; None for no bound.
+        min_pass_rate: least pass rate.
+        max_pass_rate: largest pass rate.
+
+    Raises:
+        ValueError: a bound out of range, or bounds that nothing can meet; all in one message.
+    """
+
+    def __init__(
+        self,
+        *,
+        min_positive: int = 0,
+        max_positive: int | None = None,
+        min_pass_rate: float = 0.0,
+        max_pass_rate: float = 1.0,
+    ) -> None:
+        errors = []
+        if min_positive < 0:
+            errors.append(f"band.min_positive must not be negative; got {min_positive}")
+        if max_positive is not None and max_positive < min_positive:
+            errors.append(f"band.max_positive = {max_positive} is below band.min_positive = {min_positive}")
+        if not 0 <= min_pass_rate <= max_pass_rate <= 1:
+            errors.append(
+                "band needs 0 <= min_pass_rate <= max_pass_rate <= 1; got "
+                f"min_pass_rate = {min_pass_rate}, max_pass_rate = {max_pass_rate}"
+            )
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.min_positive = min_positive
+        self.max_positive = max_positive
+        self.min_pass_rate = min_pass_rate
+        self.max_pass_rate = max_pass_rate
+
+    def keeps(self, outcome: PromptOutcome) -> bool:
+        """Whether to train on this prompt."""
+        return self._contains(outcome.num_positive, outcome.num_counted)
+
+    def check_samples(self, num_samples: int) -> None:
+        """Find out before anything is drawn that no prompt could ever be kept.
+
+        Raises:
+            ValueError: no number of positives of so many responses meets the bounds.
+        """
+        if not any(self._contains(count, num_samples) for count in range(num_samples + 1)):
+            raise ValueError(
+                f"band keeps nothing with num_samples = {num_samples}: no number of positives meets {self.describe()}; "
+                "raise num_samples or widen the band"
+            )
+
+    def describe(self) -> str:
+        """Spell the bounds.
+
+        Example:
+            >>> PassRateBand(min_positive=1, max_pass_rate=0.125).describe()
+            '1 <= positives, pass rate <= 0.125'
+            >>> PassRateBand().describe()
+            'any pass rate'
+        """
+        highest_rate = self.max_pass_rate if self.max_pass_rate < 1 else None
+        counts = _bounds(self.min_positive or None, "positives", self.max_positive)
+        rates = _bounds(self.min_pass_rate or None, "pass rate", highest_rate)
+        return ", ".join(filter(None, (counts, rates))) or "any pass rate"
+
+    def _contains(self, num_positive: int, num_counted: int) -> bool:
+        if num_counted == 0:
+            return False
+        most = num_positive if self.max_positive is None else self.max_positive
+        return (
+            self.min_positive <= num_positive <= most
+            and self.min_pass_rate <= num_positive / num_counted <= self.max_pass_rate
+        )
+
+
+def _bounds(low: float | None, name: str, high: float | None) -> str:
+    if low is None and high is None:
+        return ""
+    return f"{'' if low is None else f'{low} <= '}{name}{'' if high is None else f' <= {high}'}"

@@ -1,0 +1,172 @@
+"""Drawn and graded responses on the disk, in files that only ever grow in number."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ada_lightning.analysis.offline.job_settings import JobSettings
+from ada_lightning.rollout.drawn import DrawnPrompt
+from ada_lightning.run.atomic import replacing
+from ada_lightning.run.run_dir import make_private
+
+SCHEMA = pa.schema(
+    [
+        ("prompt_id", pa.string()),
+        ("position", pa.int64()),
+        ("task", pa.string()),
+        ("sample_index", pa.int64()),
+        ("reward", pa.float64()),
+        ("failure", pa.string()),
+        ("answer", pa.string()),
+        ("components", pa.string()),
+        ("is_truncated", pa.bool_()),
+        ("num_tokens", pa.int64()),
+        ("text", pa.large_string()),
+        ("prompt", pa.large_string()),
+    ]
+)
+"""One row per response. ``position``: index of the prompt in its list. ``reward``: null where the grader failed, and
+``failure`` then says why (else it is empty). ``answer``: null where the reward tells none. ``components``: JSON object.
+``num_tokens``: of the response. ``prompt``: the turns as ``role: content`` lines."""
+
+
+class ResponseStore:
+    """The responses of one job, in ``responses/part-NNNNN.parquet`` of a folder.
+
+    Each file holds whole prompts and gets its name when it is complete, so that a process killed at any moment leaves
+    nothing that would have to be repaired; leftovers under temporary names are not read.
+
+    Args:
+        folder: of the job; made by :meth:`claim`.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._lock: TextIO | None = None
+
+    @property
+    def parts(self) -> list[Path]:
+        """The files, in the order of writing."""
+        return sorted((self.folder / "responses").glob("part-*.parquet"))
+
+    def claim(self, settings: JobSettings) -> None:
+        """Make the folder, or take up what is there; until :meth:`release` no other process may.
+
+        Raises:
+            ValueError: the folder belongs to a job with other settings, or another process works on it now.
+        """
+        make_private(self.folder)
+        (self.folder / "responses").mkdir(exist_ok=True)
+        lock = (self.folder / ".lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+        except BlockingIOError as error:
+            lock.close()
+            raise ValueError(
+                f"another process is working on {self.folder}; wait for it or choose a new folder: run_name=<new name>"
+            ) from error
+        except OSError:  # no locks here: as on some network file systems
+            pass
+        try:
+            settings.check_same(self.folder / "job.json")
+        except ValueError:
+            lock.close()
+            raise
+        self._lock = lock
+
+    def release(self) -> None:
+        """Let another process claim the folder. Safe to call twice."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def finished(self) -> set[tuple[int, str]]:
+        """(position, prompt id) of the prompts that are stored; a stored prompt is complete.
+
+        Raises:
+            ValueError: a file cannot be read.
+        """
+        table = self.table(["position", "prompt_id"])
+        return set(zip(table["position"].to_pylist(), table["prompt_id"].to_pylist(), strict=True))
+
+    def append(self, drawn: Sequence[DrawnPrompt]) -> Path:
+        """Write prompts with all of their responses to the next file.
+
+        Raises:
+            RuntimeError: the store is not claimed.
+            ValueError: there is nothing to write.
+        """
+        if self._lock is None:
+            raise RuntimeError(f"{self.folder} is not claimed; call claim() first")
+        if not drawn:
+            raise ValueError("append needs at least one prompt")
+        last = int(self.parts[-1].stem.rpartition("-")[2]) if self.parts else -1
+        target = self.folder / "responses" / f"part-{last + 1:05d}.parquet"
+        rows = [row for prompt in drawn for row in _rows(prompt)]
+        with replacing(target) as temporary:
+            pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), temporary, compression="zstd")
+        return target
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Every stored response, by position and sample index.
+
+        Args:
+            columns: to read, all if not given; long responses are most of the bytes.
+
+        Raises:
+            ValueError: a file cannot be read, or a prompt is in two of them.
+        """
+        order = ["position", "sample_index"]
+        read = None if columns is None else list(dict.fromkeys([*columns, *order]))
+        tables = [_read(part, read) for part in self.parts]
+        empty = SCHEMA.empty_table().select(read or SCHEMA.names)
+        table = pa.concat_tables([empty, *tables]).sort_by([(name, "ascending") for name in order])
+        places = table.group_by(order).aggregate([])
+        if places.num_rows < table.num_rows:
+            raise ValueError(f"{self.folder / 'responses'} holds a prompt twice; were files copied into it?")
+        return table.select(columns or SCHEMA.names)
+
+
+def prompt_text(messages: Sequence[Any]) -> str:
+    """Write chat turns for a person to read.
+
+    Example:
+        >>> prompt_text([{"role": "user", "content": "1 + 1 ="}])
+        'user: 1 + 1 ='
+    """
+    return "\n".join(f"{message['role']}: {message['content']}" for message in messages)
+
+
+def _rows(drawn: DrawnPrompt) -> Iterator[dict[str, Any]]:
+    text = prompt_text(drawn.prompt.messages)
+    for draw in drawn.draws:
+        yield {
+            "prompt_id": drawn.prompt.prompt_id,
+            "position": drawn.position,
+            "task": drawn.prompt.task,
+            "sample_index": draw.sample_index,
+            "reward": draw.grade.reward,
+            "failure": draw.grade.failure,
+            "answer": draw.grade.answer,
+            "components": json.dumps(dict(draw.grade.components)),
+            "is_truncated": draw.is_truncated,
+            "num_tokens": draw.num_tokens,
+            "text": draw.text,
+            "prompt": text,
+        }
+
+
+def _read(part: Path, columns: list[str] | None) -> pa.Table:
+    try:
+        return pq.read_table(part, columns=columns, partitioning=None).select(columns or SCHEMA.names)
+    except (OSError, pa.ArrowInvalid, KeyError) as error:
+        raise ValueError(
+            f"{part} is damaged ({type(error).__name__}: {error}); delete it, and its prompts are drawn again"
+        ) from error

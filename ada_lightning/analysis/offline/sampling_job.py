@@ -1,0 +1,138 @@
+"""Draws a fixed number of responses of each prompt into a store, and goes on where an earlier start left off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from rich.console import Console
+
+from ada_lightning.analysis.offline.progress import SamplingProgress
+from ada_lightning.analysis.offline.response_store import ResponseStore
+from ada_lightning.core.records import Prompt, SamplingSettings
+from ada_lightning.rollout.drawn import DrawnPrompt
+from ada_lightning.rollout.service import RolloutService
+
+
+class SamplingStoppedError(RuntimeError):
+    """A signal or a full disk ended the job early. The text says how far it is and how it goes on."""
+
+
+class SamplingJob:
+    """k responses per prompt of weights that do not change.
+
+    The list is worked off in one stream that keeps the engine full to its end; every ``prompts_per_file`` finished
+    prompts are written while it goes on. So a kill loses the prompts in flight and fewer than ``prompts_per_file``
+    finished ones, and no engine ever waits for the end of a part. The seed of a response is made of its place in the
+    whole list, so an interrupted job ends with the very table of one that was not.
+
+    Args:
+        prompts: encoded; the whole list, in an order that is the same at every start.
+        num_samples: responses per prompt.
+        store: claimed.
+        service: open before :meth:`run` where prompts are pending.
+        stage: part of every seed.
+        sampling: how tokens are drawn; those of training if not given.
+        prompts_per_file: finished prompts that are written at once.
+        console: for the progress display.
+
+    Raises:
+        ValueError: a number below 1, or the store holds prompts that are not in the list.
+    """
+
+    def __init__(
+        self,
+        *,
+        prompts: Sequence[Prompt],
+        num_samples: int,
+        store: ResponseStore,
+        service: RolloutService,
+        stage: str,
+        sampling: SamplingSettings | None = None,
+        prompts_per_file: int = 64,
+        console: Console | None = None,
+    ) -> None:
+        if num_samples < 1 or prompts_per_file < 1:
+            raise ValueError(
+                f"num_samples and prompts_per_file must be at least 1; got {num_samples}, {prompts_per_file}"
+            )
+        self._prompts = prompts
+        self._num_samples = num_samples
+        self._store = store
+        self._service = service
+        self._stage = stage
+        self._sampling = sampling
+        self._prompts_per_file = prompts_per_file
+        self._console = console
+        finished = store.finished()
+        self._pending = [place for place in enumerate(prompts) if (place[0], place[1].prompt_id) not in finished]
+        if len(prompts) - len(self._pending) < len(finished):
+            raise ValueError(
+                f"{store.folder} holds {len(finished)} prompts, and not all of them are in the list of {len(prompts)}; "
+                "choose a new folder: run_name=<new name>"
+            )
+
+    @property
+    def num_pending(self) -> int:
+        """Prompts that are not stored yet; 0 needs no engine."""
+        return len(self._pending)
+
+    def run(self, interrupt_check: Callable[[], None] = lambda: None) -> None:
+        """Draw what is pending.
+
+        Args:
+            interrupt_check: called between engine steps; a KeyboardInterrupt raised by it stops the job.
+
+        Raises:
+            SamplingStoppedError: it was interrupted, and every finished prompt is stored; or the disk takes no more.
+            EngineError: the engine broke for good; every finished prompt is stored.
+        """
+        if not self._pending:
+            return
+        try:
+            self._draw(interrupt_check)
+        except KeyboardInterrupt as error:
+            raise SamplingStoppedError(f"{str(error) or 'interrupted'}: {self._state()}") from error
+
+    def _draw(self, interrupt_check: Callable[[], None]) -> None:
+        display = SamplingProgress(
+            num_prompts=len(self._prompts),
+            num_done=len(self._prompts) - len(self._pending),
+            num_samples=self._num_samples,
+            console=self._console,
+        )
+        stream = self._service.draw(
+            self._pending,
+            num_samples=self._num_samples,
+            stage=self._stage,
+            settings=self._sampling,
+            report=display.report,
+            interrupt_check=interrupt_check,
+        )
+        unwritten: list[DrawnPrompt] = []
+        try:
+            with display, closing(stream):
+                for drawn in stream:
+                    unwritten.append(drawn)
+                    if len(unwritten) >= self._prompts_per_file:
+                        self._write(unwritten)
+        finally:
+            self._write(unwritten)
+
+    def _state(self) -> str:
+        return (
+            f"{len(self._prompts) - len(self._pending)} of {len(self._prompts)} prompts are stored in "
+            f"{self._store.folder}; the same command again continues there"
+        )
+
+    def _write(self, unwritten: list[DrawnPrompt]) -> None:
+        if not unwritten:
+            return
+        try:
+            self._store.append(unwritten)
+        except OSError as error:
+            reason = f"{len(unwritten)} finished prompts could not be written ({error.strerror or error})"
+            raise SamplingStoppedError(f"{reason}: {self._state()}") from error
+        written = {drawn.position for drawn in unwritten}
+        self._pending = [place for place in self._pending if place[0] not in written]
+        unwritten.clear()

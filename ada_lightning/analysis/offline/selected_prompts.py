@@ -1,0 +1,119 @@
+"""Writes prompts with their pass rates, and those of them that are selected, so that a run can train on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ada_lightning.analysis.offline.outcome import PromptOutcome
+from ada_lightning.analysis.offline.response_store import prompt_text
+from ada_lightning.core.records import Prompt
+from ada_lightning.run.atomic import replacing
+
+PROMPTS_SCHEMA = pa.schema(
+    [
+        ("prompt_id", pa.string()),
+        ("position", pa.int64()),
+        ("task", pa.string()),
+        ("prompt", pa.large_string()),
+        ("answer", pa.string()),
+        ("columns", pa.large_string()),
+        ("num_samples", pa.int64()),
+        ("num_counted", pa.int64()),
+        ("num_positive", pa.int64()),
+        ("num_failed", pa.int64()),
+        ("pass_rate", pa.float64()),
+        ("mean_reward", pa.float64()),
+        ("mean_tokens", pa.float64()),
+        ("truncated_ratio", pa.float64()),
+        ("is_selected", pa.bool_()),
+    ]
+)
+"""One row per prompt. ``prompt``: the turns as ``role: content`` lines. ``answer``: text, or JSON of something else.
+``columns``: JSON of the data set's other columns, null where the source has none. ``pass_rate`` and ``mean_reward``:
+over ``num_counted`` responses, null without any."""
+
+
+def write_prompts(
+    folder: Path, prompts: Sequence[Prompt], outcomes: Sequence[PromptOutcome], selected: Collection[int]
+) -> None:
+    """Write ``prompts.parquet``, and its selected rows to ``selected.parquet`` (what ``data.only`` reads).
+
+    Args:
+        folder: of the job.
+        prompts: the whole list.
+        outcomes: of every prompt.
+        selected: positions.
+    """
+    rows = [_row(prompts[outcome.position], outcome, outcome.position in selected) for outcome in outcomes]
+    table = pa.Table.from_pylist(rows, schema=PROMPTS_SCHEMA)
+    for name, part in (("prompts", table), ("selected", table.filter(table["is_selected"]))):
+        with replacing(folder / f"{name}.parquet") as temporary:
+            pq.write_table(part, temporary, compression="zstd")
+
+
+def write_jsonl(
+    target: Path, prompts: Sequence[Prompt], outcomes: Sequence[PromptOutcome], selected: Collection[int]
+) -> bool:
+    """Write the selected prompts as JSON lines for ``data=jsonl``: prompt, answer, the data's own columns, counts.
+
+    ``prompt`` is what the model was asked, template and system prompt included: text, or messages where there is more
+    than the user's turn. So neither may be set again by the run that trains on it.
+
+    Returns:
+        False where the reward needs more of a prompt than columns can hold (procedural tasks with a verifier of their
+        own); there is no file then, and ``data.only`` is the way.
+    """
+    chosen = [outcome for outcome in outcomes if outcome.position in selected]
+    if any(set(prompts[outcome.position].reference) - {"answer", "columns"} for outcome in chosen):
+        target.unlink(missing_ok=True)
+        return False
+    with replacing(target) as temporary, temporary.open("w", encoding="utf-8") as file:
+        for outcome in chosen:
+            file.write(json.dumps(_line(prompts[outcome.position], outcome), ensure_ascii=False) + "\n")
+    return True
+
+
+def _line(prompt: Prompt, outcome: PromptOutcome) -> dict[str, Any]:
+    messages = [dict(message) for message in prompt.messages]
+    is_text = len(messages) == 1 and messages[0]["role"] == "user"
+    answer = {"answer": prompt.reference["answer"]} if "answer" in prompt.reference else {}
+    return {
+        **prompt.reference.get("columns", {}),
+        **answer,
+        "prompt": messages[0]["content"] if is_text else messages,
+        "prompt_id": prompt.prompt_id,
+        "num_samples": outcome.num_samples,
+        "num_positive": outcome.num_positive,
+        "pass_rate": outcome.pass_rate,
+    }
+
+
+def _row(prompt: Prompt, outcome: PromptOutcome, is_selected: bool) -> dict[str, Any]:
+    columns = prompt.reference.get("columns")
+    return {
+        "prompt_id": prompt.prompt_id,
+        "position": outcome.position,
+        "task": prompt.task,
+        "prompt": prompt_text(prompt.messages),
+        "answer": _as_text(prompt.reference.get("answer")),
+        "columns": None if columns is None else json.dumps(columns, ensure_ascii=False, default=str),
+        "num_samples": outcome.num_samples,
+        "num_counted": outcome.num_counted,
+        "num_positive": outcome.num_positive,
+        "num_failed": len(outcome.failures),
+        "pass_rate": outcome.pass_rate,
+        "mean_reward": outcome.mean_reward,
+        "mean_tokens": outcome.num_tokens / outcome.num_samples,
+        "truncated_ratio": outcome.num_truncated / outcome.num_samples,
+        "is_selected": is_selected,
+    }
+
+
+def _as_text(answer: Any) -> str | None:
+    return answer if answer is None or isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)

@@ -1,0 +1,233 @@
+"""Puts a report together: the page, its pictures as files, and its numbers as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ada_lightning.analysis.report.curves import Axis
+from ada_lightning.analysis.report.differences import Setting, differences
+from ada_lightning.analysis.report.drawing import Drawing, style
+from ada_lightning.analysis.report.headline import Headline, headline, heldout_after, heldout_before, spent
+from ada_lightning.analysis.report.method import Method
+from ada_lightning.analysis.report.notes import Note, notes
+from ada_lightning.analysis.report.phases import draw_phases, phase_seconds
+from ada_lightning.analysis.report.plots import HELDOUT, TRAINING, draw, points_per_mean
+from ada_lightning.analysis.report.prompts import draw_prompts
+from ada_lightning.analysis.report.samples import Comparison, compare_samples
+from ada_lightning.analysis.report.spread import Spread
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a page says."""
+
+    title: str
+    methods: list[Method]
+    table: Headline
+    differing: list[Setting]
+    shared: list[Setting]
+    heldout: dict[Axis, Drawing]
+    training: dict[Axis, list[Drawing]]
+    steps_per_point: int
+    """Steps that a point of a training curve is the mean of."""
+    phases: Drawing | None
+    prompts: list[Drawing]
+    samples: list[Comparison]
+    notes: list[Note]
+
+    @property
+    def drawings(self) -> list[Drawing]:
+        """Every picture, in the order of the page."""
+        training = [drawing for by_axis in self.training.values() for drawing in by_axis]
+        return [*self.heldout.values(), *training, *([self.phases] if self.phases else []), *self.prompts]
+
+
+def make_report(
+    methods: Sequence[Method],
+    *,
+    title: str,
+    level: float | None = None,
+    num_samples: int = 6,
+    remarks: Sequence[str] = (),
+) -> Report:
+    """Compute and draw.
+
+    Args:
+        methods: what is compared, at least one.
+        title: stands above the page.
+        level: held-out avg@k whose price is compared; the highest that all runs reached, if left out.
+        num_samples: most prompts whose responses are shown.
+        remarks: notes about runs that are not among the methods.
+
+    Raises:
+        ValueError: a file of a run cannot be read.
+    """
+    differing, shared = differences(methods)
+    heldout = {axis: drawing for axis in Axis if (drawing := draw(methods, HELDOUT, axis))}
+    training = {axis: [drawing for each in TRAINING if (drawing := draw(methods, each, axis))] for axis in Axis}
+    return Report(
+        title=title,
+        methods=list(methods),
+        table=headline(methods, level=level),
+        differing=differing,
+        shared=shared,
+        heldout=heldout,
+        training={axis: drawings for axis, drawings in training.items() if drawings},
+        steps_per_point=max(points_per_mean(methods, quantity) for quantity in TRAINING),
+        phases=draw_phases(methods),
+        prompts=draw_prompts(methods),
+        samples=compare_samples(methods, num_prompts=num_samples) if num_samples else [],
+        notes=[*notes(methods), *(Note("left out", remark) for remark in remarks)],
+    )
+
+
+def write_report(report: Report, output: Path) -> list[Path]:
+    """Write the page, ``<name>.json`` beside it and the pictures into ``<name>_files``.
+
+    Returns:
+        The files, the page first.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    numbers = output.with_suffix(".json")
+    pictures = output.with_name(f"{output.stem}_files")
+    pictures.mkdir(exist_ok=True)
+    written = []
+    for drawing in report.drawings:
+        written.append(pictures / f"{drawing.name}.png")
+        written[-1].write_bytes(drawing.png)
+    numbers.write_text(json.dumps(as_json(report), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    # Model text may hold half a surrogate pair, which has no encoding.
+    output.write_bytes(as_html(report).encode("utf-8", errors="replace"))
+    return [output, numbers, *written]
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the numbers of the tables."""
+    return {
+        "title": report.title,
+        "spread": "low and high are the lowest and the highest seed",
+        "level": report.table.level,
+        "level_is_given": report.table.level_is_given,
+        "methods": [_method_json(report, index) for index in range(len(report.methods))],
+        "differences": [
+            {"key": setting.key, "values": [_plain(value) for value in setting.values]} for setting in report.differing
+        ],
+        "notes": [{"where": note.where, "text": note.text} for note in report.notes],
+    }
+
+
+def as_html(report: Report) -> str:
+    """Render the page; it needs no other file."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    environment = Environment(
+        loader=PackageLoader("ada_lightning.analysis.report"),
+        autoescape=True,  # responses are text of a model: nobody knows what is in them
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "figure": figure_text,
+        "range": range_text,
+        "svg": lambda drawing: Markup(drawing.svg),
+        "long": is_long,
+        "breakable": lambda name: escape(name).replace("_", Markup("_<wbr>")),
+    }
+    style_sheet = environment.loader.get_source(environment, "page.css")[0] if environment.loader else ""
+    return environment.get_template("page.html.j2").render(
+        report=report,
+        style=style,
+        style_sheet=Markup(style_sheet),
+        phase_seconds=phase_seconds,
+        heldout_before=heldout_before,
+        heldout_after=heldout_after,
+        Axis=Axis,
+        spent=spent,
+        heldout_keys=sorted({run.heldout_key for method in report.methods for run in method.runs if run.heldout_key}),
+    )
+
+
+def figure_text(value: float | None, unit: str = "") -> str:
+    """Spell a number with three digits that count.
+
+    Example:
+        >>> [figure_text(value, "tokens") for value in (812, 153841, 2_400_000)]
+        ['812', '154 k', '2.40 M']
+        >>> [figure_text(value, "seconds") for value in (5.25, 95, 737.9, 9000)]
+        ['5.2 s', '95 s', '12.3 min', '2.50 h']
+        >>> figure_text(0.4147), figure_text(None)
+        ('0.415', '-')
+    """
+    if value is None:
+        return "-"
+    if unit == "tokens":
+        scales: tuple[tuple[float, str], ...] = ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1, ""))
+    elif unit == "seconds":
+        scales = ((5400, " h"), (100, " min"), (0, " s"))
+    else:
+        return f"{value:.3f}"
+    limit, name = next((scale for scale in scales if value >= scale[0]), scales[-1])
+    divisor = {" h": 3600.0, " min": 60.0, " s": 1.0}.get(name, limit or 1.0)
+    number = value / divisor
+    if name == "" and unit == "tokens":
+        return f"{number:.0f}"
+    digits = 0 if number >= 100 or (name == " s" and number >= 10) else 1 if number >= 10 or name == " s" else 2
+    return f"{number:.{digits}f}{name}"
+
+
+def range_text(figure: Spread, unit: str = "") -> str:
+    """Spell lowest to highest, the unit once where it is the same.
+
+    Example:
+        >>> range_text(Spread(3.0, 300.0, 1080.0, 3, 1.0), "seconds")
+        '5.00 to 18.0 min'
+    """
+    low, high = figure_text(figure.low, unit), figure_text(figure.high, unit)
+    number, _, name = low.partition(" ")
+    return f"{number} to {high}" if name and high.endswith(f" {name}") else f"{low} to {high}"
+
+
+def is_long(text: str) -> bool:
+    """Whether a response is folded."""
+    return len(text) > 300 or text.count("\n") > 8
+
+
+def _method_json(report: Report, index: int) -> dict[str, Any]:
+    method = report.methods[index]
+    return {
+        "name": method.name,
+        "num_runs": len(method.runs),
+        "figures": {column.key: column.as_dict(index) for column in report.table.columns},
+        "phase_seconds": phase_seconds(method),
+        "runs": [
+            {
+                "name": run.name,
+                "folder": str(run.folder),
+                "seed": run.seed,
+                "status": run.status,
+                "steps": run.num_steps,
+                "heldout_key": run.heldout_key,
+                "heldout_before": heldout_before(run),
+                "heldout_after": heldout_after(run),
+                "generated_tokens": spent(run, Axis.TOKENS),
+                "training_seconds": spent(run, Axis.SECONDS),
+            }
+            for run in method.runs
+        ],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Spell what JSON has no number for."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, str | int | float | bool | dict | None) else str(value)

@@ -1,0 +1,96 @@
+"""What the exact estimator follows: the objective, as far as the stopping rule supports it."""
+
+from __future__ import annotations
+
+import torch
+
+from ada_lightning.analysis.statement.rules import rule_without_history, rules_by_pass_rate
+from ada_lightning.analysis.statement.table import PASS_RATES, differ, table_lines
+from ada_lightning.core.protocols import Objective, Sampler
+from ada_lightning.core.stopping.paths import MAX_RESPONSES
+from ada_lightning.core.stopping.posterior import PosteriorRule
+from ada_lightning.core.stopping.rule import CappedRule, StoppingRule
+from ada_lightning.methods.objectives.log import LogObjective
+from ada_lightning.methods.objectives.support import supported_terms, supported_weight
+from ada_lightning.methods.sampling.giving_up import GiveUpByPosterior
+
+
+def exact_lines(objective: Objective, sampler: Sampler) -> list[str]:
+    """Name the objective, how much of it the sampler's rule can follow, and for which prompts that is less."""
+    rule = rule_without_history(sampler)
+    if rule is None:
+        return [f"update: not computable: {type(sampler).__name__} stops by more than a prompt's counts"]
+    if isinstance(rule, PosteriorRule):  # a resumed run: name the rule of its prompts that are not given up
+        rule = rule.quota
+    return [
+        _headline(objective, rule),
+        *_supported_table(objective, rule),
+        *_lines_of_other_rules(objective, sampler, rule),
+        *_budget_lines(objective, sampler),
+    ]
+
+
+def wanted_weights(objective: Objective) -> list[float]:
+    """``f'(p)`` at the table's pass rates."""
+    weights: list[float] = objective.weight(torch.tensor(PASS_RATES, dtype=torch.float64)).tolist()
+    return weights
+
+
+def _headline(objective: Objective, rule: StoppingRule) -> str:
+    text = f"update: exact for f(p) = {objective.formula()}"
+    if supported_terms(objective, rule) == objective.terms(MAX_RESPONSES):
+        return text
+    return f"{text} as far as {rule.n_max} responses can see: {_followed(objective, rule)}"
+
+
+def _followed(objective: Objective, rule: StoppingRule) -> str:
+    """What the rule supports of an objective that it does not support in full."""
+    num_supported = len(supported_terms(objective, rule))
+    if num_supported == 0:
+        return "f'(p) = 0"
+    if isinstance(objective, LogObjective):
+        return "f'(p) = 1" if num_supported == 1 else f"f'(p) = (1 - (1-p)^{num_supported}) / p"
+    wanted = objective.terms(MAX_RESPONSES)
+    is_endless = max(i + j for i, j in wanted) == MAX_RESPONSES
+    return f"{num_supported} terms of {'a series without end' if is_endless else len(wanted)}"
+
+
+def _supported_table(objective: Objective, rule: StoppingRule) -> list[str]:
+    """Figures where the supported part differs; none for the logarithm, whose formula says it."""
+    wanted = wanted_weights(objective)
+    supported = [supported_weight(objective, rule, rate) for rate in PASS_RATES]
+    if isinstance(objective, LogObjective) or not differ(wanted, supported):
+        return []
+    return table_lines({"f'(p) of the objective": wanted, "f'(p) supported": supported})
+
+
+def _lines_of_other_rules(objective: Objective, sampler: Sampler, rule: StoppingRule) -> list[str]:
+    """What prompts follow whose history gives them another rule."""
+    give_up = getattr(sampler, "give_up", None)
+    if isinstance(give_up, GiveUpByPosterior) and give_up.price > 0:
+        block = sampler.samples_per_round
+        shortest = CappedRule(rule, block)  # the series of a rule that gives up after one block of one kind
+        if supported_terms(objective, shortest) == supported_terms(objective, rule):
+            return []
+        return [
+            "  prompts that history lets be given up (sampler.give_up) follow a shorter series, "
+            f"at the shortest, one block of {block}: {_followed(objective, shortest)}"
+        ]
+    others = [other for other in rules_by_pass_rate(sampler, PASS_RATES) if other is not None]
+    fewest = min(others, key=lambda other: other.n_max)
+    most = max(others, key=lambda other: other.n_max)
+    if supported_terms(objective, fewest) == supported_terms(objective, most):
+        return []
+    return [
+        "  each prompt's history sets its number of responses, and so its own series: "
+        f"{_followed(objective, fewest)} with {fewest.n_max}, {_followed(objective, most)} with {most.n_max}, say"
+    ]
+
+
+def _budget_lines(objective: Objective, sampler: Sampler) -> list[str]:
+    if sampler.budget_per_step == 0:
+        return []
+    return [
+        f"  a prompt cut off by sampler.budget_per_step = {sampler.budget_per_step} follows {objective.formula()} as "
+        "far as the responses it got can see, and nearly exactly: where the budget ends depends on the other prompts"
+    ]

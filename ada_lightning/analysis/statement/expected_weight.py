@@ -1,0 +1,84 @@
+"""With which factor on grad p an update is expected to move a prompt: exact sums over the ends of its sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ada_lightning.core.packing import group_microbatch
+from ada_lightning.core.protocols import Advantage, RolloutAdvantage, SelectionRule
+from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.stopping.paths import Point, end_probability, ends
+from ada_lightning.core.stopping.rule import StoppingRule
+from ada_lightning.methods.advantages.assigned import with_advantages
+
+_NEGLIGIBLE = 1e-9
+"""Ends less likely than this are left out: with 1000 responses there are thousands of them."""
+
+
+def expected_weights(
+    advantage: Advantage, selection: SelectionRule, rule: StoppingRule, pass_rates: Sequence[float]
+) -> list[float]:
+    """Factor on grad p of a prompt's update, in expectation over its sampling, for each pass rate.
+
+    The scores of positives have mean ``grad p / p``, those of negatives ``-grad p / q``, and neither stopping nor
+    selection looks at more than the class, so the factor is ``E[sum of A over kept positives] / p - E[sum of A over
+    kept negatives] / q``. It is the sum over a prompt's kept responses, not their mean.
+
+    Args:
+        advantage: a function of counts and class. One of the first round is not: its counts are those of the pool here.
+            Nor is one of a whole rollout that compares prompts with each other.
+        selection: a choice within each class that does not look at the responses.
+        rule: by which sampling ends.
+        pass_rates: strictly between 0 and 1.
+
+    Example:
+        >>> from ada_lightning.methods.advantages import LeaveOneOutAdvantage
+        >>> from ada_lightning.methods.selection import AllSelection
+        >>> from ada_lightning.core.stopping import FixedRule
+        >>> [round(x, 4) for x in expected_weights(LeaveOneOutAdvantage(), AllSelection(), FixedRule(4), [0.1, 0.5])]
+        [4.0, 4.0]
+    """
+    likely = [end for end in ends(rule) if max(end_probability(rule, end, rate) for rate in pass_rates) >= _NEGLIGIBLE]
+    ended = [_group(selection, rule, end) for end in likely]
+    if isinstance(advantage, RolloutAdvantage):
+        ended = list(with_advantages(advantage, ended))
+    trains_all = getattr(advantage, "needs_groups_without_signal", False)
+    groups = [group for group in ended if group.kept and (trains_all or group.can_train)]
+    if not groups:  # groups without signal are not computed at all
+        return [0.0] * len(pass_rates)
+    microbatch = group_microbatch(*groups)
+    advantages_B = advantage(microbatch).double()
+    counts_B2 = torch.stack([microbatch.num_positive_B, microbatch.num_sampled_B - microbatch.num_positive_B], 1)
+    weights = []
+    for rate in pass_rates:
+        chance = {end: end_probability(rule, end, rate) for end in likely}
+        chance_B = torch.tensor([chance[int(p), int(q)] for p, q in counts_B2.tolist()], dtype=torch.float64)
+        pull_B = torch.where(microbatch.is_positive_B, advantages_B / rate, -advantages_B / (1.0 - rate))
+        weights.append(float(chance_B @ pull_B))
+    return weights
+
+
+def _group(selection: SelectionRule, rule: StoppingRule, end: Point) -> ResponseGroup:
+    """What is kept of a pool that ended there."""
+    pool = ResponsePool(Prompt("p", (), prompt_ids=(0,)), slot=0)
+    for index in range(sum(end)):
+        pool.add(_response(index, is_positive=index < end[0]))
+    pool.rule = rule
+    return ResponseGroup(pool, selection.select(pool))
+
+
+def _response(index: int, *, is_positive: bool) -> Response:
+    return Response(
+        prompt_id="p",
+        sample_index=index,
+        round_index=0,
+        response_ids=(0,),
+        sampling_logprobs=(0.0,),
+        text="",
+        is_truncated=False,
+        reward=float(is_positive),
+        is_positive=is_positive,
+        policy_version=0,
+    )

@@ -1,0 +1,197 @@
+"""What the other estimators follow: what can be derived of each, and its expected weights in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ada_lightning.analysis.statement.exact import wanted_weights
+from ada_lightning.analysis.statement.expected_weight import expected_weights
+from ada_lightning.analysis.statement.other import other_lines
+from ada_lightning.analysis.statement.rules import rules_by_pass_rate
+from ada_lightning.analysis.statement.table import PASS_RATES, table_lines
+from ada_lightning.core.protocols import Advantage, BatchSelection, PassRate, Sampler, SelectionRule
+from ada_lightning.core.stopping.rule import FixedRule, QuotaRule, StoppingRule
+from ada_lightning.methods.advantages import (
+    GroupNormalizedAdvantage,
+    LeaveOneOutAdvantage,
+    PoolMeanAdvantage,
+    StratifiedAdvantage,
+    WeightedLeaveOneOutAdvantage,
+)
+from ada_lightning.methods.objectives.logit import LogitObjective
+from ada_lightning.methods.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
+from ada_lightning.methods.pass_rates.leave_one_out import LeaveOneOutRate
+from ada_lightning.methods.selection import (
+    AllSelection,
+    BalancedSelection,
+    MaxVarianceSelection,
+    PositivesSelection,
+    RarerClassSelection,
+    ResolvedSelection,
+)
+from ada_lightning.training.losses import LossReduction, PromptMeanReduction
+
+_EVEN = PASS_RATES.index(0.5)
+_BY_CLASS = AllSelection | BalancedSelection | MaxVarianceSelection | RarerClassSelection | PositivesSelection
+"""Selections that look at nothing but the class, so that expected weights can be summed."""
+_MEAN = {"f(p) = p": [1.0] * len(PASS_RATES)}
+_LOGIT = {"logit(p)/2 - p": wanted_weights(LogitObjective())}
+
+Rules = Sequence[StoppingRule | None]
+Description = tuple[list[str], Mapping[str, Sequence[float]]]
+"""The first lines, and what expected weights are to be compared with, by name; empty where they need no table."""
+
+
+def inexact_lines(
+    advantage: Advantage, sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
+) -> list[str]:
+    """Say what is known about an update that is not the exact estimator's."""
+    rules = rules_by_pass_rate(sampler, PASS_RATES)
+    size = _fixed_size(selection, rules)
+    is_mean = is_mean_per_prompt(sampler, selection, reduction)
+    if is_mean and not size and all(rule is not None and rule.n_max > 1 for rule in rules):
+        if isinstance(advantage, LeaveOneOutAdvantage):
+            return ["update: exact for f(p) = p, whatever each prompt's number of responses"]
+        if isinstance(advantage, GroupNormalizedAdvantage) and not advantage.normalize_std:
+            return ["update: exact for f(p) = p, times (n-1)/n of each prompt's own number n of responses"]
+    if isinstance(advantage, StratifiedAdvantage):
+        lines, compared = _stratified(advantage, rules)
+    elif isinstance(advantage, PoolMeanAdvantage):
+        is_balanced = isinstance(selection, BalancedSelection) and all(isinstance(rule, QuotaRule) for rule in rules)
+        lines, compared = _pool_mean(advantage, size, is_balanced=is_balanced)
+    elif isinstance(advantage, GroupNormalizedAdvantage):
+        lines, compared = _group_normalized(advantage, size)
+    elif isinstance(advantage, LeaveOneOutAdvantage):
+        lines, compared = _leave_one_out(size)
+    elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
+        lines, compared = _weighted_leave_one_out(advantage, rules)
+    else:
+        lines, compared = other_lines(advantage, size, draws_equal=_draws_equal(rules))
+    return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
+
+
+def is_mean_per_prompt(sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction) -> bool:
+    """Whether the loss divides each prompt's sum by a number of responses that was fixed before they were drawn.
+
+    Such a division is a constant of the prompt, which turns nothing; prompts with different numbers differ by it.
+    """
+    return (
+        isinstance(reduction, PromptMeanReduction)
+        and isinstance(selection, AllSelection)
+        and all(isinstance(rule, FixedRule) for rule in rules_by_pass_rate(sampler, PASS_RATES))
+    )
+
+
+def _stratified(advantage: StratifiedAdvantage, rules: Rules) -> Description:
+    formula = advantage.objective.formula()
+    caveat = _caveat(advantage.pass_rate, stops_by_results=not all(isinstance(rule, FixedRule) for rule in rules))
+    lines = [f"update: about f(p) = {formula}: {type(advantage.pass_rate).__name__} is put in for p{caveat}"]
+    return lines, {f"f(p) = {formula}": wanted_weights(advantage.objective)}
+
+
+def _caveat(pass_rate: PassRate, *, stops_by_results: bool) -> str:
+    if isinstance(pass_rate, PosteriorRate):
+        return ", which leans towards its prior"
+    if isinstance(pass_rate, PoolMeanRate) and stops_by_results:
+        return ", which is biased at a stopping time"
+    return ", and what is computed from an unbiased estimate is not unbiased itself"
+
+
+def _pool_mean(advantage: PoolMeanAdvantage, size: int, *, is_balanced: bool) -> Description:
+    power = advantage.weight_power
+    if size and not power and not advantage.normalize_std and isinstance(advantage.pass_rate, PoolMeanRate):
+        return [_exact_for_mean(size)], {}
+    factors = [f"pass rate^-{power:g}"] if power else []
+    factors += ["1/(the pool's standard deviation)"] if advantage.normalize_std else []
+    times = f", times {' times '.join(factors)}" if factors else ""
+    meant = {f"p^-{power:g}": [rate**-power for rate in PASS_RATES]} if power else _MEAN
+    if not is_balanced:
+        return [f"update: reward minus the pool's mean{times}"], meant
+    lines = [
+        f"update: near f(p) = logit(p)/2 - p{times}",
+        "  keeping as many positives as negatives weights prompts by 1/(2p(1-p)) - 1 where both halves are filled"
+        + (": with the factor on top difficulty counts twice" if power else ""),
+    ]
+    return lines, meant if power else _LOGIT
+
+
+def _group_normalized(advantage: GroupNormalizedAdvantage, size: int) -> Description:
+    if not size:
+        over = " over its standard deviation" if advantage.normalize_std else ""
+        return [f"update: reward minus the mean of the kept group{over}, whatever the pool's mean"], _MEAN
+    if not advantage.normalize_std:
+        return [_exact_for_mean(size)], {}
+    return (
+        [
+            "update: f(p) = 2 arcsin(sqrt(p)), f'(p) = 1/sqrt(p(1-p)), in the limit of large groups; "
+            f"these have {size} responses"
+        ],
+        {"1/sqrt(p(1-p))": [(rate * (1.0 - rate)) ** -0.5 for rate in PASS_RATES]},
+    )
+
+
+def _leave_one_out(size: int) -> Description:
+    if size:
+        return ["update: exact for f(p) = p"], {}
+    return ["update: reward minus the mean of the others that are kept, whatever the pool's mean"], _MEAN
+
+
+def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, rules: Rules) -> Description:
+    if not all(isinstance(rule, FixedRule) for rule in rules):
+        return ["update: about the mean reward, biased because results decide when sampling ends"], _MEAN
+    if not isinstance(advantage.baseline, LeaveOneOutRate):
+        return [f"update: about the mean reward, with {type(advantage.baseline).__name__} as its baseline"], _MEAN
+    return ["update: exact for the mean reward"], {}
+
+
+def _exact_for_mean(size: int) -> str:
+    """A response in its own baseline takes its share of every prompt's update."""
+    return f"update: exact for f(p) = p, times {size - 1}/{size}"
+
+
+def _fixed_size(selection: SelectionRule | BatchSelection, rules: Rules) -> int:
+    """Responses per prompt where all prompts draw the same number and train on all of them; otherwise 0."""
+    first = rules[0]
+    return first.n_max if first and isinstance(selection, AllSelection) and _draws_equal(rules) else 0
+
+
+def _draws_equal(rules: Rules) -> bool:
+    """Whether every prompt gets the same number of responses, whatever they are."""
+    return isinstance(rules[0], FixedRule) and len(set(rules)) == 1
+
+
+def _table(
+    advantage: Advantage,
+    selection: SelectionRule | BatchSelection,
+    rules: Rules,
+    compared: Mapping[str, Sequence[float]],
+    *,
+    is_mean: bool,
+) -> list[str]:
+    """Expected weights of prompts relative to one with p = 0.5, which no constant factor of a loss can change."""
+    estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
+    inner = selection.selection if isinstance(selection, ResolvedSelection) else selection
+    if (
+        isinstance(selection, BatchSelection)
+        or isinstance(estimate, FirstRoundRate)
+        or not isinstance(inner, _BY_CLASS)
+    ):
+        return []  # more than counts and class decide
+    weights_by_rule = {
+        rule: expected_weights(advantage, selection, rule, PASS_RATES) for rule in rules if rule is not None
+    }
+    if len(weights_by_rule) < len(set(rules)):
+        return ["  sampling ends by more than a prompt's counts: expected weights cannot be computed"]
+    weights = [
+        weights_by_rule[rule][index] / (max(rule.n_max, 1) if is_mean else 1)
+        for index, rule in enumerate(rules)
+        if rule is not None
+    ]
+    if not weights[_EVEN]:
+        return ["  no prompt can have a signal"]
+    planned = ", as planned for a step of these four" if len(weights_by_rule) > 1 else ""
+    rows = {"expected here": weights} | dict(compared)
+    return [
+        f"  weight of a prompt, relative to one with p = 0.5{planned}:",
+        *table_lines({name: [value / values[_EVEN] for value in values] for name, values in rows.items()}),
+    ]

@@ -1,0 +1,33 @@
+"""By which stopping rules a sampler ends its prompts, asked before any response is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ada_lightning.core.protocols import Sampler
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.core.stopping.rule import StoppingRule
+
+_STRENGTH = 20.0
+"""Responses that the beliefs of :func:`rules_by_pass_rate` are worth: as much as a history that has been seen often."""
+
+
+def rule_without_history(sampler: Sampler) -> StoppingRule | None:
+    """Return the rule of a prompt about which nothing is known, alone in its step; None if not its counts decide."""
+    pool = ResponsePool(Prompt("unseen", ()), slot=0)
+    sampler.plan([pool])
+    return sampler.stopping_rule(pool)
+
+
+def rules_by_pass_rate(sampler: Sampler, pass_rates: Sequence[float]) -> list[StoppingRule | None]:
+    """Return the rule of each prompt of a step that holds one prompt of each pass rate, all well known."""
+    pools = [
+        ResponsePool(
+            Prompt(f"p{slot}", ()),
+            slot,
+            belief=Belief(_STRENGTH * rate, _STRENGTH * (1 - rate), _STRENGTH, _STRENGTH * rate),
+        )
+        for slot, rate in enumerate(pass_rates)
+    ]
+    sampler.plan(pools)
+    return [sampler.stopping_rule(pool) for pool in pools]

@@ -1,0 +1,56 @@
+"""Checks across advantage, reward and selection: whether there is anything to tell responses apart by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omegaconf import DictConfig
+
+from ada_lightning.config.problems import class_at, value_at
+
+_WITHOUT_COMPONENTS = ("exact_match", "format", "math", "numeric", "reasoning_gym")
+"""Modules of rewards that return one number."""
+
+
+def advantage_errors(cfg: DictConfig) -> Iterator[str]:
+    """Yield one message per problem. Parts that cannot be loaded are left alone: they are reported by themselves."""
+    yield from _component_errors(cfg)
+    yield from _contrast_errors(cfg)
+
+
+def _component_errors(cfg: DictConfig) -> Iterator[str]:
+    from ada_lightning.methods.advantages import GdpoAdvantage
+    from ada_lightning.rewards.weighted import WeightedReward
+
+    if not issubclass(class_at(cfg, "advantage"), GdpoAdvantage):
+        return
+    reward = class_at(cfg, "reward.reward")
+    if reward.__module__ in {f"ada_lightning.rewards.{module}" for module in _WITHOUT_COMPONENTS}:
+        yield (
+            f"advantage: GdpoAdvantage needs the components of a reward, and reward.reward = {reward.__name__} has "
+            "none; use reward=weighted, a function that returns a Verdict with components, or advantage=grpo"
+        )
+    parts = value_at(cfg, "reward.reward.rewards")
+    if not issubclass(reward, WeightedReward) or not isinstance(parts, DictConfig):
+        return
+    for name in value_at(cfg, "advantage.weights") or ():
+        if str(name).partition("/")[0] not in parts:  # what follows a slash is a component's own component
+            yield (
+                f"advantage.weights.{name}: the reward has no component {name}; it has {', '.join(map(str, parts))}; "
+                f"leave it out with ~advantage.weights.{name} or add it to reward.reward.rewards"
+            )
+
+
+def _contrast_errors(cfg: DictConfig) -> Iterator[str]:
+    """Advantages that compare the responses of a group do not go with positives alone."""
+    from ada_lightning.methods.selection import PositivesSelection
+
+    if not issubclass(class_at(cfg, "selection"), PositivesSelection):
+        return
+    for key in ("advantage", "advantage.advantage"):
+        part = class_at(cfg, key)
+        if getattr(part, "compares", None) == "kept" or getattr(part, "needs_both_classes", False):
+            yield (
+                f"selection: PositivesSelection keeps no negative, and {key} = {part.__name__} compares the kept "
+                "responses of a prompt with each other; use advantage=accepted, or selection=all"
+            )

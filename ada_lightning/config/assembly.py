@@ -1,0 +1,152 @@
+"""From a composed configuration to the parts that draw and grade: shared by the programs at the top.
+
+Hydra's edge: with the programs and the configuration checks the only place that instantiates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.analysis.offline.job_settings import JobSettings, prompts_digest, weights_digest
+from ada_lightning.training.models.checkpoint import check_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ada_lightning.core.records import Prompt, SamplingSettings
+    from ada_lightning.data.datamodule import RolloutDataModule
+    from ada_lightning.rewards.pool import RewardPool
+    from ada_lightning.rollout.service import RolloutService
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A checkpoint as an engine needs it."""
+
+    path: Path
+    """Folder in Hugging Face format."""
+    tokenizer: Any
+    eos_token_ids: list[int]
+    """Tokens that end a response."""
+
+
+def read_model(path: Path) -> ServedModel:
+    """Read what stands beside a checkpoint's weights.
+
+    Raises:
+        ValueError: one of its files is damaged.
+    """
+    from transformers import AutoTokenizer
+
+    check_readable(path)
+    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+    return ServedModel(path, tokenizer, _eos_token_ids(path, tokenizer))
+
+
+def read_data(cfg: DictConfig, tokenizer: Any, grader: RewardPool, **completed: Any) -> RolloutDataModule:
+    """Make the data module with its prompts encoded, without those that the reward cannot grade.
+
+    Args:
+        cfg: with ``data``.
+        tokenizer: of the model.
+        grader: whose workers may be running afterwards.
+        **completed: further arguments of the data module.
+
+    Raises:
+        ValueError: no training prompt is left.
+    """
+    from ada_lightning.rewards.references import ungradable_prompts
+
+    data: RolloutDataModule = instantiate(cfg.data, **completed)
+    data.encode_prompts(tokenizer)
+    train = ungradable_prompts(grader, data.train_prompts, "training")
+    heldout = ungradable_prompts(grader, data.heldout_prompts, "held-out")
+    data.drop_prompts(train | heldout)
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParts:
+    """What draws and grades responses of fixed weights. Nothing runs before :meth:`open`."""
+
+    model: ServedModel
+    grader: RewardPool
+    service: RolloutService
+
+    def open(self, log_file: Path) -> None:
+        """Start the reward workers and the engine.
+
+        Args:
+            log_file: of the engine.
+        """
+        self.grader.start()
+        self.service.open(
+            model_path=self.model.path,
+            tokenizer=self.model.tokenizer,
+            eos_token_ids=self.model.eos_token_ids,
+            grader=self.grader,
+            log_file=log_file,
+        )
+
+    def close(self) -> None:
+        """Stop both. Safe to call twice."""
+        self.service.close()
+        self.grader.close()
+
+    def job_settings(
+        self, cfg: DictConfig, *, prompts: Sequence[Prompt], num_samples: int, stage: str, sampling: SamplingSettings
+    ) -> JobSettings:
+        """Collect all that the responses depend on.
+
+        A reward function is known by its configuration only: after a change of its code, choose a new folder.
+
+        Args:
+            cfg: with ``reward`` and ``rollout``.
+            prompts: encoded; the whole list.
+            num_samples: responses per prompt.
+            stage: part of every seed.
+            sampling: how tokens are drawn.
+        """
+        return JobSettings(
+            {
+                "model": {"path": str(self.model.path), "weights": weights_digest(self.model.path)},
+                "sampling": {
+                    "max_new_tokens": sampling.max_new_tokens,
+                    "temperature": sampling.temperature,
+                    "top_p": sampling.top_p,
+                    "top_k": sampling.top_k,
+                },
+                "dtype": OmegaConf.select(cfg, "rollout.engine.dtype"),
+                "num_samples": num_samples,
+                "seed": {"run": self.service.seed, "stage": stage, "each_request": self.service.seed_requests},
+                "reward": OmegaConf.to_container(cfg.reward.reward, resolve=True),
+                "data": {"num_prompts": len(prompts), "prompts": prompts_digest(prompts)},
+            }
+        )
+
+
+def assemble(cfg: DictConfig, model_path: Path | None = None) -> SamplingParts:
+    """Instantiate model, reward pool and engine settings.
+
+    Args:
+        cfg: with ``model``, ``reward`` and ``rollout``.
+        model_path: checkpoint to use instead of ``cfg.model``.
+    """
+    path = model_path or instantiate(cfg.model).prepare()
+    return SamplingParts(read_model(path), instantiate(cfg.reward), instantiate(cfg.rollout))
+
+
+def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
+    """Tokens that end a response: those of the generation config, or else of the model's, and the tokenizer's."""
+    from transformers import AutoConfig, GenerationConfig
+
+    kind = GenerationConfig if (model_path / "generation_config.json").exists() else AutoConfig
+    given: dict[str, Any] = {} if kind is GenerationConfig else {"trust_remote_code": False}
+    eos = kind.from_pretrained(model_path, **given).eos_token_id
+    ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
+    return sorted(token for token in ids if token is not None)

@@ -1,0 +1,111 @@
+"""Checks of an evaluation's configuration: all errors at once, before any model loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.analysis.evaluation.arguments import OF_RUN
+from ada_lightning.config.keys import unknown_keys
+from ada_lightning.config.model import model_errors
+from ada_lightning.config.overrides import overrides_without_effect
+from ada_lightning.config.prepare import UNUSED
+from ada_lightning.config.problems import (
+    ENGINE_ARGUMENTS,
+    ConfigError,
+    component_errors,
+    missing_values,
+    number_at,
+    overruled_errors,
+    value_at,
+)
+from ada_lightning.config.types import type_errors
+
+
+def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
+    """Find everything that can be found wrong without reading data or loading a model.
+
+    Args:
+        cfg: the composed configuration of ``evaluate.py``.
+        overrides: arguments of the command line.
+
+    Raises:
+        ConfigError: one or more problems.
+    """
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    key_problems = unknown_keys(plain, plain) | missing_values(cfg) | type_errors(cfg)
+    problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
+    for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in _set_names(cfg))):
+        if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
+            problems += component_errors(cfg, key)
+    problems += [
+        *_effect_errors(cfg, overrides),
+        *overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS),
+        *_set_errors(cfg),
+        *_value_errors(cfg),
+        *_length_errors(cfg),
+        *model_errors(cfg),
+    ]
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+
+
+def _is_used(key: str, cfg: DictConfig) -> bool:
+    """Whether anything reads a key: data and reward of the configuration count only where a set refers to them."""
+    part = key.partition(".")[0]
+    return part not in ("data", "reward") or _sets_refer_to(part, cfg)
+
+
+def _sets_refer_to(part: str, cfg: DictConfig) -> bool:
+    plain: Any = OmegaConf.to_container(cfg, resolve=False)
+    return f"${{{part}" in repr(plain["eval"]["sets"])
+
+
+def _effect_errors(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
+    """Settings that are shared with training and that nothing here reads."""
+    unused = [*UNUSED, "data.only", "rollout.truncated", "rollout.grader_failure", "rollout.failure_alarm_ratio"]
+    unused += [key for key in ("data.source", "reward") if not _sets_refer_to(key.partition(".")[0], cfg)]
+    typed = [override for override in overrides if not override.endswith(f"={OF_RUN}")]
+    return overrides_without_effect(typed, unused, "evaluate.py with these sets")
+
+
+def _set_names(cfg: DictConfig) -> list[str]:
+    sets = value_at(cfg, "eval.sets")
+    return [str(name) for name in sets] if isinstance(sets, DictConfig) else []
+
+
+def _set_errors(cfg: DictConfig) -> Iterator[str]:
+    names = _set_names(cfg)
+    if not names:
+        yield "eval.sets is empty: there is nothing to evaluate on; use eval=heldout, eval=paper or eval=files"
+    for name in names:
+        if not re.fullmatch(r"[\w.-]+", name):
+            yield f"eval.sets.{name}: a set's name becomes a folder; use letters, digits, _, - and ."
+        elif not isinstance(value_at(cfg, f"eval.sets.{name}"), DictConfig) or "_target_" not in cfg.eval.sets[name]:
+            yield (
+                f"eval.sets.{name} has no _target_; use ada_lightning.analysis.evaluation.sets.DatasetSet (with path, "
+                "reward) or EvaluationSet (with source, reward)"
+            )
+
+
+def _value_errors(cfg: DictConfig) -> Iterator[str]:
+    for key in ("eval.num_samples", "prompts_per_file", "max_prompt_tokens"):
+        value = value_at(cfg, key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            yield f"{key} must be an integer of at least 1; got {value}"
+    if (failure := value_at(cfg, "grader_failure")) not in ("as_zero", "exclude"):
+        yield f"grader_failure must be as_zero or exclude; got {failure}"
+    if number_at(cfg, "positive_threshold") is None:
+        yield f"positive_threshold must be a number; got {value_at(cfg, 'positive_threshold')}"
+
+
+def _length_errors(cfg: DictConfig) -> Iterator[str]:
+    limit, response = number_at(cfg, "rollout.max_model_tokens"), number_at(cfg, "sampling.max_new_tokens")
+    if limit is not None and response is not None and limit <= response:
+        yield (
+            f"rollout.max_model_tokens = {limit} leaves no room for a prompt beside sampling.max_new_tokens = "
+            f"{response}; raise the one or lower the other"
+        )

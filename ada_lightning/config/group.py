@@ -1,0 +1,46 @@
+"""Whether a group holds anything to compare a response with; a group of one has a gradient of zero everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from omegaconf import DictConfig
+
+from ada_lightning.config.estimator import part_of
+
+
+def group_errors(cfg: DictConfig) -> Iterator[str]:
+    """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
+    advantage, sampler, selection = (part_of(cfg, key) for key in ("advantage", "sampler", "selection"))
+    rule = getattr(advantage, "advantage", advantage)  # the rule of a group that is whitened afterwards
+    drawn_key, num_drawn = _most_drawn(sampler)
+    kept_key, num_kept = _most_kept(selection)
+    compared = getattr(rule, "compares", None)
+    # One response that is kept of a rule that needs both classes is what the check of estimators looks at.
+    if num_drawn == 1 and compared and not (num_kept == 1 and getattr(rule, "needs_both_classes", False)):
+        yield _message(drawn_key, rule, "drawn")
+    elif num_kept == 1 and compared == "kept":
+        yield _message(kept_key, rule, "kept")
+
+
+def _message(key: str, rule: Any, what: str) -> str:
+    return (
+        f"{key} = 1: {type(rule).__name__} compares the responses of a prompt with each other, and where one alone is "
+        f"{what} every advantage is zero and nothing trains; use sampler.group_size=2 or more, or "
+        "advantage=history_baseline, which compares with what is remembered of the prompt"
+    )
+
+
+def _most_drawn(sampler: Any) -> tuple[str, int | None]:
+    from ada_lightning.methods.sampling import UniformSampler
+
+    name = "group_size" if type(sampler) is UniformSampler else "n_max"
+    number = getattr(sampler, name, None)
+    return f"sampler.{name}", number if isinstance(number, int) else None
+
+
+def _most_kept(selection: Any) -> tuple[str, int | None]:
+    inner = getattr(selection, "selection", selection)  # of one that drops whole groups
+    number = getattr(inner, "group_size", None)
+    return "selection.group_size", number if isinstance(number, int) else None

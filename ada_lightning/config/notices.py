@@ -1,0 +1,82 @@
+"""What of a configuration works, but hardly as it was meant: warnings at the start of a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from ada_lightning.config.problems import class_at, number_at, value_at
+from ada_lightning.parallel.environment import is_first_process
+
+CPU_KV_CACHE_GIB = 0.5
+"""What rollout=vllm_cpu gives an engine, and all that derive from it."""
+_LENGTH = "rollout.sampling.max_new_tokens"
+SHORT_RESPONSE_TOKENS = 32
+"""Of rollout.sampling.max_new_tokens: enough for the task of the first run, adding numbers of one or two digits."""
+
+
+def warn_of_settings(cfg: DictConfig) -> None:
+    """Warn of everything here once, whatever the number of processes; the caller of the check is named as its place."""
+    chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
+    for notice in settings_notices(cfg, chosen) if is_first_process() else ():
+        warnings.warn(notice, UserWarning, stacklevel=3)
+
+
+def settings_notices(cfg: DictConfig, chosen: Iterable[str] = ()) -> Iterator[str]:
+    """Yield one message for each.
+
+    Args:
+        cfg: a configuration that has passed its check.
+        chosen: overrides of the command line: a length that stands there is meant.
+    """
+    yield from _engine_notices(cfg)
+    if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
+        yield from _length_notices(cfg)
+    yield from _memory_notices(cfg)
+
+
+def _engine_notices(cfg: DictConfig) -> Iterator[str]:
+    """An engine for a CPU starts on a GPU too, with a cache for a handful of sequences and without CUDA graphs."""
+    gib, is_eager = number_at(cfg, "rollout.engine.kv_cache_gib"), value_at(cfg, "rollout.engine.enforce_eager")
+    is_gpu = value_at(cfg, "trainer.accelerator") in ("cuda", "gpu")
+    if is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
+        yield (
+            f"the trainer is on a GPU, and the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
+            "enforce_eager = true): rollouts would be slow; use rollout=vllm_gpu, with several training processes "
+            "rollout=vllm_gpu_process rollout/weight_transfer=reload"
+        )
+
+
+def _length_notices(cfg: DictConfig) -> Iterator[str]:
+    """The default length is that of the first run's task; mathematics and data sets need room to reason."""
+    from ada_lightning.data.dataset import DatasetSource
+    from ada_lightning.rewards.math import MathReward
+
+    response, prompt = number_at(cfg, _LENGTH), number_at(cfg, "data.max_prompt_tokens")
+    what = "a data set" if issubclass(class_at(cfg, "data.source"), DatasetSource) else ""
+    what = what or ("reward=math" if issubclass(class_at(cfg, "reward.reward"), MathReward) else "")
+    if what and response is not None and response <= SHORT_RESPONSE_TOKENS:
+        yield (
+            f"{_LENGTH} = {response} cuts every response of {what} at {response} tokens, where "
+            f"hardly any answer can stand; for responses of up to 512 tokens: {_LENGTH}=512 "
+            f"rollout.max_model_tokens={512 + int(prompt or 256)}; if it is meant: {_LENGTH}={response:g}"
+        )
+
+
+def _memory_notices(cfg: DictConfig) -> Iterator[str]:
+    """Time is counted in prompts sampled, so one large step can be all that is remembered."""
+    from ada_lightning.methods.estimators import SimilarPrompts
+
+    prompts = number_at(cfg, "data.prompts_per_step")
+    if prompts is None or not issubclass(class_at(cfg, "estimator"), SimilarPrompts):
+        return
+    for name in ("num_visits", "drift_visits"):
+        known = number_at(cfg, f"estimator.{name}")
+        if known is not None and known < 2 * prompts:
+            yield (
+                f"estimator.{name} = {known:g} counts prompts sampled, and a step samples {prompts:g} of them: hardly "
+                f"anything is left of the steps before; set estimator.{name} to several times data.prompts_per_step"
+            )

@@ -1,0 +1,343 @@
+"""Checks of the command line, so that a typing error gets an answer better than Hydra's "Could not override"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from ada_lightning.config.keys import WITHOUT_EFFECT, accepted_keys, unknown_key
+
+VERSION_BASE = "1.3"
+
+
+def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: str) -> list[str]:
+    """Say what is wrong with the ``key=value`` arguments of a Hydra program, for every job of a sweep.
+
+    Values are not judged here: the components do that, once they are composed.
+
+    Args:
+        argv: command line without the program's name.
+        config_dir: folder of the configuration.
+        config_name: of the primary config, without ``.yaml``.
+
+    Returns:
+        One message per argument that names an option or a key that does not exist, each with the way out. Empty where
+        Hydra can compose every job.
+    """
+    if flags := _unknown_flags(argv):
+        return [_flag_error(flag) for flag in flags]
+    arguments = get_args_parser().parse_args(list(argv))
+    overrides, errors = _parse(arguments.overrides)
+    try:
+        with _loader(config_dir) as loader:
+            if arguments.config_dir:
+                _add_source(loader, Path(arguments.config_dir))
+            if not arguments.multirun:
+                errors += [message for override in overrides if (message := _sweep_error(override))]
+            errors = errors or _override_errors(loader, arguments.config_name or config_name, overrides)
+    except (HydraException, OmegaConfBaseException) as error:
+        errors.append(_composition_error(str(error)))
+    return errors
+
+
+def _sweep_error(override: Override) -> str:
+    """Say what several values mean without ``-m``."""
+    if not override.is_sweep_override():
+        return ""
+    line = override.input_line or ""
+    key, _, values = line.partition("=")
+    return f"{line}: several values are a sweep, one run for each; add -m, or for one list write {key}=[{values}]"
+
+
+def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:
+    """Say which ``key=value`` arguments set something that a program does not read.
+
+    Args:
+        overrides: as on the command line.
+        unused: dotted keys of a shared configuration group; each stands for what is below it too.
+        program: for the message.
+
+    Returns:
+        One message per argument.
+
+    Example:
+        >>> overrides_without_effect(["data.num_minibatches=2", "seed=1"], ["data.num_minibatches"], "prepare.py")
+        ['data.num_minibatches=2: prepare.py trains nothing, so data.num_minibatches has no effect; leave it out']
+    """
+    parsed, _ = _parse(overrides)
+    return [
+        f"{override.input_line}: {program} trains nothing, so {key} has no effect; leave it out"
+        for override in parsed
+        for key in unused
+        if f"{override.key_or_group.replace('/', '.')}.".startswith(f"{key}.")
+    ]
+
+
+def sweep_jobs(argv: Sequence[str], config_dir: str | Path, config_name: str) -> list[tuple[list[str], DictConfig]]:
+    """Compose every job that Hydra's own sweeper would start, in its order.
+
+    Args:
+        argv: command line without the program's name, in which :func:`override_errors` found nothing wrong.
+        config_dir: folder of the configuration.
+        config_name: of the primary config, without ``.yaml``.
+
+    Returns:
+        Overrides and configuration of each job. Empty without ``-m``, for another sweeper, which chooses as it goes,
+        and where a job cannot be composed, which Hydra says itself before it starts the first.
+    """
+    arguments = get_args_parser().parse_args(list(argv))
+    if not arguments.multirun or any(line.startswith("hydra/sweeper=") for line in arguments.overrides):
+        return []
+    try:
+        with _loader(config_dir) as loader:
+            if arguments.config_dir:
+                _add_source(loader, Path(arguments.config_dir))
+            overrides = OverridesParser.create(config_loader=loader).parse_overrides(arguments.overrides)
+            own = [override for override in overrides if not override.is_hydra_override()]
+            (jobs,) = BasicSweeper.split_arguments(own, None)
+            return [(job, compose(arguments.config_name or config_name, overrides=job)) for job in jobs]
+    except (HydraException, OmegaConfBaseException):
+        return []
+
+
+def top_level_keys(config_dir: str | Path, config_name: str) -> frozenset[str]:
+    """Names at the top of the shipped configuration, composed without any override."""
+    with _loader(config_dir):
+        return frozenset(_compose_plain(config_name, []).keys() - {"hydra"})
+
+
+def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence[Override]) -> list[str]:
+    base = _compose_plain(config_name, [])
+    groups = [override for override in overrides if _is_choice(loader, override)]
+    keys = [override for override in overrides if override not in groups]
+    if errors := _group_errors(loader, config_name, groups, base):
+        return errors  # what a key may be depends on the options
+    found: dict[str, None] = {}  # a set that keeps the order
+    for choices in _variants(groups):
+        config = _compose_plain(config_name, choices) if choices else base
+        found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
+        found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
+    return list(found)
+
+
+def _group_errors(
+    loader: ConfigLoader, config_name: str, groups: Sequence[Override], base: Mapping[str, Any]
+) -> list[str]:
+    """Check the choices from the outermost groups inwards: which groups there are within one depends on its option."""
+    chosen = base["hydra"]["runtime"]["choices"]
+    outer: list[Override] = []
+    for depth in sorted({override.key_or_group.count("/") for override in groups}):
+        if outer:
+            chosen = _compose_plain(config_name, next(_variants(outer)))["hydra"]["runtime"]["choices"]
+        level = [override for override in groups if override.key_or_group.count("/") == depth]
+        if errors := [message for override in level for message in _choice_errors(loader, override, chosen)]:
+            return errors
+        outer += level
+    return []
+
+
+def _unknown_flags(argv: Sequence[str]) -> list[str]:
+    """Find options that Hydra has not. An abbreviation is none: ``--experiment`` would be ``--experimental-rerun``."""
+    known = _flags()
+    parser = get_args_parser()
+    parser.allow_abbrev = False
+    long = [word for word in argv if word.startswith("--") and word.partition("=")[0] not in known]
+    rest = parser.parse_known_args([word for word in argv if word not in long])[1]
+    return long + [word for word in rest if word.startswith("-")]
+
+
+def _flags() -> list[str]:
+    return [option for action in get_args_parser()._actions for option in action.option_strings]
+
+
+def _flag_error(flag: str) -> str:
+    name, _, value = flag.lstrip("-").partition("=")
+    near = get_close_matches(flag.partition("=")[0], _flags(), n=1, cutoff=0.8)
+    way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {name}={value or '<value>'}"
+    return f"unknown option {flag}; {way_out} (--help says what there is)"
+
+
+def _composition_error(text: str) -> str:
+    unplaced = re.search("Could not override '([^']+)'", text)
+    if unplaced and unplaced[1] == "objective":
+        return "objective=...: the chosen advantage has no objective; add advantage=exact or advantage=stratified"
+    return f"the configuration cannot be composed: {text}"
+
+
+@contextmanager
+def _loader(config_dir: str | Path) -> Iterator[ConfigLoader]:
+    with initialize_config_dir(str(Path(config_dir).resolve()), job_name="train", version_base=VERSION_BASE):
+        yield GlobalHydra.instance().config_loader()
+
+
+def _add_source(loader: Any, folder: Path) -> None:
+    """Find options in a further folder too. A search path given to ``compose`` would not be there for listing them."""
+    loader.config_search_path.prepend("command line", f"file://{folder.resolve()}", "schema")  # which has to stay last
+    loader.repository.initialize_sources(loader.config_search_path)
+
+
+def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]:
+    config = compose(config_name, overrides=list(overrides), return_hydra_config=True)
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    return plain
+
+
+def _parse(lines: Sequence[str]) -> tuple[list[Override], list[str]]:
+    overrides, errors = [], []
+    for line in lines:
+        try:
+            (override,) = OverridesParser.create().parse_overrides([line])
+        except HydraException as error:
+            errors.append(f"cannot read {line!r}: {str(error).splitlines()[0]}; an argument is key=value")
+            continue
+        if not override.is_hydra_override():  # Hydra's own settings are Hydra's to judge
+            overrides.append(override)
+    return overrides, errors
+
+
+def _is_choice(loader: ConfigLoader, override: Override) -> bool:
+    group = override.key_or_group
+    parent, _, last = group.rpartition("/")
+    is_group = last in loader.list_groups(parent)
+    return is_group and not isinstance(override.value(), dict)  # sampler={k_pos: 2} sets keys
+
+
+def _options(loader: ConfigLoader, group: str) -> list[str]:
+    options = loader.get_group_options(group, results_filter=ObjectType.CONFIG)
+    for subgroup in loader.list_groups(group):
+        options += [f"{subgroup}/{option}" for option in _options(loader, f"{group}/{subgroup}")]
+    return sorted(options)
+
+
+def _values(override: Override) -> list[str]:
+    """Options that an override of a group names; none for ``~group``, ``group=null`` and ``glob(...)``."""
+    if override.is_choice_sweep():
+        return list(override.sweep_string_iterator()) if isinstance(_sweep_list(override), list) else []
+    value = override.value()
+    if isinstance(value, list):
+        return [str(item) for item in value]
+    return [] if value is None or override.is_delete() else [str(value)]
+
+
+def _sweep_list(override: Override) -> object:
+    return getattr(override.value(), "list", None)
+
+
+def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str, str]) -> list[str]:
+    group, line = override.key_or_group, override.input_line or ""
+    options = _options(loader, group)
+    errors = []
+    if override.value() is None and not override.is_delete():
+        return [f"{line}: null is no option; options: {', '.join(options)}"]
+    for value in _values(override):
+        if value.removesuffix(".yaml") not in options:
+            near = get_close_matches(value, options, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            errors.append(f"unknown option {group}={value}; {hint}options: {', '.join(options)}")
+    if errors:
+        return errors
+    is_chosen = group in chosen
+    if override.is_add() and is_chosen:
+        return [f"{line}: {group} has an option already; leave out the plus: {line.lstrip('+')}"]
+    if not override.is_add() and not override.is_force_add() and not is_chosen:
+        if override.is_delete():
+            return [f"{line}: nothing was chosen for {group}, so there is nothing to leave out"]
+        outer, _, part = group.rpartition("/")
+        if outer in chosen:
+            return [f"{line}: {outer}={chosen[outer]} has no {part} to choose; choose another {outer}, or leave it out"]
+        return [f"{line}: {group} needs a plus: +{line}"]
+    return []
+
+
+def _variants(groups: Sequence[Override]) -> Iterator[list[str]]:
+    """Options of the first job, then of one job for each further option of a sweep, the others as in the first."""
+    fixed = [override.input_line or "" for override in groups if not override.is_sweep_override()]
+    swept = [
+        [f"{override.input_line.partition('=')[0]}={value}" for value in _values(override)]
+        for override in groups
+        if override.is_sweep_override() and override.input_line
+    ]
+    swept = [lines for lines in swept if lines]
+    first = [lines[0] for lines in swept]
+    yield [*fixed, *first]
+    for index, lines in enumerate(swept):
+        for line in lines[1:]:
+            yield [*fixed, *first[:index], line, *first[index + 1 :]]
+
+
+def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
+    """Say what is wrong with an override of a key, given the composed configuration it applies to."""
+    key, line = override.key_or_group, override.input_line or ""
+    if "/" in key or override.package is not None:
+        return f"{line}: there is no config group {key.split('@')[0]}"
+    if key in WITHOUT_EFFECT and not override.is_delete():
+        return f"{line}: {key} {WITHOUT_EFFECT[key]}"
+    names = key.split(".")
+    depth, node = _walk(config, names)
+    if depth == len(names) or (isinstance(node, str) and "${" in node):  # there it is, or below an interpolation
+        if override.is_add() and depth == len(names) and not isinstance(node, dict | list):
+            return f"{line}: {key} exists already; leave out the plus: {line.lstrip('+')}"
+        return _mapping_error(override, node) if isinstance(node, dict) else None
+    is_added = override.is_add() or override.is_force_add()
+    owner = ".".join(names[:depth])
+    if not isinstance(node, dict):
+        return f"{line}: {owner} is a value and has no keys"
+    accepted = _accepted_in(node, is_top=depth == 0, is_added=is_added)
+    if accepted is None or names[depth] in accepted:
+        if override.is_delete():
+            return f"{line}: {key} is not set, so there is nothing to leave out"
+        return None if is_added else f"{key} is not set in the configuration; to add it write +{line}"
+    component = str(node.get("_target_", "")).rpartition(".")[2]
+    return unknown_key(".".join(names[: depth + 1]), accepted, component or owner or "the configuration")
+
+
+def _mapping_error(override: Override, node: Mapping[str, Any]) -> str | None:
+    """Say what of a value cannot be laid over a node of keys with values."""
+    value, key = override.value(), override.key_or_group
+    if isinstance(value, list):
+        names = ", ".join(str(name) for name in node if name != "_target_")
+        return f"{override.input_line}: {key} is no list but keys with values ({names}); to add one: +{key}.<name>={{}}"
+    new = [name for name in value if name not in node] if isinstance(value, dict) and not override.is_add() else []
+    accepted = _accepted_in(node, is_top=False, is_added=True)
+    if new and accepted is not None and new[0] not in accepted:
+        return unknown_key(f"{key}.{new[0]}", accepted, str(node["_target_"]).rpartition(".")[2])
+    return f"{key}.{new[0]} is not set in the configuration; to add it write +{key}.{new[0]}=..." if new else None
+
+
+def _walk(config: Mapping[str, Any], names: Sequence[str]) -> tuple[int, Any]:
+    """Follow a dotted key as far as it exists: how many names, and the node there."""
+    node: Any = config
+    for depth, name in enumerate(names):
+        if isinstance(node, dict) and name in node:
+            node = node[name]
+        elif isinstance(node, list) and name.isdigit() and int(name) < len(node):
+            node = node[int(name)]
+        else:
+            return depth, node
+    return len(names), node
+
+
+def _accepted_in(node: Mapping[str, Any], *, is_top: bool, is_added: bool) -> Collection[str] | None:
+    """Keys that may stand in a node; None where any may."""
+    target = node.get("_target_")
+    if isinstance(target, str) and "${" not in target:
+        return accepted_keys(target)
+    if is_added and not is_top:
+        return None  # a further callback, or an entry of a free-form mapping
+    return node.keys() - {"hydra"}

@@ -1,0 +1,77 @@
+"""Checks across refill, sampler, reward and loss: whether a step can be filled up as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from omegaconf import DictConfig
+
+from ada_lightning.config.estimator import part_of
+from ada_lightning.config.problems import class_at, number_at, value_at
+
+
+def refill_errors(cfg: DictConfig) -> Iterator[str]:
+    """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
+    from ada_lightning.core.protocols import Refill
+
+    yield from _overlong_errors(cfg)
+    refill = part_of(cfg, "refill")
+    if not isinstance(refill, Refill) or not refill.is_on:
+        return
+    yield from _sampler_errors(cfg)
+    if component := getattr(refill, "component", ""):
+        yield from _component_errors(cfg, component)
+    if refill.keep_surplus and number_at(cfg, "loss.importance_cap") == 0:
+        yield (
+            "refill.keep_surplus trains on groups of an earlier policy, and loss.importance_cap = 0 corrects for "
+            "nothing; use loss.importance_cap=2 or refill.keep_surplus=false"
+        )
+
+
+def _sampler_errors(cfg: DictConfig) -> Iterator[str]:
+    from ada_lightning.core.protocols import ScreeningSampler
+
+    sampler = part_of(cfg, "sampler")
+    if budget := number_at(cfg, "sampler.budget_per_step"):
+        yield (
+            f"sampler.budget_per_step = {budget} divides a step among its prompts, and refill lets further ones join; "
+            "use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
+        )
+    if isinstance(sampler, ScreeningSampler):
+        yield (
+            f"sampler: {type(sampler).__name__} leaves prompts out and weighs the others so that the mean over all of "
+            "them is right, and refill replaces what was left out; use refill=none or another sampler"
+        )
+
+
+def _component_errors(cfg: DictConfig, component: str) -> Iterator[str]:
+    """The component must be one that the reward has, where its components are known without a response."""
+    from ada_lightning.rewards.overlong import OverlongReward
+    from ada_lightning.rewards.weighted import WeightedReward
+
+    kind = class_at(cfg, "reward.reward")
+    by_name = value_at(cfg, "reward.reward.rewards")
+    if issubclass(kind, OverlongReward):
+        known = ["correct", "overlong"]
+        is_nested = issubclass(class_at(cfg, "reward.reward.reward"), WeightedReward)
+    elif issubclass(kind, WeightedReward) and isinstance(by_name, DictConfig):
+        known, is_nested = [str(name) for name in by_name], True
+    else:
+        return
+    if component not in known and not (is_nested and ("/" in component or issubclass(kind, OverlongReward))):
+        yield (
+            f"refill.component = {component}: {kind.__name__} has the components {', '.join(known)}; use one of them, "
+            "or refill.component='' for the reward itself"
+        )
+
+
+def _overlong_errors(cfg: DictConfig) -> Iterator[str]:
+    """Responses that the reward never sees have no penalty."""
+    from ada_lightning.rewards.overlong import OverlongReward
+
+    truncated = value_at(cfg, "rollout.truncated")
+    if issubclass(class_at(cfg, "reward.reward"), OverlongReward) and truncated in ("zero", "exclude"):
+        yield (
+            f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward "
+            "is about those; use rollout.truncated=grade or mask"
+        )

@@ -1,0 +1,132 @@
+"""Where the rollout and the policy meet: the tensors of one optimiser step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ada_lightning.core.stopping.rule import StoppingRule
+
+
+@dataclass(frozen=True, slots=True)
+class Microbatch:
+    """Responses that pass through the policy together. Shape letters as in :mod:`ada_lightning.core.records`.
+
+    Every response carries the statistics of its pool and of its group, so advantage and weight are elementwise and any
+    split into microbatches gives the same gradient.
+    """
+
+    input_ids_T: Tensor
+    """The documents end to end, without padding: each a prompt, then one or more of its responses. int64."""
+    position_ids_T: Tensor
+    """Position of each token in its own conversation: every response continues where the prompt ended. int64."""
+    document_lengths: tuple[tuple[int, ...], ...]
+    """Per document the tokens of its prompt, then those of each response, in packed order: who may attend to whom
+    follows from it. Plain numbers, because an attention backend cuts by them and must not wait for a device."""
+    predictor_K: Tensor
+    """Index into T of the hidden state that predicts each response token. int64."""
+    token_ids_K: Tensor
+    """The response tokens, end of sequence included. int64."""
+    response_K: Tensor
+    """Index into B of the response each token belongs to. int64."""
+    sampling_logprobs_K: Tensor
+    """The engine's log-probability of each response token. float32, nats."""
+    old_logprobs_K: Tensor
+    """The trainer's own, before the first update with this rollout; meaningful only if the batch says so. float32."""
+    num_tokens_B: Tensor
+    """Response tokens. float32."""
+    identity_B: Tensor
+    """Names the response in its run: whatever is drawn for it in the update is a function of this. int64."""
+    rewards_B: Tensor
+    """float32."""
+    is_positive_B: Tensor
+    """bool."""
+    num_positive_B: Tensor
+    """Positives in the response's pool. float32, as all counts here: they are divided by each other."""
+    num_sampled_B: Tensor
+    """Responses in its pool."""
+    pool_reward_sum_B: Tensor
+    pool_squared_deviation_B: Tensor
+    """Sum of squared distances from the pool's mean. Not of squares: those cancel in float32."""
+    first_round_reward_sum_B: Tensor
+    """Sum of rewards in the pool's first round, the unbiased sample of the pass rate."""
+    first_round_size_B: Tensor
+    group_size_B: Tensor
+    """Responses kept for its prompt."""
+    group_reward_sum_B: Tensor
+    group_squared_deviation_B: Tensor
+    selection_weight_B: Tensor
+    """Responses of its class in the pool per kept response of its class; see
+    :class:`~ada_lightning.core.records.KeptResponse` for what a class is."""
+    inverse_probability_B: Tensor
+    """1 / (probability that selection kept it), 1 where nothing was left to chance. Multiplies the advantage."""
+    assigned_advantage_B: Tensor
+    """Assigned for the whole rollout at once by a :class:`~ada_lightning.core.protocols.RolloutAdvantage`, else 0."""
+    prior_alpha_B: Tensor
+    prior_beta_B: Tensor
+    """Beta belief about the prompt's pass rate before the step. float32."""
+    rule_B: Tensor
+    """Index into ``rules`` of the rule that ended the response's pool; -1 where counts alone did not decide. int64."""
+    rules: tuple[StoppingRule, ...]
+    """The distinct stopping rules of the microbatch."""
+    is_filler: bool = False
+    """Whether it only keeps its process busy while others compute theirs: its loss and its figures count nothing."""
+
+    @property
+    def num_computed_tokens(self) -> int:
+        """Tokens that pass through the policy."""
+        return self.input_ids_T.numel()
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Microbatch:
+        """Copy every tensor to ``device``."""
+        tensors: dict[str, Any] = {
+            f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), Tensor)
+        }
+        moved = {name: tensor.to(device, non_blocking=non_blocking) for name, tensor in tensors.items()}
+        return replace(self, **moved)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCounts:
+    """Denominators of the loss: of the whole rollout batch on all ranks, divided among its minibatches.
+
+    Prompts without signal are counted although their responses are not computed, so the size of an update does not
+    depend on how many prompts happened to carry a signal.
+    """
+
+    num_prompts: float
+    """Prompts sampled."""
+    num_responses: float
+    """Responses kept, those of prompts without signal included."""
+    num_response_tokens: float
+    """Tokens of those responses."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """One optimiser step's worth of microbatches."""
+
+    microbatches: tuple[Microbatch, ...]
+    counts: BatchCounts
+    policy_version: int
+    """Updates behind the weights that sampled these responses."""
+    update_index: int
+    """Which of the updates with its rollout this is, from 0."""
+    updates_since_rollout: int
+    """0 for the first update with a rollout; only that one is on-policy. Differs from ``update_index`` after a
+    resume between two minibatches, which draws the rest of the rollout anew."""
+    has_old_logprobs: bool
+    """Whether ``old_logprobs_K`` was computed; otherwise the trainer's current ones are the old ones."""
+
+    def __iter__(self) -> Iterator[Microbatch]:
+        return iter(self.microbatches)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> TrainingBatch:
+        """Copy every tensor to ``device``. Lightning needs it: it cannot rebuild a frozen dataclass by itself."""
+        return replace(
+            self, microbatches=tuple(microbatch.to(device, non_blocking) for microbatch in self.microbatches)
+        )

@@ -1,0 +1,67 @@
+"""What a part remembers, with the name of its class: another class would misread it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+_CLASS = "_class"
+
+
+class RememberingPart(Protocol):
+    """An estimator, sampler, selection or curriculum."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives a step."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        ...
+
+
+def named_state(part: RememberingPart) -> dict[str, Any]:
+    """Return the part's state for a checkpoint, with the name of its class in it.
+
+    Example:
+        >>> from ada_lightning.methods.estimators import EmaEstimator
+        >>> named_state(EmaEstimator())
+        {'counts': {}, '_class': 'EmaEstimator'}
+    """
+    return part.state_dict() | {_CLASS: type(part).__name__}
+
+
+def load_named_state(part: RememberingPart, saved: Mapping[str, Any], *, setting: str) -> None:
+    """Restore :func:`named_state`.
+
+    A run may go on with other settings, but a part cannot go on with what one of another class remembers: two
+    estimators may call different numbers by the same name. Where the other one remembers nothing yet, this one begins
+    as in a new run.
+
+    Args:
+        part: of this run.
+        saved: from the checkpoint; without a class's name in older ones, which are loaded as they are.
+        setting: that chooses the part, for the message.
+
+    Raises:
+        ValueError: what is saved is another class's.
+    """
+    state = dict(saved)
+    now = type(part).__name__
+    earlier = state.pop(_CLASS, now)
+    if now == earlier:
+        part.load_state_dict(state)
+    elif not _is_empty(state):
+        raise ValueError(
+            f"{setting}: this run's checkpoint holds what {earlier} remembers, and {now} cannot read it; continue with "
+            f"{setting} as the run was started ({earlier}), or start a new run"
+        )
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether nothing is remembered in it: no number but 0, nothing in any list."""
+    if isinstance(value, Mapping):
+        return all(_is_empty(item) for item in value.values())
+    if hasattr(value, "numel"):
+        return value.numel() == 0
+    return not value

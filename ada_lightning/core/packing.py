@@ -1,0 +1,307 @@
+"""From response groups to the microbatches of one or several optimiser steps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from typing import Any
+
+import torch
+
+from ada_lightning.core.batch import BatchCounts, Microbatch, TrainingBatch
+from ada_lightning.core.records import KeptResponse, ResponseGroup
+from ada_lightning.core.seeded_tensors import response_identity
+from ada_lightning.core.stopping.rule import StoppingRule
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A prompt and those of its kept responses that are computed with it."""
+
+    group: ResponseGroup
+    kept: tuple[KeptResponse, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.group.pool.prompt.prompt_ids) + sum(map(_num_response_tokens, self.kept))
+
+
+def pack_groups(
+    groups: Sequence[ResponseGroup],
+    *,
+    num_minibatches: int,
+    max_tokens_per_microbatch: int,
+    policy_version: int,
+    shuffle_seed: int,
+    keep_groups_without_signal: bool,
+    share_prompts: bool,
+) -> list[TrainingBatch]:
+    """Cut a rollout into optimiser steps of whole groups, each cut into microbatches by token budget.
+
+    Groups are shuffled before they are cut: the official code does not, so its first minibatch holds the easy prompts
+    and its last the unresolved ones. A minibatch is computed in as few microbatches as its tokens allow, of about the
+    same number of tokens each.
+
+    Args:
+        groups: of one rollout step.
+        num_minibatches: optimiser steps to make of them.
+        max_tokens_per_microbatch: tokens computed at once; a single response that is longer stands alone.
+        policy_version: of the weights that sampled the groups.
+        shuffle_seed: of the order of groups.
+        keep_groups_without_signal: also compute responses whose advantage is zero. Needed by terms that do not depend
+            on the advantage (KL, entropy); otherwise they change nothing and are left out.
+        share_prompts: compute a prompt once for all its responses, which attend to it but not to each other.
+
+    Returns:
+        ``num_minibatches`` batches. One holds no microbatch where none of its groups has a signal, or where there are
+        fewer groups than minibatches; the denominators are then those of the minibatches that have a group.
+    """
+    (batches,) = pack_for_replicas(
+        groups,
+        num_replicas=1,
+        num_minibatches=num_minibatches,
+        max_tokens_per_microbatch=max_tokens_per_microbatch,
+        policy_version=policy_version,
+        shuffle_seed=shuffle_seed,
+        keep_groups_without_signal=keep_groups_without_signal,
+        share_prompts=share_prompts,
+    )
+    return batches
+
+
+def pack_for_replicas(
+    groups: Sequence[ResponseGroup],
+    *,
+    num_replicas: int,
+    num_minibatches: int,
+    max_tokens_per_microbatch: int,
+    policy_version: int,
+    shuffle_seed: int,
+    keep_groups_without_signal: bool,
+    share_prompts: bool,
+) -> list[list[TrainingBatch]]:
+    """Cut a rollout as :func:`pack_groups` does, and every optimiser step among the replicas of the model.
+
+    Every replica gets the same number of microbatches, and those that are computed at the same time have about the same
+    number of tokens: sharded weights are gathered for all at once. Where there are too few documents a replica computes
+    a filler, a response that another one trains on and that counts nothing here. Counts are those of the whole batch.
+
+    Args:
+        groups: of one rollout step.
+        num_replicas: parts that compute at the same time.
+        num_minibatches: as in :func:`pack_groups`, like all that follow.
+        max_tokens_per_microbatch: see there.
+        policy_version: see there.
+        shuffle_seed: see there.
+        keep_groups_without_signal: see there.
+        share_prompts: see there.
+
+    Returns:
+        For every replica ``num_minibatches`` batches.
+    """
+    num_filled = max(min(num_minibatches, len(groups)), 1)
+    counts = BatchCounts(
+        num_prompts=len(groups) / num_filled,
+        num_responses=sum(len(group.kept) for group in groups) / num_filled,
+        num_response_tokens=sum(len(kept.response.response_ids) for group in groups for kept in group.kept)
+        / num_filled,
+    )
+    order = list(groups)
+    random.Random(shuffle_seed).shuffle(order)
+    replicas: list[list[TrainingBatch]] = [[] for _ in range(num_replicas)]
+    for index in range(num_minibatches):
+        computed = [g for g in order[index::num_minibatches] if keep_groups_without_signal or g.can_train]
+        documents = _divide(computed, max_tokens_per_microbatch if share_prompts else 0, num_replicas)
+        rounds = _balance(documents, max_tokens_per_microbatch, num_replicas)
+        for replica, batches in enumerate(replicas):
+            batches.append(
+                TrainingBatch(
+                    microbatches=tuple(_microbatch_or_filler(parts[replica], documents) for parts in rounds),
+                    counts=counts,
+                    policy_version=policy_version,
+                    update_index=index,
+                    updates_since_rollout=index,
+                    has_old_logprobs=False,
+                )
+            )
+    return replicas
+
+
+def group_microbatch(*groups: ResponseGroup) -> Microbatch:
+    """Pack whole groups, one document each, responses in order: for tables and tests that want per-response figures.
+
+    Raises:
+        ValueError: a group keeps nothing.
+    """
+    for group in groups:
+        if not group.kept:
+            raise ValueError(f"the group of prompt {group.pool.prompt.prompt_id} keeps no response")
+    return _microbatch([_Document(group, group.kept) for group in groups])
+
+
+def _num_response_tokens(kept: KeptResponse) -> int:
+    return len(kept.response.response_ids)
+
+
+def _documents(group: ResponseGroup, max_tokens: int) -> list[_Document]:
+    """Put as many of the group's responses in a document as fit, at least one. Empty ones have nothing to train."""
+    documents: list[_Document] = []
+    for kept in group.kept:
+        if not kept.response.response_ids:
+            continue
+        if documents and documents[-1].num_tokens + _num_response_tokens(kept) <= max_tokens:
+            documents[-1] = _Document(group, (*documents[-1].kept, kept))
+        else:
+            documents.append(_Document(group, (kept,)))
+    return documents
+
+
+def _divide(groups: Sequence[ResponseGroup], max_tokens: int, num_replicas: int) -> list[_Document]:
+    """Make documents. Several replicas get none larger than a fair share, so that a large group holds nobody up."""
+    documents = [document for group in groups for document in _documents(group, max_tokens)]
+    if num_replicas == 1:
+        return documents
+    fair_share = -(-_num_tokens(documents) // num_replicas)
+    return [document for group in groups for document in _documents(group, min(max_tokens, fair_share))]
+
+
+def _balance(documents: Sequence[_Document], max_tokens: int, num_replicas: int) -> list[list[list[_Document]]]:
+    """Share documents out to the fewest microbatches that a simple rule finds, of nearly equal numbers of tokens.
+
+    The rule (longest processing time first, Graham 1969) gives each document, longest first, to the microbatch that has
+    least. Where that breaks the budget it is tried again with more microbatches. The largest ones come first: they set
+    the peak of memory, so what does not fit fails at once. Inside one, documents go from long to short.
+
+    Returns:
+        Rounds of one microbatch for each replica, in turn from both ends, so that no replica always gets the largest.
+        Where documents are fewer, some are empty.
+    """
+    by_length = sorted(documents, key=lambda document: document.num_tokens, reverse=True)
+    alone = [[document] for document in by_length if document.num_tokens > max_tokens]
+    rest = by_length[len(alone) :]
+    num_parts = _round_up(len(alone) + -(-_num_tokens(rest) // max_tokens), num_replicas) - len(alone)
+    parts = _share_out(rest, num_parts)
+    while any(_num_tokens(part) > max_tokens for part in parts):
+        num_parts += num_replicas
+        parts = _share_out(rest, num_parts)
+    ordered = alone + sorted(parts, key=_num_tokens, reverse=True)
+    rounds = [ordered[first : first + num_replicas] for first in range(0, len(ordered), num_replicas)]
+    return [parts if index % 2 == 0 else parts[::-1] for index, parts in enumerate(rounds)]
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def _microbatch_or_filler(part: Sequence[_Document], documents: Sequence[_Document]) -> Microbatch:
+    if part:
+        return _microbatch(part)
+    shortest = min(documents, key=lambda document: document.num_tokens)
+    return replace(_microbatch([replace(shortest, kept=shortest.kept[:1])]), is_filler=True)
+
+
+def _share_out(documents: Sequence[_Document], num_parts: int) -> list[list[_Document]]:
+    parts: list[list[_Document]] = [[] for _ in range(num_parts)]
+    heap = [(0, index) for index in range(num_parts)]
+    for document in documents:
+        num_tokens, index = heappop(heap)
+        parts[index].append(document)
+        heappush(heap, (num_tokens + document.num_tokens, index))
+    return parts
+
+
+def _num_tokens(documents: Sequence[_Document]) -> int:
+    return sum(document.num_tokens for document in documents)
+
+
+def _microbatch(documents: Sequence[_Document]) -> Microbatch:
+    input_ids: list[int] = []
+    position_ids: list[int] = []
+    predictors: list[int] = []
+    for document in documents:
+        prompt_ids = document.group.pool.prompt.prompt_ids
+        input_ids += prompt_ids
+        position_ids += range(len(prompt_ids))
+        last_of_prompt = len(input_ids) - 1
+        for kept in document.kept:
+            start, length = len(input_ids), _num_response_tokens(kept)
+            input_ids += kept.response.response_ids
+            position_ids += range(len(prompt_ids), len(prompt_ids) + length)
+            # The prompt's last token predicts the first of every response.
+            predictors += [last_of_prompt, *range(start, start + length - 1)][:length]
+    responses = [(document.group, kept) for document in documents for kept in document.kept]
+    lengths = torch.tensor([_num_response_tokens(kept) for _, kept in responses])
+    num_response_tokens = int(lengths.sum())
+    return Microbatch(
+        input_ids_T=torch.tensor(input_ids, dtype=torch.int64),
+        position_ids_T=torch.tensor(position_ids, dtype=torch.int64),
+        document_lengths=tuple(
+            (len(document.group.pool.prompt.prompt_ids), *map(_num_response_tokens, document.kept))
+            for document in documents
+        ),
+        predictor_K=torch.tensor(predictors, dtype=torch.int64),
+        token_ids_K=torch.tensor([t for _, kept in responses for t in kept.response.response_ids], dtype=torch.int64),
+        response_K=torch.arange(len(responses)).repeat_interleave(lengths),
+        sampling_logprobs_K=_column([x for _, kept in responses for x in kept.response.sampling_logprobs]),
+        old_logprobs_K=torch.zeros(num_response_tokens),
+        num_tokens_B=lengths.to(torch.float32),
+        identity_B=torch.tensor([_identity(group, kept) for group, kept in responses], dtype=torch.int64),
+        **_statistics(responses),
+        **_rules([group.pool.rule for group, _ in responses]),
+    )
+
+
+def _identity(group: ResponseGroup, kept: KeptResponse) -> int:
+    pool = group.pool
+    return response_identity(
+        step=pool.step,
+        slot=pool.slot,
+        prompt_id=pool.prompt.prompt_id,
+        sample_index=kept.response.sample_index,
+    )
+
+
+def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict[str, Any]:
+    """What travels with every response, by field name. Shapes ``(B,)``."""
+    pools = [group.pool for group, _ in responses]
+    group_rewards = [[kept.response.reward for kept in group.kept] for group, _ in responses]
+    return {
+        "rewards_B": _column([kept.response.reward for _, kept in responses]),
+        "is_positive_B": torch.tensor([kept.response.is_positive for _, kept in responses]),
+        "num_positive_B": _column([pool.num_positive for pool in pools]),
+        "num_sampled_B": _column([pool.num_sampled for pool in pools]),
+        "pool_reward_sum_B": _column([sum(r.reward for r in pool.responses) for pool in pools]),
+        "pool_squared_deviation_B": _column([_squared_deviation([r.reward for r in p.responses]) for p in pools]),
+        "first_round_reward_sum_B": _column([sum(pool.first_round_rewards) for pool in pools]),
+        "first_round_size_B": _column([len(pool.first_round_rewards) for pool in pools]),
+        "group_size_B": _column([len(rewards) for rewards in group_rewards]),
+        "group_reward_sum_B": _column([sum(rewards) for rewards in group_rewards]),
+        "group_squared_deviation_B": _column([_squared_deviation(rewards) for rewards in group_rewards]),
+        "selection_weight_B": _column([kept.selection_weight for _, kept in responses]),
+        "inverse_probability_B": _column(
+            [kept.inverse_probability * group.pool.inverse_probability for group, kept in responses]
+        ),
+        "assigned_advantage_B": _column([kept.advantage for _, kept in responses]),
+        "prior_alpha_B": _column([pool.belief.alpha for pool in pools]),
+        "prior_beta_B": _column([pool.belief.beta for pool in pools]),
+    }
+
+
+def _rules(rules: Sequence[StoppingRule | None]) -> dict[str, Any]:
+    """Each distinct rule once, and which one is whose."""
+    index = {rule: position for position, rule in enumerate(dict.fromkeys(rule for rule in rules if rule is not None))}
+    return {
+        "rule_B": torch.tensor([-1 if rule is None else index[rule] for rule in rules], dtype=torch.int64),
+        "rules": tuple(index),
+    }
+
+
+def _squared_deviation(rewards: Sequence[float]) -> float:
+    mean = sum(rewards) / len(rewards) if rewards else 0.0
+    return sum((reward - mean) ** 2 for reward in rewards)
+
+
+def _column(values: Sequence[float]) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32)

@@ -1,0 +1,67 @@
+"""Pools as primitives and back: checkpoints load nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
+from ada_lightning.core.stopping.rule import StoppingRule
+
+_TYPE = "_type"
+
+
+def to_plain(value: Any) -> Any:
+    """Turn a pool, and all that is in it, into dictionaries, lists, tuples and primitives.
+
+    Example:
+        >>> to_plain(Belief(1.0, 3.0))
+        {'_type': 'Belief', 'alpha': 1.0, 'beta': 3.0, 'num_seen': 0.0, 'num_seen_positive': 0.0}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {_TYPE: type(value).__name__} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(to_plain(item) for item in value)
+    if isinstance(value, list):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(plain: Any) -> Any:
+    """Restore :func:`to_plain`.
+
+    Raises:
+        ValueError: something of a type that is no part of a pool.
+
+    Example:
+        >>> from_plain({"_type": "Belief", "alpha": 1.0, "beta": 3.0}).mean
+        0.25
+    """
+    if isinstance(plain, Mapping):
+        items = {key: from_plain(item) for key, item in plain.items() if key != _TYPE}
+        return _types()[_known(plain[_TYPE])](**items) if _TYPE in plain else items
+    if isinstance(plain, tuple):
+        return tuple(from_plain(item) for item in plain)
+    if isinstance(plain, list):
+        return [from_plain(item) for item in plain]
+    return plain
+
+
+def _known(name: str) -> str:
+    if name not in _types():
+        raise ValueError(
+            f"the checkpoint holds a {name}, which is neither part of a pool nor a stopping rule of this run's "
+            "sampler; continue with the sampler of the run or start a new one"
+        )
+    return name
+
+
+def _types() -> dict[str, type]:
+    """What a pool is made of; of stopping rules those whose modules the run has imported."""
+    rules: list[type] = [StoppingRule]
+    for rule in rules:  # grows while it is walked through
+        rules += rule.__subclasses__()
+    return {kind.__name__: kind for kind in (Belief, Prompt, Response, ResponsePool, *rules)}

@@ -1,0 +1,56 @@
+"""The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
+
+from ada_lightning.core.protocols.advantage import Advantage, Compared, PassRate, RolloutAdvantage
+from ada_lightning.core.protocols.attention import AttentionBackend
+from ada_lightning.core.protocols.curriculum import Curriculum, LearningCurriculum, Usefulness
+from ada_lightning.core.protocols.engine import RolloutEngine, SleepingEngine
+from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, RememberingEstimator
+from ada_lightning.core.protocols.objective import Objective
+from ada_lightning.core.protocols.policy_reader import GradientNorm, PolicyReader, PolicyView
+from ada_lightning.core.protocols.prompt_source import PromptSource
+from ada_lightning.core.protocols.refill import Refill
+from ada_lightning.core.protocols.reward import Reward
+from ada_lightning.core.protocols.sampler import (
+    ForesightedSampler,
+    IndependentSampler,
+    JudgingSampler,
+    LabellingSampler,
+    Sampler,
+    ScreeningSampler,
+    StagedSampler,
+)
+from ada_lightning.core.protocols.selection import BatchSelection, Pruned, ScreeningSelection, SelectionRule
+
+__all__ = [
+    "Advantage",
+    "AttentionBackend",
+    "BatchSelection",
+    "Compared",
+    "Curriculum",
+    "ForesightedSampler",
+    "GradientNorm",
+    "IndependentSampler",
+    "JudgingSampler",
+    "LabellingSampler",
+    "LearningCurriculum",
+    "Objective",
+    "PassRate",
+    "PassRateEstimator",
+    "PolicyReader",
+    "PolicyView",
+    "PromptEmbedding",
+    "PromptSource",
+    "Pruned",
+    "Refill",
+    "RememberingEstimator",
+    "Reward",
+    "RolloutAdvantage",
+    "RolloutEngine",
+    "Sampler",
+    "ScreeningSampler",
+    "ScreeningSelection",
+    "SelectionRule",
+    "SleepingEngine",
+    "StagedSampler",
+    "Usefulness",
+]

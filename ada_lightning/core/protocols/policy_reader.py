@@ -1,0 +1,64 @@
+"""Parts that look at the policy while it samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from ada_lightning.core.protocols.attention import AttentionBackend
+from ada_lightning.core.records import ResponsePool
+
+if TYPE_CHECKING:  # torch stays out of reward workers
+    from torch import Tensor
+
+    from ada_lightning.core.batch import Microbatch
+
+
+class PolicyView(Protocol):
+    """What can be read of the policy while a rollout is drawn: the weights that draw it."""
+
+    model: Any
+    """The causal language model."""
+    temperature: float
+    """Divides the logits, as the engine's."""
+    attention: AttentionBackend
+    clock: Any
+    """A :class:`~ada_lightning.rollout.phase_clock.PhaseClock`."""
+    interrupt_check: Callable[[], None]
+    """May raise to stop at a point where nothing is lost."""
+
+    @property
+    def device(self) -> Any:
+        """Where the model is."""
+        ...
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        """Return the precision of the run's forward passes."""
+        ...
+
+    def hidden_states(self, model: Any, microbatch: Microbatch) -> Tensor:
+        """Last hidden state of every packed token. Shape ``(T, H)``."""
+        ...
+
+    def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
+        ...
+
+
+@runtime_checkable
+class PolicyReader(Protocol):
+    """A part that reads the policy while a rollout is drawn, such as a sampler that asks for gradients."""
+
+    def connect(self, policy: PolicyView) -> None:
+        """Remember whom to ask; called once, before the first rollout and before the model is loaded."""
+        ...
+
+
+@runtime_checkable
+class GradientNorm(PolicyReader, Protocol):
+    """How long the gradients of a prompt's right answers are."""
+
+    def measure(self, pools: Sequence[ResponsePool]) -> Sequence[float]:
+        """Return, for each pool, the mean over its positives of ``|grad log pi(response)|``; 0 where it has none."""
+        ...

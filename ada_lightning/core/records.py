@@ -1,0 +1,331 @@
+"""The records that travel through one training step, from the prompt to the batch.
+
+Shape legend, used as suffixes of tensor names everywhere (``rewards_B``, ``logprobs_K``):
+
+====== =========================================================================
+letter axis
+====== =========================================================================
+P      prompts of a rollout step
+N      responses in the pool of one prompt (ragged)
+G      responses kept for one prompt, at most ``group_size``
+B      responses in a microbatch
+T      tokens of a microbatch, its documents end to end: prompts, each with one or more of its responses
+K      response tokens of a microbatch, flattened
+H      hidden size
+V      vocabulary
+====== =========================================================================
+
+This module needs the standard library and torch only. ``torch`` itself is needed by the tensors
+of :mod:`ada_lightning.core.batch`; the records here are plain Python so that reward workers can use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from ada_lightning.core.stopping.rule import StoppingRule
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One task for the model, with what its verifier needs."""
+
+    prompt_id: str
+    """Stable across epochs, runs and machines: a hash of source, content and reference. Histories are keyed by it."""
+    messages: tuple[Mapping[str, str], ...]
+    """Chat turns, each with ``role`` and ``content``, without the assistant's answer."""
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    """What the reward function needs to grade a response: JSON-like, picklable, never shown to the model."""
+    task: str = ""
+    """Name of the task or source, for metrics per source and for rewards that dispatch on it."""
+    prompt_ids: tuple[int, ...] = ()
+    """Token ids after the chat template; empty until :class:`~ada_lightning.data.encoder.PromptEncoder` ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSettings:
+    """How tokens are drawn. Training and evaluation have one each."""
+
+    max_new_tokens: int
+    """Longest response, in tokens; a response cut here has ``is_truncated`` set."""
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    """-1 switches it off."""
+
+    def __post_init__(self) -> None:
+        """Reject settings that no engine can follow."""
+        errors = []
+        if self.max_new_tokens < 1:
+            errors.append(f"max_new_tokens must be at least 1; got {self.max_new_tokens}")
+        if self.temperature < 0:
+            errors.append(f"temperature must be 0 (greedy) or positive; got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            errors.append(f"top_p must be in (0, 1]; got {self.top_p}")
+        if self.top_k == 0 or self.top_k < -1:
+            errors.append(f"top_k must be -1 (off) or at least 1; got {self.top_k}")
+        if errors:
+            raise ValueError("; ".join(errors))
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What an engine returns for one finished request, before grading."""
+
+    request_id: str
+    response_ids: tuple[int, ...]
+    """Sampled token ids, the end-of-sequence token included where the model produced it."""
+    sampling_logprobs: tuple[float, ...]
+    """Log-probability, in nats, of each sampled token under the distribution it was drawn from."""
+    is_truncated: bool
+    """Cut by the length limit instead of ended by the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a reward sees of a response."""
+
+    text: str
+    """Untrusted: never to be run as code."""
+    finish_reason: Literal["stop", "length"] = "stop"
+    """``length`` where the length limit cut it."""
+    num_tokens: int | None = None
+    """Response tokens, the end-of-sequence token included; None where whoever asks has not counted them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a reward may return instead of a bare number."""
+
+    reward: float
+    answer: str | None = None
+    """The answer found in the response, normalised so that equal answers are equal texts, for majority votes. None
+    where there is none."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """Parts the reward is made of, by name, before their weights; each is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What became of grading one response."""
+
+    reward: float | None
+    """0 where grading failed by the response's own making; None where it failed otherwise: no evidence either way."""
+    failure: str = ""
+    """Why grading failed, see :mod:`ada_lightning.rewards.failures`; empty when graded."""
+    answer: str | None = None
+    """As in :class:`Verdict`."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """As in :class:`Verdict`."""
+    is_cached: bool = field(default=False, compare=False)
+    """Whether it is the grade of an equal response before."""
+    detail: str = field(default="", compare=False)
+    """What a person wants to read of a failure, such as the end of a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One sampled and graded response."""
+
+    prompt_id: str
+    sample_index: int
+    """Position in the launch order of its prompt, from 0."""
+    round_index: int
+    """Which block of ``samples_per_round`` it was drawn in, from 0."""
+    response_ids: tuple[int, ...]
+    sampling_logprobs: tuple[float, ...]
+    text: str
+    is_truncated: bool
+    reward: float
+    is_positive: bool
+    """``reward`` above the positive threshold."""
+    policy_version: int
+    """Number of policy updates behind the weights that sampled it."""
+    is_masked: bool = False
+    """Counts as evidence but never trains (``truncated: mask``)."""
+    answer: str | None = None
+    """What the reward took as the answer; None where it found or tells none."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """Parts of the reward by name; empty where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is believed about a prompt's pass rate before this step's first response: Beta(alpha, beta)."""
+
+    alpha: float = 1.0
+    """Positives seen or imagined; above 0."""
+    beta: float = 1.0
+    """Negatives seen or imagined; above 0."""
+    num_seen: float = field(default=0.0, compare=False)
+    """Graded responses of this very prompt behind it, as far as they are remembered; 0 where only others speak for it.
+    Not whole where they have faded. What is known of a prompt and what is only expected differ by it."""
+    num_seen_positive: float = field(default=0.0, compare=False)
+    """Positives among them."""
+
+    @property
+    def mean(self) -> float:
+        """Expected pass rate, in (0, 1)."""
+        return self.alpha / (self.alpha + self.beta)
+
+    @property
+    def seen_rate(self) -> float:
+        """Share of positives among the responses seen, 0 and 1 included; the mean where none was."""
+        return self.num_seen_positive / self.num_seen if self.num_seen else self.mean
+
+
+@dataclass(frozen=True, slots=True)
+class PromptHistory:
+    """What a run remembers of a prompt."""
+
+    belief: Belief
+    """About its pass rate, from its own counts where there are any."""
+    is_seen: bool
+    """Whether there are counts of its own: from this run, or from a file of pass rates measured before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefillProgress:
+    """How far a step is that is filled up with groups that have a signal."""
+
+    num_wanted: int
+    """Groups with a signal that the step is to have."""
+    num_signal: int
+    """Complete groups that have one."""
+    num_open: int
+    """Groups that are not complete."""
+    num_drawn: int
+    """Prompts drawn for the step, open ones and those too long for the engine included."""
+
+
+@dataclass(slots=True)
+class ResponsePool:
+    """Every response drawn for one prompt in this step, committed in launch order.
+
+    A sampler decides on this record and nothing else of the step, so a decision can never depend on
+    which response happened to finish first.
+    """
+
+    prompt: Prompt
+    slot: int
+    """Position of the prompt in the step's list. A prompt drawn twice has two slots, two pools, two sets of seeds."""
+    step: int = 0
+    """Rollout step."""
+    belief: Belief = field(default_factory=Belief)
+    """From the prompt's history, fixed before the step."""
+    responses: list[Response] = field(default_factory=list)
+    num_drawn: int = 0
+    """Committed draws, those excluded from the counts included. Budgets and rounds count these."""
+    num_positive: int = 0
+    num_failed: int = 0
+    """Draws whose grader failed through no doing of theirs, excluded from ``responses``."""
+    num_truncated_excluded: int = 0
+    """Draws cut by the length limit and excluded from ``responses`` (``truncated: exclude``)."""
+    first_round_rewards: list[float] = field(default_factory=list)
+    """Rewards of the first round only: the one sample of the pass rate that no stopping rule has biased."""
+    rule: StoppingRule | None = None
+    """The rule of counts that ended the pool, set when it is complete. None where more than the counts decided."""
+    inverse_probability: float = 1.0
+    """1 / (probability that its prompt was sampled at all), where a sampler left that to chance. The policy multiplies
+    advantages by it."""
+    is_resolved_by_sampler: bool | None = None
+    """What a sampler that looks at more than counts says of the complete pool; None leaves it to ``rule``."""
+
+    @property
+    def num_sampled(self) -> int:
+        """Responses that count as evidence about the pass rate."""
+        return len(self.responses)
+
+    @property
+    def num_negative(self) -> int:
+        """Responses in the pool that are not positive."""
+        return len(self.responses) - self.num_positive
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether sampling found what it looks for, instead of running out of budget."""
+        if self.is_resolved_by_sampler is not None:
+            return self.is_resolved_by_sampler
+        return self.rule is None or self.rule.is_resolved(self.num_positive, self.num_negative)
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether rewards differ inside the pool, so that some advantage is not zero."""
+        if not self.responses:
+            return False
+        first = self.responses[0].reward
+        return any(response.reward != first for response in self.responses)
+
+    def trainable(self) -> list[Response]:
+        """Return the responses that may be kept, in launch order."""
+        return [response for response in self.responses if not response.is_masked]
+
+    def add(self, response: Response) -> None:
+        """Commit one graded response; the caller keeps the launch order."""
+        self.num_drawn += 1
+        self.num_positive += response.is_positive
+        self.responses.append(response)
+        if response.round_index == 0:
+            self.first_round_rewards.append(response.reward)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResponse:
+    """A response that trains, with the weight that undoes its selection."""
+
+    response: Response
+    selection_weight: float
+    """Pool responses of its class per kept response of its class (``N_s / m_s``). Classes are positive and negative, or
+    the strata of a selection by reward strata."""
+    inverse_probability: float = 1.0
+    """1 / (probability that a random selection kept it), where it was kept by chance; the policy multiplies its
+    advantage by it. 1 where nothing was left to chance."""
+    advantage: float = 0.0
+    """Assigned once for the whole rollout by a :class:`~ada_lightning.core.protocols.RolloutAdvantage`; unused
+    otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseGroup:
+    """One prompt's outcome of a rollout step: its pool's statistics and what is kept of it.
+
+    The statistics travel with every kept response, so pass rate, advantage and weight are elementwise
+    in ``training_step`` whatever the split into minibatches, microbatches or ranks.
+    """
+
+    pool: ResponsePool
+    kept: tuple[KeptResponse, ...]
+    is_surplus: bool = False
+    """With a signal, and not needed in a step that was filled up: it keeps nothing and does not train."""
+    is_inert: bool = False
+    """Every kept response has an advantage of 0, although rewards differ, as where none is above the positive threshold
+    of an advantage that counts positives."""
+
+    @property
+    def has_signal(self) -> bool:
+        """Whether responses are told apart: some are kept, and rewards or assigned advantages differ.
+
+        Where every advantage is 0 in spite of that, it has none.
+
+        A surplus group has one, although nothing is kept of it: how many prompts of a step have a signal does not
+        depend on how many of them were needed.
+        """
+        if self.is_surplus:
+            return True
+        if self.is_inert or not self.kept:
+            return False
+        return self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1
+
+    @property
+    def can_train(self) -> bool:
+        """Whether any response of this group can have a non-zero advantage.
+
+        Rewards differ, or one was assigned: an advantage of the whole rollout may have something to say about groups
+        whose responses are all alike, such as one that compares them with the prompt's history.
+        """
+        if self.is_inert or not self.kept:
+            return False
+        return self.has_signal or any(kept.advantage != 0.0 for kept in self.kept)

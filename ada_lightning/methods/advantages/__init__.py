@@ -1,0 +1,35 @@
+"""Estimators of the update: what each kept response weighs, from statistics that travel with it.
+
+Those that look at the whole rollout (:class:`~ada_lightning.core.protocols.RolloutAdvantage`) are asked once for all of
+it.
+"""
+
+from ada_lightning.methods.advantages.accepted import AcceptedAdvantage
+from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
+from ada_lightning.methods.advantages.exact import ExactAdvantage
+from ada_lightning.methods.advantages.gdpo import GdpoAdvantage
+from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
+from ada_lightning.methods.advantages.history_baseline import HistoryBaselineAdvantage
+from ada_lightning.methods.advantages.leave_one_out import LeaveOneOutAdvantage
+from ada_lightning.methods.advantages.max_rl import MaxRlAdvantage
+from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
+from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
+from ada_lightning.methods.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
+from ada_lightning.methods.advantages.stratified import StratifiedAdvantage
+from ada_lightning.methods.advantages.weighted_leave_one_out import WeightedLeaveOneOutAdvantage
+
+__all__ = [
+    "AcceptedAdvantage",
+    "BatchWhitenedAdvantage",
+    "ExactAdvantage",
+    "GdpoAdvantage",
+    "GroupNormalizedAdvantage",
+    "HistoryBaselineAdvantage",
+    "LeaveOneOutAdvantage",
+    "MaxRlAdvantage",
+    "NoveltyAdvantage",
+    "PoolMeanAdvantage",
+    "ReinforcePlusPlusBaselineAdvantage",
+    "StratifiedAdvantage",
+    "WeightedLeaveOneOutAdvantage",
+]

@@ -1,0 +1,114 @@
+"""GDPO, arXiv:2601.05242: each component of the reward is standardised in its group before they are added up.
+
+Claim: standardising the sum lets different mixes of components collapse to one advantage, and the component with the
+largest spread drown the others. Assumes components worth comparing within a group. Degenerate case: one component of 0
+and 1, where it is GRPO with whitening.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ada_lightning.core.protocols import Compared
+from ada_lightning.core.records import Response, ResponseGroup
+from ada_lightning.methods.advantages.assigned import AssignedAdvantage, whitened_groups
+
+_EPSILON = 1e-4
+"""Added to standard deviations, those of groups and that of the rollout (NVlabs/GDPO)."""
+
+
+class GdpoAdvantage(AssignedAdvantage):
+    """Sum over components of ``weight * (c - mean) / (std + 1e-4)`` within the kept group, whitened over the rollout.
+
+    Groups whose rewards are all equal but whose components differ have a signal and train; groups in which no component
+    differs have advantages of 0 (by tokens: that of the rollout's mean). Ragged groups: each component is standardised
+    over the group's own responses, and a prompt with more of them moves mean and deviation of the rollout more.
+
+    A component that no response of a group has does not apply to that prompt, and adds nothing to it. A response
+    without any component whose reward is 0 was counted as 0 ungraded (``rollout.grader_failure=as_zero``,
+    ``rollout.truncated=zero``): its components are 0 too.
+
+    Args:
+        weights: of the components, by their names in :attr:`~ada_lightning.core.records.Response.components`. The
+            weights inside the reward decide what is positive, not what is trained.
+        by_tokens: whiten over tokens instead of responses, as verl does.
+
+    Raises:
+        ValueError: no weight, one that is not a finite number, or all are 0.
+
+    Source:
+        arXiv:2601.05242; NVlabs/GDPO for 1e-4 and the unbiased deviation.
+    """
+
+    compares: ClassVar[Compared] = "kept"
+
+    def __init__(self, *, weights: Mapping[str, float], by_tokens: bool = False) -> None:
+        self.weights = {str(name): weight for name, weight in weights.items()}
+        errors = [
+            f"advantage.weights.{name} must be a finite number; got {weight!r}"
+            for name, weight in self.weights.items()
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight)
+        ]
+        if not errors and not any(self.weights.values()):
+            errors.append("advantage.weights needs a component whose weight is not 0, as {correct: 1.0, format: 1.0}")
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.by_tokens = by_tokens
+
+    def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
+        """Return the advantages, group by group.
+
+        Raises:
+            ValueError: a response lacks a component that others of its group have, or has none at all.
+        """
+        sums = [self._weighted_sum(group) for group in groups]
+        self._warn_of_unknown(groups)
+        return whitened_groups(groups, sums, by_tokens=self.by_tokens, epsilon=_EPSILON)
+
+    def _weighted_sum(self, group: ResponseGroup) -> list[float]:
+        responses = [kept.response for kept in group.kept]
+        present = [name for name in self.weights if any(name in response.components for response in responses)]
+        values = [_values(response, present, list(self.weights)) for response in responses]
+        total = [0.0] * len(responses)
+        for index, name in enumerate(present):
+            scores = _standardised([row[index] for row in values])
+            total = [sum_ + self.weights[name] * score for sum_, score in zip(total, scores, strict=True)]
+        return total
+
+    def _warn_of_unknown(self, groups: Sequence[ResponseGroup]) -> None:
+        found = {name for group in groups for kept in group.kept for name in kept.response.components}
+        missing = [name for name in self.weights if name not in found]
+        if missing and any(group.kept for group in groups):
+            warnings.warn(
+                f"no response of this step has the component {', '.join(missing)} of advantage.weights: it adds "
+                f"nothing; found: {', '.join(sorted(found)) or 'none'}. Check the name, or the reward.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def _values(response: Response, present: Sequence[str], wanted: Sequence[str]) -> list[float]:
+    """Take the components of one response in the order of ``present``."""
+    components = response.components
+    if not components and response.reward == 0.0:
+        return [0.0] * len(present)
+    missing = [name for name in present or wanted if name not in components]
+    if missing:
+        raise ValueError(
+            f"advantage=gdpo: response {response.sample_index} of prompt {response.prompt_id} has no component "
+            f"{', '.join(missing)}; it has {', '.join(components) or 'none'}. Use a reward that returns them with "
+            "every response (reward=weighted, or a Verdict with components), or name others in advantage.weights"
+        )
+    return [components[name] for name in present]
+
+
+def _standardised(values: Sequence[float]) -> list[float]:
+    """``(c - mean) / (std + 1e-4)``; exactly 0 where all are equal."""
+    if len(values) < 2 or min(values) == max(values):
+        return [0.0] * len(values)
+    mean, std = statistics.fmean(values), statistics.stdev(values)
+    return [(value - mean) / (std + _EPSILON) for value in values]

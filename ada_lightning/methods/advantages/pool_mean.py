@@ -1,0 +1,108 @@
+"""The official rule of Reinforce-Ada: reward minus the mean of the whole pool, with an optional explicit weight."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from ada_lightning.core.batch import Microbatch
+from ada_lightning.core.protocols import Compared, PassRate
+from ada_lightning.methods.functional.moments import unbiased_std
+from ada_lightning.methods.pass_rates.first_round import FirstRoundRate
+from ada_lightning.methods.pass_rates.leave_one_out import LeaveOneOutRate
+from ada_lightning.methods.pass_rates.path_counting import PathCountingRate
+from ada_lightning.methods.pass_rates.pool_mean import PoolMeanRate
+from ada_lightning.methods.pass_rates.posterior import PosteriorRate
+
+_POOL_MEAN = PoolMeanRate()
+_SMALLEST_RATE = 1e-6
+"""Keeps ``p^-power`` finite where the rate is 0. By the pool's mean all advantages are 0 there."""
+_MAY_BE_ZERO = (FirstRoundRate, LeaveOneOutRate, PathCountingRate)
+"""Rates that are 0 in some pools that hold a positive: a weight of theirs needs a bound of its own."""
+
+
+class PoolMeanAdvantage:
+    """Centers each reward on the mean over every response sampled for its prompt, not over the few kept.
+
+    With balanced selection the kept group's own mean would be 1/2 for every prompt and erase difficulty.
+    Balanced selection also changes what is optimised: the expected update is that of ``logit(p)/2 - p``, not of ``p``.
+    The paper's prose multiplies by ``1/p`` on top, which then counts the difficulty twice.
+
+    Args:
+        normalize_std: also divide by the pool's standard deviation (unbiased, plus 1e-6). The official script does not.
+        weight_power: multiply by ``p^-power``: 0 is the official code, 1 the prose of the paper for Seq, 1/2 its Est.
+        max_weight: largest such factor.
+        pass_rate: the baseline, and what the weight is computed from. The paper's is the pool's mean, which is 0 only
+            where nothing was right and all advantages are 0; the mean of the first round may be 0 where a later one
+            found a positive, and gets ``max_weight`` there.
+
+    Raises:
+        ValueError: a negative power, a largest weight below 1, or none with a rate that may be 0 in a pool with
+            positives; all in one message.
+
+    Source:
+        Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2, line 19 and the text below it; Algorithm 1, line 15 (Est);
+        official code ``core_algos.py`` L262-373 at 05be605 with ``global_stat_est`` on.
+    """
+
+    def __init__(
+        self,
+        *,
+        normalize_std: bool = False,
+        weight_power: float = 0.0,
+        max_weight: float = float("inf"),
+        pass_rate: PassRate = _POOL_MEAN,
+    ) -> None:
+        errors = []
+        if weight_power < 0:
+            errors.append(f"advantage.weight_power must not be negative; got {weight_power}")
+        if max_weight < 1:
+            errors.append(f"advantage.max_weight must be at least 1 (.inf sets no limit); got {max_weight}")
+        if weight_power > 0 and math.isinf(max_weight) and isinstance(pass_rate, _MAY_BE_ZERO):
+            errors.append(
+                f"advantage.weight_power = {weight_power} takes a power of {type(pass_rate).__name__}, which is 0 in "
+                "some pools that hold a positive, where the weight would have no bound; set advantage.max_weight "
+                "(sampler.n_max to that power is the most that the pool's mean could give), or use "
+                "ada_lightning.methods.pass_rates.PoolMeanRate"
+            )
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.normalize_std = normalize_std
+        self.weight_power = weight_power
+        self.max_weight = max_weight
+        self.pass_rate = pass_rate
+
+    @property
+    def needs_groups_without_signal(self) -> bool:
+        """Whether a baseline from history leaves advantages in groups whose rewards are all equal."""
+        return isinstance(self.pass_rate, PosteriorRate)
+
+    @property
+    def compares(self) -> Compared | None:
+        """The responses that a baseline is made of, unless history holds it."""
+        return None if self.needs_groups_without_signal else "drawn"
+
+    def __call__(self, microbatch: Microbatch) -> Tensor:
+        """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32.
+
+        Raises:
+            ValueError: there is a power to take of a rate that negative rewards have made negative, or 0 although
+                rewards differ.
+        """
+        pass_rate_B = self.pass_rate(microbatch)
+        advantages_B = microbatch.rewards_B - pass_rate_B
+        if self.weight_power > 0:
+            has_no_power_B = (pass_rate_B <= 0) & (microbatch.pool_reward_sum_B <= 0) | (pass_rate_B < 0)
+            if bool((has_no_power_B & (advantages_B != 0)).any()):
+                raise ValueError(
+                    f"advantage.weight_power = {self.weight_power} takes a power of a pool's pass rate, which is "
+                    f"{float(pass_rate_B.min()):g} in a pool whose rewards differ; use advantage.weight_power=0 with "
+                    "negative rewards"
+                )
+            weight_B = pass_rate_B.clamp_min(_SMALLEST_RATE) ** -self.weight_power
+            advantages_B = advantages_B * weight_B.clamp_max(self.max_weight)
+        if not self.normalize_std:
+            return advantages_B
+        std_B = unbiased_std(microbatch.pool_squared_deviation_B, microbatch.num_sampled_B)
+        return advantages_B / (std_B + 1e-6)

@@ -1,0 +1,61 @@
+"""Prompts that are expected to be the most useful, by all that is believed of their pass rates."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv
+
+from ada_lightning.core.records import PromptHistory
+from ada_lightning.methods.curriculum.useful_first import UsefulFirst
+
+_NUM_QUANTILES = 64
+_QUANTILES_Q = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
+"""A mean over these is the expectation under a Beta distribution to within 0.001 for ``p (1 - p)``."""
+
+
+class ExpectedUsefulness(UsefulFirst):
+    """Takes the candidates whose expected usefulness is the highest; nothing is drawn.
+
+    A draw explores (:class:`~ada_lightning.methods.curriculum.posterior.PosteriorSampling`): what is learned of a
+    prompt pays when it comes back. Where prompts come once or a few times there is little to explore for, and beliefs
+    about prompts never sampled are wide, so that draws from them rank little better than chance. What exploration there
+    has to be, candidates from epochs and the share in turn see to.
+
+    Expects an estimator that tells prompts apart before they were sampled (``estimator=similar_prompts``): with counts
+    alone all prompts never seen are the same.
+
+    Args:
+        usefulness: what a pass rate is worth.
+        candidate_ratio: as in :class:`~ada_lightning.methods.curriculum.ranked.RankedCurriculum`.
+        revisit_ratio: as there.
+
+    Raises:
+        ValueError: what the base class rejects.
+
+    Source:
+        Ours. What it is worth: ``python -m research.studies.field.fresh``.
+    """
+
+    def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
+        """Sort by expected usefulness; candidates come shuffled, and ties keep their order."""
+        return np.argsort(-self._expected(histories).round(9), kind="stable").tolist()
+
+    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+        """``usefulness``: what was expected of the prompts, their mean."""
+        return {"usefulness": float(self._expected(histories).mean()) if histories else 0.0}
+
+    def _expected(self, histories: Sequence[PromptHistory]) -> NDArray[np.float64]:
+        alpha_P = np.array([history.belief.alpha for history in histories])
+        beta_P = np.array([history.belief.beta for history in histories])
+        rates_PQ = betaincinv(alpha_P[:, None], beta_P[:, None], _QUANTILES_Q)
+        values_P: NDArray[np.float64] = np.reshape(self.usefulness(rates_PQ.ravel().tolist()), rates_PQ.shape).mean(
+            axis=1
+        )
+        return values_P
+
+    def _preference(self) -> str:
+        return f"prompts come first of which the highest {type(self.usefulness).__name__} is expected"

@@ -1,0 +1,45 @@
+"""Every prompt once per epoch: no curriculum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ada_lightning.core.records import Prompt, PromptHistory
+from ada_lightning.methods.curriculum.epochs import epoch_positions
+
+
+class UniformCurriculum:
+    """A seeded shuffle of the training prompts per epoch, cut in order.
+
+    A function of step and seed alone: nothing is asked about the prompts. A step across the end of an epoch can hold a
+    prompt of both.
+
+    Example:
+        >>> prompts = [Prompt(name, ()) for name in "abcd"]
+        >>> epoch = [UniformCurriculum().choose(prompts, 2, step=step, seed=0, recall=lambda _: []) for step in (0, 1)]
+        >>> sorted(prompt.prompt_id for step in epoch for prompt in step)
+        ['a', 'b', 'c', 'd']
+    """
+
+    needs_history = False
+
+    def choose(
+        self,
+        prompts: Sequence[Prompt],
+        num_prompts: int,
+        *,
+        step: int,
+        seed: int,
+        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+    ) -> list[Prompt]:
+        """Return the next ``num_prompts`` of the epochs; ``recall`` is not called."""
+        positions = epoch_positions(len(prompts), step * num_prompts, num_prompts, str(seed))
+        return [prompts[position] for position in positions]
+
+    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+        """Nothing of its own."""
+        return {}
+
+    def bend(self) -> str:
+        """Every prompt counts the same."""
+        return ""

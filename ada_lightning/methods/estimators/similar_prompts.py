@@ -1,0 +1,352 @@
+"""A pass rate from the prompt's own visits and from those of prompts that are like it.
+
+Equation: ``logit p_x(t) = base + drift(t) + similar(x, t) + own(x, t)``, four Gaussian processes: one number for all
+    prompts; one that moves with the policy, of covariance ``exp(-visits between / drift_visits)``; a linear function of
+    where the prompt lies (:class:`~ada_lightning.core.protocols.PromptEmbedding`) and a number for each prompt, both of
+    covariance ``exp(-visits between / prompt_drift_visits)`` in time. Counts are binomial.
+Claim: prompts that were never sampled are told apart from the first steps on, when most groups of a new task have no
+    signal, and what is remembered keeps up with a policy that learns.
+Assumption: most of what the policy learns shows in all prompts alike, in logits; what differs between prompts moves
+    too, but more slowly.
+Degenerate: with an embedding that says nothing every prompt never seen is expected to be as those visited lately;
+    before the first step a pass rate is anything.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from ada_lightning.core.protocols import PromptEmbedding
+from ada_lightning.core.records import Belief, Prompt, PromptHistory, ResponsePool
+from ada_lightning.methods.estimators.binomial_process import ProcessFit, Sites, beta_of_logit, fit_laplace
+from ada_lightning.methods.estimators.expectation_propagation import fit_moments
+from ada_lightning.methods.estimators.history_file import HistoryCounts, HistoryFile
+from ada_lightning.methods.estimators.logit_prior import Between, LogitPrior, Placed
+from ada_lightning.methods.estimators.policy_embedding import PolicyEmbedding
+from ada_lightning.methods.estimators.prompt_places import PromptPlaces
+from ada_lightning.methods.estimators.scale_search import LARGEST_SCALE, ScaleSearch
+from ada_lightning.methods.estimators.tally import tally
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = NDArray[np.float64]
+
+_LEAST_WIDTH, _LARGEST_WIDTH = 0.01, 100.0
+_FADING = 0.7
+"""Share of a prompt's counts that survives a visit, in what is passed on to a later run: that of ``beta_history``."""
+
+
+class _Visit(NamedTuple):
+    prompt_id: str
+    positives: float
+    responses: float
+    time: int
+    """Visits before its step."""
+    row_H: NDArray[np.float32]
+    """Where its prompt lies."""
+
+
+class SimilarPrompts:
+    """Beliefs from a Gaussian process over all prompts, fitted anew to the latest visits after every step.
+
+    The posterior of each logit, a normal distribution found by expectation propagation, becomes the Beta distribution
+    of the same mean and variance. It rests on all that was seen, so no belief counts responses of its prompt alone
+    (``Belief.num_seen`` is 0). Scales are compared by Laplace's approximation, which takes less time.
+
+    The scales that are given are where a search begins
+    (:class:`~ada_lightning.methods.estimators.scale_search.ScaleSearch`): how much prompts differ, and how soon that
+    changes, differs between tasks and models.
+
+    A step costs ``O(num_visits^3)``: a fit, which begins where the last one ended and takes a few sweeps, each as long
+    as four Cholesky factors of that size, and three quicker fits for each trial of the search, one in 8 to 64 visits;
+    asking about M prompts ``O(M num_visits^2)``, besides what it takes to embed a prompt that was not asked about
+    lately; a checkpoint holds ``num_visits H`` floats, and two for every prompt that was sampled or is in the history
+    file.
+
+    Time is counted in visits, which are prompts sampled: of a step of 512 prompts all have passed by the next.
+
+    Args:
+        embedding: where prompts lie; one that needs no policy, since candidates are asked about before a step.
+        num_visits: latest visits that are remembered.
+        drift_visits: visits after which the policy has moved so far that ``1/e`` of the drift is left.
+        prompt_drift_visits: visits after which ``1/e`` is left of what differs between prompts. Infinite: it stays.
+        base_scale: standard deviation of the base, in logits.
+        drift_scale: of the drift.
+        similar_scale: of what a prompt shares with those like it. 0: nothing.
+        own_scale: of what it has for itself. 0: nothing.
+        scale_width: how far the last three scales and ``prompt_drift_visits`` may be from what is given: standard
+            deviation of their logarithms. 0: as given.
+        history_file: known counts to start from (:mod:`ada_lightning.methods.estimators.history_file`): visits of the
+            policy that begins to train, to which the search is applied at once. Of more than ``num_visits`` training
+            prompts in it as many are taken, evenly spread.
+
+    Raises:
+        ValueError: a value out of its range, an embedding that needs the policy, or a history file that cannot be used;
+            all in one message.
+
+    Source:
+        Ours. Gaussian process classification: Rasmussen and Williams 2006, chapter 3; one over prompts, with pass rates
+        taken as observed logits: VIP, arXiv:2602.01601. What it foretells: ``python -m research.studies.drift``.
+    """
+
+    beliefs_have_counts: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        *,
+        embedding: PromptEmbedding,
+        num_visits: int = 512,
+        drift_visits: float = 256.0,
+        prompt_drift_visits: float = 1024.0,
+        base_scale: float = 2.0,
+        drift_scale: float = 1.0,
+        similar_scale: float = 2.0,
+        own_scale: float = 2.0,
+        scale_width: float = 1.0,
+        history_file: str | None = None,
+    ) -> None:
+        scales = {"similar_scale": similar_scale, "own_scale": own_scale, "drift_scale": drift_scale}
+        errors = [] if num_visits >= 1 else [f"estimator.num_visits must be at least 1; got {num_visits}"]
+        if not 0 < drift_visits < math.inf:
+            errors.append(f"estimator.drift_visits must be positive and finite; got {drift_visits}")
+        if not prompt_drift_visits > 0:
+            errors.append(f"estimator.prompt_drift_visits must be positive; got {prompt_drift_visits}")
+        if scale_width != 0 and not _LEAST_WIDTH <= scale_width <= _LARGEST_WIDTH:
+            errors.append(
+                f"estimator.scale_width must be 0 (scales as given) or from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}; "
+                f"got {scale_width}"
+            )
+        if not 0 < base_scale <= LARGEST_SCALE:
+            errors.append(f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}; got {base_scale}")
+        errors += [
+            f"estimator.{name} must be from 0 (none) to {LARGEST_SCALE:g}; got {value}"
+            for name, value in scales.items()
+            if not 0 <= value <= LARGEST_SCALE
+        ]
+        if isinstance(embedding, PolicyEmbedding):
+            errors.append(
+                "estimator.embedding: SimilarPrompts is asked about candidates where there is no policy to embed them; "
+                "use estimator/embedding=words or sentence"
+            )
+        try:
+            self._history = HistoryFile(history_file)
+        except ValueError as error:
+            errors.append(str(error))
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.embedding = embedding
+        self._places = PromptPlaces(embedding)
+        self.num_visits = num_visits
+        prior = LogitPrior(
+            base_scale=float(base_scale),
+            drift_scale=float(drift_scale),
+            drift_visits=float(drift_visits),
+            similar_scale=float(similar_scale),
+            own_scale=float(own_scale),
+            prompt_drift_visits=float(prompt_drift_visits),
+        )
+        self._scales = ScaleSearch(prior, width=scale_width)
+        self._visits: deque[_Visit] = deque(maxlen=num_visits)
+        self._time = 0
+        self._fit: ProcessFit | None = None
+        self._seen: Placed | None = None
+        self._counts: dict[str, tuple[float, float]] = {
+            prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
+        }
+
+    def check(self) -> None:
+        """Check the embedding, where it can be, before any model loads."""
+        if callable(check := getattr(self.embedding, "check", None)):
+            check()
+
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Let the embedding learn from the training prompts, where it does, and find out how they lie.
+
+        Then what the history file knows of them is taken over and fitted, unless something was seen already.
+
+        Raises:
+            ValueError: the embedding does not give a finite row of the same size for each, or there is a history file
+                that knows none of them.
+        """
+        self._history.check_prompts(prompts, others="what to expect of the others is told from them")
+        self._places.learn(prompts)
+        if not self._visits:
+            self._start_from_history(prompts)
+
+    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
+        """Return one belief per prompt; ``represent`` is not called."""
+        return self._beliefs(prompts)
+
+    def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
+        """Return the same beliefs, and whether there are counts of the prompt's own, of this run or from a file."""
+        return [
+            PromptHistory(belief, prompt.prompt_id in self._counts)
+            for prompt, belief in zip(prompts, self._beliefs(prompts), strict=True)
+        ]
+
+    def update(self, pools: Sequence[ResponsePool]) -> None:
+        """Add the step's counts and fit again. A prompt with two pools counts once, with both."""
+        seen = tally(pools)
+        prompts = {pool.prompt.prompt_id: pool.prompt for pool in pools if pool.prompt.prompt_id in seen}
+        self.learn([(prompts[prompt_id], *counts) for prompt_id, counts in seen.items()])
+
+    def learn(self, visits: Sequence[tuple[Prompt, int, int]]) -> None:
+        """Do the same from (prompt, positives, responses), the visits of one step."""
+        if not visits:
+            return
+        rows_PH = self._places.rows([prompt for prompt, _, _ in visits])
+        for (prompt, positives, responses), row_H in zip(visits, rows_PH, strict=True):
+            self._visits.append(_Visit(prompt.prompt_id, positives, responses, self._time, row_H))
+            right, wrong = self._counts.get(prompt.prompt_id, (0.0, 0.0))
+            self._counts[prompt.prompt_id] = _FADING * right + positives, _FADING * wrong + responses - positives
+        self._time += len(visits)
+        self._fit_again(num_new=len(visits))
+
+    def history_counts(self) -> HistoryCounts:
+        """Counts of each prompt, faded as ``beta_history`` has them, for a later run."""
+        return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._counts.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The visits with their prompts' rows and their sites, how prompts lie, counts, the time and the scales."""
+        import torch
+
+        return {
+            "time": self._time,
+            "scales": self._scales.state_dict(),
+            "counts": {prompt_id: list(counts) for prompt_id, counts in self._counts.items()},
+            **self._places.state_dict(),
+            "visits": [[visit.prompt_id, visit.positives, visit.responses, visit.time] for visit in self._visits],
+            "rows": torch.from_numpy(np.stack([visit.row_H for visit in self._visits])) if self._visits else None,
+            "sites": torch.from_numpy(np.stack(self._fit.sites)) if self._fit is not None else None,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`.
+
+        Rows of other training prompts or of another encoder mean something else: then the visits of prompts that are
+        still there are embedded anew, and the others forgotten, with a warning; counts are kept.
+        """
+        rows = [] if state["rows"] is None else state["rows"].numpy()
+        self._time = int(state["time"])
+        if "scales" in state:
+            self._scales.load_state_dict(state["scales"])
+        else:  # a checkpoint of an earlier version
+            self._scales.begin_at(self._time)
+        self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
+        self._visits.clear()
+        visits, is_same, training = state["visits"], self._places.takes(state), self._places.prompts
+        if not is_same:
+            visits = [visit for visit in visits if visit[0] in training]
+            warnings.warn(
+                "estimator: the training prompts or their embedding are not those of the checkpoint: of its "
+                f"{len(rows)} visits {len(rows) - len(visits)} are forgotten, those of prompts that are gone",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            rows = self._places.rows([training[visit[0]] for visit in visits]) if visits else []
+        for (prompt_id, positives, responses, time), row_H in zip(visits, rows, strict=True):
+            self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
+        is_same &= len(self._visits) == len(rows) and asdict(self._scales.prior) == state.get("scales", {}).get("prior")
+        if not is_same or state.get("sites") is None:  # other rows or scales, fewer visits, or an earlier version
+            self._fit = None
+            self._fit_again(num_new=len(self._visits))
+            return
+        with _one_thread():
+            covariance_VV = self._scales.prior.covariance(self._compare_visits())
+            self._fit = ProcessFit.of(covariance_VV, Sites(*state["sites"].numpy()))
+
+    def _start_from_history(self, prompts: Sequence[Prompt]) -> None:
+        """Take what the history file knows as visits made just before the first step."""
+        counts = self._history.counts
+        known = list(
+            {each.prompt_id: each for each in prompts if counts.get(each.prompt_id, (0.0, 0.0))[1] > 0}.values()
+        )
+        if not known:
+            return
+        size = min(len(known), self.num_visits)
+        if size < len(known):
+            print(f"history: {size} of them are taken (estimator.num_visits), evenly spread", flush=True)
+        taken = [known[place * len(known) // size] for place in range(size)]
+        self._time = size
+        for prompt, row_H in zip(taken, self._places.rows(taken), strict=True):
+            self._visits.append(_Visit(prompt.prompt_id, *counts[prompt.prompt_id], self._time, row_H))
+        self._fit_again(num_new=size)
+
+    def _fit_again(self, *, num_new: int) -> None:
+        """Fit to all visits, the last ``num_new`` of which no fit has seen."""
+        if not self._visits:
+            self._fit = self._seen = None
+            return
+        positives_V = np.array([visit.positives for visit in self._visits], dtype=float)
+        responses_V = np.array([visit.responses for visit in self._visits], dtype=float)
+        num_known = len(self._visits) - num_new
+        start = logits_V = None
+        if self._fit is not None and num_known > 0:
+            padding = 0, num_new
+            start = Sites(*(np.pad(each_V[-num_known:], padding) for each_V in self._fit.sites))
+            logits_V = np.pad(self._fit.logits_V[-num_known:], padding)
+        with _one_thread():
+            between = self._compare_visits()
+
+            def log_evidence(prior: LogitPrior) -> float:
+                nonlocal logits_V  # of a prior that was tried before: nearer than those of the last fit
+                fit, evidence = fit_laplace(prior.covariance(between), positives_V, responses_V, start_V=logits_V)
+                logits_V = fit.logits_V
+                return evidence
+
+            self._scales.improve(self._time, log_evidence)
+            self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, start)
+
+    def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
+        """Return what is believed; ``research/studies/drift.py`` tells what Laplace's approximation would."""
+        if start is not None and (found := fit_moments(covariance_VV, positives_V, responses_V, start=start)):
+            return found
+        laplace, _ = fit_laplace(covariance_VV, positives_V, responses_V)
+        return fit_moments(covariance_VV, positives_V, responses_V, start=laplace.sites) or laplace
+
+    def _compare_visits(self) -> Between:
+        self._seen = Placed(
+            np.array([visit.prompt_id for visit in self._visits]),
+            np.array([visit.time for visit in self._visits], dtype=float),
+            self._places.placed(np.stack([visit.row_H for visit in self._visits])),
+        )
+        return Between.of(self._seen, self._seen)
+
+    def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
+        if not prompts:
+            return []
+        now = Placed(
+            np.array([prompt.prompt_id for prompt in prompts]),
+            np.full(len(prompts), float(self._time)),
+            self._places.placed(self._places.rows(prompts)),
+        )
+        prior = self._scales.prior
+        mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
+        if self._fit is not None and self._seen is not None:
+            with _one_thread():
+                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
+        alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
+        return [Belief(alpha, beta) for alpha, beta in zip(alpha_P.tolist(), beta_P.tolist(), strict=True)]
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Compute in this thread: sharing out so little work, with cores that are busy, costs far more than it saves."""
+    limit: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
+    return limit
+
+
+@cache
+def _blas() -> Any:
+    return ThreadpoolController()

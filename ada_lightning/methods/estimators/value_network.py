@@ -1,0 +1,207 @@
+"""A pass rate from what the policy itself makes of a prompt: prompts never seen profit from those that were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.methods.estimators.pass_rate_head import PassRateHead
+
+
+class ValueNetworkEstimator:
+    """Trains a small head on the policy's frozen representation of each prompt, a little after every step.
+
+    The head learns from a bounded replay of recent pools, by their binomial likelihood. For the first ``warmup_steps``
+    updates every prompt gets the same prediction, the share of positives in the replay, and so the same number of
+    responses from a sampler that divides by pass rates. No gradient reaches the policy.
+
+    Args:
+        width: hidden units of the head.
+        learning_rate: of the head's AdamW.
+        weight_decay: of the head's AdamW.
+        replay_size: recent pools that are kept to learn from.
+        batch_size: pools per optimiser step of the head.
+        epochs_per_update: passes over the replay after each rollout step.
+        warmup_steps: updates before predictions differ between prompts.
+        strength: responses that a prediction counts as, where it is used as a prior: ``alpha + beta`` of the belief.
+        seed: of the head's initial weights and the order of its examples.
+
+    Raises:
+        ValueError: a value out of its range; all in one message.
+
+    Source:
+        Reinforce-Ada, arXiv:2510.04996v3, section on Est: a lightweight value network that predicts pass rates.
+        Architecture, loss and settings are ours: the paper gives none, and there is no public code.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int = 64,
+        learning_rate: float = 5e-4,
+        weight_decay: float = 0.01,
+        replay_size: int = 1024,
+        batch_size: int = 64,
+        epochs_per_update: int = 2,
+        warmup_steps: int = 5,
+        strength: float = 8.0,
+        seed: int = 0,
+    ) -> None:
+        sizes = {
+            "width": width,
+            "replay_size": replay_size,
+            "batch_size": batch_size,
+            "epochs_per_update": epochs_per_update,
+        }
+        errors = [f"estimator.{name} must be at least 1; got {value}" for name, value in sizes.items() if value < 1]
+        errors += [
+            f"estimator.{name} must be positive and finite; got {value}"
+            for name, value in (("learning_rate", learning_rate), ("strength", strength))
+            if not 0 < value < math.inf
+        ]
+        errors += [
+            f"estimator.{name} must not be negative; got {value}"
+            for name, value in (("weight_decay", weight_decay), ("warmup_steps", warmup_steps))
+            if not 0 <= value < math.inf
+        ]
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.width = width
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.replay_size = replay_size
+        self.batch_size = batch_size
+        self.epochs_per_update = epochs_per_update
+        self.warmup_steps = warmup_steps
+        self.strength = strength
+        self.num_updates = 0
+        self._generator = torch.Generator().manual_seed(seed)
+        self._head: PassRateHead | None = None
+        self._features_NH = torch.empty(0, 0)
+        self._positives_N = torch.empty(0)
+        self._sizes_N = torch.empty(0)
+        self._predicted: dict[str, Tensor] = {}
+
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Nothing to compare: the head starts without history, and any prompt has a representation."""
+
+    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
+        """Represent the prompts, remember that for :meth:`update`, and return one belief per prompt.
+
+        Raises:
+            ValueError: the representations are not finite, or of another size than before.
+        """
+        features_PH = represent(prompts).detach().to("cpu", torch.float32)
+        self._check_features(features_PH)
+        self._predicted = {prompt.prompt_id: row for prompt, row in zip(prompts, features_PH, strict=True)}
+        if self._head is None or self.num_updates < self.warmup_steps:
+            means = [self._pooled_rate()] * len(prompts)
+        else:
+            means = self._head.pass_rates(features_PH).tolist()
+        return [Belief(mean * self.strength, (1 - mean) * self.strength) for mean in means]
+
+    def update(self, pools: Sequence[ResponsePool]) -> None:
+        """Add the step's pools to the replay and train the head on it. A pool without evidence adds nothing.
+
+        Raises:
+            ValueError: a pool's prompt is not among those last predicted, so its representation is not known.
+        """
+        unknown = [pool.prompt.prompt_id for pool in pools if pool.prompt.prompt_id not in self._predicted]
+        if unknown:
+            raise ValueError(
+                f"no representation of prompts {unknown}: update() takes pools of the prompts last given to predict()"
+            )
+        evident = [pool for pool in pools if pool.num_sampled]
+        if evident:
+            self._remember(evident)
+            self._head_of(self._features_NH.shape[1]).fit(
+                self._features_NH,
+                self._positives_N,
+                self._sizes_N,
+                num_epochs=self.epochs_per_update,
+                batch_size=self.batch_size,
+            )
+        self._predicted = {}
+        self.num_updates += 1
+
+    def history_counts(self) -> Mapping[str, tuple[float, float]]:
+        """Nothing: what is known is not kept by prompt."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Head, replay and generator; what is between :meth:`predict` and :meth:`update` is not kept."""
+        return {
+            "num_updates": self.num_updates,
+            "generator": self._generator.get_state(),
+            "head": None if self._head is None else self._head.state_dict(),
+            "features": self._features_NH.clone(),
+            "positives": self._positives_N.clone(),
+            "sizes": self._sizes_N.clone(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: the head in it has another width than this one.
+        """
+        self.num_updates = int(state["num_updates"])
+        self._features_NH = state["features"].clone()
+        self._positives_N = state["positives"].clone()
+        self._sizes_N = state["sizes"].clone()
+        self._head = None
+        if state["head"] is not None:
+            saved_width, num_features = state["head"]["network"]["0.weight"].shape
+            if saved_width != self.width:
+                raise ValueError(
+                    f"estimator.width = {self.width}, but this run's head has {saved_width} hidden units; "
+                    f"continue with estimator.width={saved_width} or start a new run"
+                )
+            self._head_of(num_features).load_state_dict(state["head"])
+        self._generator.set_state(state["generator"])  # last: a new head has drawn its initial weights from it
+
+    def _check_features(self, features_PH: Tensor) -> None:
+        num_features = features_PH.shape[1]
+        if self._head is not None and num_features != self._head.num_features:
+            raise ValueError(
+                f"representations have {num_features} features, but the head was made for {self._head.num_features}: "
+                "is this the checkpoint of another model?"
+            )
+        if not bool(features_PH.isfinite().all()):
+            raise ValueError("the policy's representation of a prompt is not finite: are its weights?")
+
+    def _pooled_rate(self) -> float:
+        """Share of positives in the replay, between 1/2 where it is empty and the truth where it is not."""
+        return (float(self._positives_N.sum()) + 1) / (float(self._sizes_N.sum()) + 2)
+
+    def _remember(self, pools: Sequence[ResponsePool]) -> None:
+        features_PH = torch.stack([self._predicted[pool.prompt.prompt_id] for pool in pools])
+        positives_P = torch.tensor([float(pool.num_positive) for pool in pools])
+        sizes_P = torch.tensor([float(pool.num_sampled) for pool in pools])
+        if len(self._sizes_N):
+            features_PH = torch.cat([self._features_NH, features_PH])
+            positives_P = torch.cat([self._positives_N, positives_P])
+            sizes_P = torch.cat([self._sizes_N, sizes_P])
+        num_new = len(pools)
+        self._features_NH = features_PH[-self.replay_size :]
+        self._positives_N = positives_P[-self.replay_size :]
+        self._sizes_N = sizes_P[-self.replay_size :]
+        self._head_of(features_PH.shape[1]).observe(features_PH[-num_new:])
+
+    def _head_of(self, num_features: int) -> PassRateHead:
+        """Return the head, made at first use: only then is the size of a representation known."""
+        if self._head is None:
+            self._head = PassRateHead(
+                num_features,
+                width=self.width,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                base_rate=self._pooled_rate(),
+                generator=self._generator,
+            )
+        return self._head

@@ -1,0 +1,127 @@
+"""DAPO's dynamic sampling: only groups with a signal train, and the step is filled up with them."""
+
+from __future__ import annotations
+
+import math
+
+from ada_lightning.core.records import RefillProgress, ResponsePool
+
+
+class DynamicSampling:
+    """Draws further prompts until ``data.prompts_per_step`` groups have a signal, or a cap on prompts is reached.
+
+    The claim: a group whose rewards are all equal has no gradient, so as a policy improves fewer and fewer groups of a
+    batch count and the gradient gets noisier; filtering them and drawing others keeps the effective batch constant.
+
+    What trains are the first ``prompts_per_step`` groups with a signal *in the order of the prompts*, whoever finished
+    first, so each is an independent draw from the prompts that have one. The next wave starts as soon as it is certain
+    to be wanted: when even a signal in every open group would leave the step short. So waves overlap, and which prompts
+    are drawn depends on the outcomes alone, never on latency.
+
+    The mean is over what trains: the update of the same step without the filter, over the share of prompts that had
+    a signal. Its expected direction is the same, and it is longer by the inverse of that share, which falls as the
+    policy improves: in effect a learning rate that rises. ``loss/reduction=token_mean`` (DAPO's) divides by the tokens
+    of groups that train, ``constant`` and ``prompt_mean`` by their number, ``response_mean`` by their responses.
+
+    Assumed: prompts with a signal are not rare. Degenerate: where they are (data that is solved, or far too hard), the
+    cap ends the step, which then trains on fewer groups, or on none, and says so in ``rollout/refill_capped``; it never
+    raises. No prompt comes twice to fill up a step, so one that has tried all training prompts ends too.
+
+    Everything drawn is counted in ``rollout/num_sampled`` and ``rollout/generated_tokens``. Evaluation never refills.
+    A step of the run, of its learning rate and of its evaluations is an optimiser's step, however many waves it took.
+
+    Args:
+        oversampling: prompts of the first wave per group wanted; verl's recipe has 3. What it saves is waiting, what it
+            costs are groups with a signal that nobody wants.
+        refill_ratio: prompts of every further wave per group wanted; 0 replaces one prompt at a time. The recipe has 3.
+        max_ratio: most prompts of a step per group wanted; the recipe allows 10 waves, hence 30, and then raises.
+        component: of the reward whose values must differ, such as ``correct`` of ``reward=overlong`` (DAPO filters by
+            accuracy, not by the reward); empty: the reward itself.
+        keep_surplus: train on groups with a signal that were not needed in the next step. They come from the policy
+            before its last update: their tokens are weighed by ``loss.importance_cap``'s ratio of the present policy to
+            the one that drew them, and ``sync/logprob_gap`` has their distance in it. DAPO throws them away.
+
+    Raises:
+        ValueError: a ratio out of range; all in one message.
+
+    Source:
+        DAPO, arXiv:2503.14476, section 3.2; verl-recipe ``dapo/dapo_ray_trainer.py`` (``filter_groups``).
+
+    Example:
+        >>> refill = DynamicSampling(oversampling=1.5, refill_ratio=0.5, max_ratio=4)
+        >>> refill.first_wave(8)
+        12
+        >>> refill.next_wave(RefillProgress(num_wanted=8, num_signal=3, num_open=4, num_drawn=12))
+        4
+        >>> refill.next_wave(RefillProgress(num_wanted=8, num_signal=3, num_open=5, num_drawn=12))
+        0
+    """
+
+    is_on = True
+
+    def __init__(
+        self,
+        *,
+        oversampling: float = 1.0,
+        refill_ratio: float = 1.0,
+        max_ratio: float = 10.0,
+        component: str = "",
+        keep_surplus: bool = False,
+    ) -> None:
+        errors = []
+        if not 1 <= oversampling < math.inf:
+            errors.append(f"refill.oversampling must be at least 1 and finite; got {oversampling}")
+        if not 0 <= refill_ratio < math.inf:
+            errors.append(f"refill.refill_ratio must be 0 (one prompt at a time) or positive; got {refill_ratio}")
+        if not oversampling <= max_ratio < math.inf:
+            errors.append(
+                f"refill.max_ratio = {max_ratio} must be finite and at least refill.oversampling = {oversampling}: "
+                "without a cap a step on data without a signal would never end"
+            )
+        if not isinstance(keep_surplus, bool):  # a word would count as true
+            errors.append(f"refill.keep_surplus must be true or false; got {keep_surplus!r}")
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.oversampling = oversampling
+        self.refill_ratio = refill_ratio
+        self.max_ratio = max_ratio
+        self.component = component
+        self.keep_surplus = keep_surplus
+
+    def first_wave(self, num_wanted: int) -> int:
+        """Return the prompts to begin with."""
+        return math.ceil(self.oversampling * num_wanted)
+
+    def next_wave(self, progress: RefillProgress) -> int:
+        """Return how many more are certain to be wanted."""
+        if progress.num_signal + progress.num_open >= progress.num_wanted:
+            return 0
+        return self._capped(max(1, math.ceil(self.refill_ratio * progress.num_wanted)), progress)
+
+    def has_signal(self, pool: ResponsePool) -> bool:
+        """Whether the pool's rewards differ, those of the named component too, and something of it may train."""
+        if not pool.has_signal or not pool.trainable():
+            return False
+        return not self.component or len(set(self._values(pool))) > 1
+
+    def is_correct(self, pool: ResponsePool) -> bool:
+        """Whether a pool without a signal is all right: positive, or its component above 0."""
+        if self.component:
+            return any(value > 0 for value in self._values(pool))
+        return pool.num_sampled > 0 and pool.num_negative == 0
+
+    def bend(self) -> str:
+        """Say what it does to the update."""
+        return (
+            "refill: the mean is over groups with a signal alone: the same expected direction, longer by the inverse "
+            "of their share of the prompts drawn (rollout/signal_share), which falls as prompts are solved"
+        )
+
+    def _capped(self, num_prompts: int, progress: RefillProgress) -> int:
+        return max(0, min(num_prompts, math.floor(self.max_ratio * progress.num_wanted) - progress.num_drawn))
+
+    def _values(self, pool: ResponsePool) -> list[float]:
+        """What the named component was, of the responses that have it."""
+        return [
+            response.components[self.component] for response in pool.responses if self.component in response.components
+        ]

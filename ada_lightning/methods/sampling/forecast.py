@@ -1,0 +1,153 @@
+"""What a sampler will cost and yield, from a few responses per prompt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ada_lightning.core.protocols import (
+    BatchSelection,
+    JudgingSampler,
+    Sampler,
+    ScreeningSelection,
+    SelectionRule,
+    StagedSampler,
+)
+from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
+
+_SIMULATIONS_PER_PROMPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Expectations for one prompt, averaged over the prompts that were tried."""
+
+    num_sampled: float
+    """Responses drawn."""
+    num_trained: float
+    """Responses kept that are computed in the update."""
+    signal_ratio: float
+    """Share of prompts whose rewards will differ, and which the selection does not drop all the same."""
+    trained_ratio: float
+    """Share of prompts of which any response is computed in the update."""
+    num_rounds: float = 1.0
+    """Blocks that follow one another, of the prompt with the most of them: nothing can be shorter but by luck."""
+
+
+def forecast(
+    tallies: Sequence[tuple[int, int]],
+    sampler: Sampler,
+    selection: SelectionRule | BatchSelection,
+    *,
+    keep_groups_without_signal: bool = False,
+    seed: int = 0,
+) -> Forecast:
+    """Run the sampler itself on simulated coin flips.
+
+    Each prompt's pass rate is uncertain after a few responses, so every simulation draws it from the posterior
+    Beta(1/2 + positives, 1/2 + negatives) (Jeffreys prior) first.
+
+    Args:
+        tallies: (positives, responses) of each prompt tried.
+        sampler: the one to be forecast; any that decides on counts, or on answers (there is one right and one wrong).
+            Where gradients decide, too, they are left out.
+        selection: what is kept.
+        keep_groups_without_signal: whether what is kept of pools whose rewards are all equal is computed too, as in
+            :func:`~ada_lightning.core.packing.pack_groups`.
+        seed: of the simulation.
+
+    Raises:
+        ValueError: no prompt was tried.
+
+    Example:
+        >>> from ada_lightning.methods.sampling import UniformSampler
+        >>> from ada_lightning.methods.selection import AllSelection
+        >>> forecast([(0, 8), (4, 8)], UniformSampler(group_size=4), AllSelection()).num_sampled
+        4.0
+    """
+    if not tallies:
+        raise ValueError("a forecast needs at least one prompt")
+    generator = random.Random(seed)
+    sampled = trained = trained_prompts = signal = num_rounds = 0
+    for simulation in range(_SIMULATIONS_PER_PROMPT):
+        pools = [
+            ResponsePool(
+                Prompt("forecast", ()),
+                slot,
+                belief=Belief(0.5 + positive, 0.5 + tried - positive, tried, positive),
+                step=simulation,  # what is left to chance follows from step and slot
+            )
+            for slot, (positive, tried) in enumerate(tallies)
+        ]
+        sampler.plan(pools)
+        pass_rates = []
+        num_drawn = 0
+        for pool in pools:
+            pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
+            num_drawn += _simulate(pool, pass_rates[-1], sampler, generator)
+        while num_drawn and isinstance(sampler, StagedSampler):
+            sampler.begin_stage(pools)
+            num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
+        for pool in pools:
+            sampled += pool.num_drawn
+        num_rounds += max((pool.responses[-1].round_index + 1 for pool in pools if pool.responses), default=0)
+        taken = [_is_taken(pool, sampler, selection) for pool in pools]
+        signal += sum(pool.has_signal and is_taken for pool, is_taken in zip(pools, taken, strict=True))
+        computed = [
+            is_taken and (pool.has_signal or keep_groups_without_signal)
+            for pool, is_taken in zip(pools, taken, strict=True)
+        ]
+        if isinstance(selection, BatchSelection):
+            kept = [len(each) for each in selection.select_all(pools)]
+        else:
+            kept = [
+                len(selection.select(pool)) if is_computed else 0
+                for pool, is_computed in zip(pools, computed, strict=True)
+            ]
+        counts = [number for number, is_computed in zip(kept, computed, strict=True) if is_computed]
+        trained += sum(counts)
+        trained_prompts += sum(number > 0 for number in counts)
+    total = len(tallies) * _SIMULATIONS_PER_PROMPT
+    return Forecast(
+        sampled / total,
+        trained / total,
+        signal / total,
+        trained_prompts / total,
+        num_rounds / _SIMULATIONS_PER_PROMPT,
+    )
+
+
+def _is_taken(pool: ResponsePool, sampler: Sampler, selection: SelectionRule | BatchSelection) -> bool:
+    """Whether the selection looks at a complete pool, which is told how its sampling ended."""
+    if not isinstance(selection, ScreeningSelection):
+        return True
+    pool.rule = sampler.stopping_rule(pool)
+    if isinstance(sampler, JudgingSampler):
+        pool.is_resolved_by_sampler = sampler.is_resolved(pool)
+    return selection.takes(pool)
+
+
+def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> int:
+    """Draw what the sampler asks for. Return how many responses that was."""
+    num_before = pool.num_drawn
+    while (num_to_draw := sampler.num_to_draw(pool)) > 0:
+        round_index = pool.responses[-1].round_index + 1 if pool.responses else 0
+        for _ in range(num_to_draw):
+            is_positive = generator.random() < pass_rate
+            pool.add(
+                Response(
+                    prompt_id="forecast",
+                    sample_index=pool.num_drawn,
+                    round_index=round_index,
+                    response_ids=(),
+                    sampling_logprobs=(),
+                    text="",
+                    is_truncated=False,
+                    reward=float(is_positive),
+                    is_positive=is_positive,
+                    policy_version=0,
+                    answer=str(is_positive),
+                )
+            )
+    return pool.num_drawn - num_before

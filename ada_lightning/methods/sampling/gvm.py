@@ -1,0 +1,144 @@
+"""GVM-RAFT: divide a step so that the gradient of its right answers varies least (arXiv:2505.02391, Proposition 1).
+
+Claim: with n_i responses of which a share p_i is right, the variance of the mean gradient of right answers is bounded
+by ``sum of G_i^2 / (p_i n_i)``; with the factor ``1 / (1 + alpha / p_i^beta)`` that lets go of hopeless prompts it is
+least at ``n_i ~ G_i / sqrt(p_i + alpha / p_i^(beta-1))``. Assumption: every prompt has the same weight in the update
+(``loss/reduction=prompt_mean``), and the pilot's p_i and G_i are the true ones. Degenerate case: a prompt with nothing
+right in its pilot gets no more; where that is so of all of them, the rest is divided equally.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ada_lightning.core.protocols import GradientNorm, PolicyView
+from ada_lightning.core.records import ResponsePool
+from ada_lightning.methods.sampling.allocation import allocate
+
+
+def gvm_weight(pass_rate: float, gradient_norm: float, *, alpha: float, beta: float) -> float:
+    """Share of a prompt in the budget, up to a common factor.
+
+    Example:
+        >>> [round(gvm_weight(p, 1.0, alpha=1e-3, beta=2.0), 3) for p in (0.0, 0.001, 0.032, 0.25, 1.0)]
+        [0.0, 1.0, 3.976, 1.984, 1.0]
+    """
+    if pass_rate == 0:
+        return 0.0
+    return gradient_norm / math.sqrt(pass_rate + alpha / pass_rate ** (beta - 1.0))
+
+
+class GvmSampler:
+    """A pilot for every prompt, then the rest of the step's total by the pilots' pass rates and gradient norms.
+
+    The pilot stays in the pool and counts towards a prompt's share, which is the best division *given* that the pilots
+    are drawn: ``n_i = clip(scale * w_i, num_pilot, n_max)``, rounded with the step's total met exactly. The paper
+    throws the pilot away and draws all anew. It also looks ahead: one pilot serves the prompts of ten steps, with the
+    policy of the first. A pilot for each step, with the policy that is about to be updated, is ours.
+
+    Responses decide how many more there are, so the mean of a pool is biased. How many also depends on other prompts:
+    no rule of counts describes it, and ``advantage=exact`` does not go with it.
+
+    Args:
+        gradient_norm: what ``G_i`` is.
+        num_pilot: responses of each prompt's pilot (N').
+        responses_per_prompt: mean over the prompts of a step, pilots included; times their number it is the total.
+        alpha: how soon hard prompts are let go of; with ``beta = 2`` the share is largest at a pass rate of
+            ``sqrt(alpha)``.
+        beta: how sharply.
+        n_max: most responses per prompt and step.
+        group_size: most responses kept for the update; ``n_max`` where all of them train.
+
+    Raises:
+        ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
+
+    Source:
+        Yao et al., arXiv:2505.02391, Proposition 1 and Algorithm 2; authors' code ``RLHFlow/GVM`` at d640a75,
+        ``stage_2_calc_sample_size.py``.
+    """
+
+    budget_per_step = 0
+
+    def __init__(
+        self,
+        *,
+        gradient_norm: GradientNorm,
+        num_pilot: int = 8,
+        responses_per_prompt: int = 16,
+        alpha: float = 1e-3,
+        beta: float = 2.0,
+        n_max: int = 64,
+        group_size: int = 64,
+    ) -> None:
+        errors = []
+        if num_pilot < 1:
+            errors.append(f"num_pilot must be at least 1; got {num_pilot}")
+        if not num_pilot <= responses_per_prompt <= n_max:
+            errors.append(
+                f"responses_per_prompt must lie between num_pilot = {num_pilot}, which it includes, and n_max = "
+                f"{n_max}; got {responses_per_prompt}"
+            )
+        if not 0 < alpha < math.inf:
+            errors.append(f"alpha must be positive and finite; got {alpha}")
+        if not 2 <= beta < math.inf:
+            errors.append(f"beta must be at least 2 and finite, so that hopeless prompts are let go of; got {beta}")
+        if not 1 <= group_size <= max(n_max, 1):
+            errors.append(f"group_size must be in [1, n_max = {n_max}]; got {group_size}")
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.gradient_norm = gradient_norm
+        self.num_pilot = num_pilot
+        self.responses_per_prompt = responses_per_prompt
+        self.alpha = alpha
+        self.beta = beta
+        self.n_max = n_max
+        self.group_size = group_size
+        self.samples_per_round = n_max
+        self._planned: dict[int, int] = {}
+        self._is_divided = False
+
+    def connect(self, policy: PolicyView) -> None:
+        """Tell the gradient norms whose gradients they are of."""
+        self.gradient_norm.connect(policy)
+
+    def plan(self, pools: Sequence[ResponsePool]) -> None:
+        """Give every prompt its pilot."""
+        self._planned = {pool.slot: self.num_pilot for pool in pools}
+        self._is_divided = False
+
+    def begin_stage(self, pools: Sequence[ResponsePool]) -> None:
+        """Divide the step once its pilots are graded."""
+        if self._is_divided:
+            return
+        self._is_divided = True
+        counts = allocate(self.weights(pools), self.responses_per_prompt * len(pools), self.num_pilot, self.n_max)
+        self._planned = {pool.slot: count for pool, count in zip(pools, counts, strict=True)}
+
+    def weights(self, pools: Sequence[ResponsePool]) -> list[float]:
+        """Return ``w_i`` of each pilot; where no gradient has a length, by the pass rates alone."""
+        norms = self.gradient_norm.measure(pools)
+        if not any(norms):
+            norms = [1.0] * len(pools)
+        rates = [pool.num_positive / max(pool.num_sampled, 1) for pool in pools]
+        return [
+            gvm_weight(rate, norm, alpha=self.alpha, beta=self.beta) for rate, norm in zip(rates, norms, strict=True)
+        ]
+
+    def num_to_draw(self, pool: ResponsePool) -> int:
+        """What is missing of the pilot, and later of the share. A response that is no evidence is not drawn anew."""
+        return max(0, self._planned[pool.slot] - pool.num_drawn)
+
+    def stopping_rule(self, pool: ResponsePool) -> None:
+        """Return None: other prompts and the lengths of gradients decide, too."""
+
+    def observe(self, pools: Sequence[ResponsePool]) -> None:
+        """Nothing to learn: every step has pilots of its own."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing outlives a step."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Accept :meth:`state_dict`."""

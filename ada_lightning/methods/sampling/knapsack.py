@@ -1,0 +1,154 @@
+"""Knapsack RL: divide a step so that prompts are as likely as can be to have a gradient (arXiv:2509.25849).
+
+Equation: max over N of ``sum_i V(N_i, p_i)``, ``V(N, p) = [1 - p^N - (1-p)^N] p (1-p)^2``, ``sum_i N_i = total``,
+    ``min_n <= N_i <= max_n``: the chance of a mixed group times what a step gains from it.
+Claim: of all divisions of the same total this one is worth most, so fewer groups have rewards that are all equal.
+Assumption: the pass rate seen at the last visit still holds; one gradient step raises p by about ``p (1-p)^2``.
+Degenerate: prompts not known yet get the mean, those seen to fail or pass always get ``negative_n`` or ``positive_n``,
+    and what the rest cannot use goes to those that always failed. In a run's first epoch nothing is known: uniform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ada_lightning.core.records import Belief
+from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
+from ada_lightning.methods.sampling.one_shot import OneShotSampler
+
+_UNKNOWN = -1.0
+
+
+class KnapsackSampler(OneShotSampler):
+    """The full rule of the public code, with its knapsack solved exactly: gains fall, so a greedy division is optimal.
+
+    1. Every prompt gets what is due to its kind: ``responses_per_prompt`` if unknown, ``negative_n`` if it never
+       passed, ``positive_n`` if it always did, ``n_min`` otherwise ("effective").
+    2. Effective prompts demand what gives a mixed group with probability ``mixed_chance``. If more than that is left,
+       the surplus goes evenly to prompts that never passed, unknown ones among them, else to those that always did.
+    3. The rest goes to effective prompts by their gain in V.
+
+    No prompt gets more than ``n_max``, the surplus included (the code lets it exceed that, and fails where all prompts
+    are effective); what has no room goes on to the next step, at last evenly to whoever has room.
+
+    Args:
+        responses_per_prompt: mean over the prompts of a step; times their number it is the step's total, met exactly.
+        n_min: fewest responses of an effective prompt.
+        n_max: most responses per prompt and step.
+        negative_n: responses of a prompt that never passed, before any surplus.
+        positive_n: responses of a prompt that always passed, before any surplus.
+        min_seen: graded responses of its own from which on a prompt is known; 0 takes any prediction for knowledge, as
+            an estimator needs that generalises instead of counting.
+        mixed_chance: probability of a mixed group that an effective prompt demands (the paper's alpha).
+        group_size: most responses kept for the update; ``n_max`` where all of them train.
+        official_dp_quirk: value the first response above ``n_min`` at all of ``V(n_min + 1)``, as the code's dynamic
+            programme does by counting 0 for a prompt that it gives nothing: so nearly every effective prompt gets one.
+
+    Raises:
+        ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
+
+    Source:
+        ``verl/trainer/ppo/exploration_utils.py`` of the public code at ca5d5f5; settings of its
+        ``run_knapsack_grpo_7b.sh``.
+
+    Example:
+        >>> sampler = KnapsackSampler(responses_per_prompt=8)
+        >>> never, seldom, often = (Belief(1.0, 1.0, 16.0, seen) for seen in (0.0, 2.0, 12.0))
+        >>> sampler.divide([never, seldom, often], 24)
+        [2, 15, 7]
+    """
+
+    def __init__(
+        self,
+        *,
+        responses_per_prompt: int,
+        n_min: int = 2,
+        n_max: int = 128,
+        negative_n: int = 2,
+        positive_n: int = 2,
+        min_seen: int = 8,
+        mixed_chance: float = 0.9,
+        group_size: int = 128,
+        official_dp_quirk: bool = False,
+    ) -> None:
+        errors = [
+            f"{name} must be in [1, responses_per_prompt = {responses_per_prompt}], or a step of such prompts would "
+            f"exceed its total; got {value}"
+            for name, value in (("negative_n", negative_n), ("positive_n", positive_n))
+            if not 1 <= value <= responses_per_prompt
+        ]
+        if min_seen < 0:
+            errors.append(f"min_seen must be 0 (every prediction counts) or more; got {min_seen}")
+        if not 0 < mixed_chance < 1:
+            errors.append(f"mixed_chance must be in (0, 1); got {mixed_chance}")
+        if not isinstance(official_dp_quirk, bool):
+            errors.append(f"official_dp_quirk must be true or false; got {official_dp_quirk!r}")
+        super().__init__(
+            responses_per_prompt=responses_per_prompt, n_min=n_min, n_max=n_max, group_size=group_size, errors=errors
+        )
+        self.negative_n = negative_n
+        self.positive_n = positive_n
+        self.min_seen = min_seen
+        self.mixed_chance = mixed_chance
+        self.official_dp_quirk = official_dp_quirk
+
+    def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
+        """Apply the three steps."""
+        rates = [belief.seen_rate if belief.num_seen >= self.min_seen else _UNKNOWN for belief in beliefs]
+        _check_finite(rates)
+        counts = [self._due(rate) for rate in rates]
+        effective = [index for index, rate in enumerate(rates) if 0 < rate < 1]
+        others = [index for index, rate in enumerate(rates) if rate <= 0] or [
+            index for index, rate in enumerate(rates) if rate == 1
+        ]
+        demand = sum(math.floor(min(self.n_max, self._demand(rates[index]))) for index in effective)
+        rest = total - sum(counts)
+        rest -= self._spread(max(0, rest - demand), others, counts)
+        rest -= self._invest(rest, effective, rates, counts)
+        self._spread(rest, range(len(counts)), counts)
+        return counts
+
+    def _due(self, rate: float) -> int:
+        if rate == _UNKNOWN:
+            return self.responses_per_prompt
+        return self.negative_n if rate == 0 else self.positive_n if rate == 1 else self.n_min
+
+    def _demand(self, rate: float) -> float:
+        """Responses after which the larger of p^N and (1-p)^N is ``1 - mixed_chance``; infinite where rounding ends."""
+        log_larger = math.log(max(rate, 1.0 - rate))
+        return math.log(1.0 - self.mixed_chance) / log_larger if log_larger else math.inf
+
+    def _spread(self, surplus: int, indices: Sequence[int], counts: list[int]) -> int:
+        """Give as much of a surplus as there is room for, evenly; return how much that was."""
+        room = [self.n_max - counts[index] for index in indices]
+        given = min(surplus, sum(room))
+        for index, extra in zip(indices, spread_evenly(given, room), strict=True):
+            counts[index] += extra
+        return given
+
+    def _invest(self, rest: int, effective: Sequence[int], rates: Sequence[float], counts: list[int]) -> int:
+        """Give effective prompts what maximises the sum of V; return how much that was."""
+        given = min(rest, len(effective) * (self.n_max - self.n_min))
+        planned = allocate_by_gain(
+            lambda position, n: self._gain(rates[effective[position]], n),
+            given + len(effective) * self.n_min,
+            [self.n_min] * len(effective),
+            [self.n_max] * len(effective),
+        )
+        for index, count in zip(effective, planned, strict=True):
+            counts[index] = count
+        return given
+
+    def _gain(self, rate: float, num_responses: int) -> float:
+        """What one more response adds to V, without the cancellation."""
+        worth = rate * (1.0 - rate) ** 2
+        if self.official_dp_quirk and num_responses == self.n_min:
+            more = num_responses + 1
+            return worth * (1.0 - rate**more - (1.0 - rate) ** more)
+        return worth * (rate**num_responses * (1.0 - rate) + (1.0 - rate) ** num_responses * rate)
+
+
+def _check_finite(rates: Sequence[float]) -> None:
+    if wrong := [(index, rate) for index, rate in enumerate(rates) if math.isnan(rate)]:
+        raise ValueError(f"the pass rate of prompt {wrong[0][0]} is {wrong[0][1]}: is what its estimator counts?")

@@ -1,0 +1,131 @@
+"""Leaves out prompts of little expected advantage at random, before they cost a response."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.protocols import JudgingSampler, LabellingSampler, Sampler, StagedSampler
+from ada_lightning.core.records import Belief, ResponsePool
+from ada_lightning.core.stopping.rule import StoppingRule
+
+
+class PruningSampler:
+    """Leaves out prompts believed to have little advantage with probability ``rate``, and weighs those that stay.
+
+    The claim: the level of pruning that saves decoding. A prompt whose mean absolute advantage is expected to be below
+    that of the step's prompts is left out with probability ``rate``; where it stays its responses weigh
+    ``1 / (1 - rate)`` (:attr:`~ada_lightning.core.records.ResponsePool.inverse_probability`), on top of what a
+    selection that prunes responses adds. So the expected update is that of the whole step.
+
+    Assumed, and kept here: the probability is fixed before the draw, by beliefs alone; a prompt that is left out still
+    counts in the loss's denominator (``loss/reduction=constant`` divides by the prompts of the step). The expected
+    mean absolute advantage of a pass rate p is ``2 p (1 - p)``; of a Beta belief it is ``2 E[p (1 - p)]``. The paper
+    keeps an average of past advantages instead; the estimator's belief is that with the run's own memory.
+
+    Degenerate: prompts never sampled are never pruned; where all beliefs are equal nothing is.
+
+    Args:
+        sampler: who gets more of the prompts that stay, who stops.
+        rate: probability with which a prompt below the mean is left out (the paper's r_q).
+        seed: of the draws; with step, slot and prompt it decides, so a repeated or resumed step prunes the same.
+
+    Raises:
+        ValueError: ``rate`` outside [0, 1), or a sampler that divides a step between stages or labels it itself.
+
+    Source:
+        "Unbiased Dynamic Pruning for Efficient Group-Based Policy Optimization", arXiv:2603.04135, prompt level.
+    """
+
+    def __init__(self, *, sampler: Sampler, rate: float, seed: int = 0) -> None:
+        errors = [] if 0 <= rate < 1 else [f"sampler.rate must be in [0, 1), the share that is pruned; got {rate}"]
+        if isinstance(sampler, StagedSampler | LabellingSampler):
+            errors.append(
+                f"sampler.sampler: {type(sampler).__name__} plans in stages or labels pools itself, and PruningSampler "
+                "cannot pass that on; use it without pruning, or sampler.sampler with UniformSampler"
+            )
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.sampler = sampler
+        self.rate = rate
+        self.seed = seed
+        self.group_size = sampler.group_size
+        self.samples_per_round = sampler.samples_per_round
+        self.budget_per_step = sampler.budget_per_step
+        self._seen: set[str] = set()
+        self._chances: dict[int, float] = {}
+        self._pruned: set[int] = set()
+
+    def plan(self, pools: Sequence[ResponsePool]) -> None:
+        """Draw who is left out, then let the inner sampler plan with the others."""
+        scores = [expected_advantage(pool.belief) for pool in pools]
+        threshold = sum(scores) / max(len(scores), 1) * (1.0 - 1e-9)
+        is_small = [
+            score < threshold and pool.prompt.prompt_id in self._seen for score, pool in zip(scores, pools, strict=True)
+        ]
+        self._chances = {pool.slot: self.rate for pool, small in zip(pools, is_small, strict=True) if small}
+        self._pruned = {pool.slot for pool in pools if pool.slot in self._chances and self._draws_out(pool)}
+        self.sampler.plan([pool for pool in pools if pool.slot not in self._pruned])
+
+    def num_to_draw(self, pool: ResponsePool) -> int:
+        """Nothing for a prompt that is left out."""
+        return 0 if pool.slot in self._pruned else self.sampler.num_to_draw(pool)
+
+    def inverse_probability(self, pool: ResponsePool) -> float:
+        """What a prompt that stays weighs."""
+        return 1.0 / (1.0 - self._chances.get(pool.slot, 0.0))
+
+    def stopping_rule(self, pool: ResponsePool) -> StoppingRule | None:
+        """Return the inner sampler's; None for a prompt that is left out."""
+        return None if pool.slot in self._pruned else self.sampler.stopping_rule(pool)
+
+    def is_resolved(self, pool: ResponsePool) -> bool:
+        """Whether the inner sampler found what it looks for; a prompt that is left out was not looked at."""
+        if pool.slot in self._pruned:
+            return True
+        if isinstance(self.sampler, JudgingSampler):
+            return self.sampler.is_resolved(pool)
+        return pool.rule is None or pool.rule.is_resolved(pool.num_positive, pool.num_negative)
+
+    def observe(self, pools: Sequence[ResponsePool]) -> None:
+        """Note who was sampled."""
+        sampled = [pool for pool in pools if pool.num_drawn]
+        self._seen |= {pool.prompt.prompt_id for pool in sampled if pool.num_sampled}
+        self.sampler.observe(sampled)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Prompts that were sampled, and what the inner sampler remembers."""
+        return {"seen": sorted(self._seen), "sampler": named_state(self.sampler)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: an inner sampler of another class remembers something.
+        """
+        self._seen = set(state["seen"])
+        load_named_state(self.sampler, state["sampler"], setting="sampler.sampler")
+
+    def bend(self) -> str:
+        """Say what it does to the update."""
+        return (
+            f"sampler: prompts of little expected advantage are left out with probability {self.rate:g} and weighed by "
+            "its inverse: the expected update is that of all prompts"
+        )
+
+    def _draws_out(self, pool: ResponsePool) -> bool:
+        key = f"prune prompt/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}"
+        return random.Random(key).random() < self.rate
+
+
+def expected_advantage(belief: Belief) -> float:
+    """Expected mean absolute distance of a 0/1 reward from its mean: ``2 E[p (1 - p)]`` under a Beta belief.
+
+    Example:
+        >>> expected_advantage(Belief(1, 1)), expected_advantage(Belief(1e6, 1e6)) < 0.5
+        (0.3333333333333333, True)
+    """
+    total = belief.alpha + belief.beta
+    return 2.0 * belief.alpha * belief.beta / (total * (total + 1.0))

@@ -1,0 +1,136 @@
+"""Prunes responses of little advantage at random, and weighs the others so that nothing is lost in expectation."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from ada_lightning.core.protocols import Pruned
+from ada_lightning.core.records import KeptResponse, ResponsePool
+from ada_lightning.methods.selection.largest_advantage import check_pruning_rate
+from ada_lightning.methods.selection.magnitude import pool_advantages
+from ada_lightning.methods.selection.weights import with_selection_weights
+
+_RELATIVE_TIE = 1e-9
+"""Advantages nearer than this to their mean are not below it."""
+
+
+class PruningSelection:
+    """Leaves out responses whose absolute advantage is below their pool's mean with probability ``rate``.
+
+    The claim: responses of little advantage cost as much as others; pruning them at random and weighing those of them
+    that stay by ``1 / (1 - rate)`` (Horvitz-Thompson) gives the same expected update in less time.
+
+    Assumed, and kept here: the probability is fixed before the draw; the advantage does not depend on what was kept
+    (``advantage=official`` takes mean and standard deviation of the whole pool); the denominator of the loss does not
+    either (``loss/reduction=constant``; one that divides by what was kept is off by nearly a factor of two in small
+    batches); no clipping, and no KL and no entropy term, which are refused. Variance grows with ``1 / (1 - rate)``; the
+    paper recommends at most 0.7.
+
+    Degenerate: where half of a pool is right all advantages are equally large and nothing is pruned; a pool of equal
+    rewards has nothing below its mean either, and is not computed anyway. All of a pool can be pruned only if no
+    response reaches the mean, which cannot be.
+
+    Args:
+        rate: probability with which a response below the mean is left out (the paper's r_o).
+        seed: of the draws; with step, slot and prompt it decides, so a repeated or resumed step prunes the same.
+
+    Raises:
+        ValueError: ``rate`` outside [0, 1).
+
+    Source:
+        "Unbiased Dynamic Pruning for Efficient Group-Based Policy Optimization", arXiv:2603.04135: pruning below the
+        mean and the weights. Its appendix prunes a fixed fraction, which its proof does not cover:
+        :class:`FixedFractionPruning`. Which probability belongs to which response is not stated; below the mean or not
+        is the rule of InfoBatch (arXiv:2303.04947), which it builds on.
+    """
+
+    ranks_by_advantage: ClassVar[bool] = True
+    prunes_at_random: ClassVar[Pruned] = "responses"
+
+    def __init__(self, *, rate: float, seed: int = 0) -> None:
+        check_pruning_rate(rate)
+        self.rate = rate
+        self.seed = seed
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return the responses that stay, in launch order.
+
+        ``selection_weight`` is that of the pool before pruning, so whoever reads the kept numbers of a class out of it
+        gets those before pruning too; ``inverse_probability`` alone undoes the pruning.
+        """
+        generator = random.Random(f"prune/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}")
+        kept = []
+        for candidate, is_small in zip(*_candidates(pool), strict=True):
+            is_pruned = generator.random() < self.rate
+            if not is_small:
+                kept.append(candidate)
+            elif not is_pruned:
+                kept.append(replace(candidate, inverse_probability=1.0 / (1.0 - self.rate)))
+        return tuple(kept)
+
+    def bend(self) -> str:
+        """Say what it does to the update."""
+        return (
+            f"selection: small advantages are pruned with probability {self.rate:g} and weighed by its inverse: the "
+            "expected update is that of the whole pools"
+        )
+
+
+class FixedFractionPruning:
+    """Leaves out the ``floor(rate n)`` smallest absolute advantages of a pool for certain, and weighs all others up.
+
+    What the appendix of arXiv:2603.04135 does: every response that stays weighs ``n / kept``. Biased, because what is
+    left out had no chance to stay, so no weight can make up for it; to compare with :class:`PruningSelection`.
+
+    Args:
+        rate: share of a pool that is left out.
+
+    Raises:
+        ValueError: ``rate`` outside [0, 1).
+
+    Source:
+        arXiv:2603.04135, the appendix's algorithm.
+    """
+
+    ranks_by_advantage: ClassVar[bool] = True
+    may_drop_a_class: ClassVar[bool] = True
+
+    def __init__(self, *, rate: float) -> None:
+        check_pruning_rate(rate)
+        self.rate = rate
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return the responses that stay, in launch order; of equal advantages the last generated go first."""
+        candidates, _ = _candidates(pool)
+        magnitudes = _magnitudes(pool)
+        num_pruned = int(len(candidates) * self.rate + 1e-9)
+        order = sorted(range(len(candidates)), key=lambda index: (magnitudes[index], -index))
+        staying = sorted(order[num_pruned:])
+        return tuple(
+            replace(candidates[index], inverse_probability=len(candidates) / len(staying)) for index in staying
+        )
+
+    def bend(self) -> str:
+        """Say what it does to the update."""
+        return (
+            f"selection: the {self.rate:.0%} smallest advantages of a pool are left out for certain and the others "
+            "weighed up: biased"
+        )
+
+
+def _candidates(pool: ResponsePool) -> tuple[Sequence[KeptResponse], list[bool]]:
+    """Return what may train, as if all of it were kept, and whose advantage is below the pool's mean."""
+    magnitudes = [abs(advantage) for advantage in pool_advantages(pool, normalize_std=False)]
+    threshold = sum(magnitudes) / max(len(magnitudes), 1) * (1.0 - _RELATIVE_TIE)
+    return with_selection_weights(pool, pool.trainable()), [value < threshold for value in _magnitudes(pool)]
+
+
+def _magnitudes(pool: ResponsePool) -> list[float]:
+    """Absolute advantage of each response that may train."""
+    advantages = pool_advantages(pool, normalize_std=False)
+    return [
+        abs(advantage) for advantage, response in zip(advantages, pool.responses, strict=True) if not response.is_masked
+    ]

@@ -1,0 +1,34 @@
+"""Pools in which sampling found what it looks for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ada_lightning.core.protocols import ScreeningSelection, SelectionRule
+from ada_lightning.core.records import KeptResponse, ResponsePool
+
+
+class ResolvedSelection:
+    """Drops prompts whose pool is not resolved, and leaves the others to another selection.
+
+    What a pilot turned down has been paid for and does not train: Pilot-Commit drops those prompts although their
+    pilots may differ. The weight that they would have had is lost, so no estimator is exact with it. A step that is
+    filled up (``refill``) does not count them either: it goes on until enough pools have a signal and are resolved.
+
+    Args:
+        selection: what is kept of a resolved pool.
+    """
+
+    keeps_what_there_is: ClassVar[bool] = True
+
+    def __init__(self, *, selection: SelectionRule) -> None:
+        self.selection = selection
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return what the inner selection keeps, or nothing."""
+        return self.selection.select(pool) if pool.is_resolved else ()
+
+    def takes(self, pool: ResponsePool) -> bool:
+        """Whether it is resolved, and the inner selection takes it."""
+        is_taken_within = not isinstance(self.selection, ScreeningSelection) or self.selection.takes(pool)
+        return pool.is_resolved and is_taken_within

@@ -1,0 +1,69 @@
+"""Of prompts whose responses are all alike few train, the fewer the less they say, and those weigh more."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import ClassVar
+
+from ada_lightning.core.protocols import Pruned
+from ada_lightning.core.records import KeptResponse, ResponsePool
+from ada_lightning.methods.functional.history_advantages import history_advantages
+from ada_lightning.methods.selection.weights import with_selection_weights
+
+
+class ThinnedSelection:
+    """Keeps a pool whose rewards differ whole, and one whose rewards are all equal with a probability.
+
+    A baseline from history leaves such a pool an advantage A, the same for all of its responses and small where it was
+    to be expected: four right answers to a prompt that is nearly always answered. Training it costs as much as any
+    other. It is kept with probability ``q = min(1, |A| / full_advantage)``, with its advantages times 1/q, so the
+    expected update is that of all pools (Horvitz-Thompson), and no advantage exceeds what it was or ``full_advantage``.
+
+    Assumed: the denominator of the loss does not depend on what is kept (``loss/reduction=constant``, or
+    ``prompt_mean``, where a prompt that is left out still counts); no KL and no entropy term, which would count it as
+    nothing and are refused. It saves updates, not rollouts. Whole pools go, since the responses of one share the
+    computation of their prompt.
+
+    Degenerate: an advantage of exactly 0 is left out for certain, and was worth nothing.
+
+    Args:
+        full_advantage: from this size on a pool is always kept; in the reward's unit. The larger, the less trains and
+            the noisier the update is.
+        seed: of the draws; with step, slot and prompt it decides, so a repeated or resumed step keeps the same.
+
+    Raises:
+        ValueError: ``full_advantage`` not above 0 or not finite.
+
+    Source:
+        Ours; for importance sampling in proportion to the size of what is added up: Horvitz and Thompson 1952. What it
+        costs and saves: ``python -m research.studies.field.levers``.
+    """
+
+    prunes_at_random: ClassVar[Pruned] = "prompts"
+    keeps_what_there_is: ClassVar[bool] = True
+
+    def __init__(self, *, full_advantage: float, seed: int = 0) -> None:
+        if not 0 < full_advantage < float("inf"):
+            raise ValueError(f"selection.full_advantage must be above 0 and finite; got {full_advantage}")
+        self.full_advantage = full_advantage
+        self.seed = seed
+
+    def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
+        """Return all that may train or nothing, in launch order."""
+        kept = with_selection_weights(pool, pool.trainable())
+        if pool.has_signal or not kept:
+            return kept
+        advantage = history_advantages([each.response.reward for each in kept], pool.belief)[0]
+        probability = min(1.0, abs(advantage) / self.full_advantage)
+        generator = random.Random(f"thin/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}")
+        if generator.random() >= probability:
+            return ()
+        return tuple(replace(each, inverse_probability=1.0 / probability) for each in kept)
+
+    def bend(self) -> str:
+        """Say what it does to the update."""
+        return (
+            "selection: prompts whose rewards are all equal train with a probability in proportion to their advantage, "
+            f"up to {self.full_advantage:g}, and weigh its inverse: the expected update is that of all of them"
+        )

@@ -1,7 +1,0 @@
-"""Responses of a model that does not train: drawn, graded, stored, and continued after an interruption."""
-
-from ada_lightning.offline.job_settings import JobSettings
-from ada_lightning.offline.response_store import ResponseStore
-from ada_lightning.offline.sampling_job import SamplingJob, SamplingStoppedError
-
-__all__ = ["JobSettings", "ResponseStore", "SamplingJob", "SamplingStoppedError"]

@@ -1,0 +1,408 @@
+"""Several engines behind one: more slots, and a step goes on when one of them dies."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.rollout.engines.engine_messages import (
+    Abort,
+    Aborted,
+    Asleep,
+    Event,
+    Failed,
+    Finished,
+    Load,
+    Loaded,
+    Ready,
+    Sleep,
+    Submit,
+)
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.patience import Patience
+from ada_lightning.rollout.engines.pool_member import PoolMember, PoolPlace, PublishedWeights
+from ada_lightning.rollout.engines.room import check_room
+from ada_lightning.rollout.engines.weight_digest import digest_error
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_POLL_WAIT_S = 0.02
+"""Longest wait of one poll: how long a verdict of the graders may lie before the collector looks at it."""
+_LISTEN_WAIT_S = 1.0
+_MAX_HOMES = 10_000
+
+
+class EnginePool:
+    """A :class:`~ada_lightning.core.protocols.RolloutEngine` made of several.
+
+    A request goes to the engine with the fewest in flight for its size, or to the one that has the last request of the
+    same prompt, whose prefix is cached there, if that has at most ``affinity`` more requests. A request beyond all
+    slots waits here.
+
+    An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own
+    seeds, and the new one gets the current weights before it gets requests. Seeded requests therefore give the same
+    responses, each once. An engine that was lost more than ``max_restarts`` times since the last sync is left out;
+    where none is left, every call raises :class:`~ada_lightning.rollout.engines.guard.EngineError`.
+
+    Args:
+        place: where the engines live.
+        num_engines: how many.
+        max_restarts: replacements of one engine between two syncs.
+        affinity: requests by which an engine may exceed the least loaded one to get another of its own prompts.
+        start_timeout_s: seconds until an engine must be open.
+        call_timeout_s: seconds without any progress after which an engine counts as hanging.
+
+    Raises:
+        EngineError: an engine did not start.
+    """
+
+    def __init__(
+        self,
+        place: PoolPlace,
+        *,
+        num_engines: int,
+        max_restarts: int = 2,
+        affinity: int = 4,
+        start_timeout_s: float = 600.0,
+        call_timeout_s: float = 300.0,
+    ) -> None:
+        self.num_restarts = 0
+        """Engines replaced since the pool was opened."""
+        self._place = place
+        self._max_restarts = max_restarts
+        self._affinity = affinity
+        self._start_timeout_s = start_timeout_s
+        self._call_timeout_s = call_timeout_s
+        self._requests: dict[str, Submit] = {}
+        self._backlog: deque[str] = deque()
+        self._finished: list[Generation] = []
+        self._late_tokens = 0
+        self._num_aborts = 0
+        self._homes: dict[tuple[int, ...], _Seat] = {}
+        self._weights: PublishedWeights | None = None
+        self._seats: list[_Seat] = []
+        try:
+            for index in range(num_engines):
+                self._seats.append(_Seat(index, place.open(index), Patience(start_timeout_s)))
+            while not all(seat.is_ready for seat in self._seats):
+                self._listen(_LISTEN_WAIT_S, is_starting=True)
+        except BaseException:
+            self.close()
+            raise
+        self.max_model_tokens = min(seat.max_model_tokens for seat in self._seats)
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Slots of all engines, those included that are being replaced."""
+        return sum(seat.max_num_seqs for seat in self._seats)
+
+    def loads(self) -> list[int]:
+        """Return the requests in flight of each engine."""
+        return [len(seat.in_flight) for seat in self._seats]
+
+    def pids(self) -> list[int]:
+        """Return the process of each engine, on its machine."""
+        return [seat.pid for seat in self._seats]
+
+    def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
+        """Queue one response; returns at once.
+
+        Raises:
+            ValueError: no room for the prompt and its longest response.
+            EngineError: no engine is left.
+        """
+        check_room(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
+        self._require_seats()
+        self._requests[request_id] = Submit(request_id, tuple(prompt_ids), settings, seed)
+        self._backlog.append(request_id)
+        self._dispatch()
+
+    def poll(self) -> list[Generation]:
+        """Return what finished, after at most 20 ms; empty when nothing did.
+
+        Raises:
+            EngineError: no engine is left.
+        """
+        if not self._requests:
+            return []
+        self._listen(0.0 if self._finished else _POLL_WAIT_S)
+        finished, self._finished = self._finished, []
+        for generation in finished:
+            del self._requests[generation.request_id]
+        return finished
+
+    def abort(self, request_ids: Sequence[str]) -> int:
+        """Drop requests, which takes until the next step of the engines that have them.
+
+        Returns:
+            Tokens generated for them, those of finished responses that were not polled included; those that were lost
+            with an engine are not.
+
+        Raises:
+            EngineError: no engine is left.
+        """
+        unwanted = {request_id for request_id in request_ids if self._requests.pop(request_id, None)}
+        if not unwanted:
+            return 0
+        polled_late = [generation for generation in self._finished if generation.request_id in unwanted]
+        self._finished = [generation for generation in self._finished if generation.request_id not in unwanted]
+        self._backlog = deque(request_id for request_id in self._backlog if request_id not in unwanted)
+        self._late_tokens = sum(len(generation.response_ids) for generation in polled_late)
+        num_tokens = 0
+        for seat in list(self._seats):
+            if theirs := unwanted & seat.in_flight:
+                self._num_aborts += 1
+                seat.aborting[self._num_aborts] = theirs
+                self._send(seat, Abort(self._num_aborts, tuple(theirs)))
+        while any(seat.aborting for seat in self._seats):
+            self._listen(_LISTEN_WAIT_S)
+        for seat in self._seats:
+            num_tokens += seat.aborted_tokens
+            seat.aborted_tokens = 0
+        return num_tokens + self._late_tokens
+
+    def num_in_flight(self) -> int:
+        """Requests submitted and neither returned nor aborted."""
+        return len(self._requests)
+
+    def load_weights(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
+        """Replace the weights of every engine.
+
+        If it fails, the tensors are read to their end all the same: where they are gathered from several training
+        processes, the others take part in every gathering and would wait for ever.
+
+        Raises:
+            RuntimeError: requests are in flight.
+            EngineError: no engine is left, or the weights could not be put where the engines read them.
+        """
+        if self._requests:
+            raise RuntimeError(f"load_weights with {len(self._requests)} requests in flight")
+        remaining = iter(named_tensors)
+        try:
+            self._require_seats()
+            self._homes.clear()
+            self._weights = None  # their memory is free for the new ones
+            self._weights = self._place.publish(remaining, policy_version, self._seats[0].weight_dtype)
+        except EngineError:
+            for _ in remaining:
+                continue
+            raise
+        for seat in list(self._seats):
+            seat.num_losses = 0
+            if seat.is_open:
+                self._load(seat)
+        while any(seat.is_open and not seat.is_ready for seat in self._seats):
+            self._listen(_LISTEN_WAIT_S)
+
+    @property
+    def sleep_level(self) -> int:
+        """Whether the engines can sleep, as 0 or 1."""
+        return int(all(seat.can_sleep for seat in self._seats))
+
+    def sleep(self) -> bool:
+        """Have every engine give memory back; whether all weights will still be there.
+
+        Raises:
+            RuntimeError: requests are in flight.
+            EngineError: no engine is left.
+        """
+        if self._requests:
+            raise RuntimeError(f"sleep with {len(self._requests)} requests in flight")
+        if not self.sleep_level:
+            return True
+        for seat in list(self._seats):
+            if seat.is_ready:
+                seat.keeps_weights = None
+                self._send(seat, Sleep())
+        while any(seat.keeps_weights is None for seat in self._seats):
+            self._listen(_LISTEN_WAIT_S)
+        return all(seat.keeps_weights for seat in self._seats)
+
+    def close(self) -> None:
+        """End every engine. Safe to call twice."""
+        seats, self._seats = self._seats, []
+        for seat in seats:
+            seat.member.close()
+        self._requests.clear()
+        self._backlog.clear()
+        self._finished.clear()
+        self._weights = None
+        self._place.close()
+
+    def _dispatch(self) -> None:
+        """Hand out what waits while engines have free slots."""
+        while self._backlog:
+            free = [seat for seat in self._seats if seat.is_ready and len(seat.in_flight) < seat.max_num_seqs]
+            if not free:
+                return
+            request = self._requests[self._backlog.popleft()]
+            seat = self._choose(free, request.prompt_ids)
+            seat.in_flight.add(request.request_id)
+            self._send(seat, request)
+
+    def _choose(self, free: Sequence[_Seat], prompt_ids: tuple[int, ...]) -> _Seat:
+        chosen = min(free, key=lambda seat: (len(seat.in_flight) / seat.max_num_seqs, seat.index))
+        home = self._homes.get(prompt_ids)
+        if home is not None and home in free and len(home.in_flight) <= len(chosen.in_flight) + self._affinity:
+            chosen = home
+        if len(self._homes) >= _MAX_HOMES:  # of a list without a sync; old prompts do not come back
+            self._homes.clear()
+        self._homes[prompt_ids] = chosen
+        return chosen
+
+    def _listen(self, wait_s: float, *, is_starting: bool = False) -> None:
+        """Take what has come from every engine, waiting for a first event, and replace those that are gone."""
+        self._require_seats()
+        started = time.monotonic()
+        self._place.wait([seat.member for seat in self._seats], wait_s)
+        waited_s = time.monotonic() - started
+        for seat in list(self._seats):
+            try:
+                events = seat.member.events()
+                if events:
+                    seat.patience.heard()
+                elif seat.is_owing and seat.patience.waited(waited_s, wait_s):
+                    raise EngineError(f"it made no progress for {seat.patience.silent_s:.0f} s and was killed")
+                for event in events:
+                    self._receive(seat, event)
+            except EngineError as error:
+                if is_starting:
+                    raise EngineError(f"engine {seat.index} did not start: {error}") from error
+                self._lose(seat, error)
+        self._dispatch()
+
+    def _receive(self, seat: _Seat, event: Event) -> None:
+        if isinstance(event, Finished):
+            self._take(seat, event)
+        elif isinstance(event, Ready):
+            seat.open(event, Patience(self._call_timeout_s))
+            if self._weights is not None:
+                self._load(seat)
+        elif isinstance(event, Loaded):
+            self._check_loaded(event)
+            seat.is_ready = True
+        elif isinstance(event, Aborted):
+            seat.in_flight -= seat.aborting.pop(event.ticket)
+            seat.aborted_tokens += event.num_tokens
+        elif isinstance(event, Asleep):
+            seat.keeps_weights = event.keeps_weights
+        elif isinstance(event, Failed):
+            raise EngineError(event.reason)
+
+    def _take(self, seat: _Seat, event: Finished) -> None:
+        expected = -1 if self._weights is None else self._weights.policy_version
+        if event.policy_version != expected:
+            raise EngineError(f"it sampled from policy version {event.policy_version} instead of {expected}")
+        for generation in event.generations:
+            seat.in_flight.discard(generation.request_id)
+            if generation.request_id in self._requests:
+                self._finished.append(generation)
+            else:
+                self._late_tokens += len(generation.response_ids)
+
+    def _check_loaded(self, event: Loaded) -> None:
+        assert self._weights is not None
+        if event.policy_version != self._weights.policy_version:
+            raise EngineError(
+                f"it answers with policy version {event.policy_version} instead of {self._weights.policy_version}"
+            )
+        if error := digest_error(self._weights.digest, event.digest):
+            raise EngineError(error)
+
+    def _load(self, seat: _Seat) -> None:
+        assert self._weights is not None
+        seat.is_ready = False
+        self._send(seat, Load(self._weights.policy_version, self._weights.named_tensors))
+
+    def _send(self, seat: _Seat, command: Submit | Abort | Load | Sleep) -> None:
+        try:
+            seat.member.send(command)
+        except EngineError as error:
+            self._lose(seat, error)
+
+    def _lose(self, seat: _Seat, error: EngineError) -> None:
+        """Replace an engine, or leave it out for good, and let the others finish what it had begun."""
+        if seat not in self._seats:
+            return
+        seat.member.close()
+        unfinished = sorted(request_id for request_id in seat.in_flight if request_id in self._requests)
+        self._backlog.extendleft(reversed(unfinished))
+        self._homes = {prompt: home for prompt, home in self._homes.items() if home is not seat}
+        seat.reset()
+        seat.num_losses += 1
+        is_over = seat.num_losses > self._max_restarts
+        if not is_over:
+            try:
+                seat.restart(self._place.open(seat.index), Patience(self._start_timeout_s))
+                self.num_restarts += 1
+            except EngineError as start_error:
+                error, is_over = start_error, True
+        if is_over:
+            self._seats.remove(seat)
+        warnings.warn(
+            f"engine {seat.index} broke ({error}; process {seat.pid}) with {len(unfinished)} requests in flight, which "
+            "others finish; " + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced"),
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        self._require_seats(error)
+
+    def _require_seats(self, last_error: EngineError | None = None) -> None:
+        if not self._seats:
+            raise EngineError(
+                "no engine of the pool is left: each broke more often than rollout.host.max_restarts"
+                + (f"; the last one: {last_error}" if last_error else "")
+            )
+
+
+class _Seat:
+    """One place in the pool, whoever sits there now."""
+
+    def __init__(self, index: int, member: PoolMember, patience: Patience) -> None:
+        self.index = index
+        self.member = member
+        self.patience = patience
+        self.max_num_seqs = 0
+        self.max_model_tokens = 0
+        self.weight_dtype = ""
+        self.pid = 0
+        self.is_open = False
+        self.is_ready = False
+        """Open, and with the current weights."""
+        self.in_flight: set[str] = set()
+        self.aborting: dict[int, set[str]] = {}
+        """Requests by the ticket of their abort, not yet confirmed."""
+        self.aborted_tokens = 0
+        self.num_losses = 0
+        self.can_sleep = False
+        self.keeps_weights: bool | None = True
+        """None while it falls asleep."""
+
+    @property
+    def is_owing(self) -> bool:
+        """Whether something should come from it."""
+        return not self.is_ready or bool(self.in_flight) or self.keeps_weights is None
+
+    def open(self, ready: Ready, patience: Patience) -> None:
+        """Note what a member says of itself."""
+        self.max_num_seqs, self.max_model_tokens = ready.max_num_seqs, ready.max_model_tokens
+        self.weight_dtype, self.pid = ready.weight_dtype, ready.pid
+        self.can_sleep = ready.can_sleep
+        self.is_open = self.is_ready = True
+        self.patience = patience
+
+    def reset(self) -> None:
+        """Forget what the member had to do."""
+        self.is_open = self.is_ready = False
+        self.in_flight.clear()
+        self.aborting.clear()
+        self.keeps_weights = True
+
+    def restart(self, member: PoolMember, patience: Patience) -> None:
+        """Seat another member."""
+        self.member, self.patience = member, patience

@@ -1,0 +1,387 @@
+"""Engines as Ray actors, on this machine or on others: the only importer of ``ray``."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.rollout.engines.engine_environment import enter_engine_environment
+from ada_lightning.rollout.engines.engine_loop import ALIVE_INTERVAL_S, EngineLoop
+from ada_lightning.rollout.engines.engine_messages import Command, Event
+from ada_lightning.rollout.engines.engine_pool import EnginePool
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.pool_member import PoolMember, PublishedWeights
+from ada_lightning.rollout.engines.weight_digest import WeightDigest
+from ada_lightning.rollout.engines.weight_transfer import chunks
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+_TAKE_WAIT_S = 1.0
+"""How long an actor holds a question for events before it answers that there are none."""
+Stored = list[tuple[str, tuple[int, ...], str, "np.ndarray"]]
+"""One chunk in the object store: (name, shape, torch dtype, bytes) of each tensor."""
+
+
+class RayPool:
+    """Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of Ray actors: an ``EngineHost``.
+
+    Each actor holds one engine with the settings of ``rollout.engine``; tensor parallelism is one of those, and
+    ``num_gpus`` must then be as large. Weights are put into Ray's object store once per sync, in the engine's own type,
+    and stay there until the next: an engine that replaces another reads them from it. So the store must hold the model
+    once, or it spills to disk.
+
+    A Ray that is running in this process already is used as it is and left running.
+
+    Args:
+        num_engines: actors.
+        num_cpus: cores of each, which Ray sets aside and the engine computes with.
+        num_gpus: of each.
+        address: ``local`` starts a Ray on this machine with what the engines need and nothing else, and stops it at the
+            end; ``auto`` or ``host:port`` joins a cluster in which this machine is a node.
+        object_store_gib: memory of the object store of a Ray that is started here.
+        chunk_mib: tensors are put into the store in chunks of about this size.
+        max_restarts: replacements of one engine between two syncs before it is left out.
+        affinity: requests by which an engine may exceed the least loaded one to get another of its own prompts.
+        start_timeout_s: seconds until an engine must be open.
+        call_timeout_s: seconds without any progress after which an engine counts as hanging and is replaced.
+        environment: further variables of the actors' processes. torch reads them; the dynamic linker does not.
+
+    Raises:
+        ValueError: a value is out of range; all in one message.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_engines: int = 2,
+        num_cpus: int = 1,
+        num_gpus: float = 0,
+        address: str = "local",
+        object_store_gib: float = 1.0,
+        chunk_mib: float = 256.0,
+        max_restarts: int = 2,
+        affinity: int = 4,
+        start_timeout_s: float = 600.0,
+        call_timeout_s: float = 300.0,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        errors = [
+            f"rollout.host.{name} must be at least 1; got {value}"
+            for name, value in (("num_engines", num_engines), ("num_cpus", num_cpus))
+            if value < 1
+        ]
+        errors += [
+            f"rollout.host.{name} must not be negative; got {value}"
+            for name, value in (("num_gpus", num_gpus), ("max_restarts", max_restarts), ("affinity", affinity))
+            if value < 0
+        ]
+        errors += [
+            f"rollout.host.{name} must be positive; got {value}"
+            for name, value in (
+                ("chunk_mib", chunk_mib),
+                ("start_timeout_s", start_timeout_s),
+            )
+            if value <= 0
+        ]
+        if object_store_gib < 0.1:  # Ray's own minimum is 75 MiB
+            errors.append(f"rollout.host.object_store_gib must be at least 0.1; got {object_store_gib}")
+        if call_timeout_s < 2 * ALIVE_INTERVAL_S:
+            errors.append(
+                f"rollout.host.call_timeout_s = {call_timeout_s} is too short: a working engine says so every "
+                f"{ALIVE_INTERVAL_S:g} s; use {2 * ALIVE_INTERVAL_S:g} or more"
+            )
+        if address.startswith("ray://"):
+            errors.append(
+                f"rollout.host.address = {address}: Ray's client has no object store to put weights into; start the "
+                "run on a node of the cluster with rollout.host.address=auto"
+            )
+        if errors:
+            raise ValueError("; ".join(errors))
+        self._num_engines = num_engines
+        self._address = address
+        self._num_cpus = num_cpus
+        self._num_gpus = num_gpus
+        self._object_store_gib = object_store_gib
+        self._chunk_mib = chunk_mib
+        self._limits: dict[str, Any] = {
+            "max_restarts": max_restarts,
+            "affinity": affinity,
+            "start_timeout_s": start_timeout_s,
+            "call_timeout_s": call_timeout_s,
+        }
+        self._environment = dict(environment or {})
+
+    def check(self) -> None:
+        """Find out whether Ray is installed.
+
+        Raises:
+            ValueError: it is not.
+        """
+        if find_spec("ray") is None:
+            raise ValueError("rollout=ray needs Ray, which is not installed: pip install 'ada-lightning[ray]'")
+
+    def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:
+        """Start or join Ray and open the engines; those write into ``engine-0.log`` and so on beside ``log_file``.
+
+        Raises:
+            EngineError: Ray cannot be reached, or an engine did not start.
+        """
+        if self._address == "local":
+            keep_to_this_machine(os.environ)
+        import ray
+
+        is_ours = not ray.is_initialized()
+        if is_ours:
+            self._start_ray()
+        place = _RayPlace(
+            lambda index: partial(engine, log_file=log_file.with_stem(f"{log_file.stem}-{index}")),
+            actor_options={"num_cpus": self._num_cpus, "num_gpus": self._num_gpus},
+            num_threads=self._num_cpus,
+            environment=self._environment,
+            chunk_bytes=int(self._chunk_mib * 2**20),
+            stops_ray=is_ours,
+        )
+        try:
+            return EnginePool(place, num_engines=self._num_engines, **self._limits)
+        except EngineError as error:
+            needed = f"{self._num_engines} x {self._num_cpus} CPU and {self._num_gpus:g} GPU"
+            raise EngineError(f"{error} (Ray was asked for {needed})") from error
+
+    def _start_ray(self) -> None:
+        import ray
+
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        # Ray's workers are nice (15) to everything else on the machine; here they do the work.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray 2.60 announces for later
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        on_sigterm = signal.getsignal(signal.SIGTERM)
+        options: dict[str, Any] = {"address": self._address}
+        if self._address == "local":
+            options |= {
+                "num_cpus": self._num_engines * self._num_cpus,
+                "num_gpus": self._num_engines * self._num_gpus,
+                "object_store_memory": int(self._object_store_gib * 2**30),
+                "include_dashboard": False,
+            }
+        try:
+            ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:
+            raise EngineError(f"Ray cannot be reached at {self._address!r}: {type(error).__name__}: {error}") from error
+        finally:
+            if in_main_thread:  # Ray puts its own there, which would end the run without a checkpoint
+                signal.signal(signal.SIGTERM, on_sigterm)
+
+
+def keep_to_this_machine(environment: MutableMapping[str, str]) -> None:
+    """Have a Ray that starts here listen on loopback alone, and to who has its token. Ray reads this at its import.
+
+    ``ray.init`` takes no loopback address (Ray 2.60 replaces one by the machine's own); the variable that keeps it from
+    that is named for the systems where it is the default. What the user has set stays.
+    """
+    environment.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if "RAY_AUTH_MODE" not in environment:
+        environment["RAY_AUTH_MODE"] = "token"
+        if "RAY_AUTH_TOKEN_PATH" not in environment:
+            environment.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+class _EngineActor:
+    """What runs in an actor's process: an engine's loop in a thread, and who carries messages."""
+
+    def __init__(
+        self, open_engine: Callable[[], RolloutEngine], num_threads: int, environment: Mapping[str, str]
+    ) -> None:
+        enter_engine_environment(num_threads, environment)
+        self._commands: SimpleQueue[Command] = SimpleQueue()
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self._loop = EngineLoop(open_engine, self._commands, self._events.put)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(Exception):  # sent as an event
+            self._loop.run()
+
+    def follow(self, commands: Sequence[Command]) -> None:
+        """Hand commands to the loop."""
+        for command in commands:
+            self._commands.put(command)
+
+    def take(self, wait_s: float) -> list[Event]:
+        """Return the events since the last call, waiting for a first one; empty where the time passed."""
+        events = []
+        with contextlib.suppress(Empty):
+            events.append(self._events.get(timeout=wait_s))
+            while True:
+                events.append(self._events.get_nowait())
+        return events
+
+
+class _RayMember:
+    """One actor."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._outbox: list[Command] = []
+        self.pending = self._ask()
+
+    def send(self, command: Command) -> None:
+        """Keep a command for the next :meth:`flush`: one message for all that a loop of the collector submits."""
+        self._outbox.append(command)
+
+    def flush(self) -> None:
+        """Send what was kept."""
+        if self._outbox:
+            commands, self._outbox = self._outbox, []
+            self._actor.follow.remote(commands)
+
+    def events(self) -> list[Event]:
+        """Take what has come."""
+        import ray
+        from ray.exceptions import RayError
+
+        self.flush()
+        if not ray.wait([self.pending], timeout=0)[0]:
+            return []
+        try:
+            events: list[Event] = ray.get(self.pending)
+        except RayError as error:
+            text = " ".join(str(error).split())
+            raise EngineError(f"{type(error).__name__}: {text[:500]}") from None
+        self.pending = self._ask()
+        return events
+
+    def close(self) -> None:
+        """Kill the actor."""
+        import ray
+
+        with contextlib.suppress(Exception):  # Ray may be gone already
+            ray.kill(self._actor)
+
+    def _ask(self) -> Any:
+        return self._actor.take.options(concurrency_group="events").remote(_TAKE_WAIT_S)
+
+
+class _RayPlace:
+    """A :class:`~ada_lightning.rollout.engines.pool_member.PoolPlace` in Ray.
+
+    Args:
+        open_engine: gives what makes the engine of an index.
+        actor_options: resources of an actor.
+        num_threads: CPU threads of an engine.
+        environment: further variables of an actor.
+        chunk_bytes: size of an object of weights.
+        stops_ray: whether Ray ends with the pool.
+    """
+
+    def __init__(
+        self,
+        open_engine: Callable[[int], Callable[[], RolloutEngine]],
+        *,
+        actor_options: Mapping[str, float],
+        num_threads: int,
+        environment: Mapping[str, str],
+        chunk_bytes: int,
+        stops_ray: bool,
+    ) -> None:
+        self._open_engine = open_engine
+        self._actor_options = actor_options
+        self._num_threads = num_threads
+        self._environment = environment
+        self._chunk_bytes = chunk_bytes
+        self._stops_ray = stops_ray
+
+    def open(self, index: int) -> _RayMember:
+        """Begin to start an actor."""
+        import ray
+
+        options: Any = {"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"events": 1}}
+        remote: Any = ray.remote  # its annotations do not know concurrency groups
+        actor_class = remote(**options, **self._actor_options)(_EngineActor)
+        return _RayMember(actor_class.remote(self._open_engine(index), self._num_threads, self._environment))
+
+    def wait(self, members: Sequence[PoolMember], timeout_s: float) -> None:
+        """Send what was kept, and wait for a first answer."""
+        import ray
+
+        actors = [member for member in members if isinstance(member, _RayMember)]
+        for actor in actors:
+            actor.flush()
+        ray.wait([actor.pending for actor in actors], num_returns=1, timeout=timeout_s)
+
+    def publish(
+        self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
+    ) -> PublishedWeights:
+        """Put weights into the object store, where they stay as long as the result is kept."""
+        import ray
+        import torch
+        from ray.exceptions import RayError
+
+        digest = WeightDigest()
+        dtype = getattr(torch, weight_dtype.removeprefix("torch.")) if weight_dtype else None
+        references = []
+        for chunk in chunks(_on_cpu(named_tensors, dtype), self._chunk_bytes):
+            for name, tensor in chunk:
+                digest.add(name, tensor)
+            try:
+                references.append(ray.put(_as_stored(chunk)))
+            except (RayError, OSError) as error:
+                raise EngineError(f"the weights do not fit into Ray's object store: {error}") from error
+        return PublishedWeights(policy_version, _StoredTensors(references), digest.value())
+
+    def close(self) -> None:
+        """Stop Ray where it was started for this pool."""
+        import ray
+
+        if self._stops_ray:
+            self._stops_ray = False
+            ray.shutdown()
+
+
+class _StoredTensors:
+    """Tensors of the object store, read chunk by chunk in whichever process."""
+
+    def __init__(self, references: Sequence[Any]) -> None:
+        self._references = references
+
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+        import ray
+        import torch
+
+        for reference in self._references:
+            chunk: Stored = ray.get(reference)
+            for name, shape, dtype, data in chunk:
+                tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+                if tensor.numel():
+                    # What the store holds is read-only, and engines keep tensors until a whole layer has come.
+                    tensor = torch.from_numpy(data.copy()).view(tensor.dtype).view(shape)
+                yield name, tensor
+
+
+def _on_cpu(named_tensors: Iterable[tuple[str, Tensor]], dtype: Any) -> Iterator[tuple[str, Tensor]]:
+    for name, tensor in named_tensors:
+        cast = tensor.detach().to(dtype) if dtype is not None and tensor.is_floating_point() else tensor.detach()
+        yield name, cast.cpu().contiguous()
+
+
+def _as_stored(chunk: Sequence[tuple[str, Tensor]]) -> Stored:
+    import torch
+
+    return [
+        (name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), flat.numpy())
+        for name, tensor in chunk
+        for flat in [tensor.reshape(-1).view(torch.uint8)]
+    ]

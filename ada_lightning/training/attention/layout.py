@@ -1,0 +1,123 @@
+"""How the documents of a packed microbatch are cut into pieces that are cheap to attend in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+SHORT = 256
+"""Documents of up to this many tokens are attended to many at a time, longer ones one by one. About where torch's
+kernel became as fast on 2 busy CPU cores in bf16; not tuned on a quiet machine, nor on a GPU."""
+_MIN_FILL = 0.7  # a shorter document starts a new block: attention in a padded one costs up to 1 / 0.7**2 of its own
+
+
+def is_hidden(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Tensor:
+    """Whether a query (second axis) may not see a key (third) of the same document. Shape ``(D, W, W)``, bool.
+
+    Padding sees padding, so no row is empty.
+    """
+    width = max(map(sum, lengths))
+    segment_DW = torch.full((len(lengths), width), -1)
+    for index, parts in enumerate(lengths):
+        segment_DW[index, : sum(parts)] = torch.arange(len(parts)).repeat_interleave(torch.tensor(parts))
+    query_DW1, key_D1W = segment_DW[:, :, None], segment_DW[:, None, :]
+    is_causal_WW = torch.ones(width, width, dtype=torch.bool).tril()
+    return ~(is_causal_WW & ((query_DW1 == key_D1W) | (key_D1W == 0))).to(device)
+
+
+@dataclass(frozen=True)
+class ShortDocuments:
+    """Consecutive short documents, to be laid side by side and padded to the longest. D documents, W wide."""
+
+    first: int
+    """Index into T of the first token."""
+    lengths: tuple[tuple[int, ...], ...]
+    """As in :class:`~ada_lightning.core.batch.Microbatch`."""
+    device: torch.device = field(compare=False)
+
+    @property
+    def end(self) -> int:
+        """Index into T behind the last token."""
+        return self.first + sum(map(sum, self.lengths))
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt and response together."""
+        return max(parts[0] + max(parts[1:]) for parts in self.lengths)
+
+    def apart(self) -> list[LongDocument]:
+        """Return the same documents, to be attended to one by one."""
+        firsts = accumulate((sum(parts) for parts in self.lengths), initial=self.first)
+        return [LongDocument(first, parts) for first, parts in zip(firsts, self.lengths, strict=False)]
+
+    @property
+    def width(self) -> int:
+        """W: tokens of the longest document."""
+        return max(map(sum, self.lengths))
+
+    @cached_property
+    def slot_t(self) -> Tensor:
+        """Where in ``(D * W)`` each of the block's tokens stands. Shape ``(t,)``, int64."""
+        slots = [torch.arange(sum(parts)) + index * self.width for index, parts in enumerate(self.lengths)]
+        return torch.cat(slots).to(self.device)
+
+    @cached_property
+    def token_in_slot(self) -> Tensor:
+        """Which of the block's tokens stands in each slot; the first one where none does. Shape ``(D * W,)``, int64."""
+        tokens_S = torch.zeros(len(self.lengths) * self.width, dtype=torch.int64, device=self.device)
+        tokens_S[self.slot_t] = torch.arange(len(self.slot_t), device=self.device)
+        return tokens_S
+
+    @cached_property
+    def hidden(self) -> Tensor:
+        """See :func:`is_hidden`."""
+        return is_hidden(self.lengths, self.device)
+
+
+@dataclass(frozen=True)
+class LongDocument:
+    """A document whose responses are attended to one by one, each behind the prompt."""
+
+    first: int
+    """Index into T of the first token."""
+    lengths: tuple[int, ...]
+    """Tokens of the prompt, then of each response."""
+
+    @property
+    def end(self) -> int:
+        """Index into T behind the last token."""
+        return self.first + sum(self.lengths)
+
+
+def packed_layout(
+    lengths: Sequence[tuple[int, ...]], device: torch.device
+) -> tuple[ShortDocuments | LongDocument, ...]:
+    """Cut a microbatch into pieces in packed order, once for all layers of the model.
+
+    Args:
+        lengths: ``document_lengths`` of the microbatch.
+        device: where masks and indices are needed.
+    """
+    return tuple(_pieces(lengths, device))
+
+
+def _pieces(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Iterator[ShortDocuments | LongDocument]:
+    block: list[tuple[int, ...]] = []
+    first = 0
+    for parts in lengths:
+        size, sizes = sum(parts), [*map(sum, block), sum(parts)]
+        if block and (size > SHORT or min(sizes) < _MIN_FILL * max(sizes)):
+            yield (done := ShortDocuments(first, tuple(block), device))
+            block, first = [], done.end
+        if size > SHORT:
+            yield LongDocument(first, parts)
+            first += size
+        else:
+            block.append(parts)
+    if block:
+        yield ShortDocuments(first, tuple(block), device)

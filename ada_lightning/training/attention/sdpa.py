@@ -1,0 +1,132 @@
+"""Packed attention for every device, from torch's own kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_layout
+from ada_lightning.training.attention.long import attend_long
+from ada_lightning.training.attention.model_check import check_model
+from ada_lightning.training.attention.short import attend_short
+
+QueryKeyValue = tuple[Tensor, Tensor, Tensor]
+_NOT_SUPPORTED = ("softcap", "s_aux", "position_bias")
+"""What some architectures hand to their attention function and this one does not know."""
+
+
+class SdpaAttention:
+    """Attends piece by piece: only blocks that exist are computed, with prompts shared or not.
+
+    Registers its function with transformers as ``ada_packed_sdpa``. Sliding windows are kept; an architecture that caps
+    its scores, has attention sinks or position biases is refused at its first forward pass, before any training.
+    """
+
+    implementation = "ada_packed_sdpa"
+    shares_prompts = True
+    needs_gpu = False
+
+    def __init__(self) -> None:
+        from transformers import AttentionInterface
+
+        AttentionInterface.register(self.implementation, packed_sdpa)
+
+    def check(self) -> None:
+        """Nothing is needed beyond torch."""
+
+    def check_model(self, model: Any) -> None:
+        """Refuse what crosses documents by another way than attention.
+
+        Raises:
+            ValueError: the architecture cannot be trained on packed documents.
+        """
+        check_model(model, can_slide=True)
+
+    def arguments(self, microbatch: Microbatch) -> dict[str, Any]:
+        """Arguments of the model for this microbatch."""
+        return {"packed": packed_layout(microbatch.document_lengths, microbatch.input_ids_T.device)}
+
+
+@torch.compiler.disable  # its pieces differ from microbatch to microbatch: each would be compiled anew
+def packed_sdpa(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    packed: tuple[ShortDocuments | LongDocument, ...] | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend within documents, with the signature that transformers gives attention functions.
+
+    Args:
+        module: the layer.
+        query: shape ``(batch, query heads, T, C)``.
+        key: shape ``(batch, key heads, T, C)``.
+        value: as key.
+        attention_mask: None, since transformers builds no mask for a function of ours.
+        dropout: 0.
+        scaling: of the scores.
+        sliding_window: tokens a query sees, itself included.
+        packed: the pieces of the one row; left out where every row is one sequence.
+        others: what else transformers passes to layers.
+
+    Returns:
+        Shape ``(batch, T, query heads, C)``, and no attention weights.
+
+    Raises:
+        ValueError: the architecture asks for something that this function does not do.
+    """
+    asked = [name for name in _NOT_SUPPORTED if others.get(name) is not None]
+    asked += ["dropout"] * (dropout > 0) + ["a mask"] * (attention_mask is not None)
+    if asked:
+        raise ValueError(
+            f"{type(module).__name__} needs {', '.join(asked)}, which attention=sdpa does not do; "
+            "use attention=flex or attention=flash, or another model"
+        )
+    if torch.is_autocast_enabled(query.device.type):
+        # Rotary embeddings leave queries and keys in float32.
+        dtype = torch.get_autocast_dtype(query.device.type)
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    window = sliding_window or 0
+    if packed is None:
+        rows = [_attend(row, (LongDocument(0, (row[0].shape[2],)),), scale, window) for row in _rows(query, key, value)]
+        return torch.cat(rows), None
+    return _attend((query, key, value), packed, scale, window), None
+
+
+def _rows(query: Tensor, key: Tensor, value: Tensor) -> list[QueryKeyValue]:
+    return list(zip(query.split(1), key.split(1), value.split(1), strict=True))
+
+
+def _attend(
+    tensors: QueryKeyValue, pieces: tuple[ShortDocuments | LongDocument, ...], scale: float, window: int
+) -> Tensor:
+    """Return shape ``(1, T, query heads, C)``."""
+    by_token = [x[0].transpose(0, 1) for x in tensors]
+    repeated: QueryKeyValue | None = None
+    outputs = []
+    for piece in pieces:
+        if isinstance(piece, ShortDocuments) and not 0 < window < piece.longest:
+            query, key, value = (x[piece.first : piece.end] for x in by_token)
+            outputs.append(attend_short(query, key, value, piece, scale))
+            continue
+        repeated = repeated or _repeat_heads(*tensors)
+        documents = piece.apart() if isinstance(piece, ShortDocuments) else [piece]
+        outputs += [attend_long(*repeated, document, scale, window)[0].transpose(0, 1) for document in documents]
+    return torch.cat(outputs)[None]
+
+
+def _repeat_heads(query: Tensor, key: Tensor, value: Tensor) -> QueryKeyValue:
+    """Give every query head keys of its own: with shared ones torch leaves its fast kernels on a CPU and with masks."""
+    repeats = query.shape[1] // key.shape[1]
+    if repeats == 1:
+        return query, key, value
+    return query, key.repeat_interleave(repeats, dim=1), value.repeat_interleave(repeats, dim=1)

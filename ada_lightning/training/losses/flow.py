@@ -1,0 +1,170 @@
+"""FlowRL: match a distribution tilted by the reward instead of maximising the reward.
+
+Paper: FlowRL, arXiv:2509.15207, eq. 6: trajectory balance with length normalisation and an importance weight.
+Claim: the policy keeps several ways to a right answer where reward maximisation collapses to one.
+Assumption: responses cover what the target finds likely; trajectory balance has the same minimum whatever policy they
+were drawn from, so nothing needs correcting for the engine's own probabilities.
+Degenerate case: where all rewards of a group are equal the normalised reward is 0, and the loss pulls such a prompt
+back to the reference. With responses of unequal length there is no constant Z: see :class:`FlowRlLoss`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ada_lightning.core.batch import BatchCounts, Microbatch
+from ada_lightning.training.losses.functional.policy_gradient import MAX_LOG_RATIO
+from ada_lightning.training.losses.functional.pool_weights import pool_weights
+from ada_lightning.training.losses.functional.prompt_means import prompt_means
+from ada_lightning.training.losses.partition import PartitionHead
+from ada_lightning.training.losses.terms import LossReduction, TokenTerms
+from ada_lightning.training.losses.trainable import TrainableLoss
+
+
+class FlowRlLoss(TrainableLoss):
+    """Squared trajectory-balance residual, weighted by how much likelier the response has become.
+
+    With y a response of |y| tokens to the prompt x, and r its reward normalised in the group (the run's advantage):
+
+        residual = log Z(x) + (1/|y|) log pi(y|x) - beta r - (1/|y|) log pi_ref(y|x)
+        loss = sum over responses of weight * w * residual^2,
+        w = clip(pi(y|x) / pi_old(y|x), 1 - clip_low, 1 + clip_high), without gradient.
+
+    All residuals vanish where ``pi(y|x) = pi_ref(y|x) exp(|y| (beta r - log Z(x)))``: the reference tilted by the
+    reward, per token. Z is then what makes these add up to 1.
+
+    What is the paper's: the residual, beta, the weight and its clip, the head. The public code computes the clipped
+    weight and applies the free one; ``clip_low: 1`` with ``clip_high: .inf`` is that (up to a ratio of e^20). It
+    averages the prompt's hidden states without its last token; here all of them count. Its scripts set a KL
+    coefficient of 0.001, which only makes them load the reference: their loss has no KL term, and neither has this one.
+    The head's gradient reaches the policy through the hidden states, as in the code, unless ``train_hidden`` is false.
+
+    What is ours: a token mask lets the gradient of a token's log-probability through or not and changes no value, since
+    a residual without some of its tokens would be another equation. A response that selection kept by chance counts
+    ``inverse_probability`` times.
+
+    Args:
+        reduction: a response weighs the sum of its tokens' weights: ``response_mean`` gives the paper's mean over
+            responses, ``token_mean`` weighs by length.
+        partition: the head that learns log Z.
+        beta: of the reward, in nats per token (paper: 15).
+        clip_low: the weight is clipped below at ``1 - clip_low``.
+        clip_high: and above at ``1 + clip_high``.
+        train_hidden: let the head's gradient reach the policy.
+
+    Raises:
+        ValueError: a value out of its range; all in one message.
+
+    Source:
+        FlowRL, arXiv:2509.15207, eq. 6; public code ``verl/workers/actor/dp_actor.py``, ``compute_flowrl_objective``.
+    """
+
+    needs_reference = True
+    needs_groups_without_signal = True
+    needs_entropy_gradient = False
+    needs_hidden = True
+
+    def __init__(
+        self,
+        *,
+        reduction: LossReduction,
+        partition: PartitionHead,
+        beta: float = 15.0,
+        clip_low: float = 0.2,
+        clip_high: float = 0.2,
+        train_hidden: bool = True,
+    ) -> None:
+        super().__init__()
+        errors = []
+        if not 0 < beta < float("inf"):
+            errors.append(f"loss.beta must be positive and finite; got {beta}")
+        if not 0 <= clip_low <= 1:
+            errors.append(f"loss.clip_low must be in [0, 1]; got {clip_low}")
+        if not clip_high >= 0:
+            errors.append(f"loss.clip_high must not be negative (inf switches it off); got {clip_high}")
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.reduction = reduction
+        self.partition = partition
+        self.learning_rate = partition.learning_rate
+        self.beta = beta
+        self.clip_low = clip_low
+        self.clip_high = clip_high
+        self.train_hidden = train_hidden
+
+    def build(self, hidden_size: int) -> None:
+        """Make the head."""
+        self.partition.build(hidden_size)
+
+    def forward(
+        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss of one microbatch, already divided by the global counts: microbatch losses add up.
+
+        Args:
+            terms: per token.
+            advantages_B: normalised rewards, times ``inverse_probability_B``. Shape ``(B,)``.
+            microbatch: where the tokens come from.
+            counts: global denominators.
+
+        Returns:
+            The scalar loss, and sums over tokens for logging; what belongs to a response counts for each of its tokens.
+        """
+        log_ratio_K = (terms.logprobs_K - terms.old_logprobs_K).detach()
+        log_weight_B = _sums(log_ratio_K, terms, microbatch).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+        free_weight_B = log_weight_B.exp()
+        weight_B = free_weight_B.clamp(1 - self.clip_low, 1 + self.clip_high)
+        log_z_B = self._log_z(terms, microbatch)
+        residual_B = log_z_B + self._log_ratio_to_target(terms, advantages_B, microbatch)
+        token_weights_B = self.reduction.token_weights(microbatch, counts) * microbatch.inverse_probability_B
+        loss = (token_weights_B * microbatch.num_tokens_B * weight_B * residual_B.square()).sum()
+        gap_K = (terms.old_logprobs_K - terms.sampling_logprobs_K).abs()
+        pool_weights_K = pool_weights(microbatch)[terms.response_K]
+        sums = {
+            "clip_ratio": ((weight_B != free_weight_B) * microbatch.num_tokens_B).sum(),
+            "sequence_weight": (weight_B * microbatch.num_tokens_B).sum(),
+            "log_z": (log_z_B * microbatch.num_tokens_B).sum(),
+            "balance_residual": (residual_B.abs() * microbatch.num_tokens_B).sum(),
+            "logprob_gap": gap_K.sum(),
+            "logprob_gap_max": gap_K.max(),
+            "entropy": (pool_weights_K * terms.entropy_K).sum(),
+            "pool_weight": pool_weights_K.sum(),
+        }
+        return loss, {name: value.detach().to(torch.float32) for name, value in sums.items()}
+
+    def bends(self) -> list[str]:
+        """The weight, and where it is clipped."""
+        return [
+            f"each response weighs pi/pi_old of the whole response, clipped at {1 - self.clip_low:g} and "
+            f"{1 + self.clip_high:g}; the minimum does not depend on it"
+        ]
+
+    def reuse_bend(self) -> str:
+        """How responses of an earlier policy are weighed."""
+        return "the others have another weight of each response and the same minimum"
+
+    def follows(self) -> list[str]:
+        """Name the distribution that the update goes for."""
+        return [
+            f"update: no f(p): towards the reference tilted by exp({self.beta:g} * normalised reward - log Z) per token"
+        ]
+
+    def _log_z(self, terms: TokenTerms, microbatch: Microbatch) -> Tensor:
+        assert terms.hidden_TH is not None  # needs_hidden
+        hidden_TH = terms.hidden_TH if self.train_hidden else terms.hidden_TH.detach()
+        log_z_B: Tensor = self.partition(prompt_means(hidden_TH, microbatch.document_lengths), microbatch.identity_B)
+        return log_z_B
+
+    def _log_ratio_to_target(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
+        """The residual without log Z."""
+        fixed_K = terms.logprobs_K.detach()
+        logprobs_K = fixed_K + terms.mask_K * (terms.logprobs_K - fixed_K)  # masked tokens keep their value
+        sum_B = _sums(logprobs_K - terms.reference_logprobs_K, terms, microbatch)
+        rewards_B = advantages_B / microbatch.inverse_probability_B
+        return sum_B / microbatch.num_tokens_B.clamp_min(1) - self.beta * rewards_B
+
+
+def _sums(values_K: Tensor, terms: TokenTerms, microbatch: Microbatch) -> Tensor:
+    """Sum over the tokens of each response. Shape ``(B,)``."""
+    return torch.zeros_like(microbatch.rewards_B).index_add(0, terms.response_K, values_K)

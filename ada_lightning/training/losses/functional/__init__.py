@@ -1,0 +1,1 @@
+"""Numbers that several losses share."""

@@ -1,0 +1,194 @@
+"""How the update makes up for the engine having sampled from slightly other probabilities than the trainer's.
+
+All compare the trainer's old log-probabilities with the engine's: weights of tokens are ``pi_old / pi_engine`` of the
+token, those of sequences the product over all tokens of the response (masked ones too: they were sampled as well).
+``loss.importance_cap`` is the bound of each; 0 leaves the correction out.
+
+A rejection is no weight of 0 in the denominators: those count the response all the same, so that a step with many
+rejected responses is a short one.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ada_lightning.training.losses.functional.policy_gradient import ratio, truncated_importance
+from ada_lightning.training.losses.functional.response_sums import response_means, response_sums
+from ada_lightning.training.losses.terms import TokenTerms
+
+
+class TokenTruncation:
+    """``min(ratio, cap)`` of each token (TIS). Low variance; of the sequence's weight it takes only single factors.
+
+    Source:
+        Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025).
+    """
+
+    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
+        """Shape ``(K,)``, in (0, cap]."""
+        return truncated_importance(terms.old_logprobs_K, terms.sampling_logprobs_K, cap=cap)
+
+    def check(self, cap: float) -> list[str]:
+        """Accept any cap."""
+        return []
+
+    def bend(self, cap: float) -> str:
+        """Tokens are weighed, up to the cap."""
+        return (
+            f"loss.importance_cap = {cap:g} corrects tokens for the engine's own probabilities, "
+            "and bends the update by about that gap (sync/logprob_gap)"
+        )
+
+
+class TokenRejection:
+    """The ratio of each token where it is in ``[floor, cap]``, else 0 (IcePop).
+
+    Args:
+        floor: smallest ratio that trains.
+
+    Raises:
+        ValueError: ``floor`` is not in [0, 1].
+
+    Source:
+        Ling Team, "Small leak can sink a great ship: boost RL training on MoE with IcePop" (2025): [0.5, 5].
+    """
+
+    def __init__(self, *, floor: float = 0.5) -> None:
+        self.floor = _checked(floor)
+
+    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
+        """Shape ``(K,)``, 0 or in [floor, cap]."""
+        ratio_K = ratio(_log_ratio(terms))
+        return torch.where((ratio_K >= self.floor) & (ratio_K <= cap), ratio_K, 0.0)
+
+    def check(self, cap: float) -> list[str]:
+        """Reject a cap that leaves nothing."""
+        return _cap_errors(cap)
+
+    def bend(self, cap: float) -> str:
+        """Tokens are left out."""
+        return (
+            f"loss.importance leaves out tokens whose probability is below {self.floor:g} or above {cap:g} times the "
+            "engine's, and weighs the others by it: rare tokens train less often than they are sampled"
+        )
+
+
+class SequenceTruncation:
+    """``min(ratio of the whole response, cap)`` on all of its tokens.
+
+    The weight that importance sampling asks for, below its cap. Its logarithm is a sum over tokens: long responses
+    reach the cap, or vanish.
+
+    Source:
+        verl's rollout correction ``rollout_is=sequence``; TRL's ``vllm_importance_sampling_mode=sequence_truncate``.
+    """
+
+    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
+        """Shape ``(K,)``, in (0, cap], equal within a response."""
+        return _sequence_ratio(terms, num_responses).clamp_max(cap)[terms.response_K]
+
+    def check(self, cap: float) -> list[str]:
+        """Accept any cap."""
+        return []
+
+    def bend(self, cap: float) -> str:
+        """Responses are weighed, up to the cap."""
+        return (
+            f"loss.importance_cap = {cap:g} corrects responses for the engine's own probabilities, exactly where their "
+            "ratio is below it"
+        )
+
+
+class SequenceRejection:
+    """The ratio of the whole response where it is in ``[floor, cap]``, else 0, on all of its tokens.
+
+    Args:
+        floor: smallest ratio that trains; 0 rejects none for being too small.
+
+    Raises:
+        ValueError: ``floor`` is not in [0, 1].
+
+    Source:
+        TRL's default ``vllm_importance_sampling_mode=sequence_mask`` with a cap of 3; verl's masked importance
+        sampling.
+    """
+
+    def __init__(self, *, floor: float = 0.0) -> None:
+        self.floor = _checked(floor)
+
+    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
+        """Shape ``(K,)``, 0 or in [floor, cap], equal within a response."""
+        ratio_B = _sequence_ratio(terms, num_responses)
+        return torch.where((ratio_B >= self.floor) & (ratio_B <= cap), ratio_B, 0.0)[terms.response_K]
+
+    def check(self, cap: float) -> list[str]:
+        """Reject a cap that leaves nothing."""
+        return _cap_errors(cap)
+
+    def bend(self, cap: float) -> str:
+        """Responses are left out."""
+        return (
+            f"loss.importance leaves out responses whose probability is below {self.floor:g} or above {cap:g} times "
+            "the engine's, and weighs the others by it: long responses are left out more often"
+        )
+
+
+class GeometricRejection:
+    """1 where the geometric mean of a response's token ratios is in ``[floor, cap]``, else 0, on all of its tokens.
+
+    Does not correct, only rejects what the engine and the trainer disagree about. The mean does not grow with the
+    length, so bounds are narrow and the same for long responses and short ones.
+
+    Args:
+        floor: smallest mean that trains.
+
+    Raises:
+        ValueError: ``floor`` is not in [0, 1].
+
+    Source:
+        verl's ``geometric`` rejection sampling; SkyRL's geometric sequence mask with [0.99, 1.01].
+    """
+
+    def __init__(self, *, floor: float = 0.99) -> None:
+        self.floor = _checked(floor)
+
+    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
+        """Shape ``(K,)``, 0 or 1, equal within a response."""
+        log_ratio_K = _log_ratio(terms)
+        mean_B = ratio(response_means(log_ratio_K, torch.ones_like(log_ratio_K), terms.response_K, num_responses))
+        return ((mean_B >= self.floor) & (mean_B <= cap)).to(log_ratio_K.dtype)[terms.response_K]
+
+    def check(self, cap: float) -> list[str]:
+        """Reject a cap that leaves nothing."""
+        return _cap_errors(cap)
+
+    def bend(self, cap: float) -> str:
+        """Responses are left out."""
+        return (
+            f"loss.importance leaves out responses whose tokens are on average below {self.floor:g} or above {cap:g} "
+            "times as probable as for the engine, and corrects nothing else"
+        )
+
+
+def _log_ratio(terms: TokenTerms) -> Tensor:
+    return (terms.old_logprobs_K - terms.sampling_logprobs_K).detach()
+
+
+def _sequence_ratio(terms: TokenTerms, num_responses: int) -> Tensor:
+    return ratio(response_sums(_log_ratio(terms), terms.response_K, num_responses))
+
+
+def _checked(floor: float) -> float:
+    if not 0 <= floor <= 1:
+        raise ValueError(f"loss.importance.floor must be in [0, 1]: equal probabilities have to train; got {floor}")
+    return float(floor)
+
+
+def _cap_errors(cap: float) -> list[str]:
+    if cap >= 1:
+        return []
+    return [
+        f"loss.importance_cap = {cap:g} rejects everything: equal probabilities have the ratio 1; use at least 1, or 0 "
+        "for no correction"
+    ]

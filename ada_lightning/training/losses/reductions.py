@@ -1,0 +1,84 @@
+"""How per-token terms become one number: each rule is a weight per token, from global counts only.
+
+None of them looks at the microbatch, so any split of a batch gives the same gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ada_lightning.core.batch import BatchCounts, Microbatch
+
+
+class ConstantReduction:
+    """Token sums, divided by prompts sampled (those without signal included) times a constant length.
+
+    The only rule that keeps an unbiased estimator unbiased: no random quantity stands in the denominator.
+
+    Args:
+        token_scale: the constant length in tokens, usually ``max_new_tokens``.
+
+    Raises:
+        ValueError: ``token_scale`` is not positive.
+
+    Source:
+        Dr. GRPO, arXiv:2503.20783 (constant instead of length).
+    """
+
+    def __init__(self, *, token_scale: float) -> None:
+        self.token_scale = _positive(token_scale)
+
+    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
+        """Weight of every token of each response. Shape ``(B,)``."""
+        return torch.full_like(microbatch.rewards_B, 1.0 / (counts.num_prompts * self.token_scale))
+
+
+class PromptMeanReduction:
+    """Mean over prompts of the mean over their kept responses of the token sum, over a constant length.
+
+    Args:
+        token_scale: the constant length in tokens, usually ``max_new_tokens``.
+
+    Raises:
+        ValueError: ``token_scale`` is not positive.
+    """
+
+    def __init__(self, *, token_scale: float) -> None:
+        self.token_scale = _positive(token_scale)
+
+    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
+        """Weight of every token of each response. Shape ``(B,)``."""
+        return 1.0 / (counts.num_prompts * self.token_scale * microbatch.group_size_B)
+
+
+class ResponseMeanReduction:
+    """Mean over kept responses of the mean over their tokens: GRPO's original, biased towards short responses.
+
+    Source:
+        DeepSeekMath, arXiv:2402.03300, eq. 3.
+    """
+
+    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
+        """Weight of every token of each response. Shape ``(B,)``."""
+        return 1.0 / (counts.num_responses * microbatch.num_tokens_B.clamp_min(1))
+
+
+class TokenMeanReduction:
+    """Sum over tokens divided by the number of kept tokens, those of prompts without signal included.
+
+    A ratio of two random quantities, and it weights prompts by their tokens.
+
+    Source:
+        DAPO, arXiv:2503.14476, eq. 8; Reinforce-Ada's script (there per microbatch, which this is not).
+    """
+
+    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
+        """Weight of every token of each response. Shape ``(B,)``."""
+        return torch.full_like(microbatch.rewards_B, 1.0 / max(counts.num_response_tokens, 1.0))
+
+
+def _positive(token_scale: float) -> float:
+    if token_scale <= 0:
+        raise ValueError(f"loss.reduction.token_scale must be positive; got {token_scale}")
+    return float(token_scale)

@@ -1,0 +1,582 @@
+"""The LightningModule: the policy, its advantages, its loss, and one optimiser step per batch.
+
+Optimisation is manual. A batch is a varying number of token-budget microbatches whose losses are already divided by
+global counts; automatic optimisation would divide once more by a constant number of accumulation steps.
+"""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from ada_lightning.core.batch import Microbatch, TrainingBatch
+from ada_lightning.core.packing import group_microbatch
+from ada_lightning.core.protocols import Advantage, AttentionBackend
+from ada_lightning.core.records import Prompt, ResponseGroup
+from ada_lightning.parallel.checkpoint_writer import write_checkpoint
+from ada_lightning.parallel.gradients import add_up, clip_to_norm
+from ada_lightning.parallel.pieces import whole_weights
+from ada_lightning.parallel.ranks import Ranks
+from ada_lightning.parallel.sharding import Sharding, run_inside
+from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.run.malloc import give_back_freed_memory
+from ada_lightning.training.effective_weight import EffectiveWeight
+from ada_lightning.training.logprobs import chosen_logprobs
+from ada_lightning.training.losses import ForesightedMask, HeadUpdate, PolicyLoss, TokenMask, TokenTerms, TrainableLoss
+from ada_lightning.training.models.compiled import compile_layers
+from ada_lightning.training.models.trained import AllParameters, TrainedParameters
+from ada_lightning.training.updates import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
+from ada_lightning.training.updates.figures import add_sums, update_figures
+
+
+class PolicyModule(LightningModule):
+    """A causal language model and the rules that improve it.
+
+    Args:
+        model_path: folder of the Hugging Face checkpoint to train.
+        reference_path: folder of the frozen reference, used only if the loss has a KL term.
+        advantage: how much better than expected each response was, weight included.
+        loss: the policy loss.
+        attention: how packed tokens attend to each other.
+        optimizer: completed with the parameters, as ``_partial_: true`` gives it.
+        warmup_steps: optimiser steps over which the learning rate rises linearly.
+        max_grad_norm: gradients are clipped to this norm.
+        temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
+        logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
+        gradient_checkpointing: recompute activations in the backward pass: less memory, about a fifth more time.
+        compile: compile the model's layers at the first updates (``torch.compile``): then about a sixth less time.
+        token_masks: which tokens train; their masks multiply.
+        parameters: which parameters train.
+        checkpoint_path: folder of the checkpoint to continue from; None for a fresh start.
+        update_guard: which gradients may change the weights; None is
+            :class:`~ada_lightning.training.updates.UpdateGuard` with its defaults.
+
+    Raises:
+        ValueError: a setting is out of range; all in one message.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_path: Path,
+        reference_path: Path,
+        advantage: Advantage,
+        loss: PolicyLoss,
+        attention: AttentionBackend,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
+        warmup_steps: int = 0,
+        max_grad_norm: float = 1.0,
+        temperature: float = 1.0,
+        logprob_chunk_size: int = 1024,
+        gradient_checkpointing: bool = False,
+        compile: bool = False,
+        token_masks: Sequence[TokenMask] = (),
+        parameters: TrainedParameters = AllParameters(),  # noqa: B008 - has no state
+        checkpoint_path: Path | None = None,
+        update_guard: UpdateGuard | None = None,
+    ) -> None:
+        super().__init__()
+        errors = []
+        if warmup_steps < 0:
+            errors.append(f"policy.warmup_steps must not be negative; got {warmup_steps}")
+        if max_grad_norm <= 0:
+            errors.append(f"policy.max_grad_norm must be positive (inf switches clipping off); got {max_grad_norm}")
+        if temperature <= 0:
+            errors.append(f"rollout.sampling.temperature must be positive for training; got {temperature}")
+        if logprob_chunk_size < 1:
+            errors.append(f"policy.logprob_chunk_size must be at least 1; got {logprob_chunk_size}")
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.automatic_optimization = False
+        self.strict_loading = False  # weights live in the checkpoint's Hugging Face folder, not in its trainer state
+        self.model_path = model_path
+        self.reference_path = reference_path
+        self.advantage = advantage
+        self.loss = loss
+        self.attention = attention
+        self.optimizer_factory = optimizer
+        self.warmup_steps = warmup_steps
+        self.max_grad_norm = max_grad_norm
+        self.temperature = temperature
+        self.logprob_chunk_size = logprob_chunk_size
+        self.gradient_checkpointing = gradient_checkpointing
+        self.compile_layers = compile
+        self.token_masks = tuple(token_masks)
+        self.trained = parameters
+        self.checkpoint_path = checkpoint_path
+        self.update_guard = update_guard or UpdateGuard()
+        self.clock = PhaseClock()
+        self._effective_weight = EffectiveWeight()
+        self.policy_version = 0
+        """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
+        self.num_skipped_updates = 0
+        self.num_memory_retries = 0
+        self.update_metrics: dict[str, float] = {}
+        """Figures of the last update, keyed ``train/name``; whoever logs steps takes them from here."""
+        self.step_metrics: dict[str, float] = {}
+        """Figures of the last rollout step and of its updates, once they are all done, without any of an earlier step;
+        in the process that rolls out."""
+        self.interrupt_check: Callable[[], None] = lambda: None
+        """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
+        self.ranks = Ranks()
+        """The processes that train this policy. The strategy of several processes replaces it."""
+        self.sharding: Sharding | None = None
+        """How the weights are spread over processes; None where each has them whole."""
+
+    def setup(self, stage: str) -> None:
+        """Say what this process does where another one leads."""
+        self.ranks.on("represent", self._represent)
+        self.ranks.on("rehearse", self._rehearse)
+        self.ranks.on("weights", lambda _: deque(whole_weights(self.model), maxlen=0))
+
+    def configure_model(self) -> None:
+        """Load the policy, and the reference where the loss needs one. Master weights are float32.
+
+        Raises:
+            ValueError: the attention backend cannot keep this architecture's packed responses apart.
+        """
+        if hasattr(self, "model"):
+            return
+        self.model: Any = self._load(self.model_path, self._prepare_policy)
+        if self.loss.needs_reference and not self.trained.has_reference:
+            self.reference: Any = self._load(self.reference_path, self._prepare_reference)
+        if isinstance(self.loss, TrainableLoss):
+            self.loss.build(self.model.get_output_embeddings().weight.shape[1])
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        """Complete the optimiser with what trains, the loss's own parameters too if it has any, and add the warm-up."""
+        parameters: Iterable[Any] = (
+            self.sharding.parameter_groups(self.model) if self.sharding else self.trained.trainable(self.model)
+        )
+        if isinstance(self.loss, TrainableLoss):
+            own = {"params": list(self.loss.parameters()), "lr": self.loss.learning_rate}
+            parameters = [{"params": list(parameters)}, own]
+        optimizer = self.optimizer_factory(parameters)
+        self._optimizer_settings = [
+            {name: value for name, value in group.items() if name != "params"} for group in optimizer.param_groups
+        ]
+        warmup = self.warmup_steps
+        scheduler = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / (warmup + 1)))
+        return {"optimizer": optimizer, "lr_scheduler": scheduler}
+
+    def apply_optimizer_settings(self) -> None:
+        """Give a restored optimiser the configured settings again: restoring brought back the earlier ones."""
+        scheduler = self.lr_schedulers()
+        assert isinstance(scheduler, LambdaLR)
+        scheduler.base_lrs = [settings["lr"] for settings in self._optimizer_settings]
+        factors = [rule(scheduler.last_epoch) for rule in scheduler.lr_lambdas]
+        groups = self.trainer.optimizers[0].param_groups
+        for group, settings, factor in zip(groups, self._optimizer_settings, factors, strict=True):
+            group.update(settings)
+            group["initial_lr"] = settings["lr"]
+            group["lr"] = settings["lr"] * factor
+
+    def on_fit_start(self) -> None:
+        """Check that hidden state times output embedding really are this architecture's logits.
+
+        Raises:
+            ValueError: the architecture does more (soft caps, scaling), so chunked log-probabilities would be wrong;
+                or the attention backend needs a GPU and there is none.
+        """
+        if self.attention.needs_gpu and self.device.type == "cpu":
+            raise ValueError(f"{type(self.attention).__name__} needs a GPU, and this run has none; use attention=sdpa")
+        tokens_1T = torch.arange(8, device=self.device)[None]
+        with torch.no_grad(), self.trainer.precision_plugin.forward_context():
+            whole = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=False))
+            parts = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=True))
+        if not torch.allclose(whole, parts, rtol=1e-3, atol=1e-3):
+            raise ValueError(
+                f"{type(self.model).__name__} changes its logits after the output embedding (by up to "
+                f"{(whole - parts).abs().max():.3g}); training it needs its own log-probability function"
+            )
+
+    def training_step(self, batch: TrainingBatch, batch_idx: int) -> None:
+        """One optimiser step.
+
+        Raises:
+            RuntimeError: the rollout does not come from the policy it is about to update.
+        """
+        expected_version = self.policy_version - batch.updates_since_rollout
+        if batch.policy_version != expected_version:
+            raise RuntimeError(
+                f"stale rollout: sampled by policy version {batch.policy_version}, and after "
+                f"{batch.updates_since_rollout} updates with it the policy has version {self.policy_version}; "
+                f"expected a rollout of version {expected_version}"
+            )
+        optimizer = self.optimizers()
+        lr = float(self.trainer.optimizers[0].param_groups[0]["lr"])  # of this update; the schedule then moves on
+        self._begin_update(batch)
+        with self.clock.phase("update"):
+            total_loss, totals = self._accumulate(batch)
+            self._finish_gradients()
+            grad_norm = clip_to_norm(self.trained.trainable(self.model), self.max_grad_norm)
+            loss_grad_norm = self._clip_loss_gradient()
+            self._update(optimizer, total_loss, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
+        self._note_update(batch, total_loss, grad_norm, totals, lr=lr)
+        if isinstance(self.loss, TrainableLoss):
+            self.update_metrics["train/loss_grad_norm"] = float(loss_grad_norm)
+
+    def _accumulate(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Compute the gradients of a batch; once more from their start, in halves, where memory does not suffice.
+
+        Raises:
+            UpdateOutOfMemoryError: halves do not fit either, or ranks would take different ways.
+        """
+        try:
+            return self._accumulate_once(batch)
+        except (RuntimeError, MemoryError) as error:
+            parts = tuple(part for microbatch in batch for part in halved(microbatch))
+            largest = max((microbatch.num_computed_tokens for microbatch in batch), default=0)
+            # One rank alone must not compute other parts than the others, which wait for it in their collectives.
+            is_alone = self.trainer.world_size == 1
+            if not is_out_of_memory(error):
+                raise
+            if not is_alone or len(parts) == len(batch.microbatches):
+                raise UpdateOutOfMemoryError(largest, error) from error
+            first = f"{type(error).__name__} with {largest} tokens at once"
+        # Outside of the handler: its traceback holds the activations.
+        self._forget_update()
+        self.num_memory_retries += 1
+        warnings.warn(
+            f"an update ran out of memory ({first}) and is repeated in {len(parts)} parts instead of "
+            f"{len(batch.microbatches)}; lower data.max_tokens_per_microbatch to spare the first attempt",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        try:
+            return self._accumulate_once(replace(batch, microbatches=parts))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise UpdateOutOfMemoryError(max(part.num_computed_tokens for part in parts), error) from error
+
+    def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Add the gradients of every microbatch up; return the loss and the sums for logging."""
+        totals: dict[str, Tensor] = {}
+        total_loss = torch.zeros((), device=self.device)
+        for index, microbatch in enumerate(batch):
+            self.clock.report(index, len(batch.microbatches))
+            loss, sums = self.microbatch_loss(microbatch, batch)
+            if microbatch.is_filler:
+                loss, sums = 0.0 * loss, {name: torch.zeros_like(value) for name, value in sums.items()}
+            self.manual_backward(loss)
+            total_loss += loss.detach()
+            add_sums(totals, sums)
+            self.ranks.check_together(self.interrupt_check)
+        return total_loss, totals
+
+    def _forget_update(self) -> None:
+        """Drop what a failed attempt at an update left: gradients, figures, freed memory that is still held."""
+        self.zero_grad(set_to_none=True)  # the loss's own parameters, too
+        self._effective_weight.reset()
+        gc.collect()
+        if self.device.type == "cpu":
+            give_back_freed_memory()
+        else:
+            torch.cuda.empty_cache()
+
+    def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
+        advantages_B = self.advantage(microbatch) * microbatch.inverse_probability_B
+        if not microbatch.is_filler:
+            self._effective_weight.update(microbatch, advantages_B)
+        hidden_TH, logprobs_K, entropy_K = self._forward(self.model, microbatch)
+        old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
+        reference_logprobs_K = old_logprobs_K
+        if self.loss.needs_reference:
+            with torch.no_grad(), self.trained.as_reference(self.model):
+                reference = self.model if self.trained.has_reference else self.reference
+                reference_logprobs_K, _ = self.token_logprobs(reference, microbatch)
+        terms = TokenTerms(
+            logprobs_K=logprobs_K,
+            old_logprobs_K=old_logprobs_K,
+            sampling_logprobs_K=microbatch.sampling_logprobs_K,
+            reference_logprobs_K=reference_logprobs_K,
+            entropy_K=entropy_K,
+            response_K=microbatch.response_K,
+            mask_K=torch.ones_like(microbatch.sampling_logprobs_K),
+            hidden_TH=hidden_TH,
+        )
+        kept = {}
+        for mask in self.token_masks:
+            weight_K = mask(terms, advantages_B, microbatch)
+            kept[f"{mask.name}_kept"] = (weight_K != 0).sum().to(torch.float32)
+            terms = replace(terms, mask_K=terms.mask_K * weight_K)
+        loss, sums = self.loss(terms, advantages_B, microbatch, batch.counts)
+        sums |= kept
+        if self.token_masks:
+            sums["token_mask"] = terms.mask_K.sum()
+        sums["tokens"] = microbatch.num_tokens_B.sum()
+        return loss, sums
+
+    def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
+        return self._forward(model, microbatch)[1:]
+
+    def _forward(self, model: Any, microbatch: Microbatch) -> tuple[Tensor | None, Tensor, Tensor]:
+        """Hidden states, where something reads them; log-probability and entropy at every response token."""
+
+        def forward() -> tuple[Tensor | None, Tensor, Tensor]:
+            hidden_TH = self.hidden_states(model, microbatch)
+            logprobs_K, entropy_K = self.logprobs_of(model, hidden_TH, microbatch)
+            return hidden_TH if self._needs_hidden else None, logprobs_K, entropy_K
+
+        return run_inside(model, forward)
+
+    def hidden_states(self, model: Any, microbatch: Microbatch) -> Tensor:
+        """Last hidden state of every packed token. Shape ``(T, H)``."""
+        hidden_1TH: Tensor = model.base_model(
+            input_ids=microbatch.input_ids_T[None],
+            position_ids=microbatch.position_ids_T[None],
+            use_cache=False,
+            **self.attention.arguments(microbatch),
+        ).last_hidden_state
+        return hidden_1TH[0]
+
+    def logprobs_of(self, model: Any, hidden_TH: Tensor, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
+        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
+        return chosen_logprobs(
+            hidden_TH[microbatch.predictor_K],
+            microbatch.token_ids_K,
+            model.get_output_embeddings(),
+            temperature=self.temperature,
+            chunk_size=self.logprob_chunk_size,
+            entropy_gradient=self.loss.needs_entropy_gradient,
+        )
+
+    @torch.no_grad()
+    def score_old(self, batch: TrainingBatch) -> TrainingBatch:
+        """Fill in the current policy's log-probabilities as the old ones, before the first of several updates."""
+        scored = []
+        with self.clock.phase("update"), self.trainer.precision_plugin.forward_context():
+            for index, microbatch in enumerate(batch):
+                self.clock.report(index, len(batch.microbatches))
+                on_device = microbatch.to(self.device)
+                logprobs_K, _ = self.token_logprobs(self.model, on_device)
+                scored.append(replace(microbatch, old_logprobs_K=logprobs_K.to(microbatch.rewards_B.device)))
+                self.ranks.check_together(self.interrupt_check)
+        return replace(batch, microbatches=tuple(scored))
+
+    def represent(self, prompts: Sequence[Prompt]) -> Tensor:
+        """The current policy's hidden state after each prompt's last token. Shape ``(P, H)``, float32, on the CPU."""
+        token_ids = [tuple(prompt.prompt_ids) for prompt in prompts]
+        if self.sharding is None:
+            return self._represent(token_ids)
+        with self.ranks.command("represent", token_ids):
+            return self._represent(token_ids)
+
+    def rehearse(self, batch: TrainingBatch) -> None:
+        """Compute the gradients of a batch and forget them: what an update costs."""
+        if self.sharding is None:
+            self._rehearse(batch)
+            return
+        with self.ranks.command("rehearse", batch):
+            self._rehearse(batch)
+
+    @torch.no_grad()
+    def _represent(self, token_ids: Sequence[tuple[int, ...]]) -> Tensor:
+        rows = []
+        with self.clock.phase("represent"), self.trainer.precision_plugin.forward_context():
+            for ids in token_ids:
+                ids_1T = torch.tensor([ids], device=self.device)
+                rows.append(run_inside(self.model, partial(self._last_state, ids_1T)))
+        return torch.stack(rows)
+
+    def forward_context(self) -> AbstractContextManager[None]:
+        """Return the precision of the run's forward passes outside of a training step."""
+        context: AbstractContextManager[None] = self.trainer.precision_plugin.forward_context()
+        return context
+
+    def _last_state(self, ids_1T: Tensor) -> Tensor:
+        hidden_1TH = self.model.base_model(input_ids=ids_1T, use_cache=False).last_hidden_state
+        last_H: Tensor = hidden_1TH[0, -1].to("cpu", torch.float32)
+        return last_H
+
+    def _logits(self, tokens_1T: Tensor, *, in_parts: bool) -> Tensor:
+        """Logits of the model as it computes them, or as the loss does: output embedding of the last hidden state."""
+        if in_parts:
+            hidden_1TH = self.model.base_model(input_ids=tokens_1T, use_cache=False).last_hidden_state
+            logits_1TV: Tensor = self.model.get_output_embeddings()(hidden_1TH)
+        else:
+            logits_1TV = self.model(input_ids=tokens_1T, use_cache=False).logits
+        return logits_1TV.float()
+
+    def _rehearse(self, batch: TrainingBatch) -> None:
+        with self.trainer.precision_plugin.forward_context():
+            for microbatch in batch:
+                loss, _ = self.microbatch_loss(microbatch.to(self.device), batch)
+                loss.backward()
+        self._effective_weight.reset()
+        self.zero_grad(set_to_none=True)
+
+    def group_advantages(self, group: ResponseGroup) -> list[float]:
+        """Advantage of each kept response of a group, in its order; for tables."""
+        return self.advantage(group_microbatch(group)).tolist() if group.kept else []
+
+    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads.
+
+        Sharded weights are gathered one at a time, as they are asked for.
+        """
+        if self.sharding is None:
+            yield from self.trained.named_weights(self.model)
+        else:
+            yield from self.ranks.stream("weights", whole_weights(self.model))
+
+    def save_weights(self, folder: Path) -> None:
+        """Write the policy as a Hugging Face checkpoint in float32. Where weights are sharded, the leader does it."""
+        if self.sharding is None:
+            self.trained.write(self.model, folder)
+        else:
+            write_checkpoint(folder, self.model, self.named_weights())
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder beside this file."""
+        checkpoint["state_dict"] = {}
+        checkpoint["policy"] = {
+            "policy_version": self.policy_version,
+            "num_skipped_updates": self.num_skipped_updates,
+            "num_memory_retries": self.num_memory_retries,
+            "update_guard": self.update_guard.state_dict(),
+        }
+        if isinstance(self.loss, TrainableLoss):
+            checkpoint["policy"]["loss"] = self.loss.state_dict()
+
+    def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
+        """Restore :meth:`on_save_checkpoint`; the weights came with ``model_path``.
+
+        Raises:
+            ValueError: the checkpoint is of another loss: one with other parameters, or with and without any.
+        """
+        self.policy_version = int(checkpoint["policy"]["policy_version"])
+        self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
+        self.num_memory_retries = int(checkpoint["policy"].get("num_memory_retries", 0))  # older ones have none
+        if "update_guard" in checkpoint["policy"]:
+            self.update_guard.load_state_dict(checkpoint["policy"]["update_guard"])
+        own = self.loss.state_dict() if isinstance(self.loss, TrainableLoss) else {}
+        saved = checkpoint["policy"].get("loss", {})
+        shapes, saved_shapes = ({name: tuple(x.shape) for name, x in state.items()} for state in (own, saved))
+        if shapes != saved_shapes:
+            raise ValueError(
+                f"loss: {type(self.loss).__name__} has {len(own)} parameters of its own, and this run's checkpoint "
+                f"holds {len(saved)}, or of other shapes; continue with the loss that the run was started with"
+            )
+        if isinstance(self.loss, TrainableLoss):
+            self.loss.load_state_dict(saved)
+
+    @property
+    def needs_groups_without_signal(self) -> bool:
+        """Whether groups whose rewards are all equal contribute to the update, by the loss or by the advantage."""
+        return self.loss.needs_groups_without_signal or getattr(self.advantage, "needs_groups_without_signal", False)
+
+    @property
+    def _needs_hidden(self) -> bool:
+        return self.loss.needs_hidden or any(mask.needs_hidden for mask in self.token_masks)
+
+    def _prepare_policy(self, model: Any) -> None:
+        self.trained.attach(model, self.checkpoint_path)
+        if self.compile_layers:
+            compile_layers(model)
+        model.train()
+        if self.gradient_checkpointing:
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+    def _load(self, path: Path, prepare: Callable[[Any], object]) -> Any:
+        from transformers import AutoModelForCausalLM
+
+        def check_and_prepare(model: Any) -> None:
+            self.attention.check_model(model)
+            prepare(model)
+
+        attention = self.attention.implementation
+        if self.sharding:
+            return self.sharding.load(path, attention=attention, prepare=check_and_prepare)
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, attn_implementation=attention, trust_remote_code=False, use_safetensors=True
+        )
+        check_and_prepare(model)
+        return model
+
+    def _prepare_reference(self, model: Any) -> None:
+        if self.compile_layers:
+            compile_layers(model)
+        model.eval().requires_grad_(False)
+
+    def _finish_gradients(self) -> None:
+        """Make every gradient that of the whole batch: no microbatch follows."""
+        if self.sharding:
+            self.sharding.finish_gradients(self.model)
+        elif self.ranks.num_replicas > 1:
+            add_up(self.trained.trainable(self.model))
+            if isinstance(self.loss, TrainableLoss):
+                add_up(self.loss.parameters())
+
+    def _begin_update(self, batch: TrainingBatch) -> None:
+        """Tell the masks that look ahead what is known of this update."""
+        foresighted = [mask for mask in self.token_masks if isinstance(mask, ForesightedMask)]
+        for mask in foresighted:
+            mask.begin_update(
+                HeadUpdate(
+                    head=self.model.get_output_embeddings(),
+                    optimizer=self.trainer.optimizers[0],
+                    temperature=self.temperature,
+                    reduction=self.loss.reduction,
+                    counts=batch.counts,
+                )
+            )
+
+    def _clip_loss_gradient(self) -> Tensor:
+        """Clip the gradient of the loss's own parameters apart from the policy's; 0 where it has none."""
+        if not isinstance(self.loss, TrainableLoss):
+            return torch.zeros((), device=self.device)
+        return nn.utils.clip_grad_norm_(self.loss.parameters(), self.max_grad_norm)
+
+    def _update(self, optimizer: Any, loss: Tensor, grad_norm: Tensor, *, is_empty: bool) -> None:
+        """Step, unless there is nothing to step with or the guard refuses."""
+        if not is_empty:
+            # Ranks must decide alike: the norm is that of all of them, the loss their own.
+            known_loss = float(loss) if self.trainer.world_size == 1 else 0.0
+            if reason := self.update_guard.reason_to_skip(known_loss, float(grad_norm)):
+                self.num_skipped_updates += 1
+                warnings.warn(f"update {self.policy_version + 1} is left out: {reason}", RuntimeWarning, stacklevel=2)
+            else:
+                optimizer.step()
+                scheduler = self.lr_schedulers()
+                assert isinstance(scheduler, LambdaLR)
+                scheduler.step()
+        optimizer.zero_grad()
+        if self.device.type == "cpu":
+            give_back_freed_memory()
+        self.policy_version += 1
+
+    def _note_update(
+        self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor], *, lr: float
+    ) -> None:
+        computed_tokens = sum(microbatch.num_computed_tokens for microbatch in batch)
+        sums = {name: float(value) for name, value in totals.items()}
+        sums = self.ranks.totals(sums | {"loss": float(loss), "computed_tokens": float(computed_tokens)})
+        self.update_metrics = {
+            "train/loss": sums.pop("loss"),
+            "train/grad_norm": float(grad_norm),
+            "train/skipped_updates": float(self.num_skipped_updates),
+            "train/memory_retries": float(self.num_memory_retries),
+            "train/lr": lr,
+            **update_figures(sums),
+        }
+        if batch.microbatches:
+            self.update_metrics |= {name: float(value) for name, value in self._effective_weight.compute().items()}
+        self._effective_weight.reset()

@@ -1,0 +1,6 @@
+"""Which response tokens train, and with which weight."""
+
+from ada_lightning.training.token_masks.capo import CapoMask
+from ada_lightning.training.token_masks.jackpot import JackpotMask
+
+__all__ = ["CapoMask", "JackpotMask"]

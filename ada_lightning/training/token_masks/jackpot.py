@@ -1,0 +1,91 @@
+"""After Jackpot: reject tokens so that those which train look drawn from the policy that trains.
+
+Paper: Chen et al., "Jackpot: optimal budgeted rejection sampling for extreme actor-policy mismatch RL",
+arXiv:2602.06107: keep a token with probability ``a = min(1, p / (lambda q))``, weigh it by ``p / q~``, truncated.
+Claim: training stays stable where truncated importance weights alone fail, because few tokens remain that the policy
+would hardly have drawn. Assumption: token by token; prefixes keep the distribution they were drawn from.
+Degenerate case: where p = q, as in the first update with a rollout by an exact engine, lambda = 1 keeps everything.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ada_lightning.core.batch import Microbatch
+from ada_lightning.core.seeded_tensors import seeded_uniform
+from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.token_masks.rejection import acceptance_weight, budgeted_acceptance
+
+
+class JackpotMask:
+    """Budgeted rejection of tokens, p the policy as it is and q the engine's: for the later minibatches of a rollout.
+
+    A kept token is to weigh ``min(p / (a q), cap)``. The loss weighs it by p/q already (its ratio to the old policy
+    times the importance weight against the engine), so the mask is ``1/a``, and less where the cap holds.
+
+    What is the paper's: acceptance, weight, truncation. What is ours, and why:
+
+    - *No normaliser.* The paper's weight is ``p / q~ = Z p / (a q)`` for a mean over the kept tokens, with Z estimated
+      from the top-k log-probabilities of both models and calibrated in the batch. Every loss here divides by what was
+      drawn, kept or not, so the weight without Z is the unbiased one: exactly, but for the loss's own clip and caps,
+      and from the sampled token's log-probability alone. The two differ in how positions count: with Z one that rejects
+      much counts less, here all count the same.
+    - *lambda and cap*: the paper's are not known to us. With lambda = 1 the share kept is one minus the total variation
+      distance of the two policies, ``train/jackpot_kept``.
+    - The draw of a token is a function of the run's seed, its response and its position: a repeated step rejects the
+      same. The rollout model is the policy itself, an update or more ago, and nothing is distilled into it.
+
+    Args:
+        acceptance_scale: lambda; larger keeps fewer tokens, closer to p.
+        cap: largest weight against the engine, in all; at least ``acceptance_scale``.
+        seed: of the draws.
+
+    Raises:
+        ValueError: a value out of its range; all in one message.
+    """
+
+    name = "jackpot"
+    needs_hidden = False
+
+    def __init__(self, *, acceptance_scale: float = 1.0, cap: float = 2.0, seed: int = 0) -> None:
+        errors = []
+        if not 0 < acceptance_scale < float("inf"):
+            errors.append(
+                f"token_masks.jackpot.acceptance_scale must be positive and finite; got {acceptance_scale} "
+                "(small values keep everything)"
+            )
+        if not cap >= acceptance_scale:
+            errors.append(
+                f"token_masks.jackpot.cap = {cap} is less than acceptance_scale = {acceptance_scale}: every token "
+                "would be cut; use a cap of at least acceptance_scale (inf: none)"
+            )
+        if errors:
+            raise ValueError("; ".join(errors))
+        self.acceptance_scale = acceptance_scale
+        self.cap = cap
+        self.seed = seed
+
+    @torch.no_grad()
+    def __call__(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
+        """Return what is left to multiply a kept token's p/q with, 0 where it is rejected. Shape ``(K,)``, float32."""
+        logprobs_K, sampling_K = terms.logprobs_K.detach(), terms.sampling_logprobs_K
+        acceptance_K = budgeted_acceptance(logprobs_K, sampling_K, scale=self.acceptance_scale)
+        weight_K = acceptance_weight(logprobs_K, sampling_K, scale=self.acceptance_scale, cap=self.cap)
+        ratio_K = acceptance_weight(logprobs_K, sampling_K, scale=0.0, cap=float("inf"))
+        draws_K = seeded_uniform(microbatch.identity_B[terms.response_K], _positions(microbatch), seed=self.seed)
+        return (draws_K < acceptance_K) * weight_K / ratio_K
+
+    def bend(self) -> str:
+        """What is rejected, and where weights end."""
+        return (
+            f"token_masks: jackpot keeps a token with probability min(1, p / ({self.acceptance_scale:g} q)), weighed "
+            f"to make up for it, at most {self.cap:g}: p the policy as it is, q the engine's"
+        )
+
+
+def _positions(microbatch: Microbatch) -> Tensor:
+    """Index of every token in its response. Shape ``(K,)``, int64."""
+    lengths_B = microbatch.num_tokens_B.to(torch.int64)
+    first_B = lengths_B.cumsum(0) - lengths_B
+    return torch.arange(len(microbatch.token_ids_K), device=lengths_B.device) - first_B[microbatch.response_K]

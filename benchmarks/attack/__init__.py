@@ -1,1 +1,0 @@
-"""What :mod:`benchmarks.reward_attack` attacks rewards with."""

@@ -1,0 +1,1 @@
+"""Benchmarks and studies: what the figures in docs/ come from."""

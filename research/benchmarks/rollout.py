@@ -1,0 +1,234 @@
+"""What adaptive sampling costs beside its tokens: ``python -m research.benchmarks.rollout``.
+
+Committed tokens per second of one rollout (balance 2/2, blocks of 4, at most 32 a prompt) by four ways, taken in turns
+in one process and with the very same responses:
+
+- ``vllm``: vLLM given exactly the committed prompts and response lengths as one batch, with a seed and the sampled
+  tokens' log-probabilities as a run asks for them. ``plain`` does without these; ``longest first`` also knows every
+  length beforehand, which nobody can.
+- ``barrier``: rounds, as in the official code.
+- ``continuous``: prompts go on as soon as they are decided, nothing is drawn ahead.
+- ``ahead``: the default. With ``--all`` also with slots given in the order of the prompts, to see what the order is
+  worth, and the two other lines of ``vllm``.
+
+Two kinds of work: ``short`` is the default task with the model's own answers (at most 32 tokens) and its real verifier;
+``heavy`` has scripted lengths (lognormal, median 16 tokens, sigma 1, cut at 160) and verdicts (pass rates spread as
+Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``, in which other work than this run measures
+stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+
+from research.benchmarks.report import FOLDER, save
+from research.benchmarks.workload import (
+    DefaultModel,
+    ScriptedLengths,
+    ScriptedVerdicts,
+    default_model,
+    real_grader,
+    vllm_engine,
+)
+
+N_MAX, MAX_SHORT, MAX_HEAVY, MEDIAN_HEAVY = 32, 32, 160, 16
+MAIN_WAYS = ("vllm", "barrier", "continuous", "ahead")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kind of rollout."""
+
+    name: str
+    prompts: Sequence[Any]
+    engine: Any
+    grader: Any
+    max_new_tokens: int
+
+
+def main() -> None:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=5, help="timed rollouts of each kind")
+    parser.add_argument("--prompts", type=int, nargs="+", default=[32, 64], help="prompts per step")
+    parser.add_argument("--work", nargs="+", default=["short", "heavy"], choices=["short", "heavy"])
+    parser.add_argument("--all", action="store_true", help="more ways, see above")
+    arguments = parser.parse_args()
+    model = default_model()
+    rows: list[dict[str, Any]] = []
+    for name in arguments.work:
+        with (
+            real_grader() as grader,
+            vllm_engine(model, **({} if name == "short" else {"eos_token_ids": ()})) as engine,
+        ):
+            make = short_work if name == "short" else heavy_work
+            measure(make(model, engine, grader, 8), model, repetitions=1, is_all=arguments.all)  # builds kernels
+            for num_prompts in arguments.prompts:
+                work = make(model, engine, grader, num_prompts)
+                found = measure(work, model, repetitions=arguments.repetitions, is_all=arguments.all)
+                rows += [{"work": name, "prompts": num_prompts} | row for row in found]
+                show(rows[-len(found) :])
+                save("rollout", rows=in_order(rows))
+
+
+def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These rows and those of the file that are about other work, by work and size."""
+    measured = {(row["work"], row["prompts"]) for row in rows}
+    path = FOLDER / "rollout.json"
+    old = json.loads(path.read_text())["rows"] if path.exists() else []
+    kept = [row for row in old if (row["work"], row["prompts"]) not in measured]
+    return sorted([*kept, *rows], key=lambda row: (row["work"] == "heavy", row["prompts"]))
+
+
+def short_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) -> Work:
+    """The default task as it is."""
+    return Work("short", model.prompts(num_prompts), engine, grader, MAX_SHORT)
+
+
+def heavy_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) -> Work:
+    """Scripted lengths and verdicts on the real engine, the same ones every time."""
+    del grader
+    generator = random.Random(0)
+    lengths, verdicts = {}, {}
+    for slot in range(num_prompts):
+        pass_rate = generator.betavariate(0.5, 0.8)
+        for index in range(2 * N_MAX):
+            lengths[str(slot), index] = max(1, min(MAX_HEAVY, round(MEDIAN_HEAVY * generator.lognormvariate(0.0, 1.0))))
+            verdicts[str(slot), index] = generator.random() < pass_rate
+    return Work(
+        "heavy", model.prompts(num_prompts), ScriptedLengths(engine, lengths), ScriptedVerdicts(verdicts), MAX_HEAVY
+    )
+
+
+def measure(work: Work, model: DefaultModel, *, repetitions: int, is_all: bool) -> list[dict[str, Any]]:
+    """Time every way in turns; one row each."""
+    from ada_lightning.methods.sampling import BalanceSampler
+    from ada_lightning.rollout.schedule import Barrier, Continuous
+
+    class InOrder(BalanceSampler):
+        """Gives no prompt precedence."""
+
+        def expected_need(self, pool: Any) -> float:
+            return 0.0
+
+    sizes = {"k_pos": 2, "k_neg": 2, "samples_per_round": 4, "n_max": N_MAX, "group_size": 4}
+    ahead = Continuous(fill_to=work.engine.max_num_seqs)
+    committed: list[tuple[Sequence[int], int]] = []
+
+    def collect(schedule: Any, sampler: Any) -> tuple[float, int, int]:
+        groups, stats = rollout(work, model, schedule, sampler)
+        committed[:] = [(g.pool.prompt.prompt_ids, len(r.response_ids)) for g in groups for r in g.pool.responses]
+        return stats.seconds, stats.generated_tokens, stats.wasted_tokens
+
+    ways: dict[str, Callable[[], tuple[float, int, int]]] = {
+        "barrier": lambda: collect(Barrier(), BalanceSampler(**sizes)),
+        "continuous": lambda: collect(Continuous(), BalanceSampler(**sizes)),
+        "ahead, prompts in order": lambda: collect(ahead, InOrder(**sizes)),
+        "ahead": lambda: collect(ahead, BalanceSampler(**sizes)),
+        "vllm": lambda: raw_batch(work.engine, committed),
+        "vllm plain": lambda: raw_batch(work.engine, committed, is_plain=True),
+        "vllm longest first": lambda: raw_batch(work.engine, sorted(committed, key=lambda pair: pair[1], reverse=True)),
+    }
+    chosen = {way: run for way, run in ways.items() if is_all or way in MAIN_WAYS}
+    seen: dict[str, list[tuple[float, int, int]]] = {way: [] for way in chosen}
+    for _ in range(repetitions):
+        for way, run in chosen.items():
+            forget_prefixes(work.engine)
+            seen[way].append(run())
+    return rows_of(seen, len(committed))
+
+
+def rows_of(seen: dict[str, list[tuple[float, int, int]]], num_responses: int) -> list[dict[str, Any]]:
+    """Medians, and ratios to raw vLLM and to rounds."""
+    seconds = {way: statistics.median(row[0] for row in runs) for way, runs in seen.items()}
+    return [
+        {
+            "way": way,
+            "responses": num_responses,
+            "committed_tokens": runs[-1][1],
+            "seconds": [round(row[0], 3) for row in runs],
+            "tokens_per_s": runs[-1][1] / seconds[way],
+            "over_vllm": seconds["vllm"] / seconds[way],
+            "over_barrier": seconds["barrier"] / seconds[way],
+            "wasted": statistics.median(row[2] for row in runs) / runs[-1][1],
+        }
+        for way, runs in seen.items()
+    ]
+
+
+def rollout(work: Work, model: DefaultModel, schedule: Any, sampler: Any) -> tuple[Any, Any]:
+    """One rollout of the real collector."""
+    from ada_lightning.core.records import SamplingSettings
+    from ada_lightning.methods.selection import BalancedSelection
+    from ada_lightning.rollout.collector import RolloutCollector
+
+    return RolloutCollector(decode=model.decode, seed=0, schedule=schedule).collect(
+        work.prompts,
+        engine=work.engine,
+        grader=work.grader,
+        sampler=sampler,
+        selection=BalancedSelection(group_size=4),
+        settings=SamplingSettings(max_new_tokens=work.max_new_tokens),
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+
+
+def raw_batch(
+    engine: Any, committed: Sequence[tuple[Sequence[int], int]], *, is_plain: bool = False
+) -> tuple[float, int, int]:
+    """Seconds that vLLM itself takes for these prompts and lengths, all handed over at once and in this order."""
+    from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+    llm = engine._engine._engine if isinstance(engine, ScriptedLengths) else engine._engine
+    started = time.monotonic()
+    for index, (prompt_ids, length) in enumerate(committed):
+        params = SamplingParams(
+            max_tokens=length,
+            min_tokens=length,
+            ignore_eos=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            seed=None if is_plain else index,
+            logprobs=None if is_plain else 0,
+        )
+        llm.add_request(str(index), {"prompt_token_ids": list(prompt_ids)}, params)
+    num_tokens = 0
+    while llm.has_unfinished_requests():
+        num_tokens += sum(len(output.outputs[0].token_ids) for output in llm.step() if output.finished)
+    return time.monotonic() - started, num_tokens, 0
+
+
+def forget_prefixes(engine: Any) -> None:
+    """Start as after a weight sync: without cached prefixes."""
+    llm = engine._engine._engine if isinstance(engine, ScriptedLengths) else engine._engine
+    assert llm.reset_prefix_cache()
+
+
+def show(rows: Sequence[dict[str, Any]]) -> None:
+    """Print one table."""
+    first = rows[0]
+    sizes = f"{first['prompts']} prompts, {first['responses']} responses, {first['committed_tokens']} tokens"
+    print(f"\n{first['work']}, {sizes}")
+    print(f"{'':<26}{'seconds':>9}{'tokens/s':>10}{'/ vllm':>8}{'/ barrier':>11}{'wasted':>8}")
+    for row in rows:
+        print(
+            f"{row['way']:<26}{statistics.median(row['seconds']):>9.1f}{row['tokens_per_s']:>10.0f}"
+            f"{row['over_vllm']:>8.2f}{row['over_barrier']:>11.2f}{row['wasted']:>8.1%}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

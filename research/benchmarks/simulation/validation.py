@@ -1,0 +1,112 @@
+"""Real rollouts of the real engine, and the same rollouts on the simulated one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ada_lightning.core.protocols import RolloutEngine, Sampler
+from ada_lightning.core.records import Prompt, SamplingSettings
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
+from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.rollout.collection import Grader
+from ada_lightning.rollout.collector import RolloutCollector
+from ada_lightning.rollout.engines.scripted import ScriptedGrader
+from ada_lightning.rollout.result import RolloutStats
+from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
+from research.benchmarks.simulation.cpu import BLOCK_SIZE, MAX_BATCHED_TOKENS
+from research.benchmarks.simulation.engine import SimulatedEngine
+from research.benchmarks.simulation.fate import Fates
+from research.benchmarks.simulation.forced_engine import ForcedEngine
+from research.benchmarks.simulation.grader import SimulatedGrader
+from research.benchmarks.simulation.step_time import StepTime
+
+MAX_MODEL_TOKENS = 320
+SETTINGS = SamplingSettings(max_new_tokens=48)
+NUM_PROMPTS = 16
+FATES = Fates(
+    # As on the default run's first steps: many prompts near 0, some at every rate.
+    pass_rates={100 + index: (index / (NUM_PROMPTS - 1)) ** 3 for index in range(NUM_PROMPTS)},
+    median_tokens=12,
+    sigma=0.7,
+    wrong_length_ratio=1.5,
+)
+PROMPTS = [Prompt(f"p{key}", (), prompt_ids=(key, *range(200, 230 + key % 40))) for key in FATES.pass_rates]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One rollout to measure and to simulate."""
+
+    sampler: Sampler
+    schedule: Schedule
+    slots: int = 128
+
+
+def _balance() -> BalanceSampler:
+    return BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
+
+
+CASES = {
+    "GRPO n=4": Case(UniformSampler(group_size=4), Continuous()),
+    "balance, barrier": Case(_balance(), Barrier()),
+    "balance, continuous": Case(_balance(), Continuous()),
+    "balance, continuous, draws ahead": Case(_balance(), Continuous(fill_to=128)),
+}
+
+
+def collect(case: Case, engine: RolloutEngine, grader: Grader) -> RolloutStats:
+    """Run the real collector."""
+    collector = RolloutCollector(decode=lambda response_ids: str(response_ids[0]), seed=0, schedule=case.schedule)
+    _, stats = collector.collect(
+        PROMPTS,
+        engine=engine,
+        grader=grader,
+        sampler=case.sampler,
+        selection=BalancedSelection(group_size=4),
+        settings=SETTINGS,
+        stage="train",
+        step=0,
+        policy_version=0,
+    )
+    return stats
+
+
+def measure(
+    engine: ForcedEngine, rollouts: dict[str, dict[str, Any]], clock: Callable[[], float] = time.perf_counter
+) -> None:
+    """Run each case once on the real engine, from an empty prefix cache.
+
+    Args:
+        engine: real, with nothing in flight.
+        rollouts: is added to: ``seconds`` (all), ``committed_tokens`` and ``wasted_tokens`` by case.
+        clock: gives seconds.
+    """
+    for name, case in CASES.items():
+        engine.forget_prefixes()
+        started = clock()
+        stats = collect(case, engine, ScriptedGrader())
+        seconds = clock() - started
+        print(f"{name}: {seconds:.2f} s", flush=True)
+        entry = rollouts.setdefault(name, {"seconds": []})
+        entry["seconds"].append(seconds)
+        entry |= {"committed_tokens": stats.generated_tokens, "wasted_tokens": stats.wasted_tokens}
+
+
+def simulate(step_time: StepTime) -> dict[str, tuple[float, RolloutStats]]:
+    """Virtual seconds of each case."""
+    results = {}
+    for name, case in CASES.items():
+        engine = SimulatedEngine(
+            FATES,
+            step_time,
+            slots=case.slots,
+            max_model_tokens=MAX_MODEL_TOKENS,
+            block_size=BLOCK_SIZE,
+            max_batched_tokens=MAX_BATCHED_TOKENS,
+        )
+        stats = collect(case, engine, SimulatedGrader(engine))
+        results[name] = engine.now, stats
+    return results

@@ -1,0 +1,83 @@
+"""Run real training jobs from a benchmark: ``train.py``'s own objects, a few steps, a stopwatch beside them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+QUIET = (
+    "~callbacks.preview",
+    "callbacks.evaluation.every_n_steps=0",
+    "callbacks.evaluation.num_prompts=1",
+    "callbacks.evaluation.num_samples=1",
+    "callbacks.checkpoint.every_n_steps=0",
+)
+"""Leave out what happens every tenth step or once; what happens in every step stays."""
+
+
+class Job:
+    """One training job that can be asked for its steps' figures.
+
+    Args:
+        overrides: of the configuration, as on the command line.
+        folder: where the run's folder goes.
+    """
+
+    def __init__(self, overrides: Sequence[str], folder: Path) -> None:
+        from hydra import compose, initialize_config_dir
+
+        from ada_lightning.config.check import check_config
+        from ada_lightning.run.run_dir import RunDir
+        from train import Run
+
+        paths = (f"run_dir={folder / 'run'}", f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}")
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            cfg = compose("train", [*QUIET, *paths, *overrides])
+        check_config(cfg)
+        run_dir = RunDir(Path(cfg.run_dir))
+        run_dir.claim(resume=False)
+        self.metrics_csv = run_dir.metrics_csv
+        self.run = Run(cfg, run_dir)
+
+    def fit(self) -> list[dict[str, float]]:
+        """Train; return each step's row of ``metrics.csv``, with ``step_s``, from one finished update to the next."""
+        from lightning.pytorch import Callback
+
+        from callbacks.metrics_csv import read_metrics
+
+        class Stopwatch(Callback):
+            """Seconds from one finished update to the next: everything between them, logging included."""
+
+            def __init__(self) -> None:
+                self.seconds: list[float] = []
+
+            def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+                self._started = time.perf_counter()
+
+            def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+                now = time.perf_counter()
+                self.seconds.append(now - self._started)
+                self._started = now
+
+        stopwatch = Stopwatch()
+        self.run.callbacks.append(stopwatch)
+        self.run.fit()
+        rows = [row for row in read_metrics(self.metrics_csv) if "train/loss" in row]
+        return [row | {"step_s": seconds} for row, seconds in zip(rows, stopwatch.seconds, strict=True)]
+
+
+def train_steps(*overrides: str) -> list[dict[str, float]]:
+    """Train in a folder of its own that is removed afterwards; what the run prints goes to standard error."""
+    with tempfile.TemporaryDirectory(prefix="ada_lightning-") as folder:
+        standard_output = os.dup(1)
+        os.dup2(2, 1)
+        try:
+            return Job(overrides, Path(folder)).fit()
+        finally:
+            os.dup2(standard_output, 1)
+            os.close(standard_output)

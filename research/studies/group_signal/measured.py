@@ -1,0 +1,134 @@
+"""Figures of a model whose right responses were counted: unbiased, with intervals, and the mix that fits them best."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ada_lightning.analysis.evaluation.bootstrap import Estimate, SetBootstrap
+from research.studies.group_signal.best import Bounds, best_with_known_rates, best_without_history
+from research.studies.group_signal.by_mix import all_outcomes
+from research.studies.group_signal.mix_fit import fit_mix, likely_rates
+from research.studies.group_signal.outcome import Outcome, outcome
+from research.studies.group_signal.rates import CountedRates, Floats, MixRates
+from research.studies.group_signal.resampling import SEED, resampled_means, with_interval
+from research.studies.group_signal.rules import BUDGETS, balance_up_to
+from research.studies.group_signal.uniform import UniformGroups, uniform_groups
+
+SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Group sizes."""
+FRONTIER = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Expected responses per prompt at which bounds are drawn."""
+
+
+def read_counts(file: Path) -> CountedRates:
+    """Read a file of :mod:`research.studies.group_signal.draw`."""
+    prompts = json.loads(file.read_text())["prompts"]
+    return CountedRates([row[1] for row in prompts], [row[2] for row in prompts])
+
+
+def measured_figures(rates: CountedRates) -> dict[str, Any]:
+    """Compute pass@k, all right and all wrong by group size, every rule of the study, and the fitted mix.
+
+    Everything but the fit and the bounds is unbiased for the prompts' own pass rates. Intervals are over prompts: BCa
+    for means, percentiles for ratios and differences; prior and price of the posterior exit stay as they are. The bound
+    without history is that of rules which draw no more than was counted; the one with known pass rates takes what is
+    likely of each prompt by its counts and the fitted mix.
+    """
+    largest = rates.most_responses
+    groups = uniform_groups(rates, largest)
+    fit = fit_mix(rates.positives_R, rates.responses_R)
+    bounds = Bounds(
+        best_without_history(rates, largest - 1),
+        best_with_known_rates(likely_rates(fit.mix, rates.positives_R, rates.responses_R)),
+    )
+    outcomes = all_outcomes(rates)
+    outcomes |= {f"up to {n_max}": outcome(balance_up_to(n_max), rates) for n_max in BUDGETS if n_max <= largest}
+    return {
+        "num_prompts": len(rates.positives_R),
+        "num_responses": largest,
+        "pass_rate": float((rates.positives_R / rates.responses_R).mean()),
+        "never": int((rates.positives_R == 0).sum()),
+        "always": int((rates.positives_R == rates.responses_R).sum()),
+        "curves": _curves(groups, largest),
+        "rules": {name: row | bounds.at(row["responses"]["mean"]) for name, row in _rules(outcomes, groups).items()},
+        "frontier": [
+            {"responses": at, "uniform": groups.signal_at(at), **bounds.at(at)} for at in FRONTIER if at <= largest
+        ],
+        "fit": {
+            "mix": [fit.mix.never, fit.mix.always, fit.mix.alpha, fit.mix.beta],
+            "never_interval": fit.never_interval,
+            "always_interval": fit.always_interval,
+            "curves": _fitted_curves(MixRates(fit.mix), largest),
+        },
+    }
+
+
+def _curves(groups: UniformGroups, largest: int) -> dict[str, Any]:
+    sizes = [size for size in SHOWN if size <= largest]
+    columns = np.array(sizes) - 1
+    parts = {
+        "pass": 1.0 - groups.all_wrong_RN[:, columns],
+        "all_right": groups.all_right_RN[:, columns],
+        "all_wrong": groups.all_wrong_RN[:, columns],
+        "signal": groups.signal_by_size[:, columns],
+    }
+    estimates = iter(SetBootstrap([np.concatenate(list(parts.values()), axis=1)], seed=SEED).of_set(0))
+    return {name: {str(size): _as_json(next(estimates)) for size in sizes} for name in parts}
+
+
+def _as_json(found: Estimate) -> dict[str, float]:
+    return {"mean": found.mean, "low": found.low, "high": found.high}
+
+
+def _fitted_curves(rates: MixRates, largest: int) -> dict[str, dict[str, float]]:
+    groups = uniform_groups(rates, largest)
+    sizes = [size for size in SHOWN if size <= largest]
+    return {
+        "all_right": {str(size): rates.mean(groups.all_right_RN[:, size - 1]) for size in sizes},
+        "all_wrong": {str(size): rates.mean(groups.all_wrong_RN[:, size - 1]) for size in sizes},
+    }
+
+
+def _rules(outcomes: dict[str, Outcome], groups: UniformGroups) -> dict[str, Any]:
+    """Every rule, and its lead over uniform groups of as many responses, from one set of resamples."""
+    largest = groups.signal_by_size.shape[1]
+    of_rules = [
+        np.stack([found.responses_R, found.signal_by_row, found.balanced_R], axis=1) for found in outcomes.values()
+    ]
+    values_PC = np.concatenate([groups.signal_by_size, groups.balanced_RN, *of_rules], axis=1)
+    means_BC = resampled_means(values_PC)
+    rows = {}
+    for index, name in enumerate(outcomes):
+        first = 2 * largest + 3 * index
+        measured = _lead(values_PC.mean(axis=0)[None, :], first, largest)
+        resampled = _lead(means_BC, first, largest)
+        rows[name] = {figure: with_interval(float(value[0]), resampled[figure]) for figure, value in measured.items()}
+    return rows
+
+
+def _lead(means_BC: Floats, first: int, largest: int) -> dict[str, Floats]:
+    """Figures of a rule whose three columns begin at ``first``, behind those of uniform groups up to ``largest``."""
+    responses_B, signal_B, balanced_B = means_BC[:, first : first + 3].T
+    uniform_signal_B = _interpolated(means_BC[:, :largest], responses_B)
+    uniform_balanced_B = _interpolated(means_BC[:, largest : 2 * largest], responses_B)
+    return {
+        "responses": responses_B,
+        "signal": signal_B,
+        "balanced": balanced_B,
+        "signals_per_1000": 1000 * signal_B / responses_B,
+        "uniform_signal": uniform_signal_B,
+        "uniform_balanced": uniform_balanced_B,
+        "lead_signal": signal_B - uniform_signal_B,
+        "lead_balanced": balanced_B - uniform_balanced_B,
+    }
+
+
+def _interpolated(by_size_BN: Floats, responses_B: Floats) -> Floats:
+    """Value of each row at a size between two whole ones."""
+    below_B = np.clip(np.floor(responses_B).astype(int), 1, by_size_BN.shape[1] - 1)
+    rows_B, share_B = np.arange(len(by_size_BN)), responses_B - below_B
+    return (1 - share_B) * by_size_BN[rows_B, below_B - 1] + share_B * by_size_BN[rows_B, below_B]

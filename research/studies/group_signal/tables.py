@@ -1,0 +1,286 @@
+"""The tables of ``docs/studies/signal_loss.md``, from its JSON files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from research.benchmarks.markdown import markdown
+from research.studies.group_signal.by_rate import CHANCES, SIZES
+from research.studies.group_signal.paper import CURVES
+from research.studies.group_signal.paper import SIZES as PUBLISHED_SIZES
+from research.studies.group_signal.place import FOLDER
+from research.studies.group_signal.rules import RULES
+
+_PAPER = {"untrained": "base", "trained": "after RL"}
+_POSTERIOR = ("posterior exit, first visit", "posterior exit, second visit")
+
+
+def load(name: str) -> Any:
+    """Figures of one of the study's files."""
+    return json.loads((FOLDER / f"{name}.json").read_text())["figures"]
+
+
+def _no_signal() -> str:
+    rows = [
+        (f"{row['pass_rate']:g}", *(_percent(row[str(size)]) for size in SIZES)) for row in load("by_rate")["no_signal"]
+    ]
+    return markdown(["p or 1 - p", *(f"n = {size}" for size in SIZES)], rows)
+
+
+def _blind() -> str:
+    found = load("by_rate")["blind_below"]
+    return markdown(
+        ["n", *found], [("half of the groups have no signal below p =", *(f"{rate:.3g}" for rate in found.values()))]
+    )
+
+
+def _power() -> str:
+    found = load("by_rate")
+    rates = dict.fromkeys(row["pass_rate"] for row in found["power"])
+    rows = [[f"{rate:g}", *(_sizes(row) for row in found["power"] if row["pass_rate"] == rate)] for rate in rates]
+    limits = ["group over one at a time, as p goes to 0", *(f"{found['saving_limit'][str(c)]:.2f}" for c in CHANCES)]
+    head = ["p or 1 - p", *(f"chance {chance:g}: group / one at a time / blocks of 4" for chance in CHANCES)]
+    return markdown(head, [*rows, limits])
+
+
+def _sizes(row: Mapping[str, float]) -> str:
+    return f"{row['group_size']} / {row['one_at_a_time']:.1f} / {row['blocks_of_4']:.1f}"
+
+
+def _rules() -> str:
+    found = load("by_rate")["rules"]
+    rows = []
+    for rate in dict.fromkeys(row["pass_rate"] for row in found):
+        by_rule = {row["rule"]: row for row in found if row["pass_rate"] == rate}
+        rows.append(
+            (
+                f"{rate:g}",
+                _percent(rate**4 + (1 - rate) ** 4),
+                *(
+                    f"{by_rule[name]['responses']:.1f}: "
+                    f"{_percent(by_rule[name]['all_right'] + by_rule[name]['all_wrong'])}"
+                    for name in RULES
+                ),
+            )
+        )
+    return markdown(["p", "uniform, 4", *RULES], rows)
+
+
+def _mixes_uniform() -> str:
+    found = load("by_mix")
+    rows = []
+    for name, figures in found.items():
+        never, always, alpha, beta = figures["mix"]
+        shape = f"{_percent(never)}, {_percent(always)}, Beta({alpha:.3g}, {beta:.3g})"
+        cells = (
+            f"{_percent(at['all_wrong'])} + {_percent(at['all_right'])} / {1000 * at['signal'] / int(size):.0f}"
+            for size, at in figures["uniform"].items()
+        )
+        rows.append((name, shape, *cells))
+    sizes = next(iter(found.values()))["uniform"]
+    return markdown(["pass rates", "never, always, the rest", *(f"n = {size}" for size in sizes)], rows)
+
+
+def _mixes() -> str:
+    rows = []
+    for name, found in load("by_mix").items():
+        row, small = found["rules"]["Seq-balance, blocks of 4"], found["uniform"]["4"]
+        rows.append(
+            (
+                name,
+                f"{row['responses']:.1f}",
+                f"{32 / row['responses']:.1f}",
+                f"{_percent(row['signal'])} ({_percent(row['uniform_signal'])})",
+                _points(row["signal"] - row["uniform_signal"]),
+                f"{_percent(row['balanced'])} ({_percent(row['uniform_balanced'])})",
+                f"{row['signals_per_1000']:.0f} ({1000 * small['signal'] / 4:.0f})",
+                f"{_percent(row['best_without_history'])}, {_percent(row['best_with_known_rates'])}",
+            )
+        )
+    head = [
+        "pass rates",
+        "responses",
+        "groups of 32 over them",
+        "signal (groups of as many)",
+        "lead, points",
+        "2 right and 2 wrong (groups)",
+        "signals per 1,000 (groups of 4)",
+        "most possible: mix known, each p known",
+    ]
+    return markdown(head, rows)
+
+
+def _mixes_rules() -> str:
+    rows = []
+    for name in ("paper, after RL: pass@k", "paper, step 50", "paper, 7B, step 200", "wide"):
+        for rule, row in load("by_mix")[name]["rules"].items():
+            rows.append(
+                (
+                    name,
+                    rule,
+                    f"{row['responses']:.1f}",
+                    f"{_percent(row['signal'])} ({_percent(row['uniform_signal'])})",
+                    _points(row["signal"] - row["uniform_signal"]),
+                    f"{_percent(row['balanced'])} ({_percent(row['uniform_balanced'])})",
+                    f"{row['signals_per_1000']:.0f}",
+                    "more than 256" if row["uniform_size"] is None else f"{row['uniform_size']:.1f}",
+                )
+            )
+    head = [
+        "pass rates",
+        "rule",
+        "responses",
+        "signal (groups of as many)",
+        "lead, points",
+        "2 right and 2 wrong (groups)",
+        "signals per 1,000",
+        "n of groups with as much signal",
+    ]
+    return markdown(head, rows)
+
+
+def _budgets() -> str:
+    rows = []
+    for name in ("paper, after RL: pass@k", "paper, step 400", "wide"):
+        for n_max, row in load("by_mix")[name]["budgets"].items():
+            rows.append(
+                (
+                    name,
+                    n_max,
+                    f"{row['responses']:.1f}",
+                    _percent(row["signal"]),
+                    _percent(row["uniform_signal"]),
+                    f"{int(n_max) / row['responses']:.1f}",
+                    f"{row['signals_per_1000']:.0f}",
+                )
+            )
+    head = [
+        "pass rates",
+        "n_max",
+        "responses",
+        "signal, as uniform n_max",
+        "uniform, as many responses",
+        "responses saved, times",
+        "signals per 1,000",
+    ]
+    return markdown(head, rows)
+
+
+def _measured() -> str:
+    found = load("measured")
+    rows = []
+    for model, figures in found.items():
+        published = CURVES[_PAPER[model]]
+        for size, passed in figures["curves"]["pass"].items():
+            place = PUBLISHED_SIZES.index(int(size))
+            wrong, right = (figures["curves"][part][size] for part in ("all_wrong", "all_right"))
+            rows.append(
+                (
+                    model,
+                    size,
+                    _interval(passed),
+                    _interval(wrong),
+                    _interval(right),
+                    _percent(published["pass"][place]),
+                    _percent(published["all_right"][place]),
+                )
+            )
+    head = [
+        "model",
+        "n",
+        "pass@n",
+        "all wrong",
+        "all right",
+        "paper: pass@n",
+        "paper: all right",
+    ]
+    return markdown(head, rows)
+
+
+def _measured_rules() -> str:
+    rows = []
+    for model, figures in load("measured").items():
+        for name in (*RULES, *_POSTERIOR):
+            row = figures["rules"][name]
+            rows.append(
+                (
+                    model,
+                    name,
+                    f"{row['responses']['mean']:.1f}",
+                    _interval(row["signal"]),
+                    _percent(row["uniform_signal"]["mean"]),
+                    _points_interval(row["lead_signal"]),
+                    _points_interval(row["lead_balanced"]),
+                    f"{row['signals_per_1000']['mean']:.0f} [{row['signals_per_1000']['low']:.0f}, "
+                    f"{row['signals_per_1000']['high']:.0f}]",
+                    f"{_percent(row['best_without_history'])}, {_percent(row['best_with_known_rates'])}",
+                )
+            )
+    head = [
+        "model",
+        "rule",
+        "responses",
+        "signal",
+        "uniform, as many responses",
+        "lead, points",
+        "lead in 2 right, 2 wrong, points",
+        "signals per 1,000",
+        "most possible: mix known, each p known",
+    ]
+    return markdown(head, rows)
+
+
+def _fits() -> str:
+    rows = []
+    for model, figures in load("measured").items():
+        fit = figures["fit"]
+        never, always, alpha, beta = fit["mix"]
+        largest = str(figures["num_responses"])
+        for_sizes = ", ".join(
+            f"{size}: {_percent(fit['curves']['all_wrong'][size])} / {_percent(fit['curves']['all_right'][size])}"
+            for size in ("4", "32", largest)
+        )
+        rows.append(
+            (
+                model,
+                f"{_percent(never)} [{_percent(fit['never_interval'][0])}, {_percent(fit['never_interval'][1])}]",
+                f"{_percent(always)} [{_percent(fit['always_interval'][0])}, {_percent(fit['always_interval'][1])}]",
+                f"Beta({alpha:.3g}, {beta:.3g})",
+                for_sizes,
+            )
+        )
+    return markdown(["model", "never", "always", "the rest", "all wrong / all right by the fit, at n"], rows)
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent < 0.05 or percent > 99.95 else f"{percent:.1f} %"
+
+
+def _interval(found: Mapping[str, float]) -> str:
+    return f"{_percent(found['mean'])} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}"
+
+
+def _points_interval(found: Mapping[str, float]) -> str:
+    return f"{_points(found['mean'])} [{_points(found['low'])}, {_points(found['high'])}]"
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "signal_no_signal": _no_signal,
+    "signal_blind": _blind,
+    "signal_power": _power,
+    "signal_rules": _rules,
+    "signal_mixes_uniform": _mixes_uniform,
+    "signal_mixes": _mixes,
+    "signal_mixes_rules": _mixes_rules,
+    "signal_budgets": _budgets,
+    "signal_measured": _measured,
+    "signal_measured_rules": _measured_rules,
+    "signal_fits": _fits,
+}

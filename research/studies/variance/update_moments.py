@@ -1,0 +1,126 @@
+"""First and second moments of a prompt's update, by pass rate: exact sums over the ends of its sampling.
+
+With Delta the difference of the classes' mean scores, positives have the mean ``q Delta`` and negatives ``-p Delta``,
+since scores have mean zero, and ``grad p = p q Delta``. Given where sampling ended, an update ``sum of A s`` has the
+mean ``k Delta`` with ``k = q (sum of A over positives) - p (sum of A over negatives)`` and, scores within a class being
+independent, the variance ``sum of A^2`` over positives times that of a positive's score, plus the same for negatives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.core.stopping.paths import ends as ends_of
+from ada_lightning.core.stopping.paths import reach
+from ada_lightning.core.stopping.rule import StoppingRule
+from research.benchmarks.expected_update import Ends
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class UpdateMoments:
+    """Expectations of one rule, by pass rate. Shapes ``(P,)``."""
+
+    signal_P: Array
+    """E[k], in units of Delta. The rule follows the objective with ``f'(p) = E[k] / (p q)``."""
+    signal_square_P: Array
+    """E[k^2]."""
+    positive_noise_P: Array
+    """E[sum of A^2] over kept positives."""
+    negative_noise_P: Array
+    """The same over negatives."""
+    positive_drawn_P: Array
+    """Positives generated."""
+    negative_drawn_P: Array
+    """Negatives generated."""
+    positive_kept_P: Array
+    """Positives trained."""
+    negative_kept_P: Array
+    """Negatives trained."""
+
+    @property
+    def noise(self) -> Array:
+        """E[sum of A^2]."""
+        return self.positive_noise_P + self.negative_noise_P
+
+    @property
+    def drawn(self) -> Array:
+        """Responses generated."""
+        return self.positive_drawn_P + self.negative_drawn_P
+
+    @property
+    def kept(self) -> Array:
+        """Responses trained."""
+        return self.positive_kept_P + self.negative_kept_P
+
+    def scaled(self, weight_P: Array) -> UpdateMoments:
+        """Return these times a probability that depends on the pass rate: a part of a mixture of rules."""
+        return UpdateMoments(*(getattr(self, field.name) * weight_P for field in fields(self)))
+
+    def __add__(self, other: UpdateMoments) -> UpdateMoments:
+        """Add another part of a mixture."""
+        return UpdateMoments(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+
+def update_moments(ends: Ends, rates_P: Array) -> UpdateMoments:
+    """Return the moments at these pass rates, 0 and 1 included.
+
+    Example:
+        >>> from ada_lightning.core.stopping import FixedRule
+        >>> one = update_moments(fixed_weight(FixedRule(1), 0.5), np.array([0.2]))  # A = r - 1/2 on a single response
+        >>> round(float(one.signal_P[0] / (0.2 * 0.8)), 12), round(float(one.noise[0]), 12)  # f' = 1; 1/4
+        (1.0, 0.25)
+    """
+    chance_PE = np.stack([ends.probabilities(float(rate)) for rate in rates_P])
+    right, wrong = ends.positive_sums_E, ends.negative_sums_E
+    fails_P = 1.0 - rates_P
+    return UpdateMoments(
+        signal_P=fails_P * (chance_PE @ right) - rates_P * (chance_PE @ wrong),
+        signal_square_P=fails_P**2 * (chance_PE @ right**2)
+        - 2 * rates_P * fails_P * (chance_PE @ (right * wrong))
+        + rates_P**2 * (chance_PE @ wrong**2),
+        positive_noise_P=chance_PE @ ends.positive_squares_E,
+        negative_noise_P=chance_PE @ ends.negative_squares_E,
+        positive_drawn_P=chance_PE @ ends.positives_E,
+        negative_drawn_P=chance_PE @ ends.negatives_E,
+        positive_kept_P=chance_PE @ ends.positive_kept_E,
+        negative_kept_P=chance_PE @ ends.negative_kept_E,
+    )
+
+
+def ends_with(rule: StoppingRule, of_positive_E: Array, of_negative_E: Array, scope: str = "all") -> Ends:
+    """Return the ends of a rule where each positive and each negative that trains has a given advantage.
+
+    Args:
+        rule: the stopping rule.
+        of_positive_E: advantage of each positive, by end in the order of
+            :func:`~ada_lightning.core.stopping.paths.ends`.
+        of_negative_E: of each negative.
+        scope: ``all`` trains every response of a pool with a nonzero advantage in it, ``positives`` the positives.
+    """
+    points = np.array(list(ends_of(rule)), dtype=np.float64)
+    positives_E, negatives_E = points.T
+    paths_E = np.array([reach(rule)[int(p), int(n)] for p, n in points])
+    trains_E = (of_positive_E * positives_E != 0) | (of_negative_E * negatives_E != 0)
+    keeps_negatives = scope == "all"
+    return Ends(
+        positives_E=positives_E,
+        negatives_E=negatives_E,
+        paths_E=paths_E,
+        positive_sums_E=of_positive_E * positives_E,
+        negative_sums_E=of_negative_E * negatives_E,
+        positive_squares_E=of_positive_E**2 * positives_E,
+        negative_squares_E=of_negative_E**2 * negatives_E,
+        positive_kept_E=positives_E * trains_E,
+        negative_kept_E=negatives_E * trains_E * keeps_negatives,
+    )
+
+
+def fixed_weight(rule: StoppingRule, baseline: float) -> Ends:
+    """Return the ends where every response has ``(r - baseline) / N``, whatever the others are: REINFORCE."""
+    totals_E = np.array([positives + negatives for positives, negatives in ends_of(rule)], dtype=np.float64)
+    return ends_with(rule, (1.0 - baseline) / totals_E, -baseline / totals_E)

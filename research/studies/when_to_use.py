@@ -1,0 +1,135 @@
+"""When does adaptive sampling pay? The picture of ``docs/when_to_use.md``: ``python -m research.studies.when_to_use``.
+
+Nothing is drawn here: the variance study's committed figures (``docs/studies/gradient_variance/``) say what a rule
+spends, generated and trained, for a gradient of the same signal to noise. A price for training a token, in generated
+ones, adds the two up. Writes ``docs/when_to_use.png``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from research.benchmarks.markdown import markdown
+from research.studies.variance.exact import by_name
+from research.studies.variance.place import load
+
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "when_to_use.png"
+GRPO = ("uniform 4 / all / GRPO", "uniform 8 / all / GRPO", "uniform 16 / all / GRPO")
+SHOWN = {
+    "Seq-balance k=2 / 2+2 / official": "ada_seq_balance advantage=official",
+    "Seq-pos k=1 / 2+2 / official": "ada_seq_pos advantage=official",
+    "screen 4, then 20 / all / RLOO": "speed_rl",
+    "VIP, RLOO, 8 on average": "vip",
+    "baseline from history and the others, 4 responses": "ada curriculum=uniform",
+    "best quarter by history, 4 responses": "ada",
+}
+"""What to run, by the rule of the variance study that it follows.
+
+History is idealised there: one earlier visit of 8 responses to every candidate, at the same policy, paid by nobody, and
+the best quarter of them; ``ada`` remembers its own few responses and draws by them."""
+PRICES = (0.1, 0.3, 1.0, 3.0, 10.0)
+_GRID = np.geomspace(0.05, 20, 61)
+_COLORS = ("#c8553d", "#ef9b20", "#7a5195", "#6b8f3a", "#1f6f8b", "#1f6f8b")
+_DASHED = "ada curriculum=uniform"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Prompts and a policy."""
+
+    name: str
+    spent: Mapping[str, tuple[float, float]]
+    """By rule: generated and trained, in one unit, for the same signal to noise."""
+
+    def cost(self, rule: str, price: float) -> float:
+        """Return what a rule spends over what the cheapest group size of GRPO does at that price.
+
+        Args:
+            rule: its name in the variance study.
+            price: of training a token, in generated tokens.
+        """
+        return self._total(rule, price) / min(self._total(name, price) for name in GRPO)
+
+    def _total(self, rule: str, price: float) -> float:
+        generated, trained = self.spent[rule]
+        return generated + price * trained
+
+
+def cases() -> list[Case]:
+    """Return mixes of pass rates with scores of unit norm, then the default model with its own gradients."""
+    exact = load("exact")
+    rules = {name: row["by_mix"] for name, row in by_name(exact).items()} | dict(exact["history"])
+    names = (*GRPO, *SHOWN)
+    found = [
+        Case(title, {name: (rules[name][mix]["generated_cost"], rules[name][mix]["trained_cost"]) for name in names})
+        for mix, title in (("step 50", "low and alike"), ("step 400", "as in Reinforce-Ada"), ("wide", "wide"))
+    ]
+    for checkpoint, figures in load("measured")["checkpoints"].items():
+        scale = figures["noise_scale"]
+        share = scale["trained"][0] / scale["generated"][0]
+        costs = figures["rules"]
+        title = "SmolLM2, untrained" if checkpoint == "base" else "SmolLM2, after 30 steps"
+        # costs are over those of GRPO with n = 8, which trains that share of what it generates
+        spent = {name: (costs[name]["generated"][0], share * costs[name]["trained"][0]) for name in names}
+        found.append(Case(title, spent))
+    return found
+
+
+def draw(shown: Sequence[Case], path: Path = PICTURE) -> None:
+    """Draw cost against the price of training a token, a panel for each case."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(1, len(shown), figsize=(2.9 * len(shown), 4.3), sharey=True, constrained_layout=True)
+    for axes, case in zip(panels, shown, strict=True):
+        for (rule, label), color in zip(SHOWN.items(), _COLORS, strict=True):
+            costs = [case.cost(rule, price) for price in _GRID]
+            style = "--" if label == _DASHED else "-"
+            axes.plot(_GRID, costs, color=color, linestyle=style, linewidth=2.2, label=label)
+        axes.axhline(1.0, color="black", linewidth=1)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
+        ticks = [0.25, 0.5, 1, 2, 4]
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.grid(alpha=0.25)
+        axes.set_title(case.name, fontsize=11)
+    panels[0].set_ylabel("cost over that of the best GRPO")
+    figure.supxlabel("price of training a token (a response, in the first three), in generated ones", fontsize=10)
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, ncol=6, loc="outside upper center", fontsize=9)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def pays(case: Case, rule: str) -> str:
+    """Return the prices at which a rule costs less than the best GRPO, in words; from 0.01 to 1,000."""
+    prices = np.geomspace(0.01, 1000, 5001)
+    below = np.array([case.cost(rule, price) < 1 for price in prices])
+    changes = np.flatnonzero(below[1:] != below[:-1])
+    if len(changes) == 0:
+        return "always" if below[0] else "never"
+    bounds = [f"{prices[change]:.2g}" for change in changes]
+    starts = ("below " if below[0] else "above ") + bounds[0]
+    return starts if len(changes) == 1 else f"{starts} to {bounds[1]}"
+
+
+def table() -> str:
+    """Return the costs at some prices."""
+    rows = [
+        [case.name, f"`{label}`", *(f"{case.cost(rule, price):.2f}" for price in PRICES), pays(case, rule)]
+        for case in cases()
+        for rule, label in SHOWN.items()
+    ]
+    prices = (f"price {price:g}" for price in PRICES)
+    return markdown(["prompts and policy", "experiment", *prices, "pays at prices"], rows)
+
+
+if __name__ == "__main__":
+    draw(cases())

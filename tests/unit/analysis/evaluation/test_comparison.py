@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ada_lightning.analysis.evaluation.comparison import compare
+from ada_lightning.analysis.evaluation.figures import figure_names, prompt_figures
+from ada_lightning.analysis.evaluation.sign_flip import sign_flip_p_value
+from ada_lightning.analysis.metrics.maj_at_k import MajAtK
+from ada_lightning.analysis.metrics.pass_at_k import PassAtK
+from ada_lightning.analysis.offline.response_store import SCHEMA
+from tests.unit.analysis.metrics.test_at_k import group_of
+
+
+def table_of(prompts):
+    """Stored responses of (prompt id, rewards, answers)."""
+    rows = []
+    for position, (prompt_id, rewards, answers) in enumerate(prompts):
+        for index, reward in enumerate(rewards):
+            row = dict.fromkeys(SCHEMA.names)
+            row |= {"prompt_id": prompt_id, "position": position, "sample_index": index, "reward": reward}
+            row["failure"] = "ConnectionError" if reward is None else ""
+            row |= {"answer": answers[index] if answers else None, "is_truncated": index == 0, "num_tokens": index + 1}
+            rows.append(row)
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def figures_of(prompts, *, num_samples=4, failures_count_as_zero=True):
+    return prompt_figures(
+        table_of(prompts),
+        num_samples=num_samples,
+        positive_threshold=0.7,
+        failures_count_as_zero=failures_count_as_zero,
+    )
+
+
+PROMPTS = [
+    ("a", [1.0, 0.0, 0.0, 1.0], ["4", "5", "5", "4"]),
+    ("b", [0.0, None, 0.0, 1.0], ["7", None, "7", "8"]),
+]
+
+
+def test_figures_are_those_of_the_metrics():
+    figures = figures_of(PROMPTS)
+    groups = [group_of([1, 0, 0, 1], list("4554")), group_of([0, 0, 0, 1], ["7", None, "7", "8"])]
+    passed, majority = PassAtK(max_k=4), MajAtK(max_k=4)
+    passed.update(groups)
+    majority.update(groups)
+    for k in range(1, 5):
+        assert figures.column(f"pass_at_{k}").mean() == pytest.approx(float(passed.compute()[k - 1]))
+        assert figures.column(f"maj_at_{k}").mean() == pytest.approx(float(majority.compute()[k - 1]))
+    assert figures.column("avg").tolist() == [0.5, 0.25]
+    assert figures.column("all_correct_at_2").tolist() == pytest.approx([1 / 6, 0])
+    assert figures.column("all_wrong_at_2").tolist() == pytest.approx([1 / 6, 1 / 2])
+    assert figures.column("response_tokens").tolist() == [2.5, 2.5]
+    assert figures.column("truncated_ratio").tolist() == [0.25, 0.25]
+    assert (figures.num_responses, figures.num_failed) == (8, 1)
+
+
+def test_failed_grades_can_be_left_out():
+    figures = figures_of(PROMPTS, failures_count_as_zero=False)
+    assert figures.column("avg").tolist() == pytest.approx([0.5, 1 / 3])
+    assert figures.column("pass_at_3")[1] == pytest.approx(1.0)
+    assert np.isnan(figures.column("pass_at_4")).tolist() == [False, True]
+    assert np.isnan(figures_of([("a", [None, None], None)], failures_count_as_zero=False).column("avg")[0])
+
+
+def test_a_failure_that_counts_as_wrong_is_a_failure():
+    table = table_of([("a", [0.0, 1.0], None)])
+    table = table.set_column(table.schema.get_field_index("failure"), "failure", pa.array(["timeout", ""]))
+    for as_zero in (True, False):
+        figures = prompt_figures(table, num_samples=2, positive_threshold=0.7, failures_count_as_zero=as_zero)
+        assert (figures.num_failed, figures.column("avg").tolist()) == (1, [0.5])
+
+
+def test_a_reward_without_answers_has_no_majority():
+    figures = figures_of([("a", [1.0, 0.0], None)], num_samples=2)
+    assert np.isnan(figures.column("maj_at_1")).all()
+    assert figures.names == figure_names(2)
+
+
+def test_a_vote_of_more_than_can_be_counted_is_left_out():
+    figures = figures_of([("a", [1.0, 0.0] * 501, ["4", "5"] * 501)], num_samples=1002)
+    assert figures.column("pass_at_1002")[0] == 1.0
+    assert np.isnan(figures.column("maj_at_1")[0])
+
+
+def test_prompts_are_matched_by_id_whatever_their_order():
+    first = figures_of([("a", [0.0] * 4, None), ("b", [1.0, 0.0, 0.0, 0.0], None), ("x", [1.0] * 4, None)])
+    second = figures_of([("b", [1.0, 1.0, 0.0, 0.0], None), ("a", [1.0, 0.0, 0.0, 0.0], None), ("y", [0.0] * 4, None)])
+    found = compare({"s": first}, {"s": second, "other": second}, weights={"s": None}, seed=0)
+    average = found["sets"]["s"]["figures"]["avg"]
+    assert (average["first"], average["second"]) == (0.125, 0.375)
+    assert average["difference"]["mean"] == average["difference"]["low"] == average["difference"]["high"] == 0.25
+    assert average["p_value"] == 0.5  # two prompts of equal difference: two of the four patterns are as extreme
+    assert found["unmatched"] == {
+        "sets": ["other"],
+        "prompts_of_first": {"s": 1},
+        "prompts_of_second": {"s": 1, "other": 3},
+    }
+
+
+def test_a_prompt_that_a_set_holds_twice_is_matched_place_by_place():
+    first = figures_of([("a", [0.0] * 4, None), ("a", [1.0] * 4, None)])
+    found = compare({"s": first}, {"s": first}, weights={}, seed=0)
+    assert found["sets"]["s"]["figures"]["avg"]["difference"]["mean"] == 0
+    assert found["sets"]["s"]["num_prompts"] == 2
+
+
+def test_the_average_weighs_sets_and_its_p_value_too():
+    def of(*rates):
+        return figures_of([(str(i), [1.0] * rate + [0.0] * (4 - rate), None) for i, rate in enumerate(rates)])
+
+    first, second = {"s": of(0, 1), "t": of(3, 3, 3)}, {"s": of(2, 2), "t": of(1, 1, 2)}
+    found = compare(first, second, weights={"s": 300.0, "t": 100.0}, seed=0)
+    figure = found["average"]["figures"]["avg"]
+    assert figure["difference"]["mean"] == pytest.approx(0.75 * (0.5 + 0.25) / 2 - 0.25 * (0.5 + 0.5 + 0.25) / 3)
+    differences = np.array([0.5, 0.25, -0.5, -0.5, -0.25])
+    parts = differences * np.array([0.75 / 2] * 2 + [0.25 / 3] * 3)
+    assert figure["p_value"] == sign_flip_p_value(parts, seed=0)
+    assert figure["p_value"] != sign_flip_p_value(differences, seed=0)
+    assert found["average"]["weights"] == {"s": 300.0, "t": 100.0}
+
+
+def test_pairing_narrows_the_interval():
+    """Prompts of very different difficulty, and a model a little better on each."""
+    rates = [(index % 9, min(8, index % 9 + (index % 2))) for index in range(90)]
+    sides = [
+        figures_of([(str(i), [1.0] * pair[side] + [0.0] * (8 - pair[side]), None) for i, pair in enumerate(rates)],
+                   num_samples=8)
+        for side in (0, 1)
+    ]  # fmt: skip
+    figure = compare({"s": sides[0]}, {"s": sides[1]}, weights={}, seed=0)["sets"]["s"]["figures"]["avg"]
+    spread = np.hypot(*(side.column("avg").std() for side in sides)) / 90**0.5
+    assert figure["difference"]["high"] - figure["difference"]["low"] < spread  # unpaired it would be four times that
+    assert figure["p_value"] < 0.001
+
+
+def test_nothing_in_common_is_an_error():
+    one = figures_of([("a", [1.0] * 4, None)])
+    with pytest.raises(ValueError, match=r"no prompt in common: one has the sets s \(1 prompts\), the other t"):
+        compare({"s": one}, {"t": one}, weights={}, seed=0)

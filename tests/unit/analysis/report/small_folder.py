@@ -1,0 +1,94 @@
+"""Run folders made up for tests."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ada_lightning.analysis.report.run import Run, load_run
+from ada_lightning.run.run_dir import RunDir
+
+
+def write_run(
+    folder: Path,
+    *,
+    experiment: str = "grpo",
+    seed: int = 0,
+    heldout: Mapping[int, float] | None = None,
+    num_steps: int = 4,
+    tokens: int = 100,
+    seconds: float = 10.0,
+    settings: Mapping[str, Any] | None = None,
+    metrics: Sequence[Mapping[str, float]] = (),
+    summary: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a run of ``num_steps`` steps, each of so many tokens and seconds, evaluated where ``heldout`` says.
+
+    Further ``metrics`` are merged into the rows by place; ``summary`` None writes none.
+    """
+    folder.mkdir(parents=True)
+    config = {
+        "experiment_name": experiment,
+        "run_name": folder.name,
+        "run_dir": f"runs/{folder.name}",
+        "seed": seed,
+        "data": {"seed": seed},
+        "callbacks": {"summary": {"run_dir": f"runs/{folder.name}"}},
+        "logger": {"csv": {"run_dir": f"runs/{folder.name}"}},
+        **(settings or {}),
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    rows: list[dict[str, Any]] = []
+    for step in range(num_steps + 1):
+        row: dict[str, Any] = {"step": step}
+        if heldout and step in heldout:
+            row["eval/avg_at_4"] = heldout[step]
+        if step < num_steps:
+            row |= {
+                "rollout/generated_tokens": tokens,
+                "rollout/tokens_wasted": 0,
+                "rollout/signal_ratio": 0.5,
+                "rollout/reward_first_round": 0.1 * step,
+                "time/rollout_s": seconds,
+                "time/eval_s": 1000.0,
+            }
+        rows.append(row | (dict(metrics[step]) if step < len(metrics) else {}))
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with (folder / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    if summary is not None:
+        (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+def make_run(folder: Path, **kwargs: Any) -> Run:
+    """Write a run and read it."""
+    return load_run(RunDir(write_run(folder, **kwargs)))
+
+
+def write_rollouts(folder: Path, step: int, responses: Mapping[str, Sequence[tuple[str, float]]]) -> None:
+    """Write a rollout table: for each prompt its responses and their rewards; the first is kept."""
+    rows = [
+        {
+            "step": step,
+            "prompt": prompt,
+            "prompt_id": prompt,
+            "response": text,
+            "reward": reward,
+            "kept": index == 0,
+            "advantage": 0.25,
+            "truncated": False,
+        }
+        for prompt, answers in responses.items()
+        for index, (text, reward) in enumerate(answers)
+    ]
+    (folder / "rollouts").mkdir(exist_ok=True)
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "rollouts" / f"step_{step:06d}.jsonl").write_text(lines)

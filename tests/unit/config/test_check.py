@@ -1,0 +1,298 @@
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.config.check import ConfigError, check_config, override_errors, top_level_keys
+
+BALANCE = "ada_lightning.methods.sampling.balance.BalanceSampler"
+FILES = {
+    "train.yaml": """
+        defaults: [sampler: balance, data: jsonl, _self_]
+        seed: 0
+        ckpt: null
+        rollout:
+          max_model_tokens: 100
+          engine: {_target_: ada_lightning.core.records.SamplingSettings, _partial_: true}
+          sampling: {_target_: ada_lightning.core.records.SamplingSettings, max_new_tokens: 32}
+        callbacks:
+          table: {_target_: tests.unit.config.test_check.Table, every_n_steps: 5}
+        trainer: {devices: 1, num_nodes: 1}
+        hydra: {output_subdir: null}
+        """,
+    "sampler/balance.yaml": f"""
+        _target_: {BALANCE}
+        k_pos: 2
+        k_neg: 2
+        n_max: 32
+        samples_per_round: 4
+        group_size: 4
+        """,
+    "sampler/uniform.yaml": """
+        _target_: ada_lightning.methods.sampling.uniform.UniformSampler
+        group_size: 4
+        """,
+    "data/jsonl.yaml": """
+        max_prompt_tokens: 64
+        prompts_per_step: 8
+        num_minibatches: 2
+        source: {_target_: tests.unit.config.test_check.Source, path: here, num_heldout: 5}
+        """,
+    "experiment/ada.yaml": "# @package _global_\ndefaults:\n  - override /sampler: uniform\nseed: 1\n",
+    "experiment/paper/big.yaml": "# @package _global_\nseed: 2\n",
+    "experiment/typo.yaml": "# @package _global_\nseeed: 2\n",
+}
+
+
+class Source:
+    """A prompt source whose check finds a missing file."""
+
+    def __init__(self, *, path, num_heldout):
+        if num_heldout < 1:
+            raise ValueError(f"num_heldout must be at least 1; got {num_heldout}; the held-out list may not be empty")
+        self.path = path
+
+    def check(self):
+        if self.path == "missing":
+            raise FileNotFoundError("missing has no train.jsonl")
+
+
+class Table:
+    """A callback with one parameter in the configuration and one that is not."""
+
+    def __init__(self, *, every_n_steps, max_prompts=4):
+        pass
+
+
+@pytest.fixture(scope="module")
+def conf(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("conf")
+    for name, text in FILES.items():
+        lines = text.strip("\n").splitlines()
+        indent = len(lines[0]) - len(lines[0].lstrip())
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join(line[indent:] for line in lines) + "\n")
+    return folder
+
+
+def composed(conf: Path, *overrides: str) -> DictConfig:
+    with initialize_config_dir(str(conf), version_base="1.3"):
+        return compose("train", overrides=list(overrides))
+
+
+def problems(conf: Path, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        check_config(composed(conf, *overrides), top_level_keys(conf, "train"))
+    return error.value.problems
+
+
+def errors(conf: Path, *argv: str) -> list[str]:
+    return override_errors(argv, conf, "train")
+
+
+class TestCheckConfig:
+    def test_shipped_values_pass(self, conf):
+        check_config(composed(conf), top_level_keys(conf, "train"))
+
+    def test_misspelt_argument_names_the_nearest(self, conf):
+        assert problems(conf, "+sampler.k_poss=3") == ["unknown key sampler.k_poss; did you mean k_pos?"]
+
+    def test_argument_unlike_any_other_lists_what_there_is(self, conf):
+        assert problems(conf, "+sampler.zz=3") == [
+            "unknown key sampler.zz; BalanceSampler takes: budget_per_step, give_up, group_size, k_neg, k_pos, n_max, "
+            "samples_per_round"
+        ]
+
+    def test_misspelt_top_level_key_is_found(self, conf):
+        assert problems(conf, "+seeed=1") == ["unknown key seeed; did you mean seed?"]
+
+    def test_misspelt_argument_deep_inside_is_found(self, conf):
+        assert problems(conf, "+rollout.sampling.temprature=1") == [
+            "unknown key rollout.sampling.temprature; did you mean temperature?"
+        ]
+
+    @pytest.mark.parametrize("value", ["null", "7"])
+    def test_a_callback_without_settings_says_how_to_leave_it_out(self, conf, value):
+        assert problems(conf, f"callbacks.table={value}") == [
+            f"callbacks.table={value} is no part with settings; to leave it out write ~callbacks.table"
+        ]
+
+    def test_settings_of_a_callback_that_does_not_exist_are_found(self, conf):
+        assert problems(conf, "+callbacks.tabel.every_n_steps=1") == [
+            "unknown key callbacks.tabel; did you mean table? (it has no _target_)"
+        ]
+
+    def test_missing_value_says_how_to_give_it(self, conf):
+        cfg = composed(conf)
+        OmegaConf.update(cfg, "data.source.path", "???")
+        with pytest.raises(ConfigError, match=r"data.source.path has no value .* data.source.path=<value>"):
+            check_config(cfg)
+
+    def test_target_that_cannot_be_loaded_is_one_problem(self, conf):
+        (problem,) = problems(conf, "sampler._target_=ada_lightning.methods.sampling.balance.Balanced")
+        assert problem.startswith("sampler._target_ = ada_lightning.methods.sampling.balance.Balanced cannot be loaded")
+
+    def test_everything_wrong_is_reported_together_and_numbered(self, conf):
+        with pytest.raises(ConfigError) as error:
+            check_config(
+                composed(
+                    conf,
+                    "sampler.k_pos=0",
+                    "sampler.n_max=30",
+                    "data.source.num_heldout=0",
+                    "rollout.sampling.max_new_tokens=64",
+                    "data.num_minibatches=9",
+                    "trainer.devices=2",
+                    "+callbacks.table.evry=1",
+                )
+            )
+        text = str(error.value)
+        assert text.startswith("the configuration has 6 problems:\n  1. unknown key callbacks.table.evry")
+        for part in (
+            "sampler: k_pos must be at least 1; got 0; ",
+            "samples_per_round = 4 does not divide n_max = 30",
+            "data.source: num_heldout must be at least 1; got 0",
+            "rollout.max_model_tokens = 100 is less than data.max_prompt_tokens + rollout.sampling.max_new_tokens = "
+            "64 + 64",
+            "use data.num_minibatches=8 or fewer",
+            "use trainer.devices=1",
+        ):
+            assert part in text
+
+    def test_cheap_check_of_a_component_is_called(self, conf):
+        assert problems(conf, "data.source.path=missing") == [
+            "data.source: FileNotFoundError: missing has no train.jsonl"
+        ]
+
+    def test_wrong_type_is_a_problem_not_a_crash(self, conf):
+        (problem,) = problems(conf, "sampler.k_pos=many")
+        assert problem == "sampler.k_pos=many is the word 'many', write a whole number"
+
+    def test_evaluation_has_to_fit_the_engine_too(self, conf):
+        (problem,) = problems(conf, "+callbacks.evaluation={_target_:builtins.dict,sampling:{max_new_tokens:37}}")
+        assert "callbacks.evaluation.sampling.max_new_tokens = 64 + 37" in problem
+
+    def test_absent_parts_are_left_alone(self):
+        check_config(OmegaConf.create({"seed": 1, "trainer": None}))
+
+
+class TestOverrideErrors:
+    @pytest.mark.parametrize(
+        "argv",
+        [
+            (),
+            ("sampler.k_pos=3", "seed=4"),
+            ("+experiment=ada",),
+            ("+experiment=paper/big", "sampler=balance", "sampler.k_neg=1"),
+            ("-m", "+experiment=ada,paper/big", "seed=1,2"),
+            ("-m", "sampler.k_pos=2,4", "sampler.n_max=choice(16,32)", "seed=range(1,4)"),
+            ("~ckpt", "++seed=3", "+callbacks.table.max_prompts=2", "~callbacks.table"),
+            ("+callbacks.mine._target_=some.Callback", "sampler={k_pos: 3}", "hydra.job.chdir=true"),
+            ("-m", "sampler=glob(*)"),
+        ],
+    )
+    def test_good_command_lines_pass(self, conf, argv):
+        assert errors(conf, *argv) == []
+
+    @pytest.mark.parametrize(
+        ("argv", "message"),
+        [
+            (["sampler=balanec"], "unknown option sampler=balanec; did you mean balance? options: balance, uniform"),
+            (
+                ["+experiment=paper/bigg"],
+                "unknown option experiment=paper/bigg; did you mean paper/big? options: ada, paper/big, typo",
+            ),
+            (
+                ["-m", "sampler=balance,unifrom"],
+                "unknown option sampler=unifrom; did you mean uniform? options: balance, uniform",
+            ),
+            (["sampler.k_poss=3"], "unknown key sampler.k_poss; did you mean k_pos?"),
+            (["-m", "sampler.k_poss=3,4"], "unknown key sampler.k_poss; did you mean k_pos?"),
+            (["samplr=balance"], "unknown key samplr; did you mean sampler?"),
+            (["+seeed=1"], "unknown key seeed; did you mean seed?"),
+            (["++seeed=1"], "unknown key seeed; did you mean seed?"),
+            (["~seeed"], "unknown key seeed; did you mean seed?"),
+            (["+sampler.k_poss=1"], "unknown key sampler.k_poss; did you mean k_pos?"),
+            (["+seed=1"], "+seed=1: seed exists already; leave out the plus: seed=1"),
+            (["seed.x=1"], "seed.x=1: seed is a value and has no keys"),
+            (["+sampler=uniform"], "+sampler=uniform: sampler has an option already; leave out the plus"),
+            (["experiment=ada"], "experiment=ada: experiment needs a plus: +experiment=ada"),
+            (["~experiment"], "~experiment: nothing was chosen for experiment"),
+            (["callbacks.table.max_prompts=2"], "to add it write +callbacks.table.max_prompts=2"),
+            (["~callbacks.table.max_prompts"], "there is nothing to leave out"),
+            (["sampler/x=1"], "sampler/x=1: there is no config group sampler/x"),
+            (["seed=[1"], "cannot read 'seed=[1'"),
+            (["-cn", "trian"], "the configuration cannot be composed: Cannot find primary config 'trian'"),
+            (["+experiment=typo"], "unknown key seeed; did you mean seed?"),
+        ],
+    )
+    def test_wrong_command_line_names_the_way_out(self, conf, argv, message):
+        (error,) = errors(conf, *argv)
+        assert message in error
+
+    def test_every_wrong_argument_is_named(self, conf):
+        assert len(errors(conf, "sed=1", "sampler.k_poss=1")) == 2
+
+    def test_key_that_only_the_chosen_option_has_is_checked_against_it(self, conf):
+        assert errors(conf, "sampler=uniform", "sampler.k_pos=3") == [
+            "unknown key sampler.k_pos; UniformSampler takes: group_size"
+        ]
+
+    def test_key_that_an_experiment_takes_away_is_found(self, conf):
+        assert len(errors(conf, "+experiment=ada", "sampler.k_pos=3")) == 1
+
+    def test_one_job_of_a_sweep_that_lacks_the_key_is_found(self, conf):
+        assert len(errors(conf, "-m", "sampler=balance,uniform", "sampler.k_pos=2,3")) == 1
+
+    def test_hydra_can_start_afterwards(self, conf):
+        errors(conf, "seed=1")
+        assert composed(conf).seed == 0
+
+
+def test_top_level_keys_are_those_of_the_primary_config(conf):
+    assert top_level_keys(conf, "train") == {
+        "seed", "ckpt", "rollout", "callbacks", "trainer", "sampler", "data",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["seed=0,1"],
+            "seed=0,1: several values are a sweep, one run for each; add -m, or for one list write seed=[0,1]",
+        ),
+        (["sampler=null"], "sampler=null: null is no option; options: balance, uniform"),
+        (
+            ["data.source=[a]"],
+            "data.source=[a]: data.source is no list but keys with values (path, num_heldout); to add one: "
+            "+data.source.<name>={}",
+        ),
+        (["sampler={k_poss: 3}"], "unknown key sampler.k_poss; did you mean k_pos?"),
+        (
+            ["sampler={budget_per_step: 3}"],
+            "sampler.budget_per_step is not set in the configuration; to add it write +sampler.budget_per_step=...",
+        ),
+    ],
+)
+def test_what_hydra_would_refuse_in_its_own_words_says_the_key_and_the_way_out(conf, argv, message):
+    assert errors(conf, *argv) == [message]
+
+
+def test_several_values_pass_in_a_sweep_and_keys_that_are_there_in_a_mapping(conf):
+    assert errors(conf, "-m", "seed=0,1", "sampler=balance,uniform") == []
+    assert errors(conf, "sampler={k_pos: 3}") == []
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("num_steps=0", "data: num_steps must be at least 1; got 0"),
+        ("data.source.num_train=0", "data.source: data.source.num_train must be at least 1; got 0"),
+    ],
+)
+def test_a_constructor_is_quoted_once_with_the_key_that_has_the_value(override, message):
+    from tests.unit.config.test_partial_credit_config import problems
+
+    assert problems(override) == [message]

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import torch
+
+from ada_lightning.core.packing import pack_groups
+from tests.builders import make_group
+
+OPTIONS = {
+    "num_minibatches": 1,
+    "max_tokens_per_microbatch": 10_000,
+    "policy_version": 4,
+    "shuffle_seed": 0,
+    "keep_groups_without_signal": False,
+    "share_prompts": False,
+}
+
+
+def pack(groups, **changes):
+    return pack_groups(groups, **{**OPTIONS, **changes})
+
+
+def first_tokens(batch):
+    """Of every prompt: its key."""
+    return {int(ids[position == 0][i]) for m in batch for ids, position in [(m.input_ids_T, m.position_ids_T)]
+            for i in range(len(m.document_lengths))}  # fmt: skip
+
+
+def test_a_document_is_prompt_then_response_and_nothing_is_padded():
+    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[3, 1])])
+    (microbatch,) = batch.microbatches
+    assert microbatch.input_ids_T.tolist() == [7, 0, 0, 5, 6, 7, 7, 0, 0, 5]
+    assert microbatch.position_ids_T.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2, 3]
+    assert microbatch.document_lengths == ((3, 3), (3, 1))
+    assert microbatch.predictor_K.tolist() == [2, 3, 4, 6 + 2]
+    assert microbatch.token_ids_K.tolist() == [5, 6, 7, 5]
+    assert microbatch.response_K.tolist() == [0, 0, 0, 1]
+    assert microbatch.num_tokens_B.tolist() == [3.0, 1.0]
+    torch.testing.assert_close(microbatch.sampling_logprobs_K, torch.tensor([-0.1, -0.2, -0.3, -0.1]))
+
+
+def test_a_shared_prompt_is_followed_by_its_responses():
+    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[2, 1])], share_prompts=True)
+    (microbatch,) = batch.microbatches
+    assert microbatch.input_ids_T.tolist() == [7, 0, 0, 5, 6, 5]
+    assert microbatch.position_ids_T.tolist() == [0, 1, 2, 3, 4, 3]
+    assert microbatch.document_lengths == ((3, 2, 1),)
+    assert microbatch.predictor_K.tolist() == [2, 3, 2]
+
+
+def test_a_group_too_long_for_one_document_repeats_its_prompt():
+    (batch,) = pack([make_group([1.0, 0.0] * 3, num_tokens=[4] * 6)], share_prompts=True, max_tokens_per_microbatch=12)
+    assert [m.document_lengths for m in batch] == [((3, 4, 4),)] * 3
+
+
+def test_statistics_of_pool_and_group_travel_with_every_response():
+    (batch,) = pack([make_group([1.0, 0.0, 0.0, 0.5])])
+    (microbatch,) = batch.microbatches
+    assert microbatch.num_sampled_B.tolist() == [4.0] * 4
+    assert microbatch.num_positive_B.tolist() == [1.0] * 4
+    assert microbatch.pool_reward_sum_B.tolist() == [1.5] * 4
+    assert microbatch.pool_squared_deviation_B.tolist() == [0.6875] * 4  # 1.25 - 4 * 0.375**2
+    assert microbatch.group_size_B.tolist() == [4.0] * 4
+
+
+def test_groups_without_signal_are_not_computed_but_stay_in_the_denominators():
+    groups = [make_group([1.0, 1.0], key=1), make_group([1.0, 0.0], key=2), make_group([0.0, 0.0], key=3)]
+    (batch,) = pack(groups)
+    assert sum(len(m.rewards_B) for m in batch) == 2
+    assert (batch.counts.num_prompts, batch.counts.num_responses, batch.counts.num_response_tokens) == (3, 6, 12)
+    (whole,) = pack(groups, keep_groups_without_signal=True)
+    assert sum(len(m.rewards_B) for m in whole) == 6
+
+
+def test_microbatches_keep_to_the_token_budget_and_lose_no_response():
+    lengths = [1, 9, 4, 4, 2, 7, 3, 1]
+    (batch,) = pack([make_group([1.0, 0.0] * 4, num_tokens=lengths)], max_tokens_per_microbatch=24)
+    assert all(m.num_computed_tokens <= 24 for m in batch)
+    assert len(batch.microbatches) > 1
+    assert sorted(int(n) for m in batch for n in m.num_tokens_B) == sorted(lengths)
+
+
+def test_a_response_longer_than_the_budget_stands_alone():
+    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[30, 2])], max_tokens_per_microbatch=8)
+    assert [len(m.rewards_B) for m in batch] == [1, 1]
+
+
+def test_microbatches_are_as_few_as_the_budget_allows_and_hold_about_the_same():
+    """76 tokens in all: filling one after the other would leave 24 + 24 + 24 + 4."""
+    (batch,) = pack(
+        [make_group([1.0, 0.0] * 5, num_tokens=[1, 9, 4, 4, 2, 7, 3, 1, 8, 7])], max_tokens_per_microbatch=24
+    )
+    sizes = [m.num_computed_tokens for m in batch]
+    assert len(sizes) == 4  # ceil(76 / 24)
+    assert sizes == sorted(sizes, reverse=True)
+    assert max(sizes) - min(sizes) <= 4  # the shortest document
+
+
+def test_a_budget_that_a_balanced_share_would_break_gets_one_microbatch_more():
+    """Documents of 6, 6 and 6 in a budget of 9: two microbatches would be enough by their sum."""
+    (batch,) = pack([make_group([1.0, 0.0, 0.0], num_tokens=[3, 3, 3])], max_tokens_per_microbatch=9)
+    assert [m.num_computed_tokens for m in batch] == [6, 6, 6]
+
+
+def test_minibatches_are_whole_groups_and_share_the_counts():
+    groups = [make_group([1.0, 0.0], key=key) for key in range(1, 7)]
+    batches = pack(groups, num_minibatches=3)
+    keys = [first_tokens(batch) for batch in batches]
+    assert sorted(key for part in keys for key in part) == [1, 2, 3, 4, 5, 6]
+    assert [batch.counts.num_prompts for batch in batches] == [2, 2, 2]
+    assert [batch.update_index for batch in batches] == [0, 1, 2]
+    reordered = pack(groups, num_minibatches=3, shuffle_seed=1)
+    assert keys != [first_tokens(batch) for batch in reordered]
+
+
+def test_a_rollout_without_signal_gives_an_empty_batch():
+    (batch,) = pack([make_group([0.0, 0.0])])
+    assert batch.microbatches == ()
+
+
+def test_a_response_without_tokens_has_nothing_to_train():
+    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[0, 2])])
+    assert [len(m.rewards_B) for m in batch] == [1]
+
+
+def test_more_minibatches_than_prompts_leave_some_empty():
+    first, second = pack([make_group([1.0, 0.0])], num_minibatches=2)
+    assert (len(first.microbatches), len(second.microbatches)) == (1, 0)
+    assert first.counts.num_prompts == second.counts.num_prompts == 1

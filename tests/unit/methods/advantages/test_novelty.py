@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from ada_lightning.core.packing import group_microbatch
+from ada_lightning.core.protocols import RolloutAdvantage
+from ada_lightning.core.records import KeptResponse, ResponseGroup
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage, NoveltyAdvantage
+from tests.builders import make_group, make_pool
+
+
+def group_with(rewards, mean_logprobs):
+    pool = make_pool(rewards)
+    kept = tuple(
+        KeptResponse(replace(response, sampling_logprobs=(mean - 0.5, mean + 0.5)), 1.0)
+        for response, mean in zip(pool.responses, mean_logprobs, strict=True)
+    )
+    return ResponseGroup(pool, kept)
+
+
+def test_the_bonus_by_hand():
+    """Two right, two wrong, mean of s is -1: advantages +-1/sqrt(1/3) without a bonus."""
+    group = group_with([1.0, 1.0, 0.0, 0.0], [-1.1, -0.5, -1.4, -1.0])
+    (advantages,) = NoveltyAdvantage(scale=2.5, cap=0.5).assign([group])
+    plain = 0.5 / (math.sqrt(1 / 3) + 1e-6)
+    bonus = 2.5 * (1 - math.exp(-0.1))
+    assert bonus < 0.5 * plain
+    assert advantages == pytest.approx([plain + bonus, plain, -plain, -plain], rel=1e-12)
+
+
+def test_the_bonus_is_capped_by_the_advantage():
+    group = group_with([1.0, 1.0, 0.0, 0.0], [-9.0, -0.5, -1.4, -1.0])
+    (advantages,) = NoveltyAdvantage(scale=2.5, cap=0.5).assign([group])
+    assert advantages[0] == pytest.approx(1.5 * advantages[1])
+
+
+@pytest.mark.parametrize("normalize_std", [True, False])
+def test_without_a_bonus_it_is_the_standardised_reward(normalize_std):
+    groups = [make_group([1.0, 0.0, 1.0, 0.0, 0.0]), make_group([0.2, 0.9]), make_group([1.0])]
+    assigned = NoveltyAdvantage(scale=0.0, normalize_std=normalize_std).assign(groups)
+    for group, advantages in zip(groups, assigned, strict=True):
+        expected = GroupNormalizedAdvantage(normalize_std=normalize_std)(group_microbatch(group))
+        torch.testing.assert_close(torch.tensor(advantages), expected)
+
+
+def test_only_right_answers_that_are_better_than_their_group_get_it():
+    (all_right,) = NoveltyAdvantage().assign([group_with([1.0, 1.0], [-3.0, -0.1])])
+    assert all_right == [0.0, 0.0]
+    (partial,) = NoveltyAdvantage(normalize_std=False).assign([group_with([0.6, 0.1], [-3.0, -0.1])])
+    assert partial == pytest.approx([0.25, -0.25])  # above the mean, but below the threshold of a positive
+
+
+def test_groups_come_in_their_order_and_empty_ones_too():
+    empty = ResponseGroup(make_pool([0.0]), ())
+    groups = [group_with([1.0, 0.0], [-2.0, -1.0]), empty]
+    assert [len(advantages) for advantages in NoveltyAdvantage().assign(groups)] == [2, 0]
+
+
+def test_what_was_assigned_reaches_the_update():
+    advantage = NoveltyAdvantage()
+    assert isinstance(advantage, RolloutAdvantage)
+    group = group_with([1.0, 0.0], [-2.0, -1.0])
+    (values,) = advantage.assign([group])
+    kept = tuple(replace(kept, advantage=value) for kept, value in zip(group.kept, values, strict=True))
+    torch.testing.assert_close(advantage(group_microbatch(ResponseGroup(group.pool, kept))), torch.tensor(values))
+
+
+def test_impossible_values_are_refused_together():
+    with pytest.raises(ValueError, match=r"advantage.scale must be 0 or positive, .* got -1; advantage.cap .* got inf"):
+        NoveltyAdvantage(scale=-1, cap=math.inf)

@@ -1,0 +1,72 @@
+"""MoPPS is Thompson sampling on an exponential average, with the target in place of a usefulness: nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ada_lightning.core.protocols import Usefulness
+from ada_lightning.core.records import Belief, Prompt, PromptHistory
+from ada_lightning.methods.curriculum import Learnability, NearTarget, PosteriorSampling
+from ada_lightning.methods.estimators import EmaEstimator
+from tests.builders import make_pool
+from tests.unit.methods.curriculum.histories import ids, prompts
+
+DECAY = 0.5
+
+
+def mopps_beliefs(visits):
+    """The authors' update, written out: a <- d a + (1 - d) a0 + s, b <- d b + (1 - d) b0 + n - s."""
+    alpha = beta = 1.0
+    for positives, size in visits:
+        alpha = DECAY * alpha + (1 - DECAY) * 1.0 + positives
+        beta = DECAY * beta + (1 - DECAY) * 1.0 + size - positives
+    return alpha, beta
+
+
+def test_the_exponential_average_is_their_update():
+    visits = [(3, 8), (0, 8), (8, 8), (5, 8)]
+    estimator = EmaEstimator(alpha=1.0, beta=1.0, decay=DECAY)
+    for seen in range(len(visits) + 1):
+        ((belief),) = estimator.predict([Prompt("p7", ())], represent=lambda asked: None)
+        assert (belief.alpha, belief.beta) == pytest.approx(mopps_beliefs(visits[:seen]))
+        if seen < len(visits):
+            positives, size = visits[seen]
+            estimator.update([make_pool([1.0] * positives + [0.0] * (size - positives))])
+
+
+@pytest.mark.parametrize("target", [0.5, 0.3])
+def test_a_step_takes_the_draws_nearest_to_the_target(target):
+    """The curriculum's own generator, replayed: one draw per candidate, the smallest squared distances win."""
+    histories = [PromptHistory(Belief(1.0 + i, 9.0 - i), is_seen=True) for i in range(8)]
+    curriculum = PosteriorSampling(usefulness=NearTarget(target=target))
+    for seed in range(20):
+        generator = random.Random(seed)
+        draws = [generator.betavariate(history.belief.alpha, history.belief.beta) for history in histories]
+        expected = sorted(range(8), key=lambda i: (draws[i] - target) ** 2)
+        assert curriculum.rank(histories, random.Random(seed)) == expected
+
+
+def test_at_one_half_it_is_the_order_of_learnability():
+    generator = random.Random(0)
+    rates = [generator.random() for _ in range(200)]
+    order = [sorted(range(200), key=lambda i: -values[i]) for values in (NearTarget()(rates), Learnability()(rates))]
+    assert order[0] == order[1]
+
+
+def test_with_no_place_in_turn_every_place_is_theirs_and_a_resume_chooses_the_same():
+    curriculum = PosteriorSampling(usefulness=NearTarget(), candidate_ratio=8, revisit_ratio=0)
+    histories = {f"p{i}": PromptHistory(Belief(2e6 * (i == 3) + 1, 2e6), is_seen=True) for i in range(16)}
+    chosen = [
+        curriculum.choose(prompts(16), 2, step=0, seed=0, recall=lambda asked: [histories[p.prompt_id] for p in asked])
+        for _ in range(2)
+    ]
+    assert chosen[0] == chosen[1]
+    assert "p3" in ids(chosen[0])
+
+
+def test_the_target_is_checked():
+    assert isinstance(NearTarget(), Usefulness)
+    with pytest.raises(ValueError, match=r"usefulness.target must be in \[0, 1\]; got 1.5"):
+        NearTarget(target=1.5)

@@ -1,0 +1,209 @@
+"""A curriculum chooses by what the run remembers, and that must outlive a kill: with real trainer and checkpoints."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from lightning.pytorch import Callback, Trainer
+
+from ada_lightning.core.records import SamplingSettings
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.methods.advantages import ExactAdvantage
+from ada_lightning.methods.curriculum import DifficultyBand, Learnability, PosteriorSampling, UniformCurriculum
+from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator
+from ada_lightning.methods.objectives import LogObjective
+from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.training.attention import SdpaAttention
+from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.training.policy import PolicyModule
+from callbacks.adaptive_sampling import AdaptiveSampling
+from callbacks.checkpoint import RolloutCheckpoint
+from tests.unit.methods.curriculum.histories import ids, prompts
+
+NUM_PROMPTS = 24
+PASS_RATES = {index: index / (NUM_PROMPTS - 1) for index in range(NUM_PROMPTS)}
+TOKENIZER = SimpleNamespace(
+    decode=lambda response_ids, **options: str(response_ids[0]), save_pretrained=lambda path: None
+)
+
+
+class Grader(ScriptedGrader):
+    def start(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class Model(torch.nn.Linear):
+    def save_pretrained(self, path):
+        path.mkdir()
+
+
+class Policy(PolicyModule):
+    """Everything but a language model."""
+
+    def configure_model(self):
+        self.model = Model(1, 1)
+
+    def on_fit_start(self):
+        pass
+
+    def score_old(self, batch):
+        return batch
+
+    def training_step(self, batch, batch_idx):
+        optimizer = self.optimizers()
+        self.model(torch.ones(1, 1)).sum().backward()
+        self._update(optimizer, torch.tensor(0.0), torch.tensor(1.0), is_empty=False)
+
+
+class Steps(Callback):
+    """Keeps each step's prompts and figures; raises Ctrl-C after as many updates as asked, or before one is done."""
+
+    def __init__(self, interrupt_after, interrupt_in_update):
+        self.chosen = {}
+        self.figures = []
+        self.interrupt_after = interrupt_after
+        self.interrupt_in_update = interrupt_in_update
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        step = pl_module.policy_version // trainer.datamodule.num_minibatches
+        chosen = ids(trainer.datamodule.step_prompts(step))
+        assert self.chosen.setdefault(step, chosen) == chosen
+        if pl_module.policy_version == self.interrupt_in_update:
+            raise KeyboardInterrupt
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self.figures.append({name: float(value) for name, value in trainer.callback_metrics.items()})
+        if pl_module.policy_version == self.interrupt_after:
+            raise KeyboardInterrupt
+
+
+def fit(
+    folder, curriculum, *, estimator=None, num_minibatches=1, every_n_steps=1, interrupt_after=-1,
+    interrupt_in_update=-1, resume=False,
+):  # fmt: skip
+    data = RolloutDataModule(
+        source=None, prompts_per_step=4, max_prompt_tokens=8, num_steps=8, seed=0, num_minibatches=num_minibatches,
+        curriculum=curriculum,
+    )  # fmt: skip
+    data.train_prompts = prompts(NUM_PROMPTS)
+    policy = Policy(
+        model_path=folder, reference_path=folder, advantage=ExactAdvantage(objective=LogObjective()),
+        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=4)), attention=SdpaAttention(),
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    )  # fmt: skip
+    service = RolloutService(
+        engine=lambda **options: ScriptedEngine(pass_rates=PASS_RATES), max_model_tokens=64, seed=0,
+        sampling=SamplingSettings(max_new_tokens=4),
+    )  # fmt: skip
+    steps = Steps(interrupt_after, interrupt_in_update)
+    checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=every_n_steps)
+    sampling = AdaptiveSampling(
+        service=service, grader=Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER, eos_token_ids=[0],
+        sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=4, n_max=8, group_size=2),
+        selection=BalancedSelection(group_size=2), run_dir=folder,
+    )  # fmt: skip
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
+        enable_checkpointing=False, default_root_dir=folder, callbacks=[sampling, checkpoint, steps],
+    )  # fmt: skip
+    try:
+        trainer.fit(policy, datamodule=data, ckpt_path=folder / "checkpoints/last/trainer.ckpt" if resume else None)
+    except (KeyboardInterrupt, SystemExit):
+        assert max(interrupt_after, interrupt_in_update) > 0
+        checkpoint.save(trainer, policy)
+    return steps
+
+
+CURRICULA = {
+    "uniform": UniformCurriculum,
+    "band": DifficultyBand,
+    "posterior": lambda: PosteriorSampling(usefulness=Learnability()),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CURRICULA)
+def test_a_killed_run_goes_on_with_the_prompts_of_one_that_never_stopped(name, tmp_path):
+    whole = fit(tmp_path / "whole", CURRICULA[name]()).chosen
+    before = fit(tmp_path / "parts", CURRICULA[name](), interrupt_after=5).chosen
+    after = fit(tmp_path / "parts", CURRICULA[name](), resume=True).chosen
+    assert list(before) == [0, 1, 2, 3, 4]
+    assert list(after) == [5, 6, 7]
+    assert before | after == whole
+    assert all(len(set(chosen)) == 4 for chosen in whole.values())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CURRICULA)
+def test_the_rest_of_a_step_is_drawn_from_its_own_prompts(name, tmp_path):
+    """The second update is made of a rollout drawn anew, of the prompts that the first was made of."""
+    options = {"num_minibatches": 2}
+    whole = fit(tmp_path / "whole", CURRICULA[name](), **options).chosen
+    fit(tmp_path / "parts", CURRICULA[name](), interrupt_after=9, **options)
+    after = fit(tmp_path / "parts", CURRICULA[name](), resume=True, **options).chosen
+    assert list(after) == [4, 5, 6, 7]
+    assert after[4] == whole[4]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("num_minibatches", "interrupt_in"), [(1, "update"), (2, "update"), (2, "second update")])
+def test_a_step_that_was_stopped_half_way_counts_once(num_minibatches, interrupt_in, tmp_path):
+    """Its rollout is drawn anew, from what was believed before it: here, where a policy changes nothing, the same."""
+    options = {"num_minibatches": num_minibatches, "every_n_steps": 3}
+    whole, stopped, resumed = BetaHistory(), BetaHistory(), BetaHistory()
+    steps = fit(tmp_path / "whole", DifficultyBand(), estimator=whole, **options)
+    in_update = 4 * num_minibatches + (interrupt_in == "second update")
+    before = fit(tmp_path / "parts", DifficultyBand(), estimator=stopped, interrupt_in_update=in_update, **options)
+    after = fit(tmp_path / "parts", DifficultyBand(), estimator=resumed, resume=True, **options)
+    assert list(before.chosen) == [0, 1, 2, 3, 4]
+    assert list(after.chosen) == [4, 5, 6, 7]
+    assert before.chosen | after.chosen == steps.chosen
+    assert resumed.state_dict() == whole.state_dict()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_does_not_go_on_with_the_counts_of_another_estimator(tmp_path):
+    """One counts (positives, negatives), the other (positives, responses): a mean of 1.09 would come of it."""
+    fit(tmp_path, UniformCurriculum(), estimator=BetaHistory(), interrupt_after=3)
+    with pytest.raises(ValueError, match=r"estimator: .*BetaHistory remembers, and EmaEstimator cannot read it"):
+        fit(tmp_path, UniformCurriculum(), estimator=EmaEstimator(), resume=True)
+    assert list(fit(tmp_path, UniformCurriculum(), estimator=BetaHistory(), resume=True).chosen) == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_figures_of_the_chosen_prompts_are_logged_as_they_were_before_the_rollout(tmp_path):
+    figures = fit(tmp_path, DifficultyBand(), estimator=EmaEstimator(alpha=1.0, beta=1.0)).figures
+    assert figures[0]["curriculum/share_unseen"] == 1.0
+    assert figures[0]["curriculum/mean_belief"] == 0.5
+    assert figures[0]["curriculum/share_in_band"] == 0.0
+    assert figures[-1]["curriculum/share_unseen"] < 1.0
+    assert figures[-1]["curriculum/share_in_band"] > 0.0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_estimator_that_keeps_nothing_by_prompt_goes_with_uniform_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(Policy, "represent", lambda self, prompts: torch.ones(len(prompts), 2))
+    steps = fit(tmp_path / "uniform", UniformCurriculum(), estimator=ValueNetworkEstimator())
+    assert not any(name.startswith("curriculum/") for name in steps.figures[-1])
+    with pytest.raises(RuntimeError, match=r"DifficultyBand chooses by .* estimator=beta_history .*curriculum=uniform"):
+        fit(tmp_path / "band", DifficultyBand(), estimator=ValueNetworkEstimator())
+
+
+def test_a_step_under_way_needs_its_prompts():
+    options = {"source": None, "prompts_per_step": 4, "max_prompt_tokens": 8, "num_steps": 8, "seed": 0}
+    data = RolloutDataModule(**options, curriculum=DifficultyBand())
+    data.train_prompts = prompts(3)
+    state = {"num_updates_done": 2, "num_minibatches": 1}
+    with pytest.raises(ValueError, match=r"step 2 .* 2 prompts that are not among .* \(p7, for one\); continue with"):
+        data.load_state_dict({**state, "chosen": {"step": 2, "prompt_ids": ["p1", "p7", "p2", "p9"]}})
+    data.load_state_dict({**state, "chosen": {"step": 1, "prompt_ids": ["p7"]}})  # that step is done
+    data.load_state_dict({**state, "chosen": {"step": 2, "prompt_ids": ["p2", "p0", "p1", "p2"]}})
+    assert ids(data.step_prompts(2)) == ["p2", "p0", "p1", "p2"]

@@ -1,0 +1,146 @@
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from ada_lightning.methods.estimators.logit_prior import LogitPrior
+from ada_lightning.methods.estimators.scale_search import LARGEST_SCALE, ScaleSearch
+
+START = LogitPrior(
+    base_scale=2.0, drift_scale=1.0, drift_visits=256.0, similar_scale=2.0, own_scale=2.0, prompt_drift_visits=1024.0
+)
+
+
+def test_it_tries_one_scale_per_eight_visits():
+    asked = []
+
+    def evidence(prior):
+        asked.append(prior)
+        return 0.0
+
+    search = ScaleSearch(START, width=1.0)
+    assert not search.improve(7, evidence)
+    assert asked == []
+    assert not search.improve(8, evidence)
+    assert [prior.own_scale for prior in asked] == [2.0, 3.0, 2.0 / 1.5]
+    search.improve(15, evidence)
+    assert len(asked) == 3
+    search.improve(24, evidence)
+    assert [prior.prompt_drift_visits for prior in asked[4:6]] == pytest.approx([1536.0, 1024 / 1.5])
+    assert [prior.similar_scale for prior in asked[6:]] == pytest.approx([3.0, 2 / 1.5])
+
+
+def test_it_climbs_and_its_prior_holds_it_near_what_was_given():
+    def wants_more(prior):
+        return prior.own_scale
+
+    search = ScaleSearch(START, width=1.0)
+    assert search.improve(8, wants_more)
+    assert search.prior.own_scale == 3.0
+    search.improve(800, wants_more)
+    assert search.prior.own_scale == pytest.approx(2 * 1.5**3)  # the next one would be above the largest
+    assert search.prior.own_scale * 1.5 > LARGEST_SCALE
+    tight = ScaleSearch(START, width=0.1)
+    tight.improve(800, wants_more)
+    assert tight.prior == START
+    search = ScaleSearch(START, width=1.0)
+    search.improve(800, lambda prior: -prior.own_scale)
+    assert 0.7 < search.prior.own_scale < 1.0  # of the values 2 / 1.5^k, 2 / 1.5^2 is the best: x e^x = 2 at 0.85
+
+
+def test_without_a_width_nothing_is_tried():
+    search = ScaleSearch(START, width=0.0)
+    assert not search.improve(800, lambda prior: pytest.fail("asked"))
+    assert search.prior == START
+
+
+def test_a_part_that_is_not_wanted_stays_away():
+    start = replace(START, drift_scale=0.0, own_scale=0.0, prompt_drift_visits=math.inf)
+    search = ScaleSearch(start, width=1.0)
+    search.improve(800, lambda prior: prior.similar_scale)
+    assert search.prior.similar_scale > 2.0
+    assert (search.prior.own_scale, search.prior.drift_scale, search.prior.prompt_drift_visits) == (0.0, 0.0, math.inf)
+
+
+def test_a_search_goes_on_where_it_was_unless_other_values_are_given():
+    first = ScaleSearch(START, width=1.0)
+    first.improve(40, lambda prior: prior.own_scale)
+    second = ScaleSearch(START, width=1.0)
+    second.load_state_dict(first.state_dict())
+    assert second.prior == first.prior != START
+    assert not second.improve(40, lambda prior: pytest.fail("asked"))
+    other = ScaleSearch(replace(START, own_scale=1.0), width=1.0)
+    other.load_state_dict(first.state_dict())
+    assert other.prior.own_scale == 1.0
+    as_given = ScaleSearch(START, width=0.0)
+    as_given.load_state_dict(first.state_dict())
+    assert as_given.prior == START
+
+
+def test_trials_that_cannot_help_are_not_made():
+    """Nothing changes between trials of one call: when each scale was tried in vain, the rest is left out for good."""
+    asked = []
+
+    def evidence(prior):
+        asked.append(prior)
+        return 0.0
+
+    search = ScaleSearch(START, width=1.0)
+    assert not search.improve(64_000, evidence)
+    assert len(asked) == 1 + 2 * 4
+    assert not search.improve(64_015, evidence)  # and then it waits for twice as long
+    assert len(asked) == 1 + 2 * 4
+    still = ScaleSearch(START, width=0.0)
+    still.improve(64_000, evidence)
+    searching = ScaleSearch(START, width=1.0)
+    searching.load_state_dict(still.state_dict())
+    assert not searching.improve(64_000, lambda prior: pytest.fail("asked"))
+
+
+def test_trials_become_rare_while_none_helps_and_frequent_after_one_that_does():
+    search, asked_at, gain = ScaleSearch(START, width=1.0), [], 0.0
+
+    def evidence(prior):
+        asked_at.append(num_visits)
+        return gain * prior.own_scale
+
+    for num_visits in range(1, 1000):
+        search.improve(num_visits, evidence)
+    at = sorted(set(asked_at))
+    pauses = [late - early for early, late in pairwise(at)]
+    assert pauses[:16] == [8] * 3 + [16] * 4 + [32] * 4 + [64] * 5
+    gain = 1.0
+    asked_at.clear()
+    for num_visits in range(1000, 1300):
+        search.improve(num_visits, evidence)
+        if search.prior != START:
+            break
+    helped = num_visits
+    search.improve(helped + 7, lambda prior: pytest.fail("asked"))
+    asked_at.clear()
+    num_visits = helped + 8
+    search.improve(num_visits, evidence)
+    assert asked_at
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on_where_it_was():
+    first = ScaleSearch(START, width=1.0)
+    first.improve(40, lambda prior: prior.own_scale)
+    state = {key: value for key, value in first.state_dict().items() if key in ("start", "prior", "num_trials")}
+    second = ScaleSearch(START, width=1.0)
+    second.load_state_dict(state)
+    assert second.prior == first.prior
+    assert not second.improve(47, lambda prior: pytest.fail("asked"))
+    asked = []
+    second.improve(48, lambda prior: asked.append(prior) or 0.0)
+    assert asked
+
+
+def test_it_can_begin_late():
+    search = ScaleSearch(START, width=1.0)
+    search.improve(80, lambda prior: prior.own_scale)
+    search.begin_at(160)
+    assert search.prior == START
+    assert not search.improve(167, lambda prior: pytest.fail("asked"))
+    assert search.improve(200, lambda prior: prior.own_scale)

@@ -1,0 +1,492 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from ada_lightning.core.protocols import PassRateEstimator, RememberingEstimator
+from ada_lightning.core.records import Prompt
+from ada_lightning.methods.estimators import BetaHistory, PolicyEmbedding, SimilarPrompts, WordEmbedding
+from tests.builders import make_pool, make_prompt
+
+
+def never(prompts):
+    raise AssertionError("no policy is needed")
+
+
+def kind_of(key):
+    return key // 100
+
+
+class Kinds:
+    """Prompts 100 to 199 lie together, and so on; a prompt that has its number in no hundred lies by itself."""
+
+    def __call__(self, prompts, represent):
+        rows = torch.zeros(len(prompts), 8)
+        for row, prompt in zip(rows, prompts, strict=True):
+            row[kind_of(int(prompt.prompt_id.removeprefix("p")))] = 1.0
+        return rows
+
+
+def estimator(**settings):
+    known = SimilarPrompts(**({"embedding": Kinds()} | settings))
+    known.check_prompts([make_prompt(key) for key in range(100, 500, 20)])
+    return known
+
+
+def visit(known, outcomes):
+    known.update(
+        [make_pool([1.0] * right + [0.0] * (size - right), key=key) for key, (right, size) in outcomes.items()]
+    )
+
+
+def means(known, *keys):
+    return [belief.mean for belief in known.predict([make_prompt(key) for key in keys], never)]
+
+
+def test_it_can_be_asked_about_any_prompt_without_a_policy():
+    known = estimator()
+    assert isinstance(known, PassRateEstimator)
+    assert isinstance(known, RememberingEstimator)
+    assert means(known, 100, 200) == pytest.approx([0.5, 0.5])
+    assert known.predict([], never) == []
+    history = known.recall([make_prompt(100)])[0]
+    assert history.belief == known.predict([make_prompt(100)], never)[0]
+    assert not history.is_seen
+
+
+def test_before_anything_was_seen_a_pass_rate_is_anything():
+    """A logit of variance 4 + 1 + 4 + 4: more often above 0.95 or below 0.05 than between 0.1 and 0.9."""
+    (belief,) = estimator().predict([make_prompt(100)], never)
+    assert belief.alpha + belief.beta < 1
+
+
+def test_prompts_never_seen_are_told_apart_by_those_that_were():
+    known = estimator()
+    visit(known, {100: (3, 4), 101: (4, 4), 102: (2, 4), 200: (0, 4), 201: (0, 4), 202: (1, 4)})
+    easy, hard = means(known, 150, 250)
+    assert easy > 0.6
+    assert hard < 0.3
+    blind = estimator(similar_scale=0.0)
+    visit(blind, {100: (3, 4), 101: (4, 4), 102: (2, 4), 200: (0, 4), 201: (0, 4), 202: (1, 4)})
+    assert means(blind, 150) == pytest.approx(means(blind, 250))
+
+
+def test_a_prompt_has_something_for_itself():
+    outcomes = {100: (4, 4), 101: (4, 4), 102: (4, 4), 103: (0, 4)}
+    known, same = estimator(), estimator(own_scale=0.0)
+    visit(known, outcomes)
+    visit(same, outcomes)
+    seen, unseen = means(known, 103, 150)
+    assert seen < 0.4 < unseen
+    assert means(same, 103) == pytest.approx(means(same, 150))
+
+
+def test_what_was_seen_of_others_lately_moves_what_is_remembered():
+    """Prompt 100 was wrong; since then the policy has got right what it got wrong then, among others."""
+
+    def remembered(**settings):
+        known = estimator(similar_scale=0.0, own_scale=1.5, prompt_drift_visits=math.inf, scale_width=0.0, **settings)
+        visit(known, dict.fromkeys(range(100, 110), (0, 16)))
+        before = means(known, 100)[0]
+        for start in range(200, 260, 10):
+            visit(known, dict.fromkeys(range(start, start + 10), (14, 16)))
+        return before, means(known, 100)[0], means(known, 250)[0]
+
+    before, after, lately = remembered(drift_visits=64.0)
+    assert before < 0.05
+    assert 0.25 < after < lately - 0.25  # between what it was and what others are
+    _, still, _ = remembered(drift_scale=0.0)
+    assert still < 0.15
+
+
+def test_what_a_prompt_had_for_itself_is_forgotten_in_time():
+    def remembered(**settings):
+        known = estimator(scale_width=0.0, **settings)
+        visit(known, {100: (0, 16)})
+        for _ in range(12):
+            visit(known, {200: (8, 16), 300: (8, 16)})
+        return known.predict([make_prompt(100)], never)[0]
+
+    kept, lost = remembered(prompt_drift_visits=math.inf), remembered(prompt_drift_visits=8.0)
+    assert kept.mean < 0.1
+    assert lost.mean > 0.3
+    assert lost.alpha + lost.beta < kept.alpha + kept.beta
+
+
+def test_how_much_prompts_differ_is_found_from_what_they_did():
+    """Every prompt is always right or always wrong, or all are right half of the time; both begin in the middle."""
+    rng = np.random.default_rng(0)
+
+    def believed(right_of, **settings):
+        known = estimator(**settings)
+        for step in range(20):
+            visit(known, {100 + 8 * step + place: (right_of(), 4) for place in range(8)})
+        visit(known, {262: (4, 4)})
+        return means(known, 262, 263)
+
+    def sure():
+        return int(rng.choice([0, 4]))
+
+    def unsure():
+        return int(rng.binomial(4, 0.5))
+
+    assert believed(sure)[0] > 0.8
+    assert believed(unsure)[0] < 0.7
+    assert believed(unsure, scale_width=0.0)[0] > 0.8
+    assert believed(sure)[1] == pytest.approx(0.5, abs=0.1)  # others tell nothing
+
+
+@pytest.mark.parametrize(("positives", "size"), [(6, 16), (4, 4), (0, 4), (0, 1)])
+def test_the_posterior_of_one_prompt_is_that_of_a_grid(positives, size):
+    """The exact posterior of a logit of variance 4 + 1 + 4 + 2.25, by brute force.
+
+    It is skewed, and a normal one is not: after four right answers of four 0.910 for 0.921. Laplace's has 0.864.
+    """
+    known = estimator(own_scale=1.5)  # prompts of four kinds: each lies as far from their middle as any
+    visit(known, {100: (positives, size)})
+    (belief,) = known.predict([make_prompt(100)], never)
+    logits = np.linspace(-15, 15, 20001)
+    variance = 2.0**2 + 1.0 + 2.0**2 + 1.5**2
+    weight = np.exp(-(logits**2) / (2 * variance) + positives * logits - size * np.logaddexp(0, logits))
+    rate = 1 / (1 + np.exp(-logits))
+    mean = (weight * rate).sum() / weight.sum()
+    spread = (weight * (rate - mean) ** 2).sum() / weight.sum()
+    assert belief.mean == pytest.approx(mean, abs=0.012)
+    expected = belief.alpha * belief.beta / ((belief.alpha + belief.beta) * (belief.alpha + belief.beta + 1))
+    assert expected == pytest.approx(mean * (1 - mean) - spread, rel=0.1)  # of p (1 - p), by which prompts are chosen
+    if 0 < positives < size:  # the drift has moved on by one visit, which costs little
+        assert belief.alpha + belief.beta == pytest.approx(mean * (1 - mean) / spread - 1, rel=0.1)
+
+
+def test_beliefs_are_calibrated_in_a_world_made_by_its_own_assumptions():
+    """Prompts of kinds, an effect of their own, and a policy that learns: what it says happens as often as it says."""
+    rng = np.random.default_rng(5)
+    kinds, own = rng.normal(0, 1.5, 8), rng.normal(0, 1.5, 800)
+    known = estimator()
+    said, drawn = [], []
+    for step in range(40):
+        keys = rng.choice(800, 16, replace=False)
+        rates = 1 / (1 + np.exp(-(-1.5 + 0.06 * step + kinds[keys // 100] + own[keys])))
+        right = rng.binomial(4, rates)
+        if step >= 5:
+            said += means(known, *keys.tolist())
+            drawn += (right / 4).tolist()
+        visit(known, {int(key): (int(count), 4) for key, count in zip(keys, right, strict=True)})
+    order = np.argsort(said)
+    for part in np.array_split(order, 4):  # 140 visits each: a standard deviation of 0.03 at most
+        assert np.mean(np.array(said)[part]) == pytest.approx(np.mean(np.array(drawn)[part]), abs=0.08)
+    assert np.corrcoef(said, drawn)[0, 1] > 0.5
+
+
+def test_beliefs_rest_on_the_latest_visits_alone():
+    known, fresh = estimator(num_visits=4), estimator(num_visits=4)
+    visit(known, {100: (4, 4), 101: (4, 4)})
+    for other in (known, fresh):
+        visit(other, {200: (0, 4), 201: (1, 4), 202: (0, 4), 203: (0, 4)})
+    assert means(known, 100, 200, 203) == pytest.approx(means(fresh, 100, 200, 203))
+    asked = [make_prompt(key) for key in (100, 200, 300)]
+    assert [history.is_seen for history in known.recall(asked)] == [True, True, False]
+
+
+def test_a_prompt_with_two_pools_counts_once_with_both_and_without_evidence_not_at_all():
+    twice, once = estimator(), estimator()
+    twice.update([make_pool([0.0, 1.0], key=100), make_pool([1.0], key=100, slot=1), make_pool([], key=300)])
+    visit(once, {100: (2, 3)})
+    assert means(twice, 100, 200, 300) == means(once, 100, 200, 300)
+    assert twice.history_counts() == {"p100": (2.0, 3.0)}
+    assert twice.predict([make_prompt(100)], never)[0].num_seen == 0
+
+
+def test_counts_for_a_later_run_fade_as_those_of_beta_history():
+    known, counts = estimator(num_visits=2), BetaHistory()
+    for outcomes in ({100: (2, 4), 101: (0, 4)}, {100: (4, 4), 200: (1, 4), 201: (3, 4)}, {100: (0, 4)}):
+        visit(known, outcomes)
+        visit(counts, outcomes)
+    assert known.history_counts() == pytest.approx(dict(counts.history_counts()))
+
+
+def reloaded(known, other):
+    """What another one believes that was given the state of the first, through a file."""
+    file = io.BytesIO()
+    torch.save(known.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    return other
+
+
+@pytest.mark.parametrize("num_steps", [0, 1, 3, 9])
+def test_a_resumed_run_believes_the_same_bit_by_bit(num_steps):
+    first = estimator(num_visits=8)
+    for step in range(num_steps):
+        visit(first, {100 * kind + step: (kind % 4, 4) for kind in range(1, 5)})
+    if num_steps == 9:
+        assert first.state_dict()["scales"]["prior"] != estimator().state_dict()["scales"]["prior"]  # a search went on
+    second = reloaded(first, estimator(num_visits=8))
+    keys = (100, 101, 107, 200, 300)
+    assert means(first, *keys) == means(second, *keys)
+    assert first.history_counts() == second.history_counts()
+    for known in (first, second):
+        visit(known, {107: (1, 4), 200: (2, 4)} | dict.fromkeys(range(120, 128), (4, 4)))  # with a trial or two
+    assert means(first, *keys) == means(second, *keys)
+    assert first.state_dict()["scales"] == second.state_dict()["scales"]
+
+
+def test_a_checkpoint_without_a_fit_is_fitted_anew():
+    """Those of an earlier version have none."""
+    first, second = estimator(), estimator()
+    for step in range(4):
+        visit(first, {100 * kind + step: (kind % 4, 4) for kind in range(1, 5)})
+    state = first.state_dict()
+    del state["sites"]
+    second.load_state_dict(state)
+    keys = (100, 101, 107, 200, 300)
+    assert means(first, *keys) == pytest.approx(means(second, *keys), abs=0.01)  # of a fixed point a hundredth is asked
+
+
+@pytest.mark.parametrize(("own", "size"), [({"num_visits": 2}, 2), ({"own_scale": 6.0}, 4), ({"scale_width": 0.0}, 4)])
+def test_other_settings_hold_from_the_resume_on(own, size):
+    """Fewer visits or other scales: what is believed is what one with these settings believes of the same visits."""
+    shown = [{100 * kind + step: (kind % 4, 4) for kind in range(1, 5)} for step in range(4)]
+    first, fresh = estimator(num_visits=4), estimator(**{"num_visits": 4, "scale_width": 0.0} | own)
+    for outcomes in shown:
+        visit(first, outcomes)
+        visit(fresh, outcomes)
+    resumed = reloaded(first, estimator(**{"num_visits": 4} | own))
+    assert len(resumed.state_dict()["visits"]) == size
+    if "num_visits" not in own:  # the scales found hold where those given are the same
+        assert means(resumed, 100, 103, 200) == pytest.approx(means(fresh, 100, 103, 200), abs=0.01)
+    visit(resumed, {101: (2, 4)})
+
+
+SUMS = [
+    Prompt(f"{index}", ({"role": "user", "content": f"What is {index} {sign} 3?"},))
+    for index, sign in enumerate("+-+-+-")
+]
+
+
+def of_words(prompts):
+    known = SimilarPrompts(embedding=WordEmbedding())
+    known.check_prompts(prompts)
+    return known
+
+
+def test_a_resumed_run_reads_words_as_before():
+    first = of_words(SUMS)
+    first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
+    second = reloaded(first, of_words(SUMS))
+    assert first.predict(SUMS, never) == second.predict(SUMS, never)
+
+
+def test_a_process_that_was_shown_no_prompts_takes_the_state_as_it_is():
+    """Only the leading process of several is shown them."""
+    first = estimator()
+    visit(first, {100: (3, 4), 200: (0, 4)})
+    follower = reloaded(first, SimilarPrompts(embedding=Kinds()))
+    assert means(follower, 100, 150, 300) == means(first, 100, 150, 300)
+
+
+def test_where_rows_mean_something_else_visits_are_embedded_anew():
+    first = of_words(SUMS)
+    first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4), (SUMS[5], 4, 4)])
+    others = [Prompt("x", ({"role": "user", "content": "Spell it."},)), *SUMS[:4]]
+    expected = of_words(others)
+    expected.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
+    expected._time = 3
+    with pytest.warns(RuntimeWarning, match="of its 3 visits 1 are forgotten, those of prompts that are gone"):
+        second = reloaded(first, of_words(others))
+    for found, wanted in zip(second.predict(others, never), expected.predict(others, never), strict=True):
+        assert (found.alpha, found.beta) == pytest.approx((wanted.alpha, wanted.beta), rel=1e-6)
+    assert second.history_counts() == first.history_counts()
+
+
+def test_visits_of_prompts_that_are_all_gone_are_forgotten():
+    first = of_words(SUMS)
+    first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
+    others = [Prompt(name, ({"role": "user", "content": f"Spell {name}."},)) for name in ("x", "y y")]
+    with pytest.warns(RuntimeWarning, match="of its 2 visits 2 are forgotten"):
+        second = reloaded(first, of_words(others))
+    assert second.predict(others, never) == of_words(others).predict(others, never)
+
+
+class Recorded(Kinds):
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, prompts, represent):
+        self.sizes.append(len(prompts))
+        return super().__call__(prompts, represent)
+
+
+class RecordedIndependent(Recorded):
+    rows_are_independent = True
+
+
+def test_rows_that_depend_on_no_others_are_made_at_once_and_only_once():
+    asked = [make_prompt(key) for key in (100, 200, 300, 100)]
+    for embedding, sizes in ((Recorded(), [1, 1, 1]), (RecordedIndependent(), [3])):
+        known = SimilarPrompts(embedding=embedding)
+        known.predict(asked, never)
+        known.predict(asked[:2], never)
+        assert embedding.sizes == sizes
+
+
+def test_words_of_many_prompts_are_the_same_bits_as_of_each():
+    embedding = WordEmbedding()
+    embedding.fit(SUMS)
+    at_once = embedding(SUMS, never)
+    assert all(torch.equal(embedding([prompt], never)[0], row) for prompt, row in zip(SUMS, at_once, strict=True))
+
+
+def test_words_tell_prompts_apart_that_were_never_seen():
+    known = of_words(SUMS)
+    known.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4), (SUMS[2], 3, 4)])
+    plus, minus = (belief.mean for belief in known.predict(SUMS[4:6], never))
+    assert plus > minus + 0.2
+
+
+def from_history(tmp_path, counts, **settings):
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({f"p{key}": row for key, row in counts.items()}))
+    return estimator(history_file=str(path), **settings)
+
+
+def test_known_pass_rates_are_visits_before_the_first_step(tmp_path):
+    """They tell apart prompts that the file does not know, too; 120, 140, ... are training prompts, 999 is none."""
+    known = from_history(tmp_path, {120: [3.5, 4.5], 140: [4, 4], 220: [0, 4], 240: [0, 0], 999: [4, 4]})
+    seen = estimator()
+    seen.learn([(make_prompt(120), 3.5, 4.5), (make_prompt(140), 4, 4), (make_prompt(220), 0, 4)])
+    seen._time = 0
+    assert means(known, 120, 160, 240, 300) == means(seen, 120, 160, 240, 300)
+    assert known.history_counts() == {
+        "p120": (3.5, 4.5),
+        "p140": (4, 4),
+        "p220": (0, 4),
+        "p240": (0, 0),
+        "p999": (4, 4),
+    }
+    assert [history.is_seen for history in known.recall([make_prompt(120), make_prompt(160)])] == [True, False]
+
+
+def test_of_more_known_prompts_than_it_remembers_it_takes_some_of_all_kinds(tmp_path):
+    keys = range(100, 500, 20)
+    known = from_history(tmp_path, {key: [4 * (key < 300), 4] for key in keys}, num_visits=4)
+    easy, hard = means(known, 110, 410)
+    assert easy > 0.6
+    assert hard < 0.4
+
+
+def test_a_prompt_that_a_mixture_repeats_is_known_once(tmp_path):
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"p100": [0, 4], "p200": [2, 4]}))
+    prompts = [make_prompt(key) for key in (100, 200, 300)]
+    once, often = (SimilarPrompts(embedding=Kinds(), history_file=str(path)) for _ in range(2))
+    once.check_prompts(prompts)
+    often.check_prompts([*prompts, prompts[0], prompts[0]])
+    assert len(often.state_dict()["visits"]) == len(once.state_dict()["visits"]) == 2
+
+
+def test_what_is_taken_of_a_long_history_is_said(tmp_path, capsys):
+    from_history(tmp_path, {100: [1, 4], 120: [1, 4], 140: [1, 4]}, num_visits=2)
+    out = capsys.readouterr().out
+    assert "3 of 20 training prompts known" in out
+    assert "what to expect of the others is told from them" in out
+    assert "history: 2 of them are taken (estimator.num_visits), evenly spread\n" in out
+
+
+def test_scales_are_found_from_a_history_and_kept_over_a_resume(tmp_path):
+    counts = {key: [4 * (key // 20 % 2), 4] for key in range(100, 500, 20)}
+    first = from_history(tmp_path, counts)
+    assert first.state_dict()["scales"]["prior"] != first.state_dict()["scales"]["start"]
+    visit(first, {100: (4, 4), 200: (1, 4)})
+    second = reloaded(first, from_history(tmp_path, counts))
+    for known in (first, second):
+        visit(known, dict.fromkeys(range(100, 300, 10), (2, 4)))
+    assert means(first, 100, 150, 300) == means(second, 100, 150, 300)
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_scales(tmp_path):
+    first = estimator()
+    visit(first, dict.fromkeys(range(100, 140), (4, 4)))
+    state = first.state_dict()
+    del state["scales"]
+    second = from_history(tmp_path, {key: [4 * (key // 20 % 2), 4] for key in range(100, 500, 20)})
+    second.load_state_dict(state)
+    scales = second.state_dict()["scales"]
+    assert scales["prior"] == scales["start"]
+
+
+def test_a_resumed_run_goes_on_with_its_own_visits_and_not_with_the_file(tmp_path):
+    first = estimator()
+    visit(first, {100: (4, 4)})
+    second = reloaded(first, from_history(tmp_path, {120: [0, 4]}))
+    assert means(second, 100, 120) == means(first, 100, 120)
+    assert second.history_counts() == first.history_counts()
+
+
+def test_a_history_file_of_other_prompts_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"knows none of the 20 training prompts"):
+        from_history(tmp_path, {999: [4, 4]})
+
+
+def test_prompts_whose_rows_differ_by_rounding_alone_are_all_alike():
+    def embed(prompts, represent):
+        return torch.tensor([[1.0 + 1e-7 * (int(prompt.prompt_id[1:]) % 7)] for prompt in prompts])
+
+    known = estimator(embedding=embed)
+    visit(known, {100: (4, 4), 101: (0, 4)})
+    assert means(known, 203) == pytest.approx(means(known, 204), abs=1e-3)
+
+
+def test_a_prompt_is_embedded_once():
+    asked = []
+
+    def embed(prompts, represent):
+        asked.extend(prompt.prompt_id for prompt in prompts)
+        return torch.zeros(len(prompts), 2)
+
+    known = estimator(embedding=embed)
+    asked.clear()
+    visit(known, {101: (1, 4)})
+    means(known, 101, 102)
+    means(known, 102, 101)
+    assert asked == ["p101", "p102"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_visits": 0}, "estimator.num_visits must be at least 1; got 0"),
+        ({"drift_visits": 0.0}, "estimator.drift_visits must be positive and finite; got 0.0"),
+        ({"base_scale": math.inf}, "estimator.base_scale must be above 0, and at most 10; got inf"),
+        ({"prompt_drift_visits": 0.0}, "estimator.prompt_drift_visits must be positive; got 0.0"),
+        ({"scale_width": -0.5}, r"scale_width must be 0 \(scales as given\) or from 0.01 to 100; got -0.5"),
+        ({"scale_width": 1e-170}, "scale_width must be 0 .* got 1e-170"),
+        ({"own_scale": -1.0}, r"estimator.own_scale must be from 0 \(none\) to 10; got -1.0"),
+        ({"similar_scale": math.nan}, "estimator.similar_scale must be from 0 .* got nan"),
+        ({"drift_scale": 11.0, "num_visits": -1}, "num_visits must be at least 1; got -1; .*drift_scale must be .* 11"),
+        ({"history_file": "none.json", "num_visits": 0}, "num_visits must .*; estimator.history_file none.json cannot"),
+        ({"embedding": PolicyEmbedding()}, "there is no policy to embed them; use estimator/embedding=words or sent"),
+    ],
+)
+def test_settings_that_cannot_work_are_rejected(change, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(**change)
+
+
+@pytest.mark.parametrize(
+    ("embed", "message"),
+    [
+        (lambda prompts, represent: represent(prompts), "asked about candidates where there is no policy to embed"),
+        (lambda prompts, represent: torch.zeros(3), r"shape \(3,\) for 1 prompt"),
+        (lambda prompts, represent: torch.full((1, 2), torch.nan), "not finite"),
+        (lambda prompts, represent: torch.zeros(1, int(prompts[0].prompt_id[1:]) // 20), "rows of 6 numbers after one"),
+    ],
+)
+def test_embeddings_that_cannot_be_used_are_errors_before_a_step_is_drawn(embed, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(embedding=embed)

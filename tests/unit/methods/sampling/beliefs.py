@@ -1,0 +1,29 @@
+"""Beliefs and pools of prompts that have been seen, for tests of samplers that plan."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from ada_lightning.core.records import Belief, ResponsePool
+from tests.builders import make_prompt
+
+GOLDEN = (0.02, 0.1, 0.25, 0.5, 0.75, 0.95)
+"""Pass rates of the hand-computed plans, for 48 responses."""
+UNKNOWN = Belief(1.0, 1.0)
+
+
+def seen(rate, num=1000.0):
+    """A prompt that passed this share of many tries; its mean is the share, as far as a Beta distribution allows."""
+    return Belief(max(num * rate, 1e-9), max(num * (1 - rate), 1e-9), num, num * rate)
+
+
+def planned(sampler, beliefs):
+    pools = [ResponsePool(make_prompt(slot), slot, belief=belief) for slot, belief in enumerate(beliefs)]
+    sampler.plan(pools)
+    return [sampler.num_to_draw(pool) for pool in pools]
+
+
+def any_beliefs():
+    """Unknown prompts, hopeless and solved ones, and all between; often with equal ones among them."""
+    rates = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 0.25]), st.floats(0.001, 0.999))
+    return st.lists(st.one_of(st.just(UNKNOWN), rates.map(seen)), min_size=1, max_size=12)

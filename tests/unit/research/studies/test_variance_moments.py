@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import beta
+
+from ada_lightning.core.stopping.rule import FixedRule, QuotaRule
+from ada_lightning.methods.advantages import PoolMeanAdvantage
+from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpeedSampler, UniformSampler
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
+from research.benchmarks.simulation.pass_rates import Mix
+from research.studies.variance.bounds import chosen_bound, costs_least, generated_bound, log_costs, trained_bound
+from research.studies.variance.place import load
+from research.studies.variance.rules import ShiftedWeight, exact, of_method, positives_only
+from research.studies.variance.update_moments import ends_with, fixed_weight, update_moments
+
+RATES = np.array([0.03, 0.2, 0.5, 0.8, 0.97])
+UNIT = RATES * (1.0 - RATES)
+
+
+def test_an_update_has_the_mean_and_the_second_moment_of_simulated_scores():
+    """Scores in 3 dimensions with the classes' means and spreads; 200,000 prompts of the official rule."""
+    rate, delta, spreads = 0.3, np.array([1.0, -0.5, 0.2]), (0.7, 1.3)
+    ends = of_method(
+        BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=12, group_size=4),
+        BalancedSelection(group_size=4),
+        PoolMeanAdvantage(),
+    )
+    chance_E = ends.probabilities(rate)
+    generator = np.random.default_rng(0)
+    end_X = generator.choice(len(chance_E), size=200_000, p=chance_E / chance_E.sum())
+    means = ((1 - rate) * delta, -rate * delta)
+    update_XD = np.zeros((len(end_X), 3))
+    for mean, spread, sums_E, squares_E in (
+        (means[0], spreads[0], ends.positive_sums_E, ends.positive_squares_E),
+        (means[1], spreads[1], ends.negative_sums_E, ends.negative_squares_E),
+    ):
+        noise_XD = generator.normal(size=(len(end_X), 3)) * spread / np.sqrt(3)
+        update_XD += sums_E[end_X, None] * mean + np.sqrt(squares_E[end_X, None]) * noise_XD
+    moments = update_moments(ends, np.array([rate]))
+    second = (
+        moments.signal_square_P * delta @ delta
+        + moments.positive_noise_P * spreads[0] ** 2
+        + moments.negative_noise_P * spreads[1] ** 2
+    )
+    error_D = update_XD.std(0) / np.sqrt(len(end_X))
+    assert np.all(np.abs(update_XD.mean(0) - moments.signal_P * delta) < 4.5 * error_D)
+    square_X = (update_XD**2).sum(1)
+    assert abs(square_X.mean() - second[0]) < 4.5 * square_X.std() / np.sqrt(len(end_X))
+
+
+def test_moments_are_those_of_all_orders_of_responses():
+    """Pos with blocks of 2 and at most 6 responses: 64 orders, each ended where the rule says."""
+    rule, rate = QuotaRule(1, 0, 2, 6), 0.35
+    ends = of_method(
+        PositiveSampler(k_pos=1, samples_per_round=2, n_max=6, group_size=6), AllSelection(), PoolMeanAdvantage()
+    )
+    expected = np.zeros(4)
+    for order in itertools.product((True, False), repeat=6):
+        drawn = next(n for n in range(1, 7) if rule.stops(sum(order[:n]), n - sum(order[:n])))
+        chance = rate ** sum(order) * (1 - rate) ** (6 - sum(order))
+        mean = sum(order[:drawn]) / drawn
+        advantages = [(float(reward) - mean) for reward in order[:drawn]]
+        k = sum(a * ((1 - rate) if reward else -rate) for a, reward in zip(advantages, order, strict=False))
+        expected += chance * np.array([k, k**2, sum(a * a for a in advantages), drawn])
+    moments = update_moments(ends, np.array([rate]))
+    found = [moments.signal_P, moments.signal_square_P, moments.noise, moments.drawn]
+    # Advantages are float32.
+    assert np.concatenate(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_rloo_has_the_variance_that_vip_states():
+    """p q / (n - 1) for the mean over n responses of advantage times a score of unit norm (proposition 4.3)."""
+    for size in (2, 5):
+        moments = update_moments(of_method(UniformSampler(group_size=size), AllSelection(), exact("p")), RATES)
+        assert moments.signal_P == pytest.approx(UNIT, rel=1e-6)
+        assert moments.noise == pytest.approx(UNIT / (size - 1), rel=1e-6)
+
+
+@pytest.mark.parametrize(("length", "best"), [(1.0, 3), (0.3, 5), (0.1, 7)])
+def test_the_best_group_shrinks_with_the_length_of_delta(length, best):
+    """Leave-one-out at p = 1/2: 1 + 1 / sqrt(p q length), which is 3.0, 4.7 and 7.3."""
+    costs = {}
+    for size in range(2, 13):
+        method = of_method(UniformSampler(group_size=size), AllSelection(), exact("p"))
+        moments = update_moments(method, np.array([0.5]))
+        within = 1.0 - 0.25 * length
+        costs[size] = size * float(length * moments.signal_square_P[0] + within * moments.noise[0])
+    assert min(costs, key=costs.__getitem__) == best
+
+
+@pytest.mark.parametrize("rule", [FixedRule(6), QuotaRule(2, 2, 4, 16), QuotaRule(1, 0, 2, 12)])
+def test_positives_alone_follow_the_objective(rule):
+    of_p = update_moments(positives_only(rule, "p"), RATES)
+    of_log = update_moments(positives_only(rule, "log p"), RATES)
+    assert of_p.signal_P == pytest.approx(UNIT, rel=1e-9)
+    assert of_log.signal_P == pytest.approx((1 - RATES) * (1 - (1 - RATES) ** rule.n_max), rel=1e-9)
+    assert of_p.negative_kept_P == pytest.approx(0)
+    assert of_log.positive_kept_P == pytest.approx(of_log.positive_drawn_P)
+
+
+def test_the_best_weights_attain_the_bounds():
+    """A = r - p on all of a pool; r on the positives alone, per trained response of a hard prompt."""
+    for rate in RATES:
+        moments = update_moments(fixed_weight(FixedRule(5), float(rate)), np.array([rate]))
+        assert moments.noise * moments.drawn / moments.signal_P**2 == pytest.approx(1 / (rate * (1 - rate)))
+    moments = update_moments(positives_only(FixedRule(5), "p"), np.array([0.2]))
+    assert moments.noise * moments.kept / moments.signal_P**2 == pytest.approx(1 / 0.8**2)
+
+
+def test_no_rule_is_below_a_bound():
+    """Of all that the study computed, at every pass rate and over every mix."""
+    found = load("exact")
+    for row in found["rules"]:
+        figures = [row["by_rate"], *row["by_mix"].values()]
+        values = np.concatenate(
+            [np.ravel(part[f"{kind}_over_bound"]) for part in figures for kind in ("generated", "trained")]
+        )
+        assert values.min() > 1 - 1e-4, row  # five digits are kept
+    for by_mix in found["history"].values():
+        assert (
+            min(part[f"{kind}_over_bound"] for part in by_mix.values() for kind in ("generated", "trained")) > 1 - 1e-4
+        )
+
+
+def test_bounds_of_a_mix_of_known_moments():
+    """The arcsine distribution: E[sqrt(p q)] = 1 / pi, E[p q] = 1/8, E[min(p, q)] = 1/2 - 1/pi."""
+    mix = Mix(0.0, 0.0, 0.5, 0.5)
+    spread_P = mix.grid() * (1 - mix.grid())
+    # 400 quantiles stand for the distribution.
+    assert generated_bound(spread_P, mix) == pytest.approx(64 / np.pi**2, rel=1e-3)
+    assert trained_bound(spread_P, mix) == pytest.approx(64 * (0.5 - 1 / np.pi) ** 2, rel=2e-3)
+    assert chosen_bound(mix, 1e-9) == pytest.approx(4, rel=1e-4)
+    half = 0.5 / ((np.pi / 4 + 0.5) / (4 * np.pi))  # mean of sin^2(2 t) / 4 where it is above its median
+    assert chosen_bound(mix, 0.5) == pytest.approx(half, rel=5e-3)
+
+
+def test_divisions_for_log_p_cost_what_their_moments_say():
+    """Beta(4, 4): E[q / p] / E[q]^2 = 16 / 3 for uniform, E[p^-1/2] E[q p^-1/2] / E[q]^2 for 1 / sqrt(p)."""
+    costs = log_costs(Mix(0.0, 0.0, 4.0, 4.0), least_rate=1e-9)
+    # 400 quantiles stand for the distribution.
+    assert costs["uniform"] == pytest.approx(16 / 3, rel=0.01)
+    hybrid = 4 * beta(3.5, 4) * beta(3.5, 5) / beta(4, 4) ** 2
+    assert costs["1/sqrt(p)"] == pytest.approx(hybrid, rel=0.01)
+    assert min(costs, key=costs.__getitem__) == "sqrt(q/p)"
+
+
+def test_dead_prompts_cost_a_blind_step_their_share():
+    mix = Mix(0.25, 0.25, 60.0, 60.0)
+    assert chosen_bound(mix, 1.0) == pytest.approx(2 * chosen_bound(mix, 0.5), rel=1e-9)
+    assert generated_bound(mix.grid() * (1 - mix.grid()), mix) == pytest.approx(chosen_bound(mix, 0.5), rel=1e-2)
+
+
+def test_the_rarer_class_alone_pays_from_the_stated_cost_on():
+    for rate in (0.05, 0.2, 0.4):
+        limit = rate / (1 - 2 * rate)
+        of_all = rate * (1 - rate)
+        assert costs_least(rate, limit) == pytest.approx(of_all * (1 + limit))
+        assert costs_least(rate, 1.1 * limit) < of_all * (1 + 1.1 * limit)
+        assert costs_least(1 - rate, 1.1 * limit) == pytest.approx(costs_least(rate, 1.1 * limit))
+    assert costs_least(0.5, 100.0) == pytest.approx(0.25 * 101)
+
+
+def test_a_screen_weighs_what_it_turned_down_with_nothing():
+    """Leave-one-out after a screen: a pool that differs among its first 4 goes on to 8."""
+    sampler = SpeedSampler(num_screen=4, num_continue=4, group_size=8)
+    moments = update_moments(of_method(sampler, AllSelection(), exact("p")), RATES)
+    goes_on = 1 - RATES**4 - (1 - RATES) ** 4
+    assert moments.drawn == pytest.approx(4 + 4 * goes_on)
+    assert moments.kept == pytest.approx(8 * goes_on)
+    assert moments.signal_P == pytest.approx(UNIT, rel=1e-6)
+
+
+def test_an_epsilon_under_the_weight():
+    ends = of_method(UniformSampler(group_size=4), AllSelection(), ShiftedWeight(power=1.0, epsilon=0.25))
+    place = int(np.flatnonzero((ends.positives_E == 1) & (ends.negatives_E == 3))[0])
+    assert ends.positive_sums_E[place] == pytest.approx(0.75 / 0.5)
+
+
+def test_what_has_no_advantage_does_not_train():
+    ends = ends_with(FixedRule(1), np.zeros(2), np.zeros(2))
+    assert ends.positive_kept_E.sum() == ends.negative_kept_E.sum() == 0

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ada_lightning.run.checkpoints import damage, write_manifest
+from ada_lightning.run.checkpoints.manifest import FILE
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "step_000010"
+    (folder / "policy").mkdir(parents=True)
+    (folder / "policy" / "model.safetensors").write_bytes(bytes(range(256)) * 40_000)  # several blocks
+    (folder / "trainer.ckpt").write_bytes(b"state")
+    write_manifest(folder, policy_version=10)
+    return folder
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_checkpoint_as_it_was_written_is_good(folder):
+    assert damage(folder) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda f: flip_a_bit(f / "policy" / "model.safetensors"),
+            "model.safetensors has 10240000 bytes, but not those",
+        ),
+        (lambda f: (f / "trainer.ckpt").write_bytes(b"stat"), "trainer.ckpt has 4 bytes instead of 5"),
+        (lambda f: (f / "trainer.ckpt").write_bytes(b""), "trainer.ckpt has 0 bytes instead of 5"),
+        (lambda f: (f / "trainer.ckpt").unlink(), "trainer.ckpt is missing"),
+        (lambda f: (f / FILE).write_text("{"), "manifest.json or a file cannot be read"),
+        (lambda f: (f / FILE).write_text("{}"), "manifest.json or a file cannot be read"),
+    ],
+)
+def test_damage_is_found_and_named(folder, change, message):
+    change(folder)
+    assert message in damage(folder)
+
+
+def test_one_of_an_earlier_version_is_believed_where_its_parts_are_there(folder):
+    (folder / FILE).unlink()
+    torch.save({"weight": torch.ones(1000)}, folder / "trainer.ckpt")
+    assert damage(folder) == ""
+    whole = (folder / "trainer.ckpt").read_bytes()
+    for part in (whole[:-100], whole[:50], b"garbage" * 100, b""):
+        (folder / "trainer.ckpt").write_bytes(part)
+        assert "trainer.ckpt cannot be loaded" in damage(folder)
+    (folder / "trainer.ckpt").unlink()
+    assert damage(folder) == "it has no trainer.ckpt"

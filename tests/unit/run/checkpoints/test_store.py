@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from ada_lightning.run.checkpoints import CheckpointStore, Retention, write_manifest
+from ada_lightning.run.run_dir import RunDir
+
+
+@pytest.fixture
+def store(tmp_path):
+    return CheckpointStore(tmp_path / "checkpoints")
+
+
+def write(store, version, content=b"x"):
+    folder = store.unfinished(version)
+    (folder / "policy").mkdir()
+    (folder / "trainer.ckpt").write_bytes(content)
+    write_manifest(folder, policy_version=version)
+    return store.finish(folder)
+
+
+def names(store):
+    return sorted(path.name for path in store.folder.iterdir())
+
+
+def test_the_last_one_written_is_continued_from(store):
+    write(store, 10)
+    write(store, 20)
+    assert store.pointed_at().name == "step_000020"
+    assert store.newest_good() == (store.folder / "step_000020", {})
+
+
+def test_a_copy_that_made_a_folder_of_the_link_goes_on(store):
+    write(store, 10)
+    link = store.folder / "last"
+    link.unlink()
+    shutil.copytree(store.folder / "step_000010", link)  # as cp -rL, scp -r and object stores do
+    assert store.newest_good() == (store.folder / "step_000010", {})
+    write(store, 20)
+    assert store.newest_good() == (store.folder / "step_000020", {})
+    store.prune(Retention(keep_last=1, keep_every=0), newest=20, updates_per_step=1)
+    assert names(store) == ["last", "step_000020"]
+
+
+def test_a_damaged_one_is_passed_over_and_named(store):
+    for version in (10, 20, 30):
+        write(store, version)
+    for version in (20, 30):
+        (store.folder / f"step_{version:06d}" / "trainer.ckpt").write_bytes(b"y")
+    good, damaged = store.newest_good()
+    assert good.name == "step_000010"
+    assert [path.name for path in damaged] == ["step_000030", "step_000020"]
+    assert "trainer.ckpt" in next(iter(damaged.values()))
+
+
+def test_a_run_sets_damaged_ones_aside_and_says_so(tmp_path, capsys):
+    run_dir = RunDir(tmp_path)
+    store = CheckpointStore(run_dir.checkpoints)
+    for version in (10, 20):
+        write(store, version)
+    (run_dir.checkpoints / "step_000020" / "trainer.ckpt").write_bytes(b"y")
+    assert run_dir.good_checkpoint().name == "step_000010"
+    out = capsys.readouterr().out
+    assert "damaged_step_000020" in out
+    assert "continuing from step_000010" in out
+    assert names(store) == ["damaged_step_000020", "last", "step_000010"]
+    assert run_dir.last_checkpoint().name == "step_000010"  # although the link points to nothing
+    (run_dir.checkpoints / "step_000010" / "trainer.ckpt").unlink()
+    with pytest.raises(ValueError, match=r"no checkpoint .* can be read \(step_000010: trainer.ckpt is missing\)"):
+        run_dir.good_checkpoint()
+
+
+def test_the_rule_says_which_stay(store):
+    for version in range(1, 8):
+        write(store, version)
+        store.prune(Retention(keep_last=2, keep_every=3), newest=version, updates_per_step=1)
+    assert names(store) == ["last", "step_000003", "step_000006", "step_000007"]
+
+
+def test_steps_are_counted_in_rollout_steps(store):
+    for version in (2, 4, 6, 8, 10):
+        write(store, version)
+    store.prune(Retention(keep_last=1, keep_every=2), newest=10, updates_per_step=2)
+    assert list(store.versions()) == [4, 8, 10]
+
+
+def test_what_a_lost_attempt_wrote_goes_and_never_the_one_just_written(store):
+    for version in (10, 20, 30):
+        write(store, version)
+    write(store, 11)
+    store.prune(Retention(keep_last=1, keep_every=0), newest=11, updates_per_step=1)
+    assert list(store.versions()) == [11]
+    assert store.pointed_at().name == "step_000011"
+
+
+def test_a_version_written_again_replaces_the_old_one(store):
+    write(store, 10, b"old")
+    target = write(store, 10, b"new")
+    assert (target / "trainer.ckpt").read_bytes() == b"new"
+    store.prune(Retention(keep_last=1, keep_every=0), newest=10, updates_per_step=1)
+    assert names(store) == ["last", "step_000010"]
+
+
+def test_a_kill_between_any_two_steps_leaves_a_good_checkpoint(store, monkeypatch):
+    """Stop at every system call that changes a name, in turn."""
+    import os
+    import shutil
+
+    write(store, 10, b"first")
+    calls = []
+
+    class Killed(BaseException):
+        pass
+
+    def counted(function):
+        def call(*args, **kwargs):
+            calls.append(function)
+            if len(calls) == stop_at:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return call
+
+    stop_at, num_stops = 1, 0
+    for name in ("rename", "replace", "symlink", "unlink", "mkdir"):
+        monkeypatch.setattr(os, name, counted(getattr(os, name)))
+    monkeypatch.setattr(shutil, "rmtree", counted(shutil.rmtree))
+    while True:
+        calls.clear()
+        try:
+            write(store, 10 if stop_at % 2 else 11, b"second")
+            store.prune(Retention(keep_last=1, keep_every=0), newest=11, updates_per_step=1)
+            if stop_at > 20:
+                break
+        except Killed:
+            num_stops += 1
+        stop_at += 1
+        frozen, stop_at_was = len(calls), stop_at
+        stop_at = 0
+        good, damaged = CheckpointStore(store.folder).newest_good()
+        stop_at = stop_at_was
+        assert good is not None, (frozen, names(store))
+        assert not damaged
+    assert num_stops >= 8
+
+
+@pytest.mark.parametrize(("last", "every"), [(0, 0), (1, -1)])
+def test_numbers_out_of_range_are_refused(last, every):
+    with pytest.raises(ValueError, match="keep_last >= 1 and keep_every >= 0"):
+        Retention(keep_last=last, keep_every=every)
+
+
+def test_a_last_that_leads_out_of_the_folder_is_not_followed(tmp_path, store):
+    """A damaged checkpoint is renamed: a folder from somebody else must not choose which."""
+    elsewhere = tmp_path / "mine"
+    elsewhere.mkdir()
+    store.folder.mkdir(exist_ok=True)
+    link = store.folder / "last"
+    link.unlink(missing_ok=True)
+    link.symlink_to(elsewhere)
+    assert store.pointed_at() is None
+    assert elsewhere not in store.candidates()

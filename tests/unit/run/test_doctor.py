@@ -1,0 +1,141 @@
+"""A torchvision that does not fit is put in a real environment, and the real transformers trips over it."""
+
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from ada_lightning.run import doctor
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """An empty environment that sees ours, so that what is uninstalled there is not uninstalled here."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], check=True)
+    (site_packages,) = tmp_path.glob("lib/python*/site-packages")
+    (site_packages / "outer.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n{ROOT}\n")
+    return tmp_path
+
+
+@pytest.fixture
+def broken_torchvision(environment):
+    """A distribution that pip knows and that fails to import as a CUDA build beside a CPU torch does."""
+    (site_packages,) = environment.glob("lib/python*/site-packages")
+    package = site_packages / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    information = site_packages / "torchvision-0.99.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 0.99.0\n")
+    (information / "INSTALLER").write_text("pip\n")
+    files = ["torchvision/__init__.py", *(f"{information.name}/{name}" for name in ("METADATA", "INSTALLER", "RECORD"))]
+    (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    return package
+
+
+def run(environment, *arguments):
+    python = str(environment / "bin" / "python")
+    return subprocess.run([python, *arguments], capture_output=True, text=True, check=False, cwd=environment)
+
+
+def test_cryptic_error_of_transformers_becomes_an_explanation(environment, broken_torchvision):
+    code = (
+        "from ada_lightning.run.doctor import explain_broken_install\n"
+        "try:\n    from transformers import LlamaForCausalLM\n"
+        "except Exception as error:\n    print(explain_broken_install(error))\n"
+    )
+    explanation = run(environment, "-c", code).stdout
+    assert explanation.startswith(f"The installed torchvision 0.99.0 does not fit torch {metadata.version('torch')}")
+    assert "operator torchvision::nms does not exist" in explanation
+    assert "-m ada_lightning.run.doctor --repair" in explanation
+
+
+def test_doctor_names_the_misfit_and_repair_removes_it(environment, broken_torchvision):
+    code = (
+        "import sys; from ada_lightning.run import doctor; doctor.NEEDED = ('import torch',); "  # the others take 20 s
+        "sys.exit(doctor.main(sys.argv[1:]))"
+    )
+    found = run(environment, "-c", code)
+    assert found.returncode == 1
+    assert "PROBLEM: torchvision 0.99.0 does not fit" in found.stderr
+    assert broken_torchvision.exists()
+
+    repaired = run(environment, "-c", code, "--repair")
+    assert repaired.returncode == 0, repaired.stderr
+    assert "Removing torchvision 0.99.0" in repaired.stdout
+    assert not broken_torchvision.exists()
+    assert run(environment, "-c", code).returncode == 0
+
+
+def test_companion_that_imports_is_left_alone(environment, broken_torchvision):
+    (broken_torchvision / "__init__.py").write_text("")
+    found = run(environment, "-c", "from ada_lightning.run.doctor import broken_companions; print(broken_companions())")
+    assert found.stdout == "{}\n"
+
+
+def test_error_that_has_nothing_to_do_with_a_companion_is_not_explained(monkeypatch):
+    monkeypatch.setattr(doctor, "broken_companions", lambda: {"torchaudio": "OSError: libcudart.so.13"})
+    assert doctor.explain_broken_install(ValueError("lr must be positive; got 0")) is None
+
+
+def test_error_about_a_companion_that_works_is_not_explained(monkeypatch):
+    monkeypatch.setattr(doctor, "broken_companions", dict)
+    assert doctor.explain_broken_install(ImportError("Please install torchvision")) is None
+
+
+def test_cause_behind_the_error_is_found(monkeypatch):
+    monkeypatch.setattr(doctor, "broken_companions", lambda: {"torchaudio": "OSError: libcudart.so.13"})
+    error = ImportError("could not import module 'X'")
+    error.__cause__ = OSError("torchaudio/lib/_torchaudio.so: libcudart.so.13: cannot open shared object file")
+    explanation = doctor.explain_broken_install(error)
+    assert explanation is not None
+    assert explanation.startswith("The installed torchaudio")
+    assert "libcudart.so.13" in explanation
+
+
+def test_torch_of_another_version_is_a_finding(monkeypatch):
+    monkeypatch.setattr(doctor, "NEEDED", ())
+    assert list(doctor.diagnose()) == []
+    monkeypatch.setattr(doctor, "pinned_torch", lambda: "1.0.0")
+    (finding,) = doctor.diagnose()
+    assert finding.startswith(f"torch {metadata.version('torch')} is installed, but vllm is compiled for 1.0.0")
+
+
+def test_import_that_fails_or_crashes_is_a_finding(monkeypatch):
+    monkeypatch.setattr(doctor, "NEEDED", ("import no_such_package", "import os; os.abort()"))
+    missing, crashed = doctor.diagnose()
+    assert "`import no_such_package` fails: ModuleNotFoundError: No module named 'no_such_package'" in missing
+    assert "exit status -6" in crashed
+    assert "run `make setup`" in missing
+
+
+def lock():
+    lines = (ROOT / "requirements" / "cpu.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def test_lock_holds_no_package_that_could_break_torch():
+    pins = {name.lower().replace("_", "-") for name in lock()}
+    assert not pins & {*doctor.COMPANIONS, "triton"}
+    assert not [name for name in pins if name.startswith(("nvidia-", "cuda"))]
+    assert lock()["torch"] == f"{doctor.pinned_torch()}+cpu"
+
+
+def test_lock_and_project_agree():
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    wanted = [*project["project"]["dependencies"], *extras["cpu"], *extras["dev"], *project["build-system"]["requires"]]
+    pins = {canonicalize_name(name): version for name, version in lock().items()}
+    for requirement in map(Requirement, wanted):
+        version = pins.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not in the lock"
+        assert requirement.specifier.contains(version), f"the lock has {version} for {requirement}"

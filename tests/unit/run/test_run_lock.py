@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ada_lightning.run.run_dir import RunDir
+
+HOLD = """
+import sys
+from ada_lightning.run.run_dir import RunDir
+run = RunDir(sys.argv[1])
+run.claim(resume=False)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_is_gone_however_it_went(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / "run")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline() == "held\n"
+        run_dir = RunDir(tmp_path / "run")
+        with pytest.raises(ValueError, match=rf"another process \(process {holder.pid} on .*run_name=<new name>"):
+            run_dir.claim(resume=False)
+    finally:
+        holder.kill()
+        holder.communicate()
+    run_dir.claim(resume=False)
+    with pytest.raises(ValueError, match="another process"):  # a second object of this process is another run too
+        RunDir(tmp_path / "run").claim(resume=False)
+    run_dir.release()
+    run_dir.release()
+    RunDir(tmp_path / "run").claim(resume=False)
+
+
+def test_auto_starts_in_a_used_folder_without_a_checkpoint(tmp_path):
+    (tmp_path / "config.yaml").touch()
+    run_dir = RunDir(tmp_path)
+    with pytest.raises(ValueError, match="in use"):
+        run_dir.claim(resume=False)
+    with pytest.raises(ValueError, match="ckpt=auto"):
+        run_dir.claim(resume=True)
+    run_dir.claim(resume=True, or_start=True)

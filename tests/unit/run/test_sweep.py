@@ -1,0 +1,172 @@
+"""Whole sweeps through Hydra, with a run that trains nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from pathlib import Path
+
+import hydra
+import pytest
+
+import train
+from ada_lightning.config.overrides import sweep_jobs
+from ada_lightning.run.run_dir import RunCompleteError
+from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.sweep import JobError, Sweep, SweepJobError
+
+CONF = Path(train.__file__).parent / "conf"
+
+
+class FakeRun:
+    """Checks what a real run checks of its folder, and does what its seed is told to."""
+
+    started = ends = None  # of the sweep that is running
+
+    def __init__(self, cfg, run_dir):
+        self.cfg, self.run_dir = cfg, run_dir
+        train._checkpoint_to_continue(cfg, run_dir)
+
+    def fit(self):
+        FakeRun.started.append(self.cfg.run_name)
+        if self.cfg.seed in self.ends:
+            raise self.ends[self.cfg.seed]
+        return 0.5
+
+
+@pytest.fixture
+def sweep(monkeypatch, tmp_path, capsys):
+    """Run a sweep in the folder ``sw``; returns its exit code (0 where it just ends), the jobs and what was printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "Run", FakeRun)
+    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(train.main.__wrapped__)
+
+    def run(*overrides, ends=None):
+        monkeypatch.setattr(train, "SWEEP", Sweep())
+        monkeypatch.setattr(FakeRun, "started", [])
+        monkeypatch.setattr(FakeRun, "ends", ends or {})
+        arguments = ["-m", "+experiment=ada_seq_balance", "model=tiny", "logger=csv", "run_name=sw", *overrides]
+        monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        train.SWEEP.report()
+        return code, FakeRun.started, "".join(capsys.readouterr())
+
+    return run
+
+
+def make_complete(folder, average):
+    (folder / "checkpoints" / "step_000030").mkdir(parents=True)
+    heldout = {
+        "eval/avg_at_2": {"after": 0.1, "after_policy_version": 0},
+        "eval/avg_at_4": {"after": average, "after_policy_version": 30},
+    }
+    (folder / "summary.json").write_text(json.dumps({"status": "finished", "steps": 30, "heldout": heldout}))
+
+
+def test_a_job_that_is_refused_does_not_end_the_sweep_and_is_named_at_its_end(sweep):
+    code, started, out = sweep("sampler.n_max=3,16")
+    assert (code, started) == (1, ["sw/1"])
+    last = out[out.index("1 of the 2 jobs of the sweep failed:") :]
+    assert "sw/0 (" in last
+    assert "sampler.n_max=3" in last
+    assert "sw/1" not in last
+    assert "Traceback" not in out
+
+
+def test_jobs_that_stop_or_break_do_not_end_it(sweep):
+    ends = {0: RunStoppedError("the loss is not a number"), 1: RuntimeError("a bug")}
+    code, started, out = sweep("seed=0,1,2", ends=ends)
+    assert (code, started) == (1, ["sw/0", "sw/1", "sw/2"])
+    last = out[out.index("2 of the 3 jobs of the sweep failed:") :]
+    assert "stopped: the loss is not a number" in last
+    assert "error: RuntimeError: a bug" in last
+    assert "raise self.ends" in out  # a bug is shown where it is
+
+
+def test_a_signal_ends_the_sweep_with_its_own_code(sweep):
+    code, started, out = sweep("seed=0,1,2", ends={0: RunStoppedError("no"), 1: SystemExit(75)})
+    assert (code, started) == (75, ["sw/0", "sw/1"])
+    assert "1 of the 2 jobs of the sweep failed:" in out
+
+
+def test_a_job_that_is_complete_counts_as_done(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr("ada_lightning.run.run_dir.RunDir.good_checkpoint", lambda self: self.last_checkpoint())
+    make_complete(tmp_path / "runs/sw/0", 0.4)
+    code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto")
+    assert (code, started) == (0, ["sw/1"])
+    assert "this run is complete: 30 of num_steps = 30 steps are done" in out
+
+
+def test_messages_lead_to_the_folder_of_the_job(sweep, tmp_path):
+    make_complete(tmp_path / "runs/sw/0", 0.4)
+    code, started, out = sweep("seed=0,1")
+    assert (code, started) == (1, ["sw/1"])
+    assert "ckpt=last run_name=sw/0;" in out
+
+
+def test_a_complete_job_returns_what_it_returned_when_it_finished():
+    def complete():
+        raise RunCompleteError("this run is complete", 0.4)
+
+    assert Sweep().run(complete, "sw/0") == 0.4
+
+
+def test_a_failed_job_leaves_nothing_of_it_in_memory():
+    class Model:
+        pass
+
+    kept = []
+
+    def job():
+        model = Model()
+        kept.append(weakref.ref(model))
+        try:
+            raise ValueError("in the job")
+        except ValueError as error:
+            raise JobError("error: in the job") from error
+
+    with pytest.raises(SweepJobError, match=r"sw/0: error: in the job") as caught:
+        Sweep().run(job, "sw/0")
+    assert caught.value.__context__ is None
+    assert kept[0]() is None
+
+
+def test_what_will_be_refused_is_said_before_the_first_job(capsys):
+    train._foresee_refusals(["-m", "+experiment=ada_seq_balance", "model=tiny", "run_name=sw", "sampler.n_max=16,3"])
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "job 1 will be refused (+experiment=ada_seq_balance model=tiny run_name=sw sampler.n_max=3): "
+    )
+    assert "job 0" not in err
+
+
+def test_jobs_are_hydras_own_in_its_order():
+    def swept(*argv):
+        return [(overrides[:-1], cfg.seed) for overrides, cfg in sweep_jobs([*argv, "+experiment=grpo"], CONF, "train")]
+
+    assert swept("-m", "seed=1,2") == [(["seed=1"], 1), (["seed=2"], 2)]
+    assert swept("seed=1") == []
+    assert swept("-m", "hydra/sweeper=optuna", "seed=1,2") == []
+
+
+def test_a_complete_job_of_other_settings_is_no_result_of_these(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr("ada_lightning.run.run_dir.RunDir.good_checkpoint", lambda self: self.last_checkpoint())
+    make_complete(tmp_path / "runs/sw/0", 0.4)
+    sweep("seed=0,1", "num_steps=30", "ckpt=auto")
+    (tmp_path / "runs/sw/0/config.yaml").write_text("seed: 7\n")
+    code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto", "allow_other_method=true")
+    assert (code, started) == (1, ["sw/1"])
+    assert "has a complete run with other settings" in out
+
+
+def test_a_sweep_that_was_interrupted_says_what_is_done_and_how_it_goes_on(sweep):
+    code, started, out = sweep("seed=0,1,2", ends={1: SystemExit(1)})
+    assert (code, started) == (1, ["sw/0", "sw/1"])
+    assert "the sweep was interrupted; 1 jobs are done: sw/0" in out
+    assert "seed=0,1,2" in out[out.index("continue it with: python train.py") :]
+    assert "ckpt=auto run_name=sw" in out[out.index("continue it with") :]

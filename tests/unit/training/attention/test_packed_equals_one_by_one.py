@@ -1,0 +1,176 @@
+"""Packed microbatches against the architectures' own forward passes, one sequence at a time, in float32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ada_lightning.core.packing import pack_groups
+from ada_lightning.training.attention import FlashAttention, FlexAttention, SdpaAttention, layout, long
+from ada_lightning.training.logprobs import chosen_logprobs
+from tests.unit.training.attention.reference_flash import ReferenceFlash
+from tests.unit.training.test_policy import random_group
+
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}  # the requirement; float32 sums in another order stay far below it
+SIZES = {
+    "vocab_size": 256, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "initializer_range": 0.2,
+    "max_position_embeddings": 128, "attn_implementation": "eager",
+}  # fmt: skip
+GROUPS = [random_group(1, [1.0, 0.0, 0.0, 0.0]), random_group(2, [0.0, 1.0]), random_group(3, [1.0, 0.0, 1.0])]
+
+
+def llama(**changes):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    return LlamaForCausalLM(LlamaConfig(**{"num_attention_heads": 4, "num_key_value_heads": 2} | SIZES | changes))
+
+
+def qwen2(**changes):
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    heads = {"hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": 2}
+    return Qwen2ForCausalLM(Qwen2Config(**SIZES | heads | changes))
+
+
+def qwen3(**changes):
+    """Heads of 32 where 64 / 4 is 16, with normalised queries and keys."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    return Qwen3ForCausalLM(Qwen3Config(num_attention_heads=4, num_key_value_heads=1, head_dim=32, **SIZES | changes))
+
+
+def long_theta(**changes):
+    """Llama 3's scaled rotary positions, one head for each query head."""
+    rope = {
+        "rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16,
+    }  # fmt: skip
+    return llama(num_key_value_heads=4, rope_parameters=rope, **changes)
+
+
+def sliding(**changes):
+    """A window shorter than most sequences, in every second layer."""
+    types = ["sliding_attention", "full_attention", "sliding_attention"]
+    return qwen2(use_sliding_window=True, sliding_window=6, layer_types=types, **changes)
+
+
+ARCHITECTURES = [llama, qwen2, qwen3, long_theta, sliding]
+BACKENDS = {"sdpa, shared": (SdpaAttention, True), "sdpa": (SdpaAttention, False), "flash": (ReferenceFlash, False)}
+
+
+def microbatch_of(groups=GROUPS, *, share_prompts, max_tokens=10_000):
+    (batch,) = pack_groups(
+        groups,
+        num_minibatches=1,
+        max_tokens_per_microbatch=max_tokens,
+        policy_version=0,
+        shuffle_seed=0,
+        keep_groups_without_signal=True,
+        share_prompts=share_prompts,
+    )
+    (microbatch,) = batch.microbatches
+    return microbatch
+
+
+def packed(model, backend, microbatch):
+    model.set_attn_implementation(backend.implementation)
+    hidden_1TH = model.base_model(
+        input_ids=microbatch.input_ids_T[None],
+        position_ids=microbatch.position_ids_T[None],
+        use_cache=False,
+        **backend.arguments(microbatch),
+    ).last_hidden_state
+    logprobs_K, _ = chosen_logprobs(
+        hidden_1TH[0, microbatch.predictor_K], microbatch.token_ids_K, model.lm_head, temperature=1.0, chunk_size=8
+    )
+    return logprobs_K
+
+
+def one_by_one(model, microbatch):
+    """The architecture's eager attention on one prompt and response at a time: no packing, no mask of ours."""
+    model.set_attn_implementation("eager")
+    expected, first = [], 0
+    for num_prompt, *responses in microbatch.document_lengths:
+        prompt_ids = microbatch.input_ids_T[first : first + num_prompt]
+        first += num_prompt
+        for num_tokens in responses:
+            ids = torch.cat([prompt_ids, microbatch.input_ids_T[first : first + num_tokens]])
+            first += num_tokens
+            log_softmax_TV = model(input_ids=ids[None], use_cache=False).logits[0].log_softmax(-1)
+            expected.append(log_softmax_TV[num_prompt - 1 : -1].gather(-1, ids[num_prompt:, None]).squeeze(-1))
+    return torch.cat(expected)
+
+
+def gradients(model, logprobs_K):
+    weights_K = torch.linspace(-1, 1, len(logprobs_K))
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    return dict(zip(names, torch.autograd.grad(logprobs_K @ weights_K, parameters), strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _same_weights():
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("short", [256, 20, 1], ids=["short", "mixed", "long"])
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(architecture, name, short, monkeypatch):
+    backend, share_prompts = BACKENDS[name]
+    if backend is not SdpaAttention and (short < 256 or architecture is sliding):
+        pytest.skip("only sdpa cuts pieces; the reference kernel knows no windows")
+    monkeypatch.setattr(layout, "SHORT", short)
+    monkeypatch.setattr(long, "ONE_MASK", 0 if short == 1 else 30)
+    model, microbatch = architecture(), microbatch_of(share_prompts=share_prompts)
+    if short == 20 and share_prompts:
+        assert {len(parts) for parts in microbatch.document_lengths if sum(parts) > short}
+    ours, expected = packed(model, backend(), microbatch), one_by_one(model, microbatch)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    found, wanted = gradients(model, ours), gradients(model, expected)
+    assert min(float(gradient.abs().max()) for gradient in wanted.values()) > 1e-2  # far above the tolerance
+    torch.testing.assert_close(found, wanted, **CLOSE)
+
+
+@pytest.mark.parametrize("architecture", [llama, qwen3])
+def test_flex_computes_the_same_forward_pass(architecture, monkeypatch):
+    """Backward needs a GPU; there the same test runs with gradients, and compiled."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        from torch.nn.attention.flex_attention import flex_attention
+        from transformers.integrations import flex_attention as integration
+
+        def uncompiled(*tensors, training, **options):
+            return flex_attention(*tensors, **options)
+
+        monkeypatch.setattr(integration, "compile_friendly_flex_attention", uncompiled)
+    model, microbatch = architecture().to(device), microbatch_of(share_prompts=True).to(device)
+    with torch.set_grad_enabled(device == "cuda"):
+        ours, expected = packed(model, FlexAttention(), microbatch), one_by_one(model, microbatch)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    if device == "cuda":
+        torch.testing.assert_close(gradients(model, ours), gradients(model, expected), **CLOSE)
+
+
+def test_transformers_builds_no_mask_of_its_own_for_flash_attention():
+    from transformers.masking_utils import create_causal_mask
+
+    model, microbatch = llama(), microbatch_of(share_prompts=False)
+    model.config._attn_implementation_internal = "flash_attention_2"
+    mask = create_causal_mask(
+        config=model.config,
+        inputs_embeds=torch.zeros(1, microbatch.num_computed_tokens, 64),
+        attention_mask=None,
+        past_key_values=None,
+        position_ids=microbatch.position_ids_T[None],
+    )
+    assert mask is None
+
+
+def test_flash_refuses_a_shared_prompt():
+    with pytest.raises(ValueError, match=r"data\.share_prompts=false"):
+        FlashAttention().arguments(microbatch_of(share_prompts=True))
+
+
+def test_flash_says_how_to_install_it():
+    with pytest.raises(ValueError, match=r"ada-lightning\[flash\]"):
+        FlashAttention().check()

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_layout
+from ada_lightning.training.attention.sdpa import packed_sdpa
+
+CPU = torch.device("cpu")
+
+
+def test_pieces_cover_all_tokens_in_order_and_pad_little():
+    pieces = packed_layout([(300, 40, 1000), (100, 100), (90, 60), (20, 10), (20, 5)], CPU)
+    assert pieces == (
+        LongDocument(0, (300, 40, 1000)),
+        ShortDocuments(1340, ((100, 100), (90, 60)), CPU),
+        ShortDocuments(1690, ((20, 10), (20, 5)), CPU),
+    )
+    assert [piece.end for piece in pieces] == [1340, 1690, 1745]
+
+
+def test_what_the_function_does_not_know_is_refused():
+    x = torch.zeros(1, 1, 2, 4)
+    for unknown in ({"softcap": 30.0}, {"s_aux": x}, {"dropout": 0.1}, {"position_bias": x}):
+        with pytest.raises(ValueError, match=f"Identity needs {next(iter(unknown))}, which attention=sdpa does not do"):
+            packed_sdpa(torch.nn.Identity(), x, x, x, None, **unknown)
+    with pytest.raises(ValueError, match="needs a mask"):
+        packed_sdpa(torch.nn.Identity(), x, x, x, x)
+
+
+def test_rows_without_documents_are_causal_sequences():
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 4, 5, 8)
+    ours, _ = packed_sdpa(torch.nn.Identity(), query, key, value, None)
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2)
+    torch.testing.assert_close(ours, expected)

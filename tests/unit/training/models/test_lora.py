@@ -1,0 +1,135 @@
+"""Low-rank adapters on the tiny model: what trains, what the engine gets, what a checkpoint holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ada_lightning.training.models.lora import LoraParameters
+from ada_lightning.training.models.trained import AllParameters
+
+TOKENS = torch.tensor([[5, 9, 17, 3, 40, 2]])
+
+
+def load(path):
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(TOKENS).logits
+
+
+def adapted(path, *, checkpoint=None, moved=False, **options):
+    """The tiny model with adapters, moved away from their start if asked."""
+    lora = LoraParameters(**{"rank": 4, "alpha": 8.0} | options)
+    model = load(path)
+    lora.attach(model, checkpoint)
+    if moved:
+        generator = torch.Generator().manual_seed(1)
+        for parameter in lora.trainable(model):
+            parameter.data += 0.05 * torch.randn(parameter.shape, generator=generator)
+    return lora, model
+
+
+def test_the_first_policy_is_the_initial_model(tiny_path):
+    _, model = adapted(tiny_path)
+    assert torch.equal(logits(model), logits(load(tiny_path)))
+
+
+def test_only_adapters_train_and_every_linear_layer_but_the_head_has_one(tiny_path):
+    lora, model = adapted(tiny_path)
+    names = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert names
+    assert all("lora_A" in name or "lora_B" in name for name in names)
+    linear = [name for name, layer in load(tiny_path).named_modules() if isinstance(layer, torch.nn.Linear)]
+    assert len(names) == 2 * sum(not name.endswith("lm_head") for name in linear)
+    assert len(lora.trainable(model)) == len(names)
+
+
+def test_the_engine_gets_the_merged_weights_under_the_names_of_the_checkpoint(tiny_path):
+    lora, model = adapted(tiny_path, moved=True)
+    merged = dict(lora.named_weights(model))
+    initial = load(tiny_path)
+    assert list(merged) == [name for name, _ in AllParameters().named_weights(initial)]
+    initial.load_state_dict(merged, strict=False)  # tied weights come once
+    assert not torch.allclose(logits(model), logits(load(tiny_path)), atol=1e-3)
+    torch.testing.assert_close(logits(initial), logits(model), rtol=1e-5, atol=1e-5)
+
+
+def test_without_its_adapters_the_model_is_the_reference(tiny_path):
+    lora, model = adapted(tiny_path, moved=True)
+    before = logits(model)
+    with lora.as_reference(model):
+        assert torch.equal(logits(model), logits(load(tiny_path)))
+    assert torch.equal(logits(model), before)
+    assert {p.requires_grad for n, p in model.named_parameters() if "lora_" in n} == {True}
+    assert {p.requires_grad for n, p in model.named_parameters() if "lora_" not in n} == {False}
+
+
+def test_the_reference_comes_back_after_an_error(tiny_path):
+    lora, model = adapted(tiny_path, moved=True)
+    before = logits(model)
+    with pytest.raises(RuntimeError), lora.as_reference(model):
+        raise RuntimeError
+    assert torch.equal(logits(model), before)
+
+
+def test_a_checkpoint_continues_exactly_and_loads_in_peft(tiny_path, tmp_path):
+    from peft import PeftModel
+
+    lora, model = adapted(tiny_path, moved=True)
+    lora.save(model, tmp_path)
+    _, restored = adapted(tiny_path, checkpoint=tmp_path)
+    assert torch.equal(logits(restored), logits(model))
+    torch.testing.assert_close(logits(PeftModel.from_pretrained(load(tiny_path), tmp_path / "adapter")), logits(model))
+
+
+def test_the_seed_makes_the_adapters_and_nothing_else_is_drawn(tiny_path):
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    first, second, other = (dict(adapted(tiny_path, seed=seed)[1].named_parameters()) for seed in (0, 0, 1))
+    assert torch.equal(torch.rand(2), expected)
+    name = next(name for name in first if "lora_A" in name)
+    assert torch.equal(first[name], second[name])
+    assert not torch.equal(first[name], other[name])
+
+
+def test_rank_stabilised_scale(tiny_path):
+    _, model = adapted(tiny_path, rank=16, rank_stabilized=True)
+    layer = next(module for _, module in model.named_modules() if hasattr(module, "get_delta_weight"))
+    assert layer.scaling["default"] == pytest.approx(8.0 / 4.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 0}, "parameters.rank must be at least 1; got 0"),
+        ({"alpha": -1.0}, "parameters.alpha must be positive and finite; got -1.0"),
+        ({"target_modules": []}, r"parameters.target_modules must be a list of names; got \[\]"),
+        ({"target_modules": "q_proj"}, "must be a list of names; got 'q_proj'"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ValueError, match=message):
+        LoraParameters(**options)
+
+
+def test_layers_that_do_not_exist_are_named_with_those_that_do(tiny_path):
+    with pytest.raises(ValueError, match=r"names wqkv, and no linear layer of LlamaForCausalLM ends so.*q_proj"):
+        adapted(tiny_path, target_modules=["q_proj", "wqkv"])
+
+
+def test_a_checkpoint_of_other_adapters_is_refused(tiny_path, tmp_path):
+    lora, model = adapted(tiny_path)
+    lora.save(model, tmp_path)
+    with pytest.raises(ValueError, match="continue with the rank and target_modules of the run"):
+        adapted(tiny_path, checkpoint=tmp_path, rank=8)
+    with pytest.raises(ValueError, match="it was trained with parameters=all"):
+        adapted(tiny_path, checkpoint=tmp_path / "nothing")
+    for options, setting in (({"alpha": 16.0}, "alpha=8"), ({"rank_stabilized": True}, "rank_stabilized=False")):
+        with pytest.raises(ValueError, match=f"were trained with parameters.{setting}.*the policy's scale at once"):
+            adapted(tiny_path, checkpoint=tmp_path, **options)
