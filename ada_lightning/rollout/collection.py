@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ada_lightning.core.protocols import (
     ForesightedSampler,
@@ -32,6 +32,7 @@ from ada_lightning.core.records import (
 from ada_lightning.rollout.budget import StepBudget
 from ada_lightning.rollout.draw_ahead import DrawAhead
 from ada_lightning.rollout.engines.guard import guarded
+from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.launcher import Launcher, RequestSeeds
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.prompt_run import PromptRun
@@ -42,26 +43,6 @@ from ada_lightning.rollout.tally import Tally
 from ada_lightning.rollout.top_up import TopUp
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
-
-
-class Grader(Protocol):
-    """What the collector needs of :class:`~ada_lightning.rewards.pool.RewardPool`."""
-
-    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
-        """Queue one response."""
-        ...
-
-    def poll(self) -> list[tuple[Any, Grade]]:
-        """Return verdicts that are ready; never blocks."""
-        ...
-
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
-        """Block until a verdict is ready or the time is over."""
-        ...
-
-    def discard_pending(self) -> None:
-        """Forget what was submitted."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from ada_lightning.core.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
-from ada_lightning.rollout.collection import Collection, CollectionSettings, Grader
+from ada_lightning.rollout.collection import Collection, CollectionSettings
 from ada_lightning.rollout.engines.guard import EngineError, guarded
+from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Continuous, Schedule
@@ -22,7 +23,7 @@ from ada_lightning.rollout.top_up import TopUp
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["EngineError", "Grader", "RolloutCollector", "load_weights"]
+__all__ = ["EngineError", "RolloutCollector", "load_weights"]
 
 
 class RolloutCollector:

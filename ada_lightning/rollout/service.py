@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ada_lightning.core.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule, SleepingEngine
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 from ada_lightning.core.seeds import request_seed
-from ada_lightning.rollout.collector import EngineError, Grader, RolloutCollector, load_weights
+from ada_lightning.rollout.collector import EngineError, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
 from ada_lightning.rollout.engines.guard import guarded
@@ -20,6 +20,7 @@ from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.watchdog import Watchdog
 from ada_lightning.rollout.engines.watched_engine import WatchedEngine
 from ada_lightning.rollout.first_grades import FirstGrades
+from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.result import RolloutResult, RolloutStats
 from ada_lightning.rollout.schedule import Continuous, Schedule

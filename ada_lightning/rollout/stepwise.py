@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ada_lightning.core.records import Completion, Grade, Prompt
 
 if TYPE_CHECKING:
-    from ada_lightning.rollout.collection import Grader
+    from ada_lightning.rollout.grader import Grader
 
 _WAIT_S = 0.05
 

@@ -160,12 +160,12 @@ class _Foretold:
 
 def measured(log: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Return :func:`foretold` of a prompt log by the name of the memory."""
-    import yaml
     from hydra.utils import instantiate
 
+    from ada_lightning.run.stored_settings import read_settings
     from ada_lightning.run.trust import check_stored
 
-    stored = yaml.safe_load(log.with_name("config.yaml").read_text(encoding="utf-8"))["data"]
+    stored = read_settings(log.with_name("config.yaml"))["data"]
     check_stored({"data": stored}, config_dir=ROOT / "conf", argv=(), where=str(log.parent))
     source = instantiate(stored["source"])
     prompts = {prompt.prompt_id: prompt for prompt in source.train_prompts()}

@@ -16,7 +16,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -25,6 +24,7 @@ from scipy import stats
 
 from research.studies.field.compare import second_seeds
 from research.studies.field.hard_plot import plot
+from research.studies.field.outcomes import BinOutcome
 from research.studies.field.place import HARD, TUNING
 from research.studies.field.reach import Estimate, Floats
 from research.studies.field.results import Results, add_arguments, train_missing
@@ -155,26 +155,6 @@ class Rates:
 
 def _evaluation(name: str) -> str:
     return f"field_hard-{name}"
-
-
-@dataclass(frozen=True)
-class BinOutcome:
-    """What became of the problems of one difficulty."""
-
-    low: float
-    high: float
-    num_problems: int
-    before: float
-    """Mean pass rate of the untrained model, from responses that did not choose the bin."""
-    gains: Mapping[str, Estimate]
-    """By method: mean pass rate after training minus before; over problems and runs."""
-    leads: Mapping[str, Estimate]
-    """By method: how much more it gains than the first one, on the same problems with the same seeds."""
-
-    @property
-    def name(self) -> str:
-        """Its starting pass rates in words."""
-        return "0" if self.high == 0 else f"{self.low:g} to {self.high:g}"
 
 
 def outcomes(chosen_P: Floats, before_P: Floats, after: Mapping[str, Mapping[int, Floats]]) -> list[BinOutcome]:

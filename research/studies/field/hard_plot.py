@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from research.studies.field.hard import BinOutcome
+    from research.studies.field.outcomes import BinOutcome
 
 _COLORS = ("#222222", "#8a8a8a", "#c8553d", "#1f6f8b")
 

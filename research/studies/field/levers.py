@@ -18,8 +18,9 @@ from statistics import fmean
 
 from research.studies.field.compare import curves, second_seeds
 from research.studies.field.levers_plot import plot
+from research.studies.field.outcomes import Effect
 from research.studies.field.place import LEVERS, TUNING
-from research.studies.field.reach import TOKENS, Estimate, Runs, difference, final_level, saving
+from research.studies.field.reach import TOKENS, Runs, difference, final_level, saving
 from research.studies.field.results import Results, add_arguments, train_missing
 from research.studies.field.setting import field_run, prepare
 from research.studies.field.tune import Tuned, tuned
@@ -117,23 +118,6 @@ def lever_runs(base: str, best: Tuned, *, num_seeds: int) -> dict[str, list[Stud
         ]
 
     return {"": runs(None)} | {lever.name: runs(lever) for lever in ALL_LEVERS if lever.base == base}
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What a change did."""
-
-    base: str
-    text: str
-    level: float
-    """Held-out avg@4 at the end, mean over seeds."""
-    gain: Estimate
-    """Level minus that of the base."""
-    saving: Estimate
-    """Generated tokens of the base over those of the changed method, to reach the level where the base ends."""
-    trained: float
-    """Trained tokens over generated ones at the end, mean over seeds."""
-    num_seeds: int
 
 
 def effects(base: str, found: Mapping[str, Runs]) -> list[Effect]:

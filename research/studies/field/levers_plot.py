@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from research.studies.field.levers import Effect
+    from research.studies.field.outcomes import Effect
 
 _COLOR = "#1f6f8b"
 

@@ -16,8 +16,9 @@ from research.benchmarks.markdown import markdown
 from research.studies.field.compare import PARTS, curves, part_runs
 from research.studies.field.fresh import fresh_curves, fresh_runs, fresh_scales
 from research.studies.field.fresh import standings as fresh_standings
-from research.studies.field.hard import CONTESTANTS, BinOutcome, found_outcomes, selected
+from research.studies.field.hard import CONTESTANTS, found_outcomes, selected
 from research.studies.field.levers import ALL_LEVERS, all_effects
+from research.studies.field.outcomes import BinOutcome
 from research.studies.field.place import FRESH, HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
 from research.studies.field.reach import Curve, Estimate, Runs, final_level
 from research.studies.field.results import Results

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from research.studies.field import tables
-from research.studies.field.hard import BinOutcome
-from research.studies.field.levers import Effect
+from research.studies.field.outcomes import BinOutcome, Effect
 from research.studies.field.reach import Estimate
 from research.studies.field.tune import Tuned
 

@@ -1,0 +1,111 @@
+"""The rooms of the house: who may import whom, and where the heavy libraries stand. Held against every import statement."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "ada_lightning"
+ROOMS = ("run", "core", "methods", "rewards", "rollout", "parallel", "training", "data", "analysis", "config")
+"""From the ground up: a room may import the rooms before it and none behind it. docs/architecture.md draws them."""
+PROGRAMS = ("train", "evaluate", "prepare", "report")
+HOMES = {
+    "vllm": {"rollout/engines"},
+    "ray": {"rollout/engines"},
+    "mlflow": {"callbacks"},
+    "lightning": {"training", "data", "parallel", "config", "callbacks", "train"},
+    "hydra": {"config", "run", "callbacks", "train", "evaluate", "prepare"},
+}
+"""Where a library may be imported, type checks included."""
+WITHOUT_TORCH = (
+    "ada_lightning.core.records",
+    "ada_lightning.core.protocols",
+    "ada_lightning.core.stopping",
+    "ada_lightning.core.seeds",
+    "ada_lightning.methods.sampling",
+    "ada_lightning.methods.selection",
+    "ada_lightning.methods.refill",
+    "ada_lightning.rewards.pool",
+    "ada_lightning.rollout.service",
+    "ada_lightning.run.run_dir",
+    "ada_lightning.analysis.report.page",
+)
+
+
+def sources() -> list[Path]:
+    programs = [ROOT / f"{name}.py" for name in PROGRAMS]
+    return sorted([*PACKAGE.rglob("*.py"), *(ROOT / "callbacks").rglob("*.py"), *programs])
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Modules that a file imports anywhere, inside functions and for type checks too."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.level, f"{file}: relative imports hide the room"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room(file: Path) -> str:
+    """The room a file stands in: one of ROOMS, ``callbacks``, or a program's name."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return parts[1] if parts[0] == "ada_lightning" else parts[0]
+
+
+def place(file: Path) -> str:
+    """The folder of a file as HOMES writes it."""
+    return file.relative_to(PACKAGE if file.is_relative_to(PACKAGE) else ROOT).with_suffix("").as_posix()
+
+
+def test_every_module_of_the_package_stands_in_a_room():
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py"}
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(ROOMS)
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_arrows_run_down_only(name):
+    above = {*ROOMS[ROOMS.index(name) + 1 :]}
+    backward = [
+        f"{file.relative_to(ROOT)} imports {module}"
+        for file in (PACKAGE / name).rglob("*.py")
+        for module in imported(file)
+        if module.split(".")[0] in {"callbacks", "research", "tests", *PROGRAMS}
+        or (module.startswith("ada_lightning.") and module.split(".")[1] in above)
+    ]
+    assert backward == []
+
+
+def test_callbacks_know_neither_programs_nor_the_configuration():
+    forbidden = ("ada_lightning.config", "research", "tests", *PROGRAMS)
+    wrong = [
+        f"{file.relative_to(ROOT)} imports {module}"
+        for file in sources()
+        if room(file) == "callbacks"
+        for module in imported(file)
+        if module.startswith(forbidden)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_a_library_is_imported_where_it_is_at_home(library):
+    users = {place(file) for file in sources() if any(name.split(".")[0] == library for name in imported(file))}
+    assert users, f"{library} is not imported at all: the table is out of date"
+    assert [user for user in users if not any((user + "/").startswith(home + "/") for home in HOMES[library])] == []
+
+
+def test_what_decides_and_what_grades_needs_no_torch():
+    code = (
+        f"import sys, {', '.join(WITHOUT_TORCH)}; "
+        "print([name for name in ('torch', 'lightning', 'vllm', 'transformers', 'hydra') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
