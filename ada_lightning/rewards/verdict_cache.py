@@ -34,7 +34,7 @@ class VerdictCache:
         >>> cache = VerdictCache(ExactMatchReward(LastNumber()), size=10)
         >>> key = cache.key(Prompt("id", ()), Completion("12"))
         >>> cache.put(key, Grade(1.0)), cache.get(key), cache.get(key).is_cached
-        (None, Grade(reward=1.0, failure='', answer=None, components={}, is_cached=True), True)
+        (None, Grade(reward=1.0, failure='', answer=None, components={}, is_cached=True, detail=''), True)
     """
 
     def __init__(self, reward: Reward, *, size: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import getpass
 import os
@@ -10,6 +9,7 @@ import re
 import shutil
 import tempfile
 from contextlib import suppress
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 _NAME = re.compile(r"ada_lightning-(\d+)-\w+")
@@ -32,7 +32,8 @@ def use_own_scratch() -> None:
             folder.rmdir()
             return
         _lock(folder)
-        atexit.register(_remove, folder, os.getpid())
+        # After multiprocessing removed its own folder inside, whose finalizer has -100 and complains if it is gone.
+        Finalize(None, shutil.rmtree, args=(folder,), kwargs={"ignore_errors": True}, exitpriority=-200)
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(above / f"torchinductor_{_user()}"))
         os.environ.setdefault("RAY_TMPDIR", str(above))
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
@@ -74,11 +75,6 @@ def _lock(folder: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _remove(folder: Path, pid: int) -> None:
-    if os.getpid() == pid:  # and not a fork of it
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _user() -> str:

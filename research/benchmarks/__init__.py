@@ -1,1 +1,1 @@
-"""Side-by-side measurements that anyone can run: ``python -m benchmarks.<name>``."""
+"""Side-by-side measurements that anyone can run: ``python -m research.benchmarks.<name>``."""

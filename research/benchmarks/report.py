@@ -30,7 +30,7 @@ def save(name: str, *, folder: Path | None = None, **content: Any) -> Path:
     folder = folder or FOLDER  # read now: tests put another one there
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(header(f"benchmarks.{name}") | content, indent=1) + "\n")
+    path.write_text(json.dumps(header(f"research.benchmarks.{name}") | content, indent=1) + "\n")
     return path
 
 

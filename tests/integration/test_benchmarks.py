@@ -50,7 +50,7 @@ ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.
 
 
 def test_every_benchmark_is_here():
-    programs = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
+    programs = {path.stem for path in (ROOT / "research" / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
     assert programs - OF_OTHERS == set(SMALLEST) | TOO_LONG
 
 

@@ -19,6 +19,10 @@ def test_a_trained_run_is_evaluated_continued_and_compared(train, programs, stor
     after = tmp_path / "after"
     command = ("evaluate.py", f"mlflow.tracking_uri={store}", f"checkpoint={run_dir}", f"run_dir={after}",
                "eval.num_samples=4")  # fmt: skip
+    refused = programs.run(*command)
+    assert refused.returncode == 1
+    assert "reward.reward.path = 'tests.integration.graders.has_few_letters'" in refused.stderr
+    command += ("reward.reward.path=tests.integration.graders.has_few_letters",)  # one's own function is named again
     done = programs.run(*command)
     assert done.returncode == 0, done.stderr
     results = json.loads((after / "results.json").read_text())

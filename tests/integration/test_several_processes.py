@@ -120,4 +120,4 @@ def test_a_stopped_run_leaves_a_checkpoint_and_goes_on(torchrun):
 def test_a_wrong_configuration_is_said_once(torchrun):
     folder, output = torchrun.run("trainer.strategy.tensor_parallel_size=4", expected_code=1)
     assert output.count("does not make 2 processes") == 1
-    assert list(folder.iterdir()) == []  # Hydra has made it
+    assert not folder.exists()

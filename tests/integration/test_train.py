@@ -17,6 +17,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ada_lightning.rollout.engines.exit_codes import REQUEUE
+from ada_lightning.run.run_stopped import RunStoppedError
 from tests.integration.conftest import ROOT, SMALL
 from tests.integration.warm import has_ended
 
@@ -327,10 +328,9 @@ def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, m
     assert max(column(folder, "rollout/engine_restarts")) == 1
 
 
-def test_a_reward_that_always_fails_ends_neither_preview_nor_run(train):
-    with pytest.warns(RuntimeWarning, match="could not be graded"):
-        folder = train("reward.reward.path=tests.integration.graders.always_breaks", "sampler.n_max=4")
-    assert json.loads((folder / "summary.json").read_text())["policy_version"] == 2
+def test_a_reward_that_fails_on_every_response_stops_the_run_before_it_trains(train):
+    with pytest.raises(RunStoppedError, match=r"has graded none of the (?s:.*)LookupError(?s:.*)no such answer"):
+        train("reward.reward.path=tests.integration.graders.always_breaks", "sampler.n_max=4")
 
 
 def test_several_minibatches_see_ratios_and_few_prompts_are_enough(train):
@@ -481,7 +481,7 @@ def test_preview_alone_trains_nothing_and_leaves_no_run(programs, tmp_path):
                 "trainer.devices",
                 "trainer.precision",
                 "ckpt = step_000010",
-                "data.num_steps",
+                "num_steps must be at least 1; got 0",
                 "rollout.truncated",
                 "top_p = 0.5",
                 "reward.num_workers",

@@ -85,8 +85,9 @@ def walk(tmp_path_factory, programs):
     for name, method in METHODS.items():
         said[name] = prints_warm(program, f"+experiment={method}", *shown, *TRAINING, f"run_name={name}")
     said["before"] = prints_warm("evaluate.py", *OWN, *EVALUATION)
+    own_function = "reward.reward.path=tests.integration.graders.has_few_letters"  # a run folder may not name one
     said["after"] = prints_warm(
-        "evaluate.py", "checkpoint=runs/adaptive", "compare=evaluations/tiny-heldout", *EVALUATION
+        "evaluate.py", "checkpoint=runs/adaptive", "compare=evaluations/tiny-heldout", own_function, *EVALUATION
     )
     said["report"] = prints_warm("report.py", *(f"runs/{name}" for name in METHODS), "--output", "report.html")
     (after,) = (folder / "evaluations").glob("adaptive-*-heldout")

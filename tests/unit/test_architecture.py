@@ -1,4 +1,4 @@
-"""The rooms of the house: who may import whom, and where the heavy libraries stand. Held against every import statement."""
+"""The rooms of the house: who may import whom, and where heavy libraries stand. Held against every import."""
 
 from __future__ import annotations
 

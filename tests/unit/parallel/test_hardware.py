@@ -122,7 +122,7 @@ def test_each_process_may_see_a_gpu_of_its_own_alone():
 def test_a_run_asks_for_its_gpus_before_the_model_loads(monkeypatch):
     import train
 
-    monkeypatch.setattr("ada_lightning.parallel.hardware._count_gpus", lambda: 0)
+    monkeypatch.setattr("ada_lightning.parallel.hardware.count_gpus", lambda: 0)
     with pytest.raises(ValueError, match="torch sees none on this machine"):
         train._check(composed("trainer=gpu", "rollout=vllm_gpu"), is_sweep=False)
 

@@ -31,3 +31,11 @@ def test_the_folder_of_a_living_process_stays(tmp_path_factory):
     done = run(nested + "print(os.path.isdir(tempfile.gettempdir()), tempfile.gettempdir())", above)
     assert done.stdout.split()[0] == "True", done.stderr
     assert str(above) in done.stdout
+
+
+def test_multiprocessing_removes_its_own_folder_first(tmp_path_factory):
+    above = tmp_path_factory.mktemp("t")
+    code = "import multiprocessing.util; " + START + "multiprocessing.util.get_temp_dir()"
+    environment = os.environ | {"TMPDIR": str(above), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr, list(above.iterdir())) == (0, "", [])

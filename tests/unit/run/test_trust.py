@@ -318,7 +318,7 @@ def test_a_models_own_code_is_never_run(tmp_path, tiny_path, monkeypatch):
 def test_every_loader_of_a_model_says_that_its_code_is_not_run():
     calls = [
         (file, node)
-        for folder in ("ada_lightning", "callbacks", "benchmarks", "studies", "scripts")
+        for folder in ("ada_lightning", "callbacks", "research", "scripts")
         for file in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and re.fullmatch(r"(kind|Auto\w+)\.from_pretrained", ast.unparse(node.func))

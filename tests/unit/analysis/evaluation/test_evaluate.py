@@ -295,7 +295,7 @@ def test_a_model_of_the_hub_brings_no_settings(tmp_path):
         (["sampling.max_new_tokens=400"], "rollout.max_model_tokens = 320 leaves no room"),
         (["+eval.sets.more={path: x.jsonl}"], "eval.sets.more has no _target_"),
         (["~eval.sets.heldout"], "eval.sets is empty"),
-        (["data.source.num_heldout=-1"], "eval.sets.heldout: .*num_heldout must"),
+        (["data.source.num_heldout=-1"], "data.source.num_heldout must be at least 0; got -1"),
         (
             ["data.num_minibatches=2"],
             "evaluate.py with these sets trains nothing, so data.num_minibatches has no effect",
