@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ada_lightning.run.interrupted_start  # noqa: F401 - first: from here on Ctrl-C is no traceback
+
+# isort: split
 import json
 import os
 import sys
@@ -281,4 +284,9 @@ def start(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    from ada_lightning.rollout.engines.quiet import plain_warnings
+    from ada_lightning.run.scratch import use_own_scratch
+
+    plain_warnings()
+    use_own_scratch()
     start(sys.argv[1:])

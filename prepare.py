@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ada_lightning.run.interrupted_start  # noqa: F401 - first: from here on Ctrl-C is no traceback
+
+# isort: split
 import json
 import os
 import shlex
@@ -145,7 +148,11 @@ def _start_line(num_pending: int, num_prompts: int, cfg: DictConfig) -> str:
 
 if __name__ == "__main__":
     from ada_lightning.config.check import override_errors
+    from ada_lightning.rollout.engines.quiet import plain_warnings
+    from ada_lightning.run.scratch import use_own_scratch
 
+    plain_warnings()
+    use_own_scratch()
     if errors := override_errors(sys.argv[1:], CONFIG_DIR, "prepare"):
         sys.exit("\n".join(f"error: {error}" for error in errors))
     main()

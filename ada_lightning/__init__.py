@@ -3,4 +3,4 @@
 Importing this package imports nothing heavy: reward workers import it in processes that must start fast.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -329,7 +329,8 @@ def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, m
 
 
 def test_a_reward_that_fails_on_every_response_stops_the_run_before_it_trains(train):
-    with pytest.raises(RunStoppedError, match=r"has graded none of the (?s:.*)LookupError(?s:.*)no such answer"):
+    stop = pytest.raises(RunStoppedError, match=r"has graded none of the (?s:.*)LookupError(?s:.*)no such answer")
+    with pytest.warns(RuntimeWarning, match="could not be graded"), stop:
         train("reward.reward.path=tests.integration.graders.always_breaks", "sampler.n_max=4")
 
 
