@@ -24,25 +24,20 @@ import random
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import torch
-from hydra import compose, initialize_config_dir
+import numpy as np
 from hydra.utils import instantiate
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.protocols import Sampler
-from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.methods.advantages import ExactAdvantage, LeaveOneOutAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.objectives import LinearObjective
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from research.benchmarks.report import save
 from research.benchmarks.simulation.pass_rates import MIXES
+from research.drive import advantages, collect_scripted, composed, plan
 
 METHODS: dict[str, tuple[str, ...]] = {
     "uniform, 4": ("sampler=uniform", "sampler.group_size=4"),
@@ -67,7 +62,6 @@ METHODS: dict[str, tuple[str, ...]] = {
 MIX_NAMES = ("step 50", "step 400", "wide")
 BASE = "uniform, 8"
 RESPONSE_TOKENS, TOKENS_PER_SECOND = 512, 50_000.0
-CONF = Path(__file__).resolve().parents[2] / "conf"
 _MEMORY = 8  # responses of the visit that beliefs come from
 
 
@@ -112,8 +106,7 @@ def remembered(rates: Sequence[float]) -> list[Belief]:
 
 def sampler_of(name: str) -> Sampler:
     """Make a method's sampler with the values that ship."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        sampler: Sampler = instantiate(compose("train", list(METHODS[name])).sampler)
+    sampler: Sampler = instantiate(composed("train", METHODS[name]).sampler)
     return sampler
 
 
@@ -135,17 +128,8 @@ def collect(
 ) -> tuple[ResponseGroup, ...]:
     """Run one step of the real collector."""
     prompts = [Prompt(str(index), (), prompt_ids=(index,)) for index in range(len(rates))]
-    groups, _ = RolloutCollector(decode=lambda ids: str(ids[0]), seed=1, positive_threshold=0.5).collect(
-        prompts,
-        engine=ScriptedEngine(pass_rates=dict(enumerate(rates))),
-        grader=ScriptedGrader(),
-        sampler=sampler,
-        selection=AllSelection(),
-        settings=SamplingSettings(max_new_tokens=1),
-        stage="train",
-        step=step,
-        policy_version=0,
-        beliefs=beliefs,
+    groups, _ = collect_scripted(
+        prompts, rates, sampler, settings=1, seed=1, step=step, beliefs=beliefs, positive_threshold=0.5
     )
     return groups
 
@@ -158,10 +142,9 @@ def second_moments(groups: Sequence[ResponseGroup]) -> list[float]:
         if not group.has_signal:
             moments.append(0.0)
             continue
-        microbatch = group_microbatch(group)
         is_exact = group.pool.rule is not None
-        advantages = exact(microbatch) if is_exact else plain(microbatch) / microbatch.group_size_B
-        moments.append(float(torch.sum(advantages.double() ** 2)))
+        advantages_B = advantages(exact, [group]) if is_exact else advantages(plain, [group]) / len(group.kept)
+        moments.append(float(np.sum(advantages_B**2)))
     return moments
 
 
@@ -180,7 +163,7 @@ def plan_seconds(name: str) -> dict[str, Any]:
         seconds = []
         for _ in range(5):
             start = time.process_time()
-            sampler.plan(pools)
+            plan(sampler, pools)
             seconds.append(time.process_time() - start)
         rollout = num_prompts * 8 * RESPONSE_TOKENS / TOKENS_PER_SECOND
         row[str(num_prompts)] = {

@@ -32,10 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.core.protocols import Sampler
-from ada_lightning.core.records import Prompt, SamplingSettings
+from ada_lightning.core.records import Prompt
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
 from research.benchmarks import report
 from research.benchmarks.simulation import cpu, occupancy, validation
@@ -44,6 +43,7 @@ from research.benchmarks.simulation.fate import Fates
 from research.benchmarks.simulation.gpu import MODELS, OVERHEADS, h100
 from research.benchmarks.simulation.grader import SimulatedGrader
 from research.benchmarks.simulation.pass_rates import MIXES
+from research.drive import collect
 
 NUM_PROMPTS, PROMPT_TOKENS, MAX_NEW_TOKENS = 512, 150, 2048
 NUM_REPLICAS, SLOTS = 8, 1024
@@ -124,17 +124,15 @@ def simulate(setting: Setting, method: Method) -> Outcome:
         slots=setting.slots,
         reentry_s=method.reentry_s,
     )
-    collector = RolloutCollector(decode=lambda ids: str(ids[0]), seed=setting.seed, schedule=method.schedule)
-    _, stats = collector.collect(
+    _, stats = collect(
         [Prompt(f"p{key}", (), prompt_ids=(key,) * PROMPT_TOKENS) for key in rates],
+        method.sampler,
         engine=engine,
         grader=SimulatedGrader(engine),
-        sampler=method.sampler,
         selection=BalancedSelection(group_size=4),
-        settings=SamplingSettings(max_new_tokens=MAX_NEW_TOKENS),
-        stage="train",
-        step=0,
-        policy_version=0,
+        schedule=method.schedule,
+        settings=MAX_NEW_TOKENS,
+        seed=setting.seed,
     )
     busy = sum(span.num_running * (span.end_s - span.start_s) for span in engine.spans())
     return Outcome(

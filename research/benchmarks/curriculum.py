@@ -16,15 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ada_lightning.core.protocols import Curriculum, Sampler, SelectionRule
-from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.methods.curriculum import DifficultyBand, PosteriorSampling, SignalPerResponse, UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from research.benchmarks.report import DOCS
 from research.benchmarks.simulation.pass_rates import MIXES as PUBLISHED_MIXES
+from research.drive import collect_scripted, learn, scripted_prompts
 
 OUTPUT = DOCS / "curriculum.json"
 MIXES = {
@@ -74,28 +72,24 @@ def simulate(
     sampler, selection = SAMPLERS[sampler_name]()
     curriculum = CURRICULA[curriculum_name](sampler)
     history = BetaHistory()
-    prompts = [Prompt(f"p{index}", (), prompt_ids=(index,)) for index in range(len(pass_rates))]
-    collector = RolloutCollector(decode=lambda response_ids: str(response_ids[0]), seed=0)
+    prompts = scripted_prompts(len(pass_rates))
     steps_per_epoch = len(prompts) // per_step
     visits = drawn = signal = 0
     counts = dict.fromkeys((prompt.prompt_id for prompt in prompts), 0)
     for step in range(num_epochs * steps_per_epoch):
         chosen = curriculum.choose(prompts, per_step, step=step, seed=0, recall=history.recall)
-        groups, stats = collector.collect(
+        groups, stats = collect_scripted(
             chosen,
-            engine=ScriptedEngine(pass_rates=dict(enumerate(pass_rates))),
-            grader=ScriptedGrader(),
-            sampler=sampler,
+            pass_rates,
+            sampler,
             selection=selection,
-            settings=SamplingSettings(max_new_tokens=4),
-            stage="train",
             step=step,
             policy_version=step,
             beliefs=[memory.belief for memory in history.recall(chosen)],
         )
         pools = [group.pool for group in groups]
         history.update(pools)
-        sampler.observe(pools)
+        learn(sampler, pools)
         if step >= steps_per_epoch:
             visits += len(pools)
             drawn += stats.num_drawn

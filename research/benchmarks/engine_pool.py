@@ -33,6 +33,7 @@ import psutil
 
 from research.benchmarks.report import save
 from research.benchmarks.workload import ScriptedLengths, ScriptedVerdicts
+from research.drive import collect
 
 NUM_PROMPTS, PROMPT_TOKENS, N_MAX, MAX_NEW_TOKENS, MEDIAN_TOKENS = 32, 96, 16, 96, 16
 BASE = "in this process"
@@ -126,10 +127,8 @@ class Work:
 
     def rollout(self, engine: Any) -> dict[str, Any]:
         """Load weights and draw; returns seconds, and what was drawn."""
-        from ada_lightning.core.records import SamplingSettings
         from ada_lightning.methods.sampling import BalanceSampler
         from ada_lightning.methods.selection import BalancedSelection
-        from ada_lightning.rollout.collector import RolloutCollector
         from ada_lightning.rollout.schedule import Continuous
 
         self._version += 1
@@ -138,15 +137,15 @@ class Work:
         sync_s = time.monotonic() - started
         watched = Watched(engine)
         cpu_before = cpu_seconds(engine)
-        groups, stats = RolloutCollector(decode=str, seed=0, schedule=Continuous(fill_to=64)).collect(
+        groups, stats = collect(
             self._prompts,
+            BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=N_MAX, group_size=4),
             engine=ScriptedLengths(watched, self._lengths),  # type: ignore[arg-type]
             grader=ScriptedVerdicts(self._verdicts),
-            sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=N_MAX, group_size=4),
             selection=BalancedSelection(group_size=4),
-            settings=SamplingSettings(max_new_tokens=MAX_NEW_TOKENS),
-            stage="train",
-            step=0,
+            schedule=Continuous(fill_to=64),
+            settings=MAX_NEW_TOKENS,
+            decode=str,
             policy_version=self._version,
         )
         return {

@@ -19,9 +19,8 @@ from typing import Any
 
 import torch
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.protocols import Objective, Sampler
-from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.stopping.rule import CappedRule, StoppingRule
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
@@ -44,6 +43,7 @@ from ada_lightning.methods.sampling.giving_up import NEVER, GivingUp
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from research.benchmarks.expected_update import ExactUpdates, Method, measure_updates, scripted_response
 from research.benchmarks.report import DOCS
+from research.drive import advantages_of, keep, packed_together, rule_of
 
 PASS_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 SIMULATED_RATES = (0.05, 0.2, 0.5, 0.9)
@@ -245,15 +245,15 @@ def _cost(num_prompts: int = 32) -> dict[str, float]:
         pool = ResponsePool(Prompt(f"p{index}", (), prompt_ids=(0,)), index, belief=Belief(1.0 + index, 3.0))
         for place in range(8):
             pool.add(scripted_response(place, is_positive=place % 4 == 0, round_index=place // 4))
-        pool.rule = sampler.stopping_rule(pool)
+        pool.rule = rule_of(sampler, pool)
         pools.append(pool)
     selection = BalancedSelection(group_size=4)
-    microbatch = group_microbatch(*(ResponseGroup(pool, selection.select(pool)) for pool in pools))
+    packed = packed_together([keep(selection, pool) for pool in pools])
     advantage = ExactAdvantage(objective=PowerObjective(0.3))  # in no case above, so its tables are not there yet
     seconds = []
     for _ in range(12):
         started = time.perf_counter()
-        advantage(microbatch)
+        advantages_of(advantage, packed)
         seconds.append(time.perf_counter() - started)
     cost = {"first": 1e3 * seconds[0], "later": 1e3 * statistics.median(seconds[1:])}
     print(

@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.protocols import Advantage, Sampler, SelectionRule
-from ada_lightning.core.records import Belief, Prompt, Response, ResponseGroup, ResponsePool, SamplingSettings
+from ada_lightning.core.records import Belief, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.stopping.paths import path_sums
 from ada_lightning.core.stopping.rule import StoppingRule
-from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from research.drive import advantages, collect_scripted, first_round, keep, plan, rule_of
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class Method:
     def empty_pool(self, slot: int = 0) -> ResponsePool:
         """Return a pool before its first response, planned for."""
         pool = ResponsePool(Prompt(f"p{slot}", (), prompt_ids=(slot,)), slot, belief=self.belief)
-        self.sampler.plan([pool])
+        plan(self.sampler, [pool])
         return pool
 
     def rule(self) -> StoppingRule:
@@ -95,7 +93,7 @@ class Method:
         Raises:
             ValueError: more than counts end a pool.
         """
-        rule = self.sampler.stopping_rule(self.empty_pool())
+        rule = rule_of(self.sampler, self.empty_pool())
         if rule is None:
             raise ValueError(f"{self.name}: no stopping rule of counts, so there is nothing to sum over")
         return rule
@@ -106,11 +104,11 @@ class ExactUpdates:
 
     def __init__(self, method: Method) -> None:
         rule = method.rule()
-        first_round = method.sampler.num_to_draw(method.empty_pool())
+        num_first = first_round(method.sampler, method.empty_pool())
         ends, groups = [], []
-        for first_positives in range(first_round + 1):
-            start = first_positives, first_round - first_positives
-            from_start = path_sums(rule, {start: float(math.comb(first_round, first_positives))})
+        for first_positives in range(num_first + 1):
+            start = first_positives, num_first - first_positives
+            from_start = path_sums(rule, {start: float(math.comb(num_first, first_positives))})
             for positives, negatives in np.argwhere(from_start > 0):
                 end = int(positives), int(negatives)
                 if rule.stops(*end):
@@ -176,20 +174,13 @@ def _collect(method: Method, pass_rates: Sequence[float], per_rate: int, seed: i
     prompts = [
         Prompt(f"p{index}", (), prompt_ids=(index,)) for index in range(len(pass_rates)) for _ in range(per_rate)
     ]
-    collector = RolloutCollector(decode=lambda response_ids: str(response_ids[0]), seed=seed)
-    groups, _ = collector.collect(
+    groups, _ = collect_scripted(
         prompts,
-        engine=ScriptedEngine(
-            pass_rates=dict(enumerate(pass_rates)),
-            num_polls=lambda generator, is_positive: 3 if is_positive else 1,  # completion order must not matter
-        ),
-        grader=ScriptedGrader(),
-        sampler=method.sampler,
+        pass_rates,
+        method.sampler,
         selection=method.selection,
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=0,
-        policy_version=0,
+        num_polls=lambda generator, is_positive: 3 if is_positive else 1,  # completion order must not matter
+        seed=seed,
         beliefs=[method.belief] * len(prompts),
     )
     return groups
@@ -203,7 +194,7 @@ def _group(method: Method, end: tuple[int, int], start: tuple[int, int], rule: S
     for index, is_positive in enumerate(first + later):
         pool.add(scripted_response(index, is_positive=is_positive, round_index=0 if index < len(first) else 1))
     pool.rule = rule
-    return ResponseGroup(pool, method.selection.select(pool))
+    return keep(method.selection, pool)
 
 
 def scripted_response(index: int, *, is_positive: bool, round_index: int) -> Response:
@@ -231,10 +222,10 @@ def _class_sums(method: Method, groups: Sequence[ResponseGroup]) -> NDArray[np.f
     with_signal = [index for index, group in enumerate(groups) if group.can_train]
     if not with_signal:
         return sums
-    microbatch = group_microbatch(*(groups[index] for index in with_signal))
-    advantages_B = method.scale * method.advantage(microbatch).double().numpy()
-    class_B = np.where(microbatch.is_positive_B.numpy(), 0, 1)
-    group_B = np.array([index for index in with_signal for _ in groups[index].kept])
+    advantages_B = method.scale * advantages(method.advantage, [groups[index] for index in with_signal])
+    kept_B = [(index, kept.response) for index in with_signal for kept in groups[index].kept]
+    class_B = np.array([0 if response.is_positive else 1 for _, response in kept_B])
+    group_B = np.array([index for index, _ in kept_B])
     for row, values_B in enumerate((advantages_B, advantages_B**2, np.ones_like(advantages_B))):
         np.add.at(sums, (2 * row + class_B, group_B), values_B)
     return sums

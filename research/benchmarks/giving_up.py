@@ -11,13 +11,11 @@ import argparse
 import json
 import random
 
-from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from research.benchmarks.report import DOCS
+from research.drive import collect_scripted, learn, scripted_prompts
 
 MIXES = {
     "Beta(0.5, 3): mostly hard": (0.5, 3.0),
@@ -64,25 +62,21 @@ def simulate(pass_rates: list[float], price: float, num_visits: int) -> tuple[in
     give_up = GiveUpByPosterior(price=price)
     sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4, give_up=give_up)
     history = BetaHistory()
-    prompts = [Prompt(f"p{index}", (), prompt_ids=(index,)) for index in range(len(pass_rates))]
-    collector = RolloutCollector(decode=lambda response_ids: str(response_ids[0]), seed=0)
+    prompts = scripted_prompts(len(pass_rates))
     drawn = completed = 0
     for step in range(num_visits):
-        groups, stats = collector.collect(
+        groups, stats = collect_scripted(
             prompts,
-            engine=ScriptedEngine(pass_rates=dict(enumerate(pass_rates))),
-            grader=ScriptedGrader(),
-            sampler=sampler,
+            pass_rates,
+            sampler,
             selection=BalancedSelection(group_size=4),
-            settings=SamplingSettings(max_new_tokens=4),
-            stage="train",
             step=step,
             policy_version=step,
             beliefs=history.predict(prompts, _no_representation),
         )
         pools = [group.pool for group in groups]
         history.update(pools)
-        sampler.observe(pools)
+        learn(sampler, pools)
         drawn += stats.num_drawn
         completed += sum(pool.is_resolved for pool in pools)
     return drawn, completed

@@ -20,7 +20,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 from research.benchmarks.report import FOLDER, save
-from research.benchmarks.update import make_policy, pack, random_groups
+from research.benchmarks.update import make_policy, random_groups
 from research.benchmarks.update import update as make_update
 from research.benchmarks.workload import (
     DefaultModel,
@@ -29,6 +29,7 @@ from research.benchmarks.workload import (
     default_model,
     vllm_engine,
 )
+from research.drive import collect, pack
 
 PROMPTS, LENGTHS = (16, 64, 256, 512), (8, 32, 128)
 BASE_PROMPTS, BASE_LENGTH, N_MAX = 32, 8, 32
@@ -80,10 +81,8 @@ def row(phase: str, axis: str, value: int, runs: Sequence[tuple[float, int]]) ->
 
 def rollout(model: DefaultModel, engine: Any, num_prompts: int, median_length: int) -> tuple[float, int]:
     """Seconds and committed tokens of one rollout: lognormal lengths of sigma 1/2, pass rates spread evenly."""
-    from ada_lightning.core.records import SamplingSettings
     from ada_lightning.methods.sampling import BalanceSampler
     from ada_lightning.methods.selection import BalancedSelection
-    from ada_lightning.rollout.collector import RolloutCollector
     from ada_lightning.rollout.schedule import Continuous
 
     generator = random.Random(0)
@@ -94,16 +93,15 @@ def rollout(model: DefaultModel, engine: Any, num_prompts: int, median_length: i
             lengths[str(slot), index] = max(1, min(4 * median_length, drawn))
             verdicts[str(slot), index] = generator.random() < (slot + 0.5) / num_prompts
     assert engine._engine.reset_prefix_cache()
-    _, stats = RolloutCollector(decode=model.decode, seed=0, schedule=Continuous(fill_to=engine.max_num_seqs)).collect(
+    _, stats = collect(
         model.prompts(num_prompts),
+        BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=N_MAX, group_size=4),
         engine=ScriptedLengths(engine, lengths),
         grader=ScriptedVerdicts(verdicts),
-        sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=N_MAX, group_size=4),
         selection=BalancedSelection(group_size=4),
-        settings=SamplingSettings(max_new_tokens=4 * median_length),
-        stage="train",
-        step=0,
-        policy_version=0,
+        schedule=Continuous(fill_to=engine.max_num_seqs),
+        settings=4 * median_length,
+        decode=model.decode,
     )
     return stats.seconds, stats.generated_tokens
 

@@ -17,6 +17,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 from research.benchmarks.report import RELIABILITY, save
+from research.drive import collect, composed
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "as they come": {},
@@ -42,16 +43,12 @@ def main() -> None:
 
 
 def _measure(num_prompts: int, repeats: int, overrides: list[str]) -> list[dict[str, Any]]:
-    from hydra import compose, initialize_config_dir
     from hydra.utils import instantiate
 
     from ada_lightning.config.assembly import assemble, read_data
-    from ada_lightning.rollout.collector import RolloutCollector
     from ada_lightning.run.malloc import keep_freed_memory
-    from research.benchmarks.training import CONF
 
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("train", ["+experiment=ada_seq_balance", *overrides])
+    cfg = composed("train", ["+experiment=ada_seq_balance", *overrides])
     keep_freed_memory()
     parts = assemble(cfg)
     data = read_data(cfg, parts.model.tokenizer, parts.grader)
@@ -64,20 +61,17 @@ def _measure(num_prompts: int, repeats: int, overrides: list[str]) -> list[dict[
             found: dict[str, list[tuple[float, Any]]] = {name: [] for name in VARIANTS}
             for repeat in range(repeats + 1):  # the first round warms up and is not counted
                 for name, options in VARIANTS.items():
-                    collector = RolloutCollector(
-                        decode=parts.service._decode, seed=0, schedule=instantiate(cfg.rollout.schedule), **options
-                    )
                     started = time.perf_counter()
-                    _, stats = collector.collect(
+                    _, stats = collect(
                         prompts,
+                        sampler,
                         engine=engine,
                         grader=parts.grader,
-                        sampler=sampler,
                         selection=selection,
+                        schedule=instantiate(cfg.rollout.schedule),
                         settings=parts.service.sampling,
-                        stage="train",
-                        step=0,
-                        policy_version=0,
+                        decode=parts.service._decode,
+                        **options,
                     )
                     if repeat:
                         found[name].append((time.perf_counter() - started, stats))

@@ -40,6 +40,7 @@ from research.benchmarks.workload import (
     real_grader,
     vllm_engine,
 )
+from research.drive import collect
 
 N_MAX, MAX_SHORT, MAX_HEAVY, MEDIAN_HEAVY = 32, 32, 160, 16
 MAIN_WAYS = ("vllm", "barrier", "continuous", "ahead")
@@ -125,16 +126,16 @@ def measure(work: Work, model: DefaultModel, *, repetitions: int, is_all: bool) 
     ahead = Continuous(fill_to=work.engine.max_num_seqs)
     committed: list[tuple[Sequence[int], int]] = []
 
-    def collect(schedule: Any, sampler: Any) -> tuple[float, int, int]:
+    def timed(schedule: Any, sampler: Any) -> tuple[float, int, int]:
         groups, stats = rollout(work, model, schedule, sampler)
         committed[:] = [(g.pool.prompt.prompt_ids, len(r.response_ids)) for g in groups for r in g.pool.responses]
         return stats.seconds, stats.generated_tokens, stats.wasted_tokens
 
     ways: dict[str, Callable[[], tuple[float, int, int]]] = {
-        "barrier": lambda: collect(Barrier(), BalanceSampler(**sizes)),
-        "continuous": lambda: collect(Continuous(), BalanceSampler(**sizes)),
-        "ahead, prompts in order": lambda: collect(ahead, InOrder(**sizes)),
-        "ahead": lambda: collect(ahead, BalanceSampler(**sizes)),
+        "barrier": lambda: timed(Barrier(), BalanceSampler(**sizes)),
+        "continuous": lambda: timed(Continuous(), BalanceSampler(**sizes)),
+        "ahead, prompts in order": lambda: timed(ahead, InOrder(**sizes)),
+        "ahead": lambda: timed(ahead, BalanceSampler(**sizes)),
         "vllm": lambda: raw_batch(work.engine, committed),
         "vllm plain": lambda: raw_batch(work.engine, committed, is_plain=True),
         "vllm longest first": lambda: raw_batch(work.engine, sorted(committed, key=lambda pair: pair[1], reverse=True)),
@@ -168,20 +169,17 @@ def rows_of(seen: dict[str, list[tuple[float, int, int]]], num_responses: int) -
 
 def rollout(work: Work, model: DefaultModel, schedule: Any, sampler: Any) -> tuple[Any, Any]:
     """One rollout of the real collector."""
-    from ada_lightning.core.records import SamplingSettings
     from ada_lightning.methods.selection import BalancedSelection
-    from ada_lightning.rollout.collector import RolloutCollector
 
-    return RolloutCollector(decode=model.decode, seed=0, schedule=schedule).collect(
+    return collect(
         work.prompts,
+        sampler,
         engine=work.engine,
         grader=work.grader,
-        sampler=sampler,
         selection=BalancedSelection(group_size=4),
-        settings=SamplingSettings(max_new_tokens=work.max_new_tokens),
-        stage="train",
-        step=0,
-        policy_version=0,
+        schedule=schedule,
+        settings=work.max_new_tokens,
+        decode=model.decode,
     )
 
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+from research.drive import composed
+
 QUIET = (
     "~callbacks.preview",
     "callbacks.evaluation.every_n_steps=0",
@@ -29,15 +30,12 @@ class Job:
     """
 
     def __init__(self, overrides: Sequence[str], folder: Path) -> None:
-        from hydra import compose, initialize_config_dir
-
         from ada_lightning.config.check import check_config
         from ada_lightning.run.run_dir import RunDir
         from train import Run
 
         paths = (f"run_dir={folder / 'run'}", f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}")
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose("train", [*QUIET, *paths, *overrides])
+        cfg = composed("train", [*QUIET, *paths, *overrides])
         check_config(cfg)
         run_dir = RunDir(Path(cfg.run_dir))
         run_dir.claim(resume=False)

@@ -25,6 +25,8 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
+from research.drive import pack, with_rows
+
 NUM_PROMPTS, GROUP_SIZE, PROMPT_TOKENS, RESPONSE_TOKENS = 15, 4, 47, (8, 14, 20, 32, 32)  # fills two microbatches
 MAX_TOKENS_PER_MICROBATCH = 1024
 LENGTHS: dict[str, Callable[[random.Random], int]] = {
@@ -156,7 +158,7 @@ def make_variants(policy: Any, groups: list, optimizer: Any) -> dict[str, Callab
     model, ours = policy.model, policy.attention.implementation
     share = policy.attention.shares_prompts
     device = model.device
-    batch = pack(groups, share).to(device)
+    batch = pack(groups, share_prompts=share).to(device)
     padded = padded_batch(groups, share).to(device)
     repeated = pack(groups, share_prompts=False).to(device)
 
@@ -254,7 +256,7 @@ def peak_memory(arguments: argparse.Namespace, **case: int) -> dict[str, float]:
         policy, optimizer = make_policy(arguments, gradient_checkpointing=bool(case.get("checkpointing")))
         groups = random_groups(LENGTHS["default"], case.get("num_prompts", NUM_PROMPTS))
         share = policy.attention.shares_prompts
-        batch = pack(groups, share, max_tokens=case["max_tokens"]).to(arguments.device)
+        batch = pack(groups, share_prompts=share, max_tokens=case["max_tokens"]).to(arguments.device)
         run = partial(update, policy, batch, optimizer)
     before = _peak_gib(arguments.device)
     seconds = []
@@ -296,38 +298,17 @@ def head_only(device: Any, hidden_KH: Any, token_ids_K: Any, lm_head: Any, *, pl
     loss.backward()
 
 
-def pack(groups: list, share_prompts: bool, max_tokens: int = MAX_TOKENS_PER_MICROBATCH) -> Any:
-    """Return one optimiser step of the groups."""
-    from ada_lightning.core.packing import pack_groups
-
-    (batch,) = pack_groups(
-        groups,
-        num_minibatches=1,
-        max_tokens_per_microbatch=max_tokens,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=False,
-        share_prompts=share_prompts,
-    )
-    return batch
-
-
 def padded_batch(groups: list, share_prompts: bool) -> Any:
     """The same documents, as many padded rows to a microbatch as the budget allows with their padding."""
-    from dataclasses import replace
-
-    from ada_lightning.core.packing import group_microbatch
     from ada_lightning.core.records import ResponseGroup
     from research.benchmarks.padded_rows import padded_splits
 
     if not share_prompts:
         groups = [ResponseGroup(group.pool, (kept,)) for group in groups for kept in group.kept]
     by_size = sorted(groups, key=lambda group: -_size(group))
-    microbatches, first = [], 0
-    for rows in padded_splits([(_size(group),) for group in by_size], MAX_TOKENS_PER_MICROBATCH):
-        microbatches.append(group_microbatch(*by_size[first : first + len(rows)]))
-        first += len(rows)
-    return replace(pack(groups, share_prompts=True), microbatches=tuple(microbatches))
+    rest = iter(by_size)
+    splits = padded_splits([(_size(group),) for group in by_size], MAX_TOKENS_PER_MICROBATCH)
+    return with_rows(pack(groups, share_prompts=True), [[next(rest) for _ in rows] for rows in splits])
 
 
 def random_groups(draw_length: Callable[[random.Random], int], num_prompts: int) -> list:

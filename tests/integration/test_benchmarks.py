@@ -18,16 +18,12 @@ SMALLEST = {
     "allocators": ["--prompts", 4, "--steps", 2],
     "cluster_sim": ["--only-validate"],
     "curriculum": ["--prompts", 8, "--per-step", 2, "--epochs", 2],
-    "dense_packing": ["--prompts", 2, "--responses", 2, "--rollouts", 1],
     "estimator_bias": [],
     "giving_up": ["--prompts", 4, "--visits", 1],
     "memory_plan": [],
     "overhead": ["--steps", 2, *OVERRIDES],
-    "planning": ["--prompts", 8],
-    "refill": ["--groups", 2, "--steps", 1],
     "reproducible_cost": ["--prompts", 2, "--repeats", 1, *OVERRIDES],
     "reward_attack": ["--num", 20, "--orders", 4],
-    "sharding": ["--num-prompts", 2, "--response-tokens", 4, "--repeats", 1],
     "step_vs_trl": ["--turns", 1, "--steps", 1],
     "update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
 }
@@ -45,8 +41,6 @@ TOO_LONG = {
 """Their smallest sizes take a core half a minute or more, or a gigabyte of disk: only that they start."""
 OF_OTHERS = {"tables", "step_ours", "step_trl"}
 """What only rewrites pages, which has tests of its own, and the two sides of step_vs_trl."""
-ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
-"""What torchrun would set for a single process."""
 
 
 def test_every_benchmark_is_here():
@@ -65,7 +59,7 @@ def figures(tmp_path):
 def test_a_benchmark_runs_at_its_smallest(name, programs, figures):
     if name == "step_vs_trl" and importlib.util.find_spec("trl") is None:
         pytest.skip("needs trl: pip install -e '.[bench]'")
-    environment = {"BENCHMARK_FIGURES": str(figures)} | (ALONE if name == "sharding" else {})
+    environment = {"BENCHMARK_FIGURES": str(figures)}
     done = programs.run(f"research/benchmarks/{name}.py", *SMALLEST[name], environment=environment)
     assert done.returncode == 0, done.stderr[-2000:]
 

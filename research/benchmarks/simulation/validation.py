@@ -11,7 +11,6 @@ from ada_lightning.core.protocols import RolloutEngine, Sampler
 from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.result import RolloutStats
@@ -22,6 +21,7 @@ from research.benchmarks.simulation.fate import Fates
 from research.benchmarks.simulation.forced_engine import ForcedEngine
 from research.benchmarks.simulation.grader import SimulatedGrader
 from research.benchmarks.simulation.step_time import StepTime
+from research.drive import collect
 
 MAX_MODEL_TOKENS = 320
 SETTINGS = SamplingSettings(max_new_tokens=48)
@@ -57,19 +57,16 @@ CASES = {
 }
 
 
-def collect(case: Case, engine: RolloutEngine, grader: Grader) -> RolloutStats:
+def rollout(case: Case, engine: RolloutEngine, grader: Grader) -> RolloutStats:
     """Run the real collector."""
-    collector = RolloutCollector(decode=lambda response_ids: str(response_ids[0]), seed=0, schedule=case.schedule)
-    _, stats = collector.collect(
+    _, stats = collect(
         PROMPTS,
+        case.sampler,
         engine=engine,
         grader=grader,
-        sampler=case.sampler,
         selection=BalancedSelection(group_size=4),
+        schedule=case.schedule,
         settings=SETTINGS,
-        stage="train",
-        step=0,
-        policy_version=0,
     )
     return stats
 
@@ -87,7 +84,7 @@ def measure(
     for name, case in CASES.items():
         engine.forget_prefixes()
         started = clock()
-        stats = collect(case, engine, ScriptedGrader())
+        stats = rollout(case, engine, ScriptedGrader())
         seconds = clock() - started
         print(f"{name}: {seconds:.2f} s", flush=True)
         entry = rollouts.setdefault(name, {"seconds": []})
@@ -107,6 +104,6 @@ def simulate(step_time: StepTime) -> dict[str, tuple[float, RolloutStats]]:
             block_size=BLOCK_SIZE,
             max_batched_tokens=MAX_BATCHED_TOKENS,
         )
-        stats = collect(case, engine, SimulatedGrader(engine))
+        stats = rollout(case, engine, SimulatedGrader(engine))
         results[name] = engine.now, stats
     return results

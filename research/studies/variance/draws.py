@@ -11,8 +11,7 @@ from typing import Any
 from ada_lightning.config.assembly import SamplingParts, assemble, read_data
 from ada_lightning.core.records import Prompt, ResponsePool
 from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
+from research.drive import collect, composed
 
 NUM_SCREEN = 16
 """Responses of each prompt that is screened."""
@@ -84,15 +83,12 @@ def evenly_chosen(positives: Sequence[int], num_screen: int, num_chosen: int) ->
 
 
 def _draw(model_path: Path, log_file: Path, sizes: DrawSizes) -> tuple[list[int], list[DrawnPool]]:
-    from hydra import compose, initialize_config_dir
     from hydra.utils import instantiate
 
     from ada_lightning.rollout.engines.quiet import quiet_libraries
 
     quiet_libraries()
-    conf = Path(__file__).resolve().parents[3] / "conf"
-    with initialize_config_dir(str(conf), version_base="1.3"):
-        cfg = compose("prepare", ["rollout.engine.dtype=float32", "run_name=unused"])
+    cfg = composed("prepare", ["rollout.engine.dtype=float32", "run_name=unused"])
     parts = assemble(cfg, model_path)
     prompts = list(read_data(cfg, parts.model.tokenizer, parts.grader).train_prompts[: sizes.num_screened])
     parts.grader.start()
@@ -115,20 +111,15 @@ def _draw(model_path: Path, log_file: Path, sizes: DrawSizes) -> tuple[list[int]
 def _collect(
     parts: SamplingParts, engine: Any, prompts: Sequence[Prompt], num_samples: int, step: int
 ) -> list[ResponsePool]:
-    groups, _ = RolloutCollector(
-        decode=lambda ids: str(parts.model.tokenizer.decode(ids, skip_special_tokens=True)),
-        seed=0,
-        positive_threshold=parts.service.positive_threshold,
-    ).collect(
+    groups, _ = collect(
         prompts,
+        UniformSampler(group_size=num_samples),
         engine=engine,
         grader=parts.grader,
-        sampler=UniformSampler(group_size=num_samples),
-        selection=AllSelection(),
         settings=parts.service.sampling,
-        stage="train",
+        decode=lambda ids: str(parts.model.tokenizer.decode(ids, skip_special_tokens=True)),
         step=step,
-        policy_version=0,
+        positive_threshold=parts.service.positive_threshold,
     )
     return [group.pool for group in groups]
 

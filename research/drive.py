@@ -1,0 +1,176 @@
+"""The product's rollouts, samplers, advantages and packing: benchmarks and studies call them here and only here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from ada_lightning.core.stopping.rule import StoppingRule
+
+ROOT = Path(__file__).resolve().parents[1]
+CONF = ROOT / "conf"
+
+
+def composed(program: str, overrides: Sequence[str] = ()) -> DictConfig:
+    """Return the configuration of ``train``, ``prepare`` or ``evaluate`` with these overrides."""
+    from hydra import compose, initialize_config_dir
+
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose(program, list(overrides))
+
+
+def collect(
+    prompts: Sequence[Prompt],
+    sampler: Any,
+    *,
+    engine: Any,
+    grader: Any,
+    selection: Any = None,
+    schedule: Any = None,
+    settings: SamplingSettings | int = 4,
+    decode: Callable[[Sequence[int]], str] = lambda response_ids: str(response_ids[0]),
+    seed: int = 0,
+    step: int = 0,
+    policy_version: int = 0,
+    beliefs: Sequence[Belief] = (),
+    **options: Any,
+) -> tuple[tuple[ResponseGroup, ...], Any]:
+    """Run one rollout of training as a run does it.
+
+    Args:
+        prompts: encoded ones.
+        sampler: who gets more.
+        engine: with weights loaded.
+        grader: reward pool.
+        selection: what is kept; everything unless given.
+        schedule: when responses are drawn; the collector's default unless given.
+        settings: how tokens are drawn, or the longest response in tokens.
+        decode: token ids to text.
+        seed: of the collector.
+        step: rollout step, part of every seed.
+        policy_version: stamped on every response.
+        beliefs: about each prompt's pass rate, in the order of the prompts.
+        options: more arguments of the collector.
+
+    Returns:
+        One group per prompt in the order given, and the counts.
+    """
+    from ada_lightning.methods.selection import AllSelection
+    from ada_lightning.rollout.collector import RolloutCollector
+
+    if schedule is not None:
+        options["schedule"] = schedule
+    return RolloutCollector(decode=decode, seed=seed, **options).collect(
+        prompts,
+        engine=engine,
+        grader=grader,
+        sampler=sampler,
+        selection=selection or AllSelection(),
+        settings=SamplingSettings(max_new_tokens=settings) if isinstance(settings, int) else settings,
+        stage="train",
+        step=step,
+        policy_version=policy_version,
+        beliefs=beliefs,
+    )
+
+
+def scripted_prompts(number: int) -> list[Prompt]:
+    """Return prompts ``p0``, ``p1``, ... of one token each, their index."""
+    return [Prompt(f"p{index}", (), prompt_ids=(index,)) for index in range(number)]
+
+
+def collect_scripted(
+    prompts: Sequence[Prompt], rates: Sequence[float] | Mapping[int, float], sampler: Any, **options: Any
+) -> tuple[tuple[ResponseGroup, ...], Any]:
+    """Run one rollout whose responses are right with fixed probabilities.
+
+    Args:
+        prompts: of :func:`scripted_prompts`.
+        rates: pass rate by the prompt's first token.
+        sampler: who gets more.
+        options: of :func:`collect`; ``num_polls``: of the scripted engine.
+    """
+    from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+
+    pass_rates = dict(rates) if isinstance(rates, Mapping) else dict(enumerate(rates))
+    polls = {"num_polls": options.pop("num_polls")} if "num_polls" in options else {}
+    engine = ScriptedEngine(pass_rates=pass_rates, **polls)
+    return collect(prompts, sampler, engine=engine, grader=ScriptedGrader(), **options)
+
+
+def learn(sampler: Any, pools: Sequence[ResponsePool]) -> None:
+    """Let a sampler learn from a step's pools."""
+    sampler.observe(pools)
+
+
+def plan(sampler: Any, pools: Sequence[ResponsePool]) -> None:
+    """Divide a step among empty pools."""
+    sampler.plan(pools)
+
+
+def first_round(sampler: Any, pool: ResponsePool) -> int:
+    """Return how many responses a planned, empty pool gets first."""
+    return int(sampler.num_to_draw(pool))
+
+
+def rule_of(sampler: Any, pool: ResponsePool) -> StoppingRule | None:
+    """Return what ends a pool; None where more than counts do."""
+    rule: StoppingRule | None = sampler.stopping_rule(pool)
+    return rule
+
+
+def keep(selection: Any, pool: ResponsePool) -> ResponseGroup:
+    """Return a complete pool with what is kept of it."""
+    return ResponseGroup(pool, selection.select(pool))
+
+
+def advantages(rule: Any, groups: Sequence[ResponseGroup]) -> NDArray[np.float64]:
+    """Return the advantage of every kept response of groups with a signal, group after group. Shape ``(B,)``."""
+    return advantages_of(rule, packed_together(groups))
+
+
+def packed_together(groups: Sequence[ResponseGroup]) -> Any:
+    """Return groups in the form that advantages are computed from."""
+    from ada_lightning.core.packing import group_microbatch
+
+    return group_microbatch(*groups)
+
+
+def advantages_of(rule: Any, packed: Any) -> NDArray[np.float64]:
+    """Return advantages of what :func:`packed_together` made. Shape ``(B,)``."""
+    values: NDArray[np.float64] = rule(packed).double().numpy()
+    return values
+
+
+def pack(groups: Sequence[ResponseGroup], *, share_prompts: bool, max_tokens: int = 1024) -> Any:
+    """Return one optimiser step of the groups."""
+    from ada_lightning.core.packing import pack_groups
+
+    (batch,) = pack_groups(
+        groups,
+        num_minibatches=1,
+        max_tokens_per_microbatch=max_tokens,
+        policy_version=0,
+        shuffle_seed=0,
+        keep_groups_without_signal=False,
+        share_prompts=share_prompts,
+    )
+    return batch
+
+
+def with_rows(batch: Any, rows: Sequence[Sequence[ResponseGroup]]) -> Any:
+    """Return the step with these groups in its microbatches."""
+    from dataclasses import replace
+
+    from ada_lightning.core.packing import group_microbatch
+
+    return replace(batch, microbatches=tuple(group_microbatch(*groups) for groups in rows))
