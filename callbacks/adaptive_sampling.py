@@ -17,15 +17,13 @@ from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.batch import TrainingBatch
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.protocols import (
-    BatchSelection,
     LearningCurriculum,
     PassRateEstimator,
-    PolicyReader,
     Refill,
     RememberingEstimator,
     RolloutAdvantage,
     Sampler,
-    SelectionRule,
+    Selection,
 )
 from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup, ResponsePool
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -71,7 +69,7 @@ class AdaptiveSampling(Callback):
         grader: RewardPool,
         estimator: PassRateEstimator,
         sampler: Sampler,
-        selection: SelectionRule | BatchSelection,
+        selection: Selection,
         tokenizer: Any,
         eos_token_ids: Sequence[int],
         run_dir: str | Path,
@@ -113,8 +111,7 @@ class AdaptiveSampling(Callback):
             recall=partial(_recalled, policy, remembering) if remembering is not None else None,
             ranks=policy.ranks,
         )
-        if isinstance(self.sampler, PolicyReader):
-            self.sampler.connect(policy)
+        self.sampler.connect(policy)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start graders and engine, in the leading process."""
@@ -175,11 +172,16 @@ class AdaptiveSampling(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What sampler and estimator remember of the steps that are done."""
-        state = {"sampler": named_state(self.sampler), "estimator": named_state(self.estimator)}
+        state = {
+            name: named_state(part)
+            for name, part in (
+                ("sampler", self.sampler),
+                ("estimator", self.estimator),
+                ("selection", self.selection),
+            )
+        }
         if self._refilling.refill.is_on:
             state["refill"] = self._refilling.state_dict()
-        if isinstance(self.selection, BatchSelection):
-            state["selection"] = named_state(self.selection)
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -190,8 +192,7 @@ class AdaptiveSampling(Callback):
         """
         load_named_state(self.sampler, state_dict["sampler"], setting="sampler")
         load_named_state(self.estimator, state_dict["estimator"], setting="estimator")
-        if isinstance(self.selection, BatchSelection):
-            load_named_state(self.selection, state_dict.get("selection", {}), setting="selection")
+        load_named_state(self.selection, state_dict.get("selection", {}), setting="selection")
         self._refilling.load_state_dict(state_dict.get("refill", {}))
 
     def _collect(
@@ -266,12 +267,11 @@ class AdaptiveSampling(Callback):
         pools, self._unlearned = [pool for pool in self._unlearned if pool.num_drawn], []
         with policy.clock.phase("estimate"):  # of the next step: this one is logged
             self.estimator.update(pools)
-        self.sampler.observe(pools)
+        self.sampler.learn(pools)
         self._refilling.commit()
         if isinstance(data.curriculum, LearningCurriculum):
             data.curriculum.observe(pools)
-        if isinstance(self.selection, BatchSelection):
-            self.selection.observe(self._step_metrics)
+        self.selection.learn(self._step_metrics)
 
     def _check_gap(self, metrics: Mapping[str, float]) -> None:
         """Compare how probable engine and trainer found the same tokens; before a checkpoint is written of the update.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.core.packing import pack_groups
-from ada_lightning.core.protocols import BatchSelection, Refill, RolloutAdvantage, Sampler, SelectionRule
+from ada_lightning.core.protocols import Refill, RolloutAdvantage, Sampler, Selection
 from ada_lightning.core.records import RefillProgress
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
@@ -55,7 +55,7 @@ class CostPreview(Callback):
         *,
         service: RolloutService,
         sampler: Sampler,
-        selection: SelectionRule | BatchSelection,
+        selection: Selection,
         num_prompts: int = 8,
         num_samples: int = 8,
         only_preview: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.analysis.statement import describe_update
-from ada_lightning.core.protocols import BatchSelection, Refill, Sampler, SelectionRule
+from ada_lightning.core.protocols import Refill, Sampler, Selection
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
 from ada_lightning.training.policy import PolicyModule
@@ -25,7 +25,7 @@ class ObjectiveStatement(Callback):
         self,
         *,
         sampler: Sampler,
-        selection: SelectionRule | BatchSelection,
+        selection: Selection,
         truncated: str,
         refill: Refill = NoRefill(),  # noqa: B008 - holds no state
     ) -> None:

@@ -109,7 +109,7 @@ def collect_scripted(
 
 def learn(sampler: Any, pools: Sequence[ResponsePool]) -> None:
     """Let a sampler learn from a step's pools."""
-    sampler.observe(pools)
+    sampler.learn(pools)
 
 
 def plan(sampler: Any, pools: Sequence[ResponsePool]) -> None:
@@ -124,7 +124,7 @@ def first_round(sampler: Any, pool: ResponsePool) -> int:
 
 def rule_of(sampler: Any, pool: ResponsePool) -> StoppingRule | None:
     """Return what ends a pool; None where more than counts do."""
-    rule: StoppingRule | None = sampler.stopping_rule(pool)
+    rule: StoppingRule | None = sampler.end(pool).rule
     return rule
 
 

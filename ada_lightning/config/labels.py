@@ -11,10 +11,10 @@ from ada_lightning.config.estimator import part_of
 
 def label_errors(cfg: DictConfig) -> Iterator[str]:
     """Yield a message where the reward tells no answers, or answers that depend on the reference."""
-    from ada_lightning.core.protocols import LabellingSampler
+    from ada_lightning.core.protocols import Sampler, Trait
 
     sampler, reward = part_of(cfg, "sampler"), part_of(cfg, "reward.reward")
-    if not isinstance(sampler, LabellingSampler) or reward is None:
+    if not isinstance(sampler, Sampler) or Trait.GIVES_REWARDS not in sampler.traits or reward is None:
         return
     told = getattr(reward, "answers_without_reference", None)
     if told is True:

@@ -29,7 +29,7 @@ def refill_errors(cfg: DictConfig) -> Iterator[str]:
 
 
 def _sampler_errors(cfg: DictConfig) -> Iterator[str]:
-    from ada_lightning.core.protocols import ScreeningSampler
+    from ada_lightning.core.protocols import Sampler, Trait
 
     sampler = part_of(cfg, "sampler")
     if budget := number_at(cfg, "sampler.budget_per_step"):
@@ -37,7 +37,7 @@ def _sampler_errors(cfg: DictConfig) -> Iterator[str]:
             f"sampler.budget_per_step = {budget} divides a step among its prompts, and refill lets further ones join; "
             "use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
         )
-    if isinstance(sampler, ScreeningSampler):
+    if isinstance(sampler, Sampler) and Trait.LEAVES_OUT_PROMPTS in sampler.traits:
         yield (
             f"sampler: {type(sampler).__name__} leaves prompts out and weighs the others so that the mean over all of "
             "them is right, and refill replaces what was left out; use refill=none or another sampler"

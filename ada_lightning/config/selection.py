@@ -21,9 +21,16 @@ def selection_errors(cfg: DictConfig) -> Iterator[str]:
     yield from _size_errors(cfg, chosen)
 
 
+def _has(selection: type, *names: str) -> bool:
+    """Whether a class is a selection with one of these traits; what cannot be loaded is none."""
+    from ada_lightning.core.protocols import Selection, Trait
+
+    return issubclass(selection, Selection) and any(Trait[name] in selection.traits for name in names)
+
+
 def _rank_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
     """What ranks responses by their advantage knows that of the whole pool alone."""
-    if not getattr(selection, "ranks_by_advantage", False):
+    if not _has(selection, "RANKS_BY_ADVANTAGE"):
         return
     for part in ("advantage", "advantage.advantage"):
         if getattr(advantage := class_at(cfg, part), "compares", None) == "kept":
@@ -36,7 +43,7 @@ def _rank_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
 
 def _class_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
     """What ranks responses may keep one class of a pool alone, and nothing makes up for the pull that is gone."""
-    if not getattr(selection, "may_drop_a_class", False):
+    if not _has(selection, "MAY_DROP_A_CLASS"):
         return
     for part in ("advantage", "advantage.advantage"):
         if getattr(advantage := class_at(cfg, part), "needs_both_classes", False):
@@ -49,7 +56,7 @@ def _class_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
 
 def _pruning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
     """The weights of pruning are those of advantages: other terms would count what is left out as nothing."""
-    if not getattr(selection, "prunes_at_random", None):
+    if not _has(selection, "PRUNES_RESPONSES", "PRUNES_PROMPTS"):
         return
     for name in ("kl_coef", "entropy_coef"):
         if number_at(cfg, f"loss.{name}"):
@@ -111,7 +118,7 @@ def _size_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
 
     sampler = class_at(cfg, "sampler")
     plans = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSampler, VipSampler, XrpoSampler)
-    if not (issubclass(sampler, plans) and getattr(selection, "keeps_what_there_is", False)):
+    if not (issubclass(sampler, plans) and _has(selection, "KEEPS_WHAT_THERE_IS")):
         return
     pilots = [
         number_at(cfg, f"sampler.{name}") or 0 for name in ("num_pilot", "num_commit", "num_screen", "num_continue")

@@ -8,16 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ada_lightning.core.protocols import (
-    ForesightedSampler,
-    IndependentSampler,
-    JudgingSampler,
-    LabellingSampler,
-    RolloutEngine,
-    Sampler,
-    ScreeningSampler,
-    StagedSampler,
-)
+from ada_lightning.core.protocols import RolloutEngine, Sampler
 from ada_lightning.core.records import (
     Belief,
     Completion,
@@ -103,7 +94,7 @@ class Collection:
             self._grader = StepwiseGrader(grader, delay=settings.verdict_delay, interrupt_check=interrupt_check)
         self._sampler = sampler
         # A prompt's next round may start only when every prompt's last one is graded.
-        self._waits_for_all = isinstance(settings.schedule, Barrier) or isinstance(sampler, StagedSampler)
+        self._waits_for_all = isinstance(settings.schedule, Barrier) or sampler.num_stages > 1
         self._max_new_tokens = sampling.max_new_tokens
         self._step = step
         self._policy_version = policy_version
@@ -114,15 +105,14 @@ class Collection:
         self._launcher = Launcher(engine, sampling, seeds, name=str(collection_id))
         self._grading: dict[tuple[int, int, int, int], tuple[PromptRun, int, Generation, str]] = {}
         self._at_barrier: list[PromptRun] = []
-        self._is_last_stage = False
+        self._stage = 0
         self._tally = Tally()
         self._ahead = DrawAhead(settings.schedule, sampler, self._launcher, self._tally, self._count_known)
         self._runs: dict[int, PromptRun] = {}
         self._budget = StepBudget(sampler.budget_per_step, sampler.samples_per_round, ())
         self._top_up = top_up
         # Where what one prompt gets depends on the others, a wave is planned by itself, when the last one is complete.
-        is_independent = isinstance(sampler, IndependentSampler) and sampler.plans_nothing
-        self._waves_overlap = is_independent and not self._waits_for_all
+        self._waves_overlap = sampler.plans_nothing and not self._waits_for_all
         self._wave_start = 0
         self._num_open = 0
         self._num_signal = 0
@@ -205,6 +195,7 @@ class Collection:
                 continue
             self._runs[slot] = PromptRun(ResponsePool(prompt, slot, step=self._step, belief=belief))
             wave.append(self._runs[slot])
+        self._stage = 0
         if wave:
             self._sampler.plan([run.pool for run in wave])
         self._budget.join([run.pool.slot for run in wave])
@@ -246,10 +237,10 @@ class Collection:
         """Let all prompts of a round go on, in their order, once the last of them is graded."""
         if self._at_barrier and self._launcher.is_idle and not self._grading:
             arrived, self._at_barrier = sorted(self._at_barrier, key=lambda run: run.pool.slot), []
-            if isinstance(self._sampler, StagedSampler):
+            self._stage += 1
+            if self._stage < self._sampler.num_stages:
                 wave = [run.pool for run in self._runs.values() if run.pool.slot >= self._wave_start]
-                self._sampler.begin_stage(wave)
-                self._is_last_stage = not any(self._sampler.num_to_draw(run.pool) for run in arrived)
+                self._sampler.plan(wave, self._stage)
             for run in arrived:
                 run.is_waiting = False
                 self._advance(run)
@@ -260,7 +251,7 @@ class Collection:
         if num_to_draw > 0:
             run.is_waiting = True
             self._budget.request(run.pool.slot, num_to_draw)
-        elif isinstance(self._sampler, StagedSampler) and not self._is_last_stage:
+        elif self._stage + 1 < self._sampler.num_stages:
             run.is_waiting = True  # a later stage may want more of it
             self._at_barrier.append(run)
         else:
@@ -275,16 +266,14 @@ class Collection:
     def _finish(self, run: PromptRun) -> None:
         """Note by which rule of counts the pool ended: the sampler's, cut off where something else ended it sooner."""
         pool = run.pool
-        if isinstance(self._sampler, LabellingSampler):
-            self._label(pool, self._sampler.labelled(pool))
-        rule = self._sampler.stopping_rule(pool)
+        end = self._sampler.end(pool)
+        if end.rewards is not None:
+            self._label(pool, end.rewards)
+        rule = end.rule
         if rule is not None and not rule.has_ended([response.is_positive for response in pool.responses]):
             rule = rule.capped(pool.num_sampled)
-        pool.rule = rule
-        if isinstance(self._sampler, JudgingSampler):
-            pool.is_resolved_by_sampler = self._sampler.is_resolved(pool)
-        if isinstance(self._sampler, ScreeningSampler):
-            pool.inverse_probability = self._sampler.inverse_probability(pool)
+        pool.rule, pool.is_resolved_by_sampler = rule, end.is_resolved
+        pool.inverse_probability = end.inverse_probability
         self._budget.finish(pool.slot)
         run.is_finished = True
         self._num_open -= 1
@@ -341,7 +330,7 @@ class Collection:
 
     def _need(self, run: PromptRun) -> float:
         """Return how much sooner than others this prompt should get slots; rounds keep the order of the prompts."""
-        if self._waits_for_all or not isinstance(self._sampler, ForesightedSampler):
+        if self._waits_for_all:
             return 0.0
         return self._sampler.expected_need(run.pool)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from ada_lightning.core.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule
+from ada_lightning.core.protocols import RolloutEngine, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 from ada_lightning.rollout.collection import Collection, CollectionSettings
 from ada_lightning.rollout.engines.guard import EngineError, guarded
@@ -95,7 +95,7 @@ class RolloutCollector:
         engine: RolloutEngine,
         grader: Grader,
         sampler: Sampler,
-        selection: SelectionRule | BatchSelection,
+        selection: Selection,
         settings: SamplingSettings,
         stage: str,
         step: int,
@@ -156,10 +156,7 @@ class RolloutCollector:
         pools = collection.run(prompts, beliefs or [Belief()] * len(prompts))
         division = None if top_up is None else top_up.divide(pools)
         trained = [*(division.trained if division else pools), *carried]
-        if isinstance(selection, BatchSelection):
-            kept = selection.select_all(trained)
-        else:
-            kept = [selection.select(pool) for pool in trained]
+        kept = selection.select_all(trained)
         kept_of = {id(pool): chosen for pool, chosen in zip(trained, kept, strict=True)}
         surplus = {id(pool) for pool in division.surplus} if division else set()
         groups = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ada_lightning.core.protocols import ForesightedSampler, Sampler
+from ada_lightning.core.protocols import Sampler
 from ada_lightning.rollout.launcher import Launcher
 from ada_lightning.rollout.prompt_run import PromptRun
 from ada_lightning.rollout.prospects import Prospects
@@ -38,8 +38,7 @@ class DrawAhead:
         tally: Tally,
         count_known: Callable[[PromptRun, int], tuple[int, int, int]],
     ) -> None:
-        can_draw = isinstance(sampler, ForesightedSampler) and not sampler.budget_per_step
-        self._rule = Continuous() if isinstance(schedule, Barrier) or not can_draw else schedule
+        self._rule = Continuous() if isinstance(schedule, Barrier) or sampler.budget_per_step else schedule
         self._sampler = sampler
         self._launcher = launcher
         self._tally = tally
@@ -96,7 +95,7 @@ class DrawAhead:
 
     def _chance_after(self, run: PromptRun, num_launched: int) -> float:
         """Chance that the prompt goes on after its first ``num_launched`` responses, by what is graded of them."""
-        if run.is_finished or not isinstance(self._sampler, ForesightedSampler):
+        if run.is_finished:
             return 0.0
         return self._sampler.chance_to_go_on(run.pool, *self._count_known(run, num_launched))
 

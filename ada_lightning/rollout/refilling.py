@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ada_lightning.core.plain import from_plain, to_plain
-from ada_lightning.core.protocols import BatchSelection, Refill, SelectionRule
+from ada_lightning.core.protocols import Refill, Selection
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.rollout.top_up import Division, Draw, TopUp
 
@@ -22,7 +22,7 @@ class Refilling:
         selection: what is kept of the groups that train.
     """
 
-    def __init__(self, refill: Refill, selection: SelectionRule | BatchSelection) -> None:
+    def __init__(self, refill: Refill, selection: Selection) -> None:
         self.refill = refill
         self._selection = selection
         self._surplus: tuple[ResponsePool, ...] = ()

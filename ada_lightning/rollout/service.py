@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ada_lightning.core.protocols import BatchSelection, RolloutEngine, Sampler, SelectionRule, SleepingEngine
+from ada_lightning.core.protocols import RolloutEngine, Sampler, Selection, SleepingEngine
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 from ada_lightning.core.seeds import request_seed
 from ada_lightning.rollout.collector import EngineError, RolloutCollector, load_weights
@@ -169,7 +169,7 @@ class RolloutService:
         weights: Callable[[], Iterable[tuple[str, Tensor]]],
         policy_version: int,
         sampler: Sampler,
-        selection: SelectionRule | BatchSelection,
+        selection: Selection,
         stage: str,
         step: int,
         settings: SamplingSettings | None = None,

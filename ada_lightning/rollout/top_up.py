@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ada_lightning.core.protocols import BatchSelection, Refill, ScreeningSelection, SelectionRule
+from ada_lightning.core.protocols import Refill, Selection
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 
 Draw = Callable[[int, int], Sequence[tuple[Prompt, Belief]]]
@@ -36,7 +36,7 @@ class TopUp:
     num_wanted: int
     """Groups with a signal."""
     draw: Draw
-    selection: SelectionRule | BatchSelection
+    selection: Selection
     """What is kept of the groups that train; it may turn some down."""
 
     def counts(self, pool: ResponsePool) -> bool:
@@ -64,4 +64,4 @@ class TopUp:
         )
 
     def _is_taken(self, pool: ResponsePool) -> bool:
-        return not isinstance(self.selection, ScreeningSelection) or self.selection.takes(pool)
+        return self.selection.takes(pool)

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ada_lightning.core.protocols import Curriculum, Sampler, SelectionRule
+from ada_lightning.core.protocols import Curriculum, Sampler, Selection
 from ada_lightning.methods.curriculum import DifficultyBand, PosteriorSampling, SignalPerResponse, UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
@@ -30,7 +30,7 @@ MIXES = {
     "paper, step 400": PUBLISHED_MIXES["step 400"],
     "wide": PUBLISHED_MIXES["wide"],
 }
-SAMPLERS: dict[str, Callable[[], tuple[Sampler, SelectionRule]]] = {
+SAMPLERS: dict[str, Callable[[], tuple[Sampler, Selection]]] = {
     "uniform, 4": lambda: (UniformSampler(group_size=4), AllSelection()),
     "balance, 4 to 32": lambda: (
         BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4),

@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from ada_lightning.core.protocols import Objective, Sampler
+from ada_lightning.core.protocols import Objective, PoolEnd, Sampler
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
-from ada_lightning.core.stopping.rule import CappedRule, StoppingRule
+from ada_lightning.core.stopping.rule import CappedRule
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
     GroupNormalizedAdvantage,
@@ -79,9 +79,9 @@ class CutOffSampler(BalanceSampler):
         """Refuse what the budget refuses."""
         return super().num_to_draw(pool) if pool.num_sampled < CUT_AT else 0
 
-    def stopping_rule(self, pool: ResponsePool) -> StoppingRule:
+    def end(self, pool: ResponsePool) -> PoolEnd:
         """Return the rule that really ends pools."""
-        return CappedRule(super().stopping_rule(pool), CUT_AT)
+        return PoolEnd(CappedRule(self.quota, CUT_AT))
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.protocols import Advantage, Sampler, SelectionRule
+from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.stopping.paths import path_sums
 from ada_lightning.core.stopping.rule import StoppingRule
@@ -75,7 +75,7 @@ class Method:
 
     name: str
     sampler: Sampler
-    selection: SelectionRule
+    selection: Selection
     advantage: Advantage
     scale: float = 1.0
     """Constant the update is multiplied by: published rules average over the group, ours add up."""

@@ -5,15 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ada_lightning.core.protocols import (
-    BatchSelection,
-    Curriculum,
-    LabellingSampler,
-    Refill,
-    Sampler,
-    SelectionRule,
-)
-from ada_lightning.methods.sampling.pruning import PruningSampler
+from ada_lightning.core.protocols import Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.training.losses import (
     ConstantReduction,
     LossReduction,
@@ -52,7 +44,7 @@ def reuse_lines(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss)
 
 def label_lines(sampler: Sampler) -> Iterator[str]:
     """Rewards that are not the graders'."""
-    if isinstance(sampler, LabellingSampler):
+    if Trait.GIVES_REWARDS in sampler.traits:
         yield (
             f"{type(sampler).__name__} gives the rewards itself: p is the rate of its labels, whatever a reference says"
         )
@@ -75,20 +67,15 @@ def refill_lines(refill: Refill | None) -> Iterator[str]:
         )
 
 
-def choice_lines(
-    sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
-) -> Iterator[str]:
+def choice_lines(sampler: Sampler, selection: Selection, reduction: LossReduction) -> Iterator[str]:
     """What sampler and selection say of themselves, and what a denominator makes of pruning."""
-    within = getattr(selection, "selection", None)  # of one that drops whole pools first
-    for part in (sampler, selection, within):
-        if callable(bend := getattr(part, "bend", None)):
-            yield bend()
-    pruned = {getattr(part, "prunes_at_random", None) for part in (selection, within)} - {None}
-    if isinstance(sampler, PruningSampler):
-        pruned.add("responses")
+    yield from (line for line in (sampler.bend(), selection.bend()) if line)
+    within = getattr(selection, "selection", selection)  # of one that drops whole pools first
+    traits = sampler.traits | selection.traits | within.traits
+    prunes_responses = bool(traits & {Trait.PRUNES_RESPONSES, Trait.LEAVES_OUT_PROMPTS})
     # A prompt that is left out as a whole still counts among the prompts of a mean over prompts.
-    undone = ConstantReduction | PromptMeanReduction if pruned == {"prompts"} else ConstantReduction
-    if pruned and not isinstance(reduction, undone):
+    undone = ConstantReduction if prunes_responses else ConstantReduction | PromptMeanReduction
+    if (prunes_responses or Trait.PRUNES_PROMPTS in traits) and not isinstance(reduction, undone):
         yield (
             f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "
             "loss/reduction=constant does not"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ada_lightning.analysis.statement import bends
 from ada_lightning.analysis.statement.exact import exact_lines
 from ada_lightning.analysis.statement.inexact import inexact_lines, is_mean_per_prompt
-from ada_lightning.core.protocols import Advantage, BatchSelection, Curriculum, Refill, Sampler, SelectionRule
+from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.methods.advantages.exact import ExactAdvantage
 from ada_lightning.methods.selection import AllSelection
@@ -18,7 +18,7 @@ def describe_update(
     *,
     advantage: Advantage,
     sampler: Sampler,
-    selection: SelectionRule | BatchSelection,
+    selection: Selection,
     loss: PolicyLoss,
     num_minibatches: int,
     max_grad_norm: float,
@@ -66,14 +66,14 @@ def describe_update(
         >>> lines[0], lines[-1]
         ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
-    pruned = getattr(selection, "prunes_at_random", None)
-    counted = AllSelection() if pruned == "prompts" else selection  # of what trains, whole prompts have their size
+    prunes_prompts = Trait.PRUNES_PROMPTS in selection.traits
+    counted = AllSelection() if prunes_prompts else selection  # of what trains, whole prompts have their size
     is_constant = not isinstance(advantage, ExactAdvantage) and is_mean_per_prompt(sampler, counted, loss.reduction)
     if isinstance(loss, TargetLoss):
         followed = loss.follows()
     else:
         # What prunes at random and weighs the rest has the expected update of what it pruned from.
-        whole = AllSelection() if pruned else selection
+        whole = AllSelection() if prunes_prompts or Trait.PRUNES_RESPONSES in selection.traits else selection
         followed = _followed(advantage, sampler, whole, loss.reduction)
     bent = [
         *bends.label_lines(sampler),
@@ -90,9 +90,7 @@ def describe_update(
     return followed + [f"  {line}" for line in bent]
 
 
-def _followed(
-    advantage: Advantage, sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
-) -> list[str]:
+def _followed(advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction) -> list[str]:
     """What the advantage follows; of one that is whitened, what it followed before."""
     if isinstance(advantage, BatchWhitenedAdvantage):
         return [*_followed(advantage.advantage, sampler, selection, reduction), f"  {advantage.bend()}"]

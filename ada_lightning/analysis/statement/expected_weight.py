@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ada_lightning.core.packing import group_microbatch
-from ada_lightning.core.protocols import Advantage, RolloutAdvantage, SelectionRule
+from ada_lightning.core.protocols import Advantage, RolloutAdvantage, Selection
 from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.stopping.paths import Point, end_probability, ends
 from ada_lightning.core.stopping.rule import StoppingRule
@@ -18,7 +18,7 @@ _NEGLIGIBLE = 1e-9
 
 
 def expected_weights(
-    advantage: Advantage, selection: SelectionRule, rule: StoppingRule, pass_rates: Sequence[float]
+    advantage: Advantage, selection: Selection, rule: StoppingRule, pass_rates: Sequence[float]
 ) -> list[float]:
     """Factor on grad p of a prompt's update, in expectation over its sampling, for each pass rate.
 
@@ -60,7 +60,7 @@ def expected_weights(
     return weights
 
 
-def _group(selection: SelectionRule, rule: StoppingRule, end: Point) -> ResponseGroup:
+def _group(selection: Selection, rule: StoppingRule, end: Point) -> ResponseGroup:
     """What is kept of a pool that ended there."""
     pool = ResponsePool(Prompt("p", (), prompt_ids=(0,)), slot=0)
     for index in range(sum(end)):

@@ -9,7 +9,7 @@ from ada_lightning.analysis.statement.expected_weight import expected_weights
 from ada_lightning.analysis.statement.other import other_lines
 from ada_lightning.analysis.statement.rules import rules_by_pass_rate
 from ada_lightning.analysis.statement.table import PASS_RATES, table_lines
-from ada_lightning.core.protocols import Advantage, BatchSelection, PassRate, Sampler, SelectionRule
+from ada_lightning.core.protocols import Advantage, PassRate, Sampler, Selection, Trait
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule, StoppingRule
 from ada_lightning.methods.advantages import (
     GroupNormalizedAdvantage,
@@ -42,9 +42,7 @@ Description = tuple[list[str], Mapping[str, Sequence[float]]]
 """The first lines, and what expected weights are to be compared with, by name; empty where they need no table."""
 
 
-def inexact_lines(
-    advantage: Advantage, sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction
-) -> list[str]:
+def inexact_lines(advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction) -> list[str]:
     """Say what is known about an update that is not the exact estimator's."""
     rules = rules_by_pass_rate(sampler, PASS_RATES)
     size = _fixed_size(selection, rules)
@@ -70,7 +68,7 @@ def inexact_lines(
     return lines + (_table(advantage, selection, rules, compared, is_mean=is_mean) if compared else [])
 
 
-def is_mean_per_prompt(sampler: Sampler, selection: SelectionRule | BatchSelection, reduction: LossReduction) -> bool:
+def is_mean_per_prompt(sampler: Sampler, selection: Selection, reduction: LossReduction) -> bool:
     """Whether the loss divides each prompt's sum by a number of responses that was fixed before they were drawn.
 
     Such a division is a constant of the prompt, which turns nothing; prompts with different numbers differ by it.
@@ -149,7 +147,7 @@ def _exact_for_mean(size: int) -> str:
     return f"update: exact for f(p) = p, times {size - 1}/{size}"
 
 
-def _fixed_size(selection: SelectionRule | BatchSelection, rules: Rules) -> int:
+def _fixed_size(selection: Selection, rules: Rules) -> int:
     """Responses per prompt where all prompts draw the same number and train on all of them; otherwise 0."""
     first = rules[0]
     return first.n_max if first and isinstance(selection, AllSelection) and _draws_equal(rules) else 0
@@ -162,7 +160,7 @@ def _draws_equal(rules: Rules) -> bool:
 
 def _table(
     advantage: Advantage,
-    selection: SelectionRule | BatchSelection,
+    selection: Selection,
     rules: Rules,
     compared: Mapping[str, Sequence[float]],
     *,
@@ -172,7 +170,7 @@ def _table(
     estimate = getattr(advantage, "pass_rate", getattr(advantage, "baseline", None))
     inner = selection.selection if isinstance(selection, ResolvedSelection) else selection
     if (
-        isinstance(selection, BatchSelection)
+        Trait.COMPARES_POOLS in selection.traits
         or isinstance(estimate, FirstRoundRate)
         or not isinstance(inner, _BY_CLASS)
     ):

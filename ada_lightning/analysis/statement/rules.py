@@ -16,7 +16,7 @@ def rule_without_history(sampler: Sampler) -> StoppingRule | None:
     """Return the rule of a prompt about which nothing is known, alone in its step; None if not its counts decide."""
     pool = ResponsePool(Prompt("unseen", ()), slot=0)
     sampler.plan([pool])
-    return sampler.stopping_rule(pool)
+    return sampler.end(pool).rule
 
 
 def rules_by_pass_rate(sampler: Sampler, pass_rates: Sequence[float]) -> list[StoppingRule | None]:
@@ -30,4 +30,4 @@ def rules_by_pass_rate(sampler: Sampler, pass_rates: Sequence[float]) -> list[St
         for slot, rate in enumerate(pass_rates)
     ]
     sampler.plan(pools)
-    return [sampler.stopping_rule(pool) for pool in pools]
+    return [sampler.end(pool).rule for pool in pools]

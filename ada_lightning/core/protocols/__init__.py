@@ -6,51 +6,38 @@ from ada_lightning.core.protocols.curriculum import Curriculum, LearningCurricul
 from ada_lightning.core.protocols.engine import RolloutEngine, SleepingEngine
 from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, RememberingEstimator
 from ada_lightning.core.protocols.objective import Objective
+from ada_lightning.core.protocols.part import Part, Trait
 from ada_lightning.core.protocols.policy_reader import GradientNorm, PolicyReader, PolicyView
 from ada_lightning.core.protocols.prompt_source import PromptSource
 from ada_lightning.core.protocols.refill import Refill
 from ada_lightning.core.protocols.reward import Reward
-from ada_lightning.core.protocols.sampler import (
-    ForesightedSampler,
-    IndependentSampler,
-    JudgingSampler,
-    LabellingSampler,
-    Sampler,
-    ScreeningSampler,
-    StagedSampler,
-)
-from ada_lightning.core.protocols.selection import BatchSelection, Pruned, ScreeningSelection, SelectionRule
+from ada_lightning.core.protocols.sampler import PoolEnd, Sampler
+from ada_lightning.core.protocols.selection import Selection
 
 __all__ = [
     "Advantage",
     "AttentionBackend",
-    "BatchSelection",
     "Compared",
     "Curriculum",
-    "ForesightedSampler",
     "GradientNorm",
-    "IndependentSampler",
-    "JudgingSampler",
-    "LabellingSampler",
     "LearningCurriculum",
     "Objective",
+    "Part",
     "PassRate",
     "PassRateEstimator",
     "PolicyReader",
     "PolicyView",
+    "PoolEnd",
     "PromptEmbedding",
     "PromptSource",
-    "Pruned",
     "Refill",
     "RememberingEstimator",
     "Reward",
     "RolloutAdvantage",
     "RolloutEngine",
     "Sampler",
-    "ScreeningSampler",
-    "ScreeningSelection",
-    "SelectionRule",
+    "Selection",
     "SleepingEngine",
-    "StagedSampler",
+    "Trait",
     "Usefulness",
 ]

@@ -69,7 +69,7 @@ class SignalPerResponse:
     def __init__(self, *, sampler: Sampler, objective: Objective | None = None) -> None:
         pool = ResponsePool(Prompt("unseen", ()), slot=0)
         sampler.plan([pool])
-        rule = sampler.stopping_rule(pool)
+        rule = sampler.end(pool).rule
         if rule is None:
             raise ValueError(
                 f"SignalPerResponse counts responses until a prompt's counts end its sampling, and "

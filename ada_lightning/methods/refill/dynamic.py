@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from ada_lightning.core.protocols import Refill
 from ada_lightning.core.records import RefillProgress, ResponsePool
 
 
-class DynamicSampling:
+class DynamicSampling(Refill):
     """Draws further prompts until ``data.prompts_per_step`` groups have a signal, or a cap on prompts is reached.
 
     The claim: a group whose rewards are all equal has no gradient, so as a policy improves fewer and fewer groups of a
@@ -56,8 +57,6 @@ class DynamicSampling:
         >>> refill.next_wave(RefillProgress(num_wanted=8, num_signal=3, num_open=5, num_drawn=12))
         0
     """
-
-    is_on = True
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class DynamicSampling:
         """Whether a pool without a signal is all right: positive, or its component above 0."""
         if self.component:
             return any(value > 0 for value in self._values(pool))
-        return pool.num_sampled > 0 and pool.num_negative == 0
+        return super().is_correct(pool)
 
     def bend(self) -> str:
         """Say what it does to the update."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
-
+from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import ResponsePool
 
 DRAWS_PER_RESPONSE = 2
@@ -13,8 +10,11 @@ DRAWS_PER_RESPONSE = 2
 draws in all: a grader that fails always must end, too."""
 
 
-class BlockSampler(ABC):
+class BlockSampler(Sampler):
     """Blocks of ``samples_per_round`` until the pool is complete. A block counts evidence, not draws.
+
+    A subclass says in :meth:`end` by which rule of counts, or whether a pool holds what it looks for: either ends the
+    prompt's sampling, and so does ``n_max``.
 
     Args:
         samples_per_round: responses per block (the paper's M).
@@ -34,18 +34,6 @@ class BlockSampler(ABC):
         if errors := self._size_errors():
             raise ValueError("; ".join(errors))
 
-    @abstractmethod
-    def _is_complete(self, pool: ResponsePool) -> bool:
-        """Whether a pool with at least one draw needs no more responses; asked after every block, complete or not."""
-
-    @property
-    def plans_nothing(self) -> bool:
-        """Whether prompts may join a step under way; not those of a subclass that does divide a step."""
-        return type(self).plan is BlockSampler.plan
-
-    def plan(self, pools: Sequence[ResponsePool]) -> None:  # noqa: B027 - a default, not a hole
-        """Nothing is divided among prompts: each one's sampling ends by itself."""
-
     def num_to_draw(self, pool: ResponsePool) -> int:
         """How many more responses to draw now; 0 ends the prompt's sampling."""
         if pool.num_drawn > 0 and self._is_complete(pool):
@@ -53,15 +41,13 @@ class BlockSampler(ABC):
         missing_of_block = self.samples_per_round - pool.num_sampled % self.samples_per_round
         return min(missing_of_block, DRAWS_PER_RESPONSE * self.n_max - pool.num_drawn)
 
-    def observe(self, pools: Sequence[ResponsePool]) -> None:  # noqa: B027 - a default, not a hole
-        """Nothing to learn."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - a default, not a hole
-        """Accept :meth:`state_dict`."""
+    def _is_complete(self, pool: ResponsePool) -> bool:
+        """Whether a pool with at least one draw needs no more responses; asked after every block, complete or not."""
+        end = self.end(pool)
+        if end.rule is not None:
+            return end.rule.stops(pool.num_positive, pool.num_negative)
+        is_between_blocks = pool.num_sampled > 0 and pool.num_sampled % self.samples_per_round == 0
+        return pool.num_sampled >= self.n_max or (is_between_blocks and bool(end.is_resolved))
 
     def _size_errors(self) -> list[str]:
         """What is wrong with the sizes, each with its value and the way out."""

@@ -111,7 +111,7 @@ class CobaSampler(OneShotSampler):
             return divide_by_buckets(rates, total, n_min=self.n_min, n_max=self.n_max, by_value=self._by_value)
         return self._by_value(rates, total)
 
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
+    def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Note the mean over prompts of the share of failures; a step without evidence is passed over."""
         shares = [pool.num_negative / pool.num_sampled for pool in pools if pool.num_sampled]
         if shares:

@@ -6,14 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.core.protocols import (
-    BatchSelection,
-    JudgingSampler,
-    Sampler,
-    ScreeningSelection,
-    SelectionRule,
-    StagedSampler,
-)
+from ada_lightning.core.protocols import Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 
 _SIMULATIONS_PER_PROMPT = 100
@@ -38,7 +31,7 @@ class Forecast:
 def forecast(
     tallies: Sequence[tuple[int, int]],
     sampler: Sampler,
-    selection: SelectionRule | BatchSelection,
+    selection: Selection,
     *,
     keep_groups_without_signal: bool = False,
     seed: int = 0,
@@ -82,13 +75,13 @@ def forecast(
         ]
         sampler.plan(pools)
         pass_rates = []
-        num_drawn = 0
         for pool in pools:
             pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
-            num_drawn += _simulate(pool, pass_rates[-1], sampler, generator)
-        while num_drawn and isinstance(sampler, StagedSampler):
-            sampler.begin_stage(pools)
-            num_drawn = sum(_simulate(*each, sampler, generator) for each in zip(pools, pass_rates, strict=True))
+            _simulate(pool, pass_rates[-1], sampler, generator)
+        for stage in range(1, sampler.num_stages):
+            sampler.plan(pools, stage)
+            for pool, pass_rate in zip(pools, pass_rates, strict=True):
+                _simulate(pool, pass_rate, sampler, generator)
         for pool in pools:
             sampled += pool.num_drawn
         num_rounds += max((pool.responses[-1].round_index + 1 for pool in pools if pool.responses), default=0)
@@ -98,13 +91,7 @@ def forecast(
             is_taken and (pool.has_signal or keep_groups_without_signal)
             for pool, is_taken in zip(pools, taken, strict=True)
         ]
-        if isinstance(selection, BatchSelection):
-            kept = [len(each) for each in selection.select_all(pools)]
-        else:
-            kept = [
-                len(selection.select(pool)) if is_computed else 0
-                for pool, is_computed in zip(pools, computed, strict=True)
-            ]
+        kept = [len(each) for each in selection.select_all(pools)]
         counts = [number for number, is_computed in zip(kept, computed, strict=True) if is_computed]
         trained += sum(counts)
         trained_prompts += sum(number > 0 for number in counts)
@@ -118,19 +105,15 @@ def forecast(
     )
 
 
-def _is_taken(pool: ResponsePool, sampler: Sampler, selection: SelectionRule | BatchSelection) -> bool:
+def _is_taken(pool: ResponsePool, sampler: Sampler, selection: Selection) -> bool:
     """Whether the selection looks at a complete pool, which is told how its sampling ended."""
-    if not isinstance(selection, ScreeningSelection):
-        return True
-    pool.rule = sampler.stopping_rule(pool)
-    if isinstance(sampler, JudgingSampler):
-        pool.is_resolved_by_sampler = sampler.is_resolved(pool)
+    end = sampler.end(pool)
+    pool.rule, pool.is_resolved_by_sampler = end.rule, end.is_resolved
     return selection.takes(pool)
 
 
-def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> int:
-    """Draw what the sampler asks for. Return how many responses that was."""
-    num_before = pool.num_drawn
+def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> None:
+    """Draw what the sampler asks for."""
     while (num_to_draw := sampler.num_to_draw(pool)) > 0:
         round_index = pool.responses[-1].round_index + 1 if pool.responses else 0
         for _ in range(num_to_draw):
@@ -150,4 +133,3 @@ def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator:
                     answer=str(is_positive),
                 )
             )
-    return pool.num_drawn - num_before

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.core.protocols import Part
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.posterior import PosteriorRule
 from ada_lightning.core.stopping.rule import QuotaRule, StoppingRule
@@ -16,42 +16,19 @@ _GRID_PER_OCTAVE = 4
 """Beliefs and prices are rounded to this many values per factor of two, so that few path tables are needed."""
 
 
-class GivingUp(ABC):
+class GivingUp(Part):
     """Turns a prompt's quota rule into the rule that its sampling really follows."""
 
-    @abstractmethod
     def rule(self, quota: QuotaRule, pool: ResponsePool) -> StoppingRule:
         """Return the rule for a prompt; a function of its belief, slot and step, not of its responses."""
+        return quota
 
-    @abstractmethod
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
+    def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Learn from a finished step."""
-
-    @abstractmethod
-    def state_dict(self) -> dict[str, Any]:
-        """What outlives a step, as primitives."""
-
-    @abstractmethod
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
 
 
 class NeverGiveUp(GivingUp):
     """Sample until the quotas are met or the cap is reached, as published."""
-
-    def rule(self, quota: QuotaRule, pool: ResponsePool) -> StoppingRule:
-        """Return the quota rule itself."""
-        return quota
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
-        """Nothing to learn."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Accept :meth:`state_dict`."""
 
 
 NEVER = NeverGiveUp()
@@ -106,7 +83,7 @@ class GiveUpByPosterior(GivingUp):
             return quota
         return PosteriorRule(quota, _on_grid(pool.belief.alpha), _on_grid(pool.belief.beta), _on_grid(min_rate))
 
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
+    def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Update what a completed quota usually costs."""
         self._num_resolved = self.memory * self._num_resolved + sum(pool.is_resolved for pool in pools)
         self._num_drawn = self.memory * self._num_drawn + sum(pool.num_drawn for pool in pools)

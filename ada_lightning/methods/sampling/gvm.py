@@ -10,12 +10,12 @@ right in its pilot gets no more; where that is so of all of them, the rest is di
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ada_lightning.core.protocols import GradientNorm, PolicyView
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.sampling.allocation import allocate
+from ada_lightning.methods.sampling.planned import PlannedSampler, pilot_errors
 
 
 def gvm_weight(pass_rate: float, gradient_norm: float, *, alpha: float, beta: float) -> float:
@@ -30,7 +30,7 @@ def gvm_weight(pass_rate: float, gradient_norm: float, *, alpha: float, beta: fl
     return gradient_norm / math.sqrt(pass_rate + alpha / pass_rate ** (beta - 1.0))
 
 
-class GvmSampler:
+class GvmSampler(PlannedSampler):
     """A pilot for every prompt, then the rest of the step's total by the pilots' pass rates and gradient norms.
 
     The pilot stays in the pool and counts towards a prompt's share, which is the best division *given* that the pilots
@@ -59,7 +59,7 @@ class GvmSampler:
         ``stage_2_calc_sample_size.py``.
     """
 
-    budget_per_step = 0
+    num_stages = 2
 
     def __init__(
         self,
@@ -72,48 +72,26 @@ class GvmSampler:
         n_max: int = 64,
         group_size: int = 64,
     ) -> None:
-        errors = []
-        if num_pilot < 1:
-            errors.append(f"num_pilot must be at least 1; got {num_pilot}")
-        if not num_pilot <= responses_per_prompt <= n_max:
-            errors.append(
-                f"responses_per_prompt must lie between num_pilot = {num_pilot}, which it includes, and n_max = "
-                f"{n_max}; got {responses_per_prompt}"
-            )
+        errors = pilot_errors(num_pilot, responses_per_prompt, n_max, least=1)
         if not 0 < alpha < math.inf:
             errors.append(f"alpha must be positive and finite; got {alpha}")
         if not 2 <= beta < math.inf:
             errors.append(f"beta must be at least 2 and finite, so that hopeless prompts are let go of; got {beta}")
-        if not 1 <= group_size <= max(n_max, 1):
-            errors.append(f"group_size must be in [1, n_max = {n_max}]; got {group_size}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        super().__init__(responses_per_prompt=responses_per_prompt, n_max=n_max, group_size=group_size, errors=errors)
         self.gradient_norm = gradient_norm
         self.num_pilot = num_pilot
-        self.responses_per_prompt = responses_per_prompt
         self.alpha = alpha
         self.beta = beta
-        self.n_max = n_max
-        self.group_size = group_size
-        self.samples_per_round = n_max
-        self._planned: dict[int, int] = {}
-        self._is_divided = False
 
     def connect(self, policy: PolicyView) -> None:
         """Tell the gradient norms whose gradients they are of."""
         self.gradient_norm.connect(policy)
 
-    def plan(self, pools: Sequence[ResponsePool]) -> None:
-        """Give every prompt its pilot."""
-        self._planned = {pool.slot: self.num_pilot for pool in pools}
-        self._is_divided = False
-
-    def begin_stage(self, pools: Sequence[ResponsePool]) -> None:
-        """Divide the step once its pilots are graded."""
-        if self._is_divided:
-            return
-        self._is_divided = True
-        counts = allocate(self.weights(pools), self.responses_per_prompt * len(pools), self.num_pilot, self.n_max)
+    def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
+        """Give every prompt its pilot; divide the step once the pilots are graded."""
+        counts = [self.num_pilot] * len(pools)
+        if stage:
+            counts = allocate(self.weights(pools), self.responses_per_prompt * len(pools), self.num_pilot, self.n_max)
         self._planned = {pool.slot: count for pool, count in zip(pools, counts, strict=True)}
 
     def weights(self, pools: Sequence[ResponsePool]) -> list[float]:
@@ -125,20 +103,3 @@ class GvmSampler:
         return [
             gvm_weight(rate, norm, alpha=self.alpha, beta=self.beta) for rate, norm in zip(rates, norms, strict=True)
         ]
-
-    def num_to_draw(self, pool: ResponsePool) -> int:
-        """What is missing of the pilot, and later of the share. A response that is no evidence is not drawn anew."""
-        return max(0, self._planned[pool.slot] - pool.num_drawn)
-
-    def stopping_rule(self, pool: ResponsePool) -> None:
-        """Return None: other prompts and the lengths of gradients decide, too."""
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
-        """Nothing to learn: every step has pilots of its own."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Accept :meth:`state_dict`."""

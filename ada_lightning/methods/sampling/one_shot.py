@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import Belief, ResponsePool
-from ada_lightning.core.stopping.rule import FixedRule, StoppingRule
+from ada_lightning.core.stopping.rule import FixedRule
+from ada_lightning.methods.sampling.planned import PlannedSampler
 
 
-class OneShotSampler(ABC):
+class OneShotSampler(PlannedSampler):
     """Settles before a step's first response how many each prompt gets, and draws them in a single pass.
 
     The plan looks at beliefs and at earlier steps only, so each pool is a sample of a size fixed beforehand: its mean
@@ -27,25 +27,17 @@ class OneShotSampler(ABC):
         ValueError: bounds that contradict each other, a mean that they cannot meet, or ``errors``; all in one message.
     """
 
-    budget_per_step = 0
-
     def __init__(
         self, *, responses_per_prompt: int, n_min: int, n_max: int, group_size: int, errors: Sequence[str] = ()
     ) -> None:
-        found = _bound_errors(responses_per_prompt, n_min, n_max)
-        found += errors
-        if not 1 <= group_size <= max(n_max, 1):
-            found.append(f"group_size must be in [1, n_max = {n_max}]; got {group_size}")
-        if found:
-            raise ValueError("; ".join(found))
-        self.responses_per_prompt = responses_per_prompt
+        super().__init__(
+            responses_per_prompt=responses_per_prompt,
+            n_max=n_max,
+            group_size=group_size,
+            errors=[*_bound_errors(responses_per_prompt, n_min, n_max), *errors],
+        )
         self.n_min = n_min
-        self.n_max = n_max
-        self.group_size = group_size
-        self.samples_per_round = n_max
-        self._planned: dict[int, int] = {}
 
-    @abstractmethod
     def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
         """Return the number of responses of each prompt, a function of its arguments and of earlier steps.
 
@@ -53,31 +45,18 @@ class OneShotSampler(ABC):
             beliefs: one per prompt of the step; at least one.
             total: what the numbers sum to, a multiple of the number of prompts.
         """
+        raise NotImplementedError
 
-    def plan(self, pools: Sequence[ResponsePool]) -> None:
+    def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
         """Divide ``responses_per_prompt`` times the number of pools by the pools' beliefs."""
         total = self.responses_per_prompt * len(pools)
         counts = self.divide([pool.belief for pool in pools], total) if pools else []
         assert sum(counts) == total, f"{type(self).__name__} planned {sum(counts)} responses, not {total}"
         self._planned = {pool.slot: count for pool, count in zip(pools, counts, strict=True)}
 
-    def num_to_draw(self, pool: ResponsePool) -> int:
-        """All planned responses at once, then nothing."""
-        return max(0, self._planned[pool.slot] - pool.num_drawn)
-
-    def stopping_rule(self, pool: ResponsePool) -> StoppingRule:
+    def end(self, pool: ResponsePool) -> PoolEnd:
         """Stop at the planned number, which is fixed before the pool's first response."""
-        return FixedRule(self._planned[pool.slot])
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:  # noqa: B027 - most have nothing to learn
-        """Nothing to learn: the estimator does."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step: the plan follows from the beliefs."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - nor anything to restore
-        """Accept :meth:`state_dict`."""
+        return PoolEnd(FixedRule(self._planned[pool.slot]))
 
 
 def _bound_errors(responses_per_prompt: int, n_min: int, n_max: int) -> list[str]:

@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Sequence
 
+from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.sampling.blocks import BlockSampler
 from ada_lightning.methods.sampling.votes import majority_answer, majority_log_odds
@@ -52,6 +53,8 @@ class OptPoSampler(BlockSampler):
         4
     """
 
+    traits = frozenset({Trait.GIVES_REWARDS})
+
     def __init__(
         self,
         *,
@@ -71,20 +74,14 @@ class OptPoSampler(BlockSampler):
             budget_per_step=budget_per_step,
         )
 
-    def stopping_rule(self, pool: ResponsePool) -> None:
-        """Return None: answers decide, not counts of positives."""
-
-    def is_resolved(self, pool: ResponsePool) -> bool:
-        """Whether the majority is settled."""
+    def end(self, pool: ResponsePool) -> PoolEnd:
+        """Say whether the majority is settled, with 1 for each response that gives the majority's answer, else 0."""
         answers = [response.answer for response in pool.responses]
-        return majority_log_odds(answers, vote_accuracy=self.vote_accuracy) > math.log(self.threshold)
+        odds, label = majority_log_odds(answers, vote_accuracy=self.vote_accuracy), majority_answer(answers)
+        rewards = [float(label is not None and answer == label) for answer in answers]
+        return PoolEnd(is_resolved=odds > math.log(self.threshold), rewards=rewards)
 
-    def labelled(self, pool: ResponsePool) -> list[float]:
-        """1 for each response that gives the majority's answer, else 0."""
-        label = majority_answer([response.answer for response in pool.responses])
-        return [float(label is not None and response.answer == label) for response in pool.responses]
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
+    def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Warn of a step without any answer, which trains nothing."""
         if not any(response.answer is not None for pool in pools for response in pool.responses):
             warnings.warn(
@@ -93,12 +90,6 @@ class OptPoSampler(BlockSampler):
                 RuntimeWarning,
                 stacklevel=2,
             )
-
-    def _is_complete(self, pool: ResponsePool) -> bool:
-        if pool.num_sampled >= self.n_max:
-            return True
-        is_between_blocks = pool.num_sampled > 0 and pool.num_sampled % self.samples_per_round == 0
-        return is_between_blocks and self.is_resolved(pool)
 
     def _size_errors(self) -> list[str]:
         errors = []

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ada_lightning.core.protocols import PoolEnd, Sampler
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.pilot import PilotRule
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 
 
-class PilotSampler:
+class PilotSampler(Sampler):
     """Draws a pilot, then what its positives ask for. Every response of both counts and stays in the pool.
 
     A prompt goes on as soon as its own pilot is graded, beside the pilots of others: no round waits for the slowest
@@ -27,8 +27,6 @@ class PilotSampler:
         ValueError: ``group_size`` out of range, and ``errors``; all in one message.
     """
 
-    budget_per_step = 0
-
     def __init__(self, rule: PilotRule, *, n_max: int, group_size: int, errors: Sequence[str] = ()) -> None:
         errors = list(errors)
         if not errors and not 1 <= group_size <= n_max:
@@ -40,9 +38,6 @@ class PilotSampler:
         self.group_size = group_size
         self.samples_per_round = max(rule.num_pilot, rule.n_max - rule.num_pilot)
 
-    def plan(self, pools: Sequence[ResponsePool]) -> None:
-        """Nothing is divided among prompts: each one's pilot decides."""
-
     def num_to_draw(self, pool: ResponsePool) -> int:
         """What is missing of the pilot, or of the total that it decided on."""
         total = num_pilot = self.rule.num_pilot
@@ -51,16 +46,6 @@ class PilotSampler:
         most_draws = DRAWS_PER_RESPONSE * self.rule.n_max
         return max(0, min(total - pool.num_sampled, most_draws - pool.num_drawn))
 
-    def stopping_rule(self, pool: ResponsePool) -> PilotRule:
+    def end(self, pool: ResponsePool) -> PoolEnd:
         """Return the rule that every prompt follows."""
-        return self.rule
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
-        """Nothing to learn."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Accept :meth:`state_dict`."""
+        return PoolEnd(self.rule)

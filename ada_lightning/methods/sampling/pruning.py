@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import JudgingSampler, LabellingSampler, Sampler, StagedSampler
+from ada_lightning.core.protocols import PoolEnd, Sampler, Trait
 from ada_lightning.core.records import Belief, ResponsePool
-from ada_lightning.core.stopping.rule import StoppingRule
 
 
-class PruningSampler:
+class PruningSampler(Sampler):
     """Leaves out prompts believed to have little advantage with probability ``rate``, and weighs those that stay.
 
     The claim: the level of pruning that saves decoding. A prompt whose mean absolute advantage is expected to be below
@@ -39,9 +39,11 @@ class PruningSampler:
         "Unbiased Dynamic Pruning for Efficient Group-Based Policy Optimization", arXiv:2603.04135, prompt level.
     """
 
+    traits = frozenset({Trait.LEAVES_OUT_PROMPTS})
+
     def __init__(self, *, sampler: Sampler, rate: float, seed: int = 0) -> None:
         errors = [] if 0 <= rate < 1 else [f"sampler.rate must be in [0, 1), the share that is pruned; got {rate}"]
-        if isinstance(sampler, StagedSampler | LabellingSampler):
+        if sampler.num_stages > 1 or Trait.GIVES_REWARDS in sampler.traits:
             errors.append(
                 f"sampler.sampler: {type(sampler).__name__} plans in stages or labels pools itself, and PruningSampler "
                 "cannot pass that on; use it without pruning, or sampler.sampler with UniformSampler"
@@ -58,7 +60,7 @@ class PruningSampler:
         self._chances: dict[int, float] = {}
         self._pruned: set[int] = set()
 
-    def plan(self, pools: Sequence[ResponsePool]) -> None:
+    def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
         """Draw who is left out, then let the inner sampler plan with the others."""
         scores = [expected_advantage(pool.belief) for pool in pools]
         threshold = sum(scores) / max(len(scores), 1) * (1.0 - 1e-9)
@@ -73,27 +75,16 @@ class PruningSampler:
         """Nothing for a prompt that is left out."""
         return 0 if pool.slot in self._pruned else self.sampler.num_to_draw(pool)
 
-    def inverse_probability(self, pool: ResponsePool) -> float:
-        """What a prompt that stays weighs."""
-        return 1.0 / (1.0 - self._chances.get(pool.slot, 0.0))
+    def end(self, pool: ResponsePool) -> PoolEnd:
+        """Say what the inner sampler says, and what a prompt that stays weighs; who is left out was not looked at."""
+        inner = PoolEnd(is_resolved=True) if pool.slot in self._pruned else self.sampler.end(pool)
+        return replace(inner, inverse_probability=1.0 / (1.0 - self._chances.get(pool.slot, 0.0)))
 
-    def stopping_rule(self, pool: ResponsePool) -> StoppingRule | None:
-        """Return the inner sampler's; None for a prompt that is left out."""
-        return None if pool.slot in self._pruned else self.sampler.stopping_rule(pool)
-
-    def is_resolved(self, pool: ResponsePool) -> bool:
-        """Whether the inner sampler found what it looks for; a prompt that is left out was not looked at."""
-        if pool.slot in self._pruned:
-            return True
-        if isinstance(self.sampler, JudgingSampler):
-            return self.sampler.is_resolved(pool)
-        return pool.rule is None or pool.rule.is_resolved(pool.num_positive, pool.num_negative)
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
+    def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Note who was sampled."""
         sampled = [pool for pool in pools if pool.num_drawn]
         self._seen |= {pool.prompt.prompt_id for pool in sampled if pool.num_sampled}
-        self.sampler.observe(sampled)
+        self.sampler.learn(sampled)
 
     def state_dict(self) -> dict[str, Any]:
         """Prompts that were sampled, and what the inner sampler remembers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.posterior import (
     completion_chance,
@@ -12,7 +13,7 @@ from ada_lightning.core.stopping.posterior import (
     expected_draws_until_stop,
     going_on_chance,
 )
-from ada_lightning.core.stopping.rule import QuotaRule, StoppingRule
+from ada_lightning.core.stopping.rule import QuotaRule
 from ada_lightning.methods.sampling.blocks import BlockSampler
 from ada_lightning.methods.sampling.giving_up import NEVER, GivingUp
 
@@ -63,16 +64,16 @@ class SequentialSampler(BlockSampler):
             budget_per_step=budget_per_step,
         )
 
-    def stopping_rule(self, pool: ResponsePool) -> StoppingRule:
+    def end(self, pool: ResponsePool) -> PoolEnd:
         """Return the rule that this prompt's sampling follows."""
-        return self.give_up.rule(self.quota, pool)
+        return PoolEnd(self.give_up.rule(self.quota, pool))
 
     def chance_to_go_on(self, pool: ResponsePool, num_positive: int, num_negative: int, num_open: int) -> float:
         """Probability that the quotas are open and the prompt not given up after ``num_open`` more; 0 at the cap."""
         if num_positive + num_negative + num_open >= self.n_max:
             return 0.0
         alpha, beta = pool.belief.alpha, pool.belief.beta
-        rule = self.stopping_rule(pool)
+        rule = self.give_up.rule(self.quota, pool)
         if rule == self.quota:
             return 1.0 - completion_chance(self.quota, alpha, beta, num_positive, num_negative, num_open)
         return going_on_chance(rule, self.quota, (alpha, beta), (num_positive, num_negative), num_open)
@@ -80,14 +81,14 @@ class SequentialSampler(BlockSampler):
     def expected_need(self, pool: ResponsePool) -> float:
         """Responses until the quotas are expected to be met or the prompt is given up."""
         alpha, beta = pool.belief.alpha, pool.belief.beta
-        rule = self.stopping_rule(pool)
+        rule = self.give_up.rule(self.quota, pool)
         if rule == self.quota:
             return expected_draws(self.quota, alpha, beta, pool.num_positive, pool.num_negative)
         return expected_draws_until_stop(rule, (alpha, beta), (pool.num_positive, pool.num_negative))
 
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
+    def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Let the rule for giving up learn."""
-        self.give_up.observe(pools)
+        self.give_up.learn(pools)
 
     def state_dict(self) -> dict[str, Any]:
         """What the rule for giving up remembers."""
@@ -96,9 +97,6 @@ class SequentialSampler(BlockSampler):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         self.give_up.load_state_dict(state.get("give_up", {}))
-
-    def _is_complete(self, pool: ResponsePool) -> bool:
-        return self.stopping_rule(pool).stops(pool.num_positive, pool.num_negative)
 
     def _size_errors(self) -> list[str]:
         """Add what is wrong with the quotas."""

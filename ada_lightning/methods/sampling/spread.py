@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.sampling.blocks import BlockSampler
 
@@ -45,20 +46,11 @@ class SpreadSampler(BlockSampler):
             budget_per_step=budget_per_step,
         )
 
-    def stopping_rule(self, pool: ResponsePool) -> None:
-        """Return None: counts alone do not decide."""
-
-    def is_resolved(self, pool: ResponsePool) -> bool:
-        """Whether the pool's rewards are far enough apart. Equal but for float rounding is enough: 0.7 - 0.4 < 0.3."""
+    def end(self, pool: ResponsePool) -> PoolEnd:
+        """Say whether rewards are far enough apart. Equal but for float rounding is enough: 0.7 - 0.4 < 0.3."""
         rewards = [response.reward for response in pool.responses]
         spread = max(rewards, default=0.0) - min(rewards, default=0.0)
-        return spread >= self.min_spread or math.isclose(spread, self.min_spread)
-
-    def _is_complete(self, pool: ResponsePool) -> bool:
-        if pool.num_sampled >= self.n_max:
-            return True
-        is_between_blocks = pool.num_sampled > 0 and pool.num_sampled % self.samples_per_round == 0
-        return is_between_blocks and self.is_resolved(pool)
+        return PoolEnd(is_resolved=spread >= self.min_spread or math.isclose(spread, self.min_spread))
 
     def _size_errors(self) -> list[str]:
         errors = super()._size_errors()

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from statistics import stdev
-from typing import Any
 
 from scipy.stats import t as student_t
 
 from ada_lightning.core.records import ResponsePool
+from ada_lightning.methods.sampling.planned import PlannedSampler, pilot_errors
 
 
 def xrpo_priority(num_sampled: int, spread: float, total: int, *, significance: float, exploration: float) -> float:
@@ -47,7 +47,7 @@ def _quantile(num_sampled: int, significance: float) -> float:
     return float(student_t.ppf(1.0 - significance / 2.0, num_sampled - 1))
 
 
-class XrpoSampler:
+class XrpoSampler(PlannedSampler):
     """A pilot for every prompt, then rounds in which every response goes to the prompt of the highest priority.
 
     Within a round a response that was given counts as drawn, with the spread that the prompt had before the round; the
@@ -77,8 +77,6 @@ class XrpoSampler:
         one by one, is our reading; their code was not to be had.
     """
 
-    budget_per_step = 0
-
     def __init__(
         self,
         *,
@@ -90,66 +88,29 @@ class XrpoSampler:
         n_max: int = 32,
         group_size: int = 32,
     ) -> None:
-        errors = []
-        if num_pilot < 2:
-            errors.append(f"num_pilot must be at least 2, so that its rewards have a spread; got {num_pilot}")
-        if not num_pilot <= responses_per_prompt <= n_max:
-            errors.append(
-                f"responses_per_prompt must lie between num_pilot = {num_pilot}, which it includes, and n_max = "
-                f"{n_max}; got {responses_per_prompt}"
-            )
+        why = ", so that its rewards have a spread"
+        errors = pilot_errors(num_pilot, responses_per_prompt, n_max, least=2, why=why)
         if num_rounds < 1:
             errors.append(f"num_rounds must be at least 1; got {num_rounds}")
         if not 0 < significance < 1:
             errors.append(f"significance must be in (0, 1); got {significance}")
         if not 0 <= exploration < math.inf:
             errors.append(f"exploration must be 0 (off) or positive, and finite; got {exploration}")
-        if not 1 <= group_size <= max(n_max, 1):
-            errors.append(f"group_size must be in [1, n_max = {n_max}]; got {group_size}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        super().__init__(responses_per_prompt=responses_per_prompt, n_max=n_max, group_size=group_size, errors=errors)
         self.num_pilot = num_pilot
-        self.responses_per_prompt = responses_per_prompt
         self.num_rounds = num_rounds
+        self.num_stages = 1 + num_rounds
         self.significance = significance
         self.exploration = exploration
-        self.n_max = n_max
-        self.group_size = group_size
-        self.samples_per_round = n_max
-        self._planned: dict[int, int] = {}
-        self._num_rounds_begun = 0
 
-    def plan(self, pools: Sequence[ResponsePool]) -> None:
-        """Give every prompt its pilot."""
-        self._planned = {pool.slot: self.num_pilot for pool in pools}
-        self._num_rounds_begun = 0
-
-    def begin_stage(self, pools: Sequence[ResponsePool]) -> None:
-        """Divide the next round's part; of more rounds than there are responses, some have none and are passed over."""
+    def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
+        """Give every prompt its pilot, then divide the next round's part; of many rounds some may have none."""
+        if stage == 0:
+            self._planned = {pool.slot: self.num_pilot for pool in pools}
+            return
         left = (self.responses_per_prompt - self.num_pilot) * len(pools)
-        num_responses = 0
-        while num_responses == 0 and self._num_rounds_begun < self.num_rounds:
-            first, end = (left * (self._num_rounds_begun + step) // self.num_rounds for step in (0, 1))
-            num_responses = end - first
-            self._num_rounds_begun += 1
-        self._divide(pools, num_responses)
-
-    def num_to_draw(self, pool: ResponsePool) -> int:
-        """What is missing of the rounds so far. A response that is no evidence is not drawn anew."""
-        return max(0, self._planned[pool.slot] - pool.num_drawn)
-
-    def stopping_rule(self, pool: ResponsePool) -> None:
-        """Return None: other prompts decide, too."""
-
-    def observe(self, pools: Sequence[ResponsePool]) -> None:
-        """Nothing to learn."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Accept :meth:`state_dict`."""
+        first, end = (left * rounds // self.num_rounds for rounds in (stage - 1, stage))
+        self._divide(pools, end - first)
 
     def _divide(self, pools: Sequence[ResponsePool], num_responses: int) -> None:
         """Give responses one by one. Priorities fall with each, so no other division has a larger sum of them."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.selection.choice import Choice
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
-class BalancedSelection:
+class BalancedSelection(Selection):
     """``group_size // 2`` positives, the rest negatives, a shortage filled positives first.
 
     Responses within a class are exchangeable where stopping looks at labels only, so taking the first generated is

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.selection.contexts import CONTEXTS, response_contexts
 from ada_lightning.methods.selection.weights import with_selection_weights
@@ -16,7 +17,7 @@ REWARD = "rollout/reward_first_round"
 ENTROPY = "train/entropy"
 
 
-class BanditSelection:
+class BanditSelection(Selection):
     """Takes the ``group_size`` responses of each pool with the highest upper confidence bound of a linear bandit.
 
     The claim: which responses help depends on more than their reward (length, entropy, difficulty), and can be learned
@@ -56,8 +57,7 @@ class BanditSelection:
         parameter vector; fading: D-LinUCB, arXiv:1909.09146.
     """
 
-    ranks_by_advantage: ClassVar[bool] = True
-    may_drop_a_class: ClassVar[bool] = True
+    traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.MAY_DROP_A_CLASS, Trait.COMPARES_POOLS})
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class BanditSelection:
         self._chosen = np.concatenate(chosen)
         return kept
 
-    def observe(self, metrics: Mapping[str, float]) -> None:
+    def learn(self, metrics: Mapping[str, float]) -> None:
         """Pay for the choice of the step before this one, and remember this one."""
         if REWARD not in metrics or ENTROPY not in metrics:
             self._unpaid = None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.selection.magnitude import pool_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
@@ -19,7 +18,7 @@ def check_pruning_rate(rate: float) -> None:
         raise ValueError(f"selection.rate must be in [0, 1), the share that is pruned; got {rate}")
 
 
-class LargestAdvantageSelection:
+class LargestAdvantageSelection(Selection):
     """Keeps the ``floor((1 - rate) n)`` responses of each pool with the largest absolute advantage, at least one.
 
     The claim: a response with a small advantage moves the policy little and costs as much as any other, so leaving it
@@ -42,8 +41,7 @@ class LargestAdvantageSelection:
         CPPO, arXiv:2503.22342, completion pruning. More prompts per step: ``data.prompts_per_step``.
     """
 
-    ranks_by_advantage: ClassVar[bool] = True
-    may_drop_a_class: ClassVar[bool] = True
+    traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.MAY_DROP_A_CLASS})
 
     def __init__(self, *, rate: float) -> None:
         check_pruning_rate(rate)

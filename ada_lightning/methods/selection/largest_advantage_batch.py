@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
+from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.selection.largest_advantage import check_pruning_rate, floor_share, rounded
 from ada_lightning.methods.selection.magnitude import pool_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
-class LargestAdvantageBatchSelection:
+class LargestAdvantageBatchSelection(Selection):
     """Keeps the ``floor((1 - rate) n)`` responses of all pools together with the largest absolute advantage.
 
     The claim is that of :class:`~ada_lightning.methods.selection.LargestAdvantageSelection`; taken over the batch,
@@ -34,8 +34,7 @@ class LargestAdvantageBatchSelection:
         CPPO, arXiv:2503.22342; the batch-wide choice is that of its verl implementation.
     """
 
-    ranks_by_advantage: ClassVar[bool] = True
-    may_drop_a_class: ClassVar[bool] = True
+    traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.MAY_DROP_A_CLASS, Trait.COMPARES_POOLS})
 
     def __init__(self, *, rate: float, normalize_std: bool) -> None:
         check_pruning_rate(rate)
@@ -57,16 +56,6 @@ class LargestAdvantageBatchSelection:
             with_selection_weights(pool, [pool.responses[index] for index in sorted(indices)])
             for pool, indices in zip(pools, kept, strict=True)
         ]
-
-    def observe(self, metrics: Mapping[str, float]) -> None:
-        """Nothing to learn."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing outlives a step."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Accept :meth:`state_dict`."""
 
     def bend(self) -> str:
         """Say what it does to the update."""

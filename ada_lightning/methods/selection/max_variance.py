@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import KeptResponse, Response, ResponsePool
 from ada_lightning.methods.selection.weights import with_selection_weights
 
@@ -11,7 +12,7 @@ _RELATIVE_TIE = 1e-12
 """Sums of squares that differ by less than this share of the largest one are equal but for rounding."""
 
 
-class MaxVarianceSelection:
+class MaxVarianceSelection(Selection):
     """Keeps the ``group_size`` responses with the largest variance of rewards: some of the best, the rest of the worst.
 
     The claim: generating is cheap and parallel, updating is not, and the subset with the most contrast carries most of

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
+from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
-class PositivesSelection:
+class PositivesSelection(Selection):
     """Every positive of the pool, no negative. A prompt without a positive is dropped.
 
     The group that trains has no contrast: advantages that compare its responses with each other are all 0, so it goes
@@ -18,7 +17,7 @@ class PositivesSelection:
         RAFT, arXiv:2304.06767; RAFT++, arXiv:2504.11343, section 2.
     """
 
-    keeps_what_there_is: ClassVar[bool] = True
+    traits = frozenset({Trait.KEEPS_WHAT_THERE_IS})
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the positives that may train, in launch order."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
-from ada_lightning.core.protocols import Pruned
+from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.selection.largest_advantage import check_pruning_rate
 from ada_lightning.methods.selection.magnitude import pool_advantages
@@ -17,7 +16,7 @@ _RELATIVE_TIE = 1e-9
 """Advantages nearer than this to their mean are not below it."""
 
 
-class PruningSelection:
+class PruningSelection(Selection):
     """Leaves out responses whose absolute advantage is below their pool's mean with probability ``rate``.
 
     The claim: responses of little advantage cost as much as others; pruning them at random and weighing those of them
@@ -47,8 +46,7 @@ class PruningSelection:
         is the rule of InfoBatch (arXiv:2303.04947), which it builds on.
     """
 
-    ranks_by_advantage: ClassVar[bool] = True
-    prunes_at_random: ClassVar[Pruned] = "responses"
+    traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.PRUNES_RESPONSES})
 
     def __init__(self, *, rate: float, seed: int = 0) -> None:
         check_pruning_rate(rate)
@@ -79,7 +77,7 @@ class PruningSelection:
         )
 
 
-class FixedFractionPruning:
+class FixedFractionPruning(Selection):
     """Leaves out the ``floor(rate n)`` smallest absolute advantages of a pool for certain, and weighs all others up.
 
     What the appendix of arXiv:2603.04135 does: every response that stays weighs ``n / kept``. Biased, because what is
@@ -95,8 +93,7 @@ class FixedFractionPruning:
         arXiv:2603.04135, the appendix's algorithm.
     """
 
-    ranks_by_advantage: ClassVar[bool] = True
-    may_drop_a_class: ClassVar[bool] = True
+    traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.MAY_DROP_A_CLASS})
 
     def __init__(self, *, rate: float) -> None:
         check_pruning_rate(rate)

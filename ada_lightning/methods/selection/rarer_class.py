@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
-class RarerClassSelection:
+class RarerClassSelection(Selection):
     """The whole rarer class with as many of the other one, first generated, at most ``max_per_class`` of each.
 
     Spends more of the update on prompts whose pool happens to hold more of both; a pool with a single positive trains

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from ada_lightning.core.protocols import ScreeningSelection, SelectionRule
+from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 
 
-class ResolvedSelection:
+class ResolvedSelection(Selection):
     """Drops prompts whose pool is not resolved, and leaves the others to another selection.
 
     What a pilot turned down has been paid for and does not train: Pilot-Commit drops those prompts although their
@@ -19,9 +17,9 @@ class ResolvedSelection:
         selection: what is kept of a resolved pool.
     """
 
-    keeps_what_there_is: ClassVar[bool] = True
+    traits = frozenset({Trait.KEEPS_WHAT_THERE_IS})
 
-    def __init__(self, *, selection: SelectionRule) -> None:
+    def __init__(self, *, selection: Selection) -> None:
         self.selection = selection
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
@@ -30,5 +28,8 @@ class ResolvedSelection:
 
     def takes(self, pool: ResponsePool) -> bool:
         """Whether it is resolved, and the inner selection takes it."""
-        is_taken_within = not isinstance(self.selection, ScreeningSelection) or self.selection.takes(pool)
-        return pool.is_resolved and is_taken_within
+        return pool.is_resolved and self.selection.takes(pool)
+
+    def bend(self) -> str:
+        """Say what the inner selection says."""
+        return self.selection.bend()

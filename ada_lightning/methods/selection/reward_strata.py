@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import KeptResponse, Response, ResponsePool
 from ada_lightning.methods.selection.choice import Choice
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
-class RewardStrataSelection(ABC):
+class RewardStrataSelection(Selection):
     """Equal shares of ``group_size`` for the strata that occur in a pool; what one lacks goes to the largest ones.
 
     Every stratum that can train keeps at least one response, so the weights ``N_s / m_s`` give each stratum s its share
@@ -40,9 +40,9 @@ class RewardStrataSelection(ABC):
         self.num_strata = num_strata
         self.choice = Choice(is_random=random_order, seed=seed)
 
-    @abstractmethod
     def strata(self, pool: ResponsePool) -> Mapping[float, int]:
         """Return the stratum of each reward that occurs in the pool, from 0 (lowest) to ``num_strata - 1``."""
+        raise NotImplementedError
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the kept responses, highest stratum first, each stratum in launch order."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import ClassVar
 
-from ada_lightning.core.protocols import Pruned
+from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 from ada_lightning.methods.functional.history_advantages import history_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
-class ThinnedSelection:
+class ThinnedSelection(Selection):
     """Keeps a pool whose rewards differ whole, and one whose rewards are all equal with a probability.
 
     A baseline from history leaves such a pool an advantage A, the same for all of its responses and small where it was
@@ -40,8 +39,7 @@ class ThinnedSelection:
         costs and saves: ``python -m research.studies.field.levers``.
     """
 
-    prunes_at_random: ClassVar[Pruned] = "prompts"
-    keeps_what_there_is: ClassVar[bool] = True
+    traits = frozenset({Trait.PRUNES_PROMPTS, Trait.KEEPS_WHAT_THERE_IS})
 
     def __init__(self, *, full_advantage: float, seed: int = 0) -> None:
         if not 0 < full_advantage < float("inf"):

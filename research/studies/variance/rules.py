@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Advantage, Sampler, SelectionRule
+from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.stopping.paths import ends as ends_of
 from ada_lightning.core.stopping.paths import unbiased_table
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule, StoppingRule
@@ -77,7 +77,7 @@ def exact(objective: str) -> ExactAdvantage:
     return ExactAdvantage(objective=known[objective])
 
 
-def of_method(sampler: Sampler, selection: SelectionRule, advantage: Advantage) -> Ends:
+def of_method(sampler: Sampler, selection: Selection, advantage: Advantage) -> Ends:
     """Return the ends of what the project itself samples, keeps and weighs."""
     return ExactUpdates(Method("", sampler, selection, advantage)).ends
 

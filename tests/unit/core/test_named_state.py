@@ -41,7 +41,7 @@ def test_counts_of_one_estimator_are_not_read_by_another(old, new):
 @pytest.mark.parametrize("new", SAMPLERS)
 @pytest.mark.parametrize("old", ["coba", "pruning"])
 def test_what_a_sampler_remembers_is_not_read_by_another(old, new):
-    saved = named_state(having_learned(SAMPLERS[old], "observe"))
+    saved = named_state(having_learned(SAMPLERS[old], "learn"))
     if old == new:
         load_named_state(SAMPLERS[new](), saved, setting="sampler")
         return
@@ -53,13 +53,13 @@ def test_what_a_sampler_remembers_is_not_read_by_another(old, new):
 @pytest.mark.parametrize("old", ["uniform", "balance"])
 def test_samplers_that_remember_nothing_may_be_exchanged_for_any(old, new):
     sampler = SAMPLERS[new]()
-    load_named_state(sampler, named_state(having_learned(SAMPLERS[old], "observe")), setting="sampler")
+    load_named_state(sampler, named_state(having_learned(SAMPLERS[old], "learn")), setting="sampler")
     assert sampler.state_dict() == SAMPLERS[new]().state_dict()
 
 
 def test_the_sampler_within_a_sampler_has_its_name_too():
     coba = PruningSampler(sampler=SAMPLERS["coba"](), rate=0.5)
-    coba.observe(POOLS)
+    coba.learn(POOLS)
     with pytest.raises(ValueError, match=r"CobaSampler remembers.*continue with sampler\.sampler as"):
         SAMPLERS["pruning"]().load_state_dict(coba.state_dict())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import Grade, SamplingSettings
 from ada_lightning.core.stopping import PilotRule
 from ada_lightning.methods.gradient_norms import ConstantNorm
@@ -32,12 +33,14 @@ class PilotSampler(UniformSampler):
         super().__init__(group_size=2)
         self.seen = []
 
-    def plan(self, pools):
-        self.wanted = {pool.slot: 2 for pool in pools}
+    num_stages = 2
 
-    def begin_stage(self, pools):
+    def plan(self, pools, stage=0):
+        if stage == 0:
+            self.wanted = {pool.slot: 2 for pool in pools}
+            return
         self.seen.append([(pool.slot, pool.num_drawn, pool.num_positive) for pool in pools])
-        if len(self.seen) == 1:
+        if stage == 1:
             best = max(pools, key=lambda pool: (pool.num_positive, -pool.slot))
             self.wanted[best.slot] += 4
 
@@ -48,17 +51,21 @@ class PilotSampler(UniformSampler):
 class PatientSampler(PilotSampler):
     """As the pilot sampler, but the prompt that got nothing in the second stage gets two in the third."""
 
-    def begin_stage(self, pools):
-        super().begin_stage(pools)
-        if len(self.seen) == 2:
+    num_stages = 3
+
+    def plan(self, pools, stage=0):
+        super().plan(pools, stage)
+        if stage == 2:
             self.wanted[0] += 2
 
 
 class AlternatingLabels(UniformSampler):
     """Calls every second response right."""
 
-    def labelled(self, pool):
-        return [float(response.sample_index % 2) for response in pool.responses]
+    traits = frozenset({Trait.GIVES_REWARDS})
+
+    def end(self, pool):
+        return PoolEnd(rewards=[float(response.sample_index % 2) for response in pool.responses])
 
 
 def collect(sampler, schedule, pass_rates=PASS_RATES, grader=None, slowest=19):
@@ -97,7 +104,7 @@ def test_a_prompt_that_wants_nothing_in_a_stage_may_want_more_in_a_later_one(sch
     pools = collect(sampler, schedule)
     assert [pool.num_drawn for pool in pools] == [4, 2, 6]
     assert [response.round_index for response in pools[0].responses] == [0, 0, 1, 1]
-    assert [[drawn for _, drawn, _ in stage] for stage in sampler.seen] == [[2, 2, 2], [2, 2, 6], [4, 2, 6]]
+    assert [[drawn for _, drawn, _ in stage] for stage in sampler.seen] == [[2, 2, 2], [2, 2, 6]]
 
 
 RATES = {1: 0.0, 2: 0.1, 3: 0.3, 4: 0.5, 5: 0.5, 6: 0.8, 7: 1.0}

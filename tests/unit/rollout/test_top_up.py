@@ -165,8 +165,8 @@ def test_a_sampler_that_divides_a_step_divides_every_wave_by_itself():
             super().__init__(responses_per_prompt=4, n_min=2, n_max=8, group_size=8)
             self.waves = []
 
-        def plan(self, pools):
-            super().plan(pools)
+        def plan(self, pools, stage=0):
+            super().plan(pools, stage)
             self.waves.append([pool.slot for pool in pools])
 
     sampler = Watched()
@@ -185,14 +185,14 @@ class Staged(UniformSampler):
         super().__init__(group_size=2)
         self.stages = []
 
-    def plan(self, pools):
-        self.wanted, self.is_first = {pool.slot: 2 for pool in pools}, True
+    num_stages = 2
 
-    def begin_stage(self, pools):
+    def plan(self, pools, stage=0):
+        if stage == 0:
+            self.wanted = {pool.slot: 2 for pool in pools}
+            return
         self.stages.append([pool.slot for pool in pools])
-        if self.is_first:
-            self.wanted[max(pools, key=lambda pool: (pool.num_positive, -pool.slot)).slot] += 4
-        self.is_first = False
+        self.wanted[max(pools, key=lambda pool: (pool.num_positive, -pool.slot)).slot] += 4
 
     def num_to_draw(self, pool):
         return self.wanted[pool.slot] - pool.num_drawn
@@ -203,9 +203,9 @@ def test_stages_are_those_of_a_wave():
     for num_polls in LATENCIES:
         sampler = Staged()
         groups, _, _ = collect(REFILLS["waves"], sampler=sampler, num_polls=num_polls)
-        assert [len(stage) for stage in sampler.stages[::2]] == [6] + [3] * (len(sampler.stages[::2]) - 1)
+        assert [len(stage) for stage in sampler.stages] == [6] + [3] * (len(sampler.stages) - 1)
         assert sampler.stages[0] == list(range(6))
-        assert sorted(slot for stage in sampler.stages[::2] for slot in stage) == list(range(len(groups)))
+        assert sorted(slot for stage in sampler.stages for slot in stage) == list(range(len(groups)))
         results.append(outcome(groups))
     assert all(result == results[0] for result in results)
 

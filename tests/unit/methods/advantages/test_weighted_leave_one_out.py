@@ -62,7 +62,7 @@ def test_negative_rewards_are_rewards():
 def test_binary_rewards_and_uniform_sampling_give_the_exact_linear_estimator(num_positive, selection):
     """c = P Q / (N (N - 1)), as +c / m+ and -c / m-."""
     pool = make_pool([1.0] * num_positive + [0.0] * (8 - num_positive))
-    pool.rule = UniformSampler(group_size=8).stopping_rule(pool)
+    pool.rule = UniformSampler(group_size=8).end(pool).rule
     ours = advantages(pool, selection)
     torch.testing.assert_close(ours, advantages(pool, selection, ExactAdvantage(objective=LinearObjective())))
     c = num_positive * (8 - num_positive) / 56

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.core.protocols import Refill
 from ada_lightning.core.records import RefillProgress
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
 from tests.builders import make_pool
@@ -16,7 +15,6 @@ def progress(wanted, signal, still_open, drawn):
 
 @pytest.mark.parametrize("refill", [NoRefill(), DynamicSampling(), AdaptiveDynamicSampling()])
 def test_all_keep_the_contract(refill):
-    assert isinstance(refill, Refill)
     assert refill.first_wave(0) == 0
     assert refill.next_wave(progress(0, 0, 0, 0)) == 0
 

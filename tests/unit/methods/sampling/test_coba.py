@@ -20,7 +20,7 @@ from tests.unit.methods.sampling.beliefs import GOLDEN, UNKNOWN, any_beliefs, pl
 def coba(*failure_rates, **settings):
     sampler = CobaSampler(**{"responses_per_prompt": 8, "tau_min": 6.0, "tau_max": 6.0} | settings)
     for rate in failure_rates:
-        sampler.observe([make_pool([0.0] * round(1000 * rate) + [1.0] * round(1000 * (1 - rate)))])
+        sampler.learn([make_pool([0.0] * round(1000 * rate) + [1.0] * round(1000 * (1 - rate)))])
     return sampler
 
 
@@ -56,13 +56,13 @@ def test_it_is_the_best_of_all_divisions_of_three_prompts(failures):
 def test_alpha_follows_the_failures_of_the_last_steps():
     sampler = coba(window=2)
     assert sampler.alpha == 9.0  # kappa - 2 before anything is known
-    sampler.observe([make_pool([0.0, 0.0, 0.0, 1.0])])
+    sampler.learn([make_pool([0.0, 0.0, 0.0, 1.0])])
     assert sampler.alpha == pytest.approx(1 + 9 * 0.75)
-    sampler.observe([make_pool([0.0, 1.0]), make_pool([1.0]), make_pool([])])  # 1/2 and 0; nothing of the last
+    sampler.learn([make_pool([0.0, 1.0]), make_pool([1.0]), make_pool([])])  # 1/2 and 0; nothing of the last
     assert sampler.alpha == pytest.approx(1 + 9 / (1 + math.exp(-10 * ((0.75 + 0.25) / 2 - 0.5))))
-    sampler.observe([make_pool([1.0])])  # the first step is out of the window
+    sampler.learn([make_pool([1.0])])  # the first step is out of the window
     assert sampler.alpha == pytest.approx(1 + 9 / (1 + math.exp(-10 * (0.125 - 0.5))))
-    sampler.observe([make_pool([])])
+    sampler.learn([make_pool([])])
     assert sampler.alpha == pytest.approx(1 + 9 / (1 + math.exp(-10 * (0.125 - 0.5))))
 
 
@@ -163,7 +163,7 @@ def test_a_resumed_sampler_plans_the_same():
     assert second.alpha == first.alpha != coba().alpha
     assert planned(second, beliefs) == planned(first, beliefs)
     for sampler in (first, second):
-        sampler.observe([make_pool([0.0, 1.0, 1.0])])
+        sampler.learn([make_pool([0.0, 1.0, 1.0])])
     assert first.state_dict() == second.state_dict()
     assert len(first.state_dict()["failure_rates"]) == 3
 

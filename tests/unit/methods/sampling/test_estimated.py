@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import Belief, Grade, ResponsePool, SamplingSettings
 from ada_lightning.core.stopping import CappedRule, FixedRule
 from ada_lightning.methods.sampling import EstimatedSampler
@@ -30,7 +29,6 @@ def planned(sampler, pools):
 
 def test_it_is_a_sampler():
     sampler = EstimatedSampler(**SETTINGS)
-    assert isinstance(sampler, Sampler)
     assert (sampler.group_size, sampler.samples_per_round, sampler.budget_per_step) == (32, 32, 0)
 
 
@@ -77,13 +75,13 @@ def test_each_slot_has_its_own_fixed_rule():
     sampler = EstimatedSampler(**SETTINGS)
     pools = make_pools()
     counts = planned(sampler, pools)
-    assert [sampler.stopping_rule(pool) for pool in pools] == [FixedRule(count) for count in counts]
+    assert [sampler.end(pool).rule for pool in pools] == [FixedRule(count) for count in counts]
 
 
 def test_a_repeated_step_has_the_same_plan_after_a_resume():
     first, second = EstimatedSampler(**SETTINGS), EstimatedSampler(**SETTINGS)
     expected = planned(first, make_pools())
-    first.observe(make_pools())
+    first.learn(make_pools())
     planned(second, make_pools([0.5] * 3))
     second.load_state_dict(first.state_dict())
     assert planned(second, make_pools()) == expected

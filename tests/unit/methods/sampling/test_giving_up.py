@@ -83,8 +83,8 @@ def test_the_price_is_what_recent_steps_paid_and_survives_a_resume():
     unsolved = make_pool([0.0] * 32)
     for pool in (solved, unsolved):
         pool.rule = QUOTA
-    give_up.observe([solved, unsolved])
-    give_up.observe([unsolved])
+    give_up.learn([solved, unsolved])
+    give_up.learn([unsolved])
     assert give_up.state_dict() == {"num_resolved": 0.5, "num_drawn": 0.5 * 36 + 32}
     resumed = GiveUpByPosterior(memory=0.5, explore_ratio=0.0)
     resumed.load_state_dict(give_up.state_dict())

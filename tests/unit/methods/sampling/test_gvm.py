@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from ada_lightning.core.protocols import GradientNorm, PolicyReader, Sampler, StagedSampler
+from ada_lightning.core.protocols import GradientNorm
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.gradient_norms import ConstantNorm
-from ada_lightning.methods.sampling import GvmSampler, UniformSampler
+from ada_lightning.methods.sampling import GvmSampler
 from ada_lightning.methods.sampling.allocation import allocate
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.sampling.gvm import gvm_weight
@@ -48,7 +48,7 @@ def divided(sampler, pools):
     assert [sampler.num_to_draw(ResponsePool(pool.prompt, pool.slot)) for pool in pools] == [sampler.num_pilot] * len(
         pools
     )
-    sampler.begin_stage(pools)
+    sampler.plan(pools, 1)
     return [pool.num_drawn + sampler.num_to_draw(pool) for pool in pools]
 
 
@@ -115,38 +115,11 @@ def test_a_division_follows_the_prompts_and_not_their_order():
             assert moved == [plain[i] for i in order]
 
 
-def test_a_step_is_divided_once_and_each_step_anew():
-    sampler = sampler_of()
-    pools = pilots(1, 3)
-    counts = divided(sampler, pools)
-    full = [
-        make_pool([1.0] * count, slot=slot, key=slot) for slot, count in enumerate(counts)
-    ]  # what came later changes nothing
-    sampler.begin_stage(full)
-    assert [sampler.num_to_draw(pool) for pool in full] == [0, 0]
-    assert divided(sampler, pilots(3, 1)) == counts[::-1]
-
-
 def test_draws_without_a_grade_count_as_drawn():
     pools = pilots(2, 2)
     pools[0].num_drawn += 1
     empty = ResponsePool(make_prompt(9), 2, num_drawn=4, num_failed=4)
     assert divided(sampler_of(), [*pools, empty])[2] == 4
-
-
-def test_its_contracts():
-    sampler = sampler_of(norms := Norms({}))
-    assert isinstance(sampler, Sampler)
-    assert isinstance(sampler, StagedSampler)
-    assert isinstance(sampler, PolicyReader)
-    assert not isinstance(UniformSampler(group_size=2), PolicyReader)
-    assert isinstance(norms, GradientNorm)
-    sampler.connect("the policy")
-    assert norms.policy == "the policy"
-    assert sampler.stopping_rule(make_pool([1.0])) is None
-    sampler.observe([])
-    sampler.load_state_dict(sampler.state_dict())
-    assert sampler.state_dict() == {}
 
 
 def test_a_forecast_spends_the_total_and_asks_for_no_gradient():
@@ -174,3 +147,10 @@ def test_a_forecast_spends_the_total_and_asks_for_no_gradient():
 def test_values_that_cannot_work_are_rejected_together(change, message):
     with pytest.raises(ValueError, match=message):
         sampler_of(**change)
+
+
+def test_it_asks_the_policy_for_gradients():
+    sampler = sampler_of(norms := Norms({}))
+    assert isinstance(norms, GradientNorm)
+    sampler.connect("the policy")
+    assert norms.policy == "the policy"

@@ -74,7 +74,7 @@ def test_a_forecast_plans_by_what_was_tried():
     """A prompt that failed 8 times of 8 is known: 2 responses each and 3 that the other demands leave 5 of surplus."""
     sampler = KnapsackSampler(responses_per_prompt=6)
     forecast([(0, 8), (4, 8)], sampler, AllSelection())
-    assert [sampler.stopping_rule(make_pool([], slot=slot)) for slot in (0, 1)] == [FixedRule(7), FixedRule(5)]
+    assert [sampler.end(make_pool([], slot=slot)).rule for slot in (0, 1)] == [FixedRule(7), FixedRule(5)]
 
 
 def test_a_prompt_without_responses_goes_through_the_whole_step():

@@ -9,7 +9,6 @@ import random
 import pytest
 
 from ada_lightning.core.packing import group_microbatch
-from ada_lightning.core.protocols import ForesightedSampler, JudgingSampler, LabellingSampler
 from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
@@ -34,14 +33,6 @@ def pool_of(answers):
     return pool
 
 
-def test_it_is_a_sampler_that_judges_and_labels_and_is_never_drawn_ahead():
-    sampler = make_sampler()
-    assert isinstance(sampler, JudgingSampler)
-    assert isinstance(sampler, LabellingSampler)
-    assert not isinstance(sampler, ForesightedSampler)  # drawing ahead looks at rewards
-    assert sampler.stopping_rule(pool_of(["a"])) is None
-
-
 def test_it_stops_at_the_first_settled_block_of_every_history():
     """All 4^8 histories of three answers and none: ln 5 = 1.609 and ln(7/3) = 0.847 for two candidates: a lead of 2;
 
@@ -53,7 +44,7 @@ def test_it_stops_at_the_first_settled_block_of_every_history():
             counts = sorted((answers.count(answer) for answer in "abc"), reverse=True)
             is_settled = length > 0 and counts[0] - counts[1] >= 2
             pool = pool_of(answers)
-            assert sampler.is_resolved(pool) == is_settled
+            assert sampler.end(pool).is_resolved == is_settled
             assert sampler.num_to_draw(pool) == (0 if is_settled or length == 8 else 2), answers
 
 
@@ -74,7 +65,7 @@ def test_between_blocks_nothing_is_decided():
     ],
 )
 def test_labels_are_agreement_with_the_majority(answers, labels):
-    assert make_sampler().labelled(pool_of(answers)) == labels
+    assert make_sampler().end(pool_of(answers)).rewards == labels
 
 
 def exact_walk(accuracy, *, lead, n_max, block):
@@ -108,7 +99,7 @@ def test_what_it_saves_is_what_the_walk_of_the_lead_says():
         while num := sampler.num_to_draw(pool_of(answers)):
             answers += ["right" if generator.random() < 0.7 else "wrong" for _ in range(num)]
         drawn.append(len(answers))
-        num_wrong += sampler.is_resolved(pool_of(answers)) and answers.count("wrong") > answers.count("right")
+        num_wrong += sampler.end(pool_of(answers)).is_resolved and answers.count("wrong") > answers.count("right")
     mean, wrong = exact_walk(0.7, lead=6, n_max=32, block=4)
     spread = math.sqrt(sum((n - mean) ** 2 for n in drawn)) / 4000
     assert abs(sum(drawn) / 4000 - mean) <= 4.5 * spread
@@ -190,11 +181,11 @@ def test_labels_never_leak(schedule):
 
 def test_a_step_without_any_answer_warns():
     with pytest.warns(RuntimeWarning, match="no response of this step has an answer"):
-        make_sampler().observe([pool_of([None, None])])
+        make_sampler().learn([pool_of([None, None])])
 
 
 def test_a_step_with_an_answer_does_not_warn(recwarn):
-    make_sampler().observe([pool_of([None]), pool_of([None, "a"])])
+    make_sampler().learn([pool_of([None]), pool_of([None, "a"])])
     assert not recwarn.list
 
 

@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.sampling import DarsSampler, PilotCommitSampler, SpeedSampler
 from tests.builders import make_pool, make_prompt, make_response
@@ -52,7 +51,6 @@ def test_dars_draws_the_fewest_that_reach_the_target(num_pilot, hardness_weighte
 
 def test_a_prompt_follows_its_pilot():
     sampler = SpeedSampler(**SPEED)
-    assert isinstance(sampler, Sampler)
     assert sampler.num_to_draw(ResponsePool(make_prompt(), 0)) == 4
     assert sampler.num_to_draw(make_pool([0.0, 0.0])) == 2
     assert sampler.num_to_draw(make_pool([0.0] * 4)) == 0
@@ -88,10 +86,10 @@ def test_what_is_no_evidence_is_drawn_anew_but_not_for_ever():
 def test_nothing_outlives_a_step():
     sampler = DarsSampler(**DARS)
     sampler.plan([])
-    sampler.observe([make_pool([1.0] * 8)])
+    sampler.learn([make_pool([1.0] * 8)])
     assert sampler.state_dict() == {}
     sampler.load_state_dict({})
-    assert sampler.stopping_rule(make_pool([1.0])) is sampler.rule
+    assert sampler.end(make_pool([1.0])).rule is sampler.rule
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ada_lightning.core.packing import pack_groups
-from ada_lightning.core.protocols import ScreeningSampler
 from ada_lightning.core.records import Belief, SamplingSettings
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.sampling import BalanceSampler, PruningSampler, SpreadSampler, UniformSampler
@@ -23,7 +22,7 @@ PASS_RATES = {1: 0.1, 2: 0.5, 3: 0.9, 4: 0.4}
 
 def make_sampler(rate=0.5, inner=None, seen=(1, 2, 3, 4)):
     sampler = PruningSampler(sampler=inner or UniformSampler(group_size=4), rate=rate, seed=0)
-    sampler.observe([make_pool([1.0, 0.0], key=key) for key in seen])
+    sampler.learn([make_pool([1.0, 0.0], key=key) for key in seen])
     return sampler
 
 
@@ -45,7 +44,6 @@ def collect(sampler, step, selection=None):
 
 def test_prompts_of_little_expected_advantage_are_left_out_as_often_as_asked():
     sampler = make_sampler()
-    assert isinstance(sampler, ScreeningSampler)
     counts = dict.fromkeys(PASS_RATES, 0)
     num_steps = 200
     for step in range(num_steps):
@@ -107,7 +105,7 @@ def test_unseen_prompts_and_equal_beliefs_are_never_pruned():
 
 def test_it_plans_with_those_that_stay_and_passes_on_what_they_need():
     class Watched(UniformSampler):
-        def plan(self, pools):
+        def plan(self, pools, stage=0):
             self.planned = [pool.prompt.prompt_id for pool in pools]
 
     inner = Watched(group_size=4)
@@ -117,11 +115,11 @@ def test_it_plans_with_those_that_stay_and_passes_on_what_they_need():
     assert (balance.group_size, balance.samples_per_round, balance.budget_per_step) == (2, 2, 0)
     pool = make_pool([1.0, 0.0], key=2)
     balance.plan([pool])
-    pool.rule = balance.stopping_rule(pool)
-    assert balance.is_resolved(pool)
+    pool.rule = balance.end(pool).rule
+    assert pool.is_resolved
     assert balance.num_to_draw(pool) == 0
     spread = make_sampler(inner=SpreadSampler(min_spread=0.5, samples_per_round=2, n_max=4, group_size=2))
-    assert not spread.is_resolved(make_pool([1.0, 0.8], key=2))
+    assert not spread.end(make_pool([1.0, 0.8], key=2)).is_resolved
 
 
 def test_a_repeated_or_resumed_step_leaves_out_the_same():

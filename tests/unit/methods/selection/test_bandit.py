@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from ada_lightning.core.protocols import BatchSelection
 from ada_lightning.methods.selection import BanditSelection
 from ada_lightning.methods.selection.bandit import ENTROPY, REWARD
 from ada_lightning.methods.selection.contexts import CONTEXTS, response_contexts
@@ -44,7 +43,7 @@ def test_contexts_are_bounded_and_mean_what_their_names_say():
 
 
 def pay(bandit, reward, entropy=1.0):
-    bandit.observe({REWARD: reward, ENTROPY: entropy})
+    bandit.learn({REWARD: reward, ENTROPY: entropy})
 
 
 class World:
@@ -65,7 +64,6 @@ class World:
 
 def test_it_learns_which_kind_of_response_helps():
     bandit = BanditSelection(group_size=4, exploration=0.3)
-    assert isinstance(bandit, BatchSelection)
     world = World()
     world.run(bandit, 40)
     assert bandit.worth["length"] > 0.05
@@ -124,7 +122,7 @@ def test_steps_without_figures_pay_nothing():
     bandit = BanditSelection(group_size=4)
     bandit.select_all(pools(0))
     pay(bandit, 0.0)
-    bandit.observe({})
+    bandit.learn({})
     pay(bandit, 1.0)
     assert all(worth == 0 for worth in bandit.worth.values())
 

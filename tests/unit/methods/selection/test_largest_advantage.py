@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from ada_lightning.core.packing import group_microbatch
-from ada_lightning.core.protocols import BatchSelection
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, LargestAdvantageSelection
@@ -58,7 +57,6 @@ def test_the_share_is_a_floor_without_rounding_surprises():
 def test_of_the_batch_the_largest_stay_whoever_they_belong_to():
     pools = [make_pool([1, 0, 0, 0], slot=0), make_pool([0] * 4, slot=1), make_pool([1, 1, 0, 0], slot=2)]
     rule = LargestAdvantageBatchSelection(rate=0.5, normalize_std=False)
-    assert isinstance(rule, BatchSelection)
     kept = rule.select_all(pools)
     assert [indices(group) for group in kept] == [[0, 1], [], [0, 1, 2, 3]]  # 3/4, four of 1/2, one of 1/4; none of 0
     standardised = LargestAdvantageBatchSelection(rate=0.75, normalize_std=True).select_all(pools)

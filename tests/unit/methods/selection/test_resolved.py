@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.core.protocols import ScreeningSelection, SelectionRule
 from ada_lightning.core.stopping import FixedRule, PilotRule
 from ada_lightning.methods.selection import AllSelection, BalancedSelection, ResolvedSelection
 from tests.builders import make_pool
@@ -13,9 +12,6 @@ SCREEN = PilotRule((2, 4, 2), is_screen=True)
 @pytest.mark.parametrize("inner", [AllSelection(), BalancedSelection(group_size=2)])
 def test_only_what_the_pilot_let_go_on_is_left_to_the_inner_selection(inner):
     selection = ResolvedSelection(selection=inner)
-    assert isinstance(selection, SelectionRule)
-    assert isinstance(selection, ScreeningSelection)
-    assert not isinstance(inner, ScreeningSelection)
     continued, turned_down = make_pool([1.0, 0.0, 0.0, 1.0]), make_pool([1.0, 1.0])
     continued.rule = turned_down.rule = SCREEN
     assert selection.select(continued) == inner.select(continued) != ()

@@ -1,0 +1,45 @@
+"""What the parts of a method have in common: a memory, a word on what they bend, and what others must know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any
+
+
+class Trait(Enum):
+    """What one part must know of another: rules about parts that do not go together ask for these."""
+
+    GIVES_REWARDS = auto()
+    """A sampler that replaces the graders' rewards, as a majority vote without references does."""
+    LEAVES_OUT_PROMPTS = auto()
+    """A sampler that leaves it to chance whether a prompt is sampled at all."""
+    RANKS_BY_ADVANTAGE = auto()
+    """A selection that takes advantages over the whole pool, so they must not be those of what it kept."""
+    MAY_DROP_A_CLASS = auto()
+    """A selection that may keep positives alone or negatives alone of a pool that has both."""
+    KEEPS_WHAT_THERE_IS = auto()
+    """A selection that keeps what there is of a pool, so nobody would keep to a sampler's group size."""
+    PRUNES_RESPONSES = auto()
+    """A selection that leaves out responses by chance and weighs the others, so that the expected update stays."""
+    PRUNES_PROMPTS = auto()
+    """The same for all responses of a prompt at once."""
+    COMPARES_POOLS = auto()
+    """A selection that looks at all pools of a step before it keeps anything."""
+
+
+class Part:
+    """A part of a method. What most of them do not need is here, with nothing done."""
+
+    traits: frozenset[Trait] = frozenset()
+
+    def bend(self) -> str:
+        """Return one line on what it does to the run's objective; empty where it does nothing."""
+        return ""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives a step, as primitives."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`; an empty one is that of a part which was not there before."""
