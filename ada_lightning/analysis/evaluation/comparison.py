@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import permutation_test
 
-from ada_lightning.analysis.evaluation.bootstrap import SetBootstrap
+from ada_lightning.analysis.evaluation.bootstrap import bootstrap_means
 from ada_lightning.analysis.evaluation.figures import PromptFigures
-from ada_lightning.analysis.evaluation.sign_flip import sign_flip_p_value
 
 Floats = NDArray[np.float64]
+NUM_FLIPS = 10_000
 
 
 def compare(
@@ -53,25 +54,22 @@ def compare(
     taken = {name: _both(first[name], second[name], used[name], columns) for name in names}
     sizes = {name: float(len(used[name][0])) for name in names}
     set_weights = {name: float(weights.get(name) or sizes[name]) for name in names}
-    sides = [SetBootstrap([taken[name][side] for name in names], seed=seed) for side in (0, 1)]
-    change = SetBootstrap([taken[name][1] - taken[name][0] for name in names], seed=seed)
     changes = [taken[name][1] - taken[name][0] for name in names]
+    sides = [[_known_mean(taken[name][side]) for name in names] for side in (0, 1)]
 
     def figures(picked: list[float]) -> dict[str, Any]:
-        estimates = [part.weighted(picked) for part in (*sides, change)]
-        found = {}
-        for index, column in enumerate(columns):
-            before, after, difference = (part[index] for part in estimates)
-            if np.isnan(difference.mean):
-                continue
-            contributions = _contributions([of_set[:, index] for of_set in changes], picked)
-            found[column] = {
-                "first": before.mean,
-                "second": after.mean,
+        differences = bootstrap_means(changes, picked, seed=seed)
+        before, after = (_weighted(side, picked) for side in sides)
+        return {
+            column: {
+                "first": before[index],
+                "second": after[index],
                 "difference": asdict(difference),
-                "p_value": sign_flip_p_value(contributions, seed=seed),
+                "p_value": p_value(_contributions([of_set[:, index] for of_set in changes], picked), seed=seed),
             }
-        return found
+            for index, (column, difference) in enumerate(zip(columns, differences, strict=True))
+            if not np.isnan(difference.mean)
+        }
 
     return {
         "sets": {
@@ -115,6 +113,45 @@ def _both(
     )
     is_missing = np.isnan(before) | np.isnan(after)
     return np.where(is_missing, np.nan, before), np.where(is_missing, np.nan, after)
+
+
+def p_value(contributions: Floats, *, seed: int) -> float:
+    """Could the difference be chance: two-sided permutation test over the signs of what each prompt adds to it.
+
+    Without a true difference the two models are exchangeable on every prompt. Few prompts are counted exactly; of many,
+    :data:`NUM_FLIPS` patterns are drawn and the observed one counted with them, so that the value is never 0.
+
+    Args:
+        contributions: what each prompt adds to the difference. Shape ``(prompts,)``.
+        seed: of the drawn patterns.
+
+    Returns:
+        In (0, 1]; 1 where no prompt differs.
+    """
+    differing = contributions[contributions != 0]
+    if len(differing) < 2:  # scipy wants two; one may as well have the other sign
+        return 1.0
+    found = permutation_test(
+        (differing,),
+        np.sum,
+        permutation_type="samples",
+        n_resamples=NUM_FLIPS,
+        batch=1000,
+        rng=np.random.default_rng(seed),
+    )
+    return float(found.pvalue)
+
+
+def _weighted(means: list[Floats], weights: list[float]) -> list[float]:
+    used = [(weight, mean) for weight, mean in zip(weights, means, strict=True) if weight]
+    total: Floats = np.sum([weight * mean for weight, mean in used], axis=0) / sum(weights)
+    return [float(value) for value in total]
+
+
+def _known_mean(values: Floats) -> Floats:
+    """Mean over the prompts that have a figure. Shape ``(figures,)``; 0 where none has it."""
+    mean: Floats = np.nan_to_num(values).sum(axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1)
+    return mean
 
 
 def _contributions(changes: list[Floats], weights: list[float]) -> Floats:

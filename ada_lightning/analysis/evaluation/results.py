@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.analysis.evaluation.bootstrap import Estimate, SetBootstrap
+from ada_lightning.analysis.evaluation.bootstrap import Estimate, bootstrap_means
 from ada_lightning.analysis.evaluation.figures import COLUMNS, PromptFigures, prompt_figures
 from ada_lightning.analysis.offline.response_store import ResponseStore
 
@@ -70,7 +70,6 @@ def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, see
     """
     names = list(figures)
     weights = plan.weights_of({name: len(of_set.prompt_keys) for name, of_set in figures.items()})
-    bootstrap = SetBootstrap([figures[name].values for name in names], seed=seed)
     columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in figures[names[0]].names]
     sets = {
         name: {
@@ -78,11 +77,12 @@ def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, see
             "num_prompts": len(figures[name].prompt_keys),
             "num_responses": figures[name].num_responses,
             "num_failed": figures[name].num_failed,
-            "figures": as_json(columns, bootstrap.of_set(index)),
+            "figures": as_json(columns, bootstrap_means([figures[name].values], [1.0], seed=seed)),
         }
-        for index, name in enumerate(names)
+        for name in names
     }
-    average = as_json(columns, bootstrap.weighted([weights[name] for name in names]))
+    values, shares = [figures[name].values for name in names], [weights[name] for name in names]
+    average = as_json(columns, bootstrap_means(values, shares, seed=seed))
     return {"sets": sets, "average": {"weights": weights, "figures": average}}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ada_lightning.analysis.evaluation.bootstrap import Estimate, SetBootstrap
+from ada_lightning.analysis.evaluation.bootstrap import Estimate, bootstrap_means
 from research.studies.group_signal.best import Bounds, best_with_known_rates, best_without_history
 from research.studies.group_signal.by_mix import all_outcomes
 from research.studies.group_signal.mix_fit import fit_mix, likely_rates
@@ -76,7 +76,7 @@ def _curves(groups: UniformGroups, largest: int) -> dict[str, Any]:
         "all_wrong": groups.all_wrong_RN[:, columns],
         "signal": groups.signal_by_size[:, columns],
     }
-    estimates = iter(SetBootstrap([np.concatenate(list(parts.values()), axis=1)], seed=SEED).of_set(0))
+    estimates = iter(bootstrap_means([np.concatenate(list(parts.values()), axis=1)], [1.0], seed=SEED))
     return {name: {str(size): _as_json(next(estimates)) for size in sizes} for name in parts}
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ada_lightning.analysis.evaluation.comparison import compare
+from ada_lightning.analysis.evaluation.comparison import compare, p_value
 from ada_lightning.analysis.evaluation.figures import figure_names, prompt_figures
-from ada_lightning.analysis.evaluation.sign_flip import sign_flip_p_value
 from ada_lightning.analysis.metrics.maj_at_k import MajAtK
 from ada_lightning.analysis.metrics.pass_at_k import PassAtK
 from ada_lightning.analysis.offline.response_store import SCHEMA
@@ -118,9 +117,23 @@ def test_the_average_weighs_sets_and_its_p_value_too():
     assert figure["difference"]["mean"] == pytest.approx(0.75 * (0.5 + 0.25) / 2 - 0.25 * (0.5 + 0.5 + 0.25) / 3)
     differences = np.array([0.5, 0.25, -0.5, -0.5, -0.25])
     parts = differences * np.array([0.75 / 2] * 2 + [0.25 / 3] * 3)
-    assert figure["p_value"] == sign_flip_p_value(parts, seed=0)
-    assert figure["p_value"] != sign_flip_p_value(differences, seed=0)
+    assert figure["p_value"] == p_value(parts, seed=0)
+    assert figure["p_value"] != p_value(differences, seed=0)
     assert found["average"]["weights"] == {"s": 300.0, "t": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("differences", "expected"),
+    [
+        ([0.5, 0.25, 0.25, 0.0], 0.25),
+        ([0.5, -0.5], 1.0),
+        ([0.0] * 5, 1.0),
+        ([0.3], 1.0),
+        ([1.0] * 40, 2 / 10_001),  # drawn: never 0
+    ],
+)
+def test_the_p_value_counts_signs(differences, expected):
+    assert p_value(np.array(differences), seed=0) == pytest.approx(expected, abs=1e-12)
 
 
 def test_pairing_narrows_the_interval():
