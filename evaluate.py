@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import ada_lightning.run.interrupted_start  # noqa: F401 - first: from here on Ctrl-C is no traceback
+from ada_lightning.programs.start import (
+    CONFIG_DIR,
+    begin,
+    failures_in_a_line,
+)  # first: from here on Ctrl-C is no traceback
 
 # isort: split
-import json
-import os
+import atexit
+import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from ada_lightning.config.choices import register_choices
-from ada_lightning.rollout.engines.engine_environment import num_cores
-from ada_lightning.run.credentials import take_from_config, take_from_start
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ada_lightning.analysis.evaluation.sets import EvaluationSet
-    from ada_lightning.core.records import Prompt
-
-# As in train.py: reward workers import this file again, and torch and vLLM read the number of threads once.
-os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
-CONFIG_DIR = Path(__file__).parent / "conf"
-register_choices(CONFIG_DIR)
-NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")
-"""Settings of an evaluation that one comparing two finished ones does not read."""
 EXIT_STOPPED = 130
 """What a shell sees of a program that Ctrl-C ended."""
 
@@ -40,253 +26,21 @@ EXIT_STOPPED = 130
 @hydra.main(version_base="1.3", config_path="conf", config_name="evaluate")
 def main(cfg: DictConfig) -> None:
     """Run one evaluation, or compare two."""
-    from ada_lightning.analysis.offline import SamplingStoppedError
-    from ada_lightning.rollout.engines.guard import EngineError
-    from ada_lightning.run.doctor import explain_broken_install
-    from ada_lightning.run.run_stopped import RunStoppedError
+    with failures_in_a_line(Path(cfg.run_dir), stopped_code=EXIT_STOPPED):
+        from ada_lightning.programs.evaluate import evaluate
 
-    try:
-        run(cfg, list(HydraConfig.get().overrides.task))
-    except SamplingStoppedError as error:
-        print(error, file=sys.stderr)
-        sys.exit(EXIT_STOPPED)
-    except EngineError as error:
-        sys.exit(f"error: {error.for_people(Path(cfg.run_dir))}")
-    except RunStoppedError as error:
-        sys.exit(f"stopped: {error}")
-    except ValueError as error:
-        sys.exit(f"error: {error}")
-    except ImportError as error:
-        sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")
+        evaluate(cfg, list(HydraConfig.get().overrides.task))
 
 
-def run(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Do what the configuration asks for.
-
-    Args:
-        cfg: the composed configuration.
-        overrides: arguments of the command line.
-
-    Returns:
-        The results as in ``results.json``; None where two evaluations were only compared.
-
-    Raises:
-        ValueError: something about configuration, data or folders is wrong; no model has been loaded then.
-        SamplingStoppedError: a signal ended it.
-    """
-    from ada_lightning.analysis.evaluation.report import find_evaluation, write_comparison
-    from ada_lightning.config.evaluation import check_evaluation
-
-    take_from_config(cfg)
-    others = [] if cfg.compare is None else [cfg.compare] if isinstance(cfg.compare, str) else list(cfg.compare)
-    if len(others) > 2:
-        raise ValueError(f"compare takes one or two evaluations; got {len(others)}: {', '.join(others)}")
-    found = [find_evaluation(other, Path(cfg.run_dir)) for other in others]
-    if len(found) == 2:
-        if unread := [line for line in overrides if line.partition("=")[0].partition(".")[0] in NOT_COMPARED]:
-            raise ValueError(
-                f"compare={','.join(others)} compares two evaluations and evaluates nothing, so {unread[0]} has no "
-                "effect; leave it out, or give compare one evaluation to compare the new one with"
-            )
-        print(write_comparison(found[0], found[1], seed=cfg.bootstrap_seed))
-        return None
-    check_evaluation(cfg, overrides)
-    results = Evaluation(cfg).run()
-    if found:
-        print(write_comparison(found[0], Path(cfg.run_dir), seed=cfg.bootstrap_seed))
-    return results
-
-
-class Evaluation:
-    """Every part of an evaluation; the constructor reads the data and the tokenizer, and no weights.
-
-    Args:
-        cfg: checked configuration.
-
-    Raises:
-        ValueError: data or folders are wrong.
-    """
-
-    def __init__(self, cfg: DictConfig) -> None:
-        from ada_lightning.config.assembly import read_model
-        from ada_lightning.data.encoder import PromptEncoder
-        from ada_lightning.rollout.engines.quiet import quiet_libraries
-
-        quiet_libraries()
-        self.cfg, self.folder = cfg, Path(cfg.run_dir)
-        self.sets: dict[str, EvaluationSet] = {name: instantiate(node) for name, node in cfg.eval.sets.items()}
-        read = {name: _prompts(name, of_set) for name, of_set in self.sets.items()}
-        self.model = read_model(instantiate(cfg.model).prepare())
-        encoder = PromptEncoder(
-            self.model.tokenizer,
-            max_prompt_tokens=cfg.max_prompt_tokens,
-            prompt_format=instantiate(cfg.data.get("format")),
-        )
-        self.prompts = {name: encoder.encode(self._gradable(name, prompts))[0] for name, prompts in read.items()}
-        self.left_out = {name: len(read[name]) - len(prompts) for name, prompts in self.prompts.items()}
-        self.service = instantiate(cfg.rollout)
-        self.sampling = instantiate(cfg.sampling)
-        self._check_room()
-        self._is_open = False
-
-    def _gradable(self, name: str, prompts: Sequence[Prompt]) -> list[Prompt]:
-        """Leave out, with a warning, what the set's reward could never grade."""
-        from ada_lightning.rewards.references import ungradable_prompts
-
-        grader = self.sets[name].reward
-        try:
-            reasons = ungradable_prompts(grader, prompts, f"eval.sets.{name}")
-        finally:
-            grader.close()
-        return [prompt for prompt in prompts if prompt.prompt_id not in reasons]
-
-    def run(self) -> dict[str, Any]:
-        """Draw what is missing, and write the results."""
-        from ada_lightning.analysis.evaluation.report import write_results
-        from ada_lightning.analysis.evaluation.results import EvaluationPlan
-        from ada_lightning.run.run_dir import make_private
-        from ada_lightning.run.stop_signals import StopSignals
-
-        signals = StopSignals("and up to prompts_per_file finished prompts may be lost")
-        signals.install()
-        make_private(self.folder)
-        try:
-            for name in self.sets:
-                self._draw(name, signals)
-        finally:
-            signals.restore()
-            self.service.close()
-        plan = EvaluationPlan(
-            num_samples=self.cfg.eval.num_samples,
-            positive_threshold=self.cfg.positive_threshold,
-            grader_failure=self.cfg.grader_failure,
-            weights={name: of_set.weight for name, of_set in self.sets.items()},
-        )
-        about = {
-            "name": self.folder.name,
-            "model": str(self.cfg.checkpoint or self.model.path),
-            "model_path": str(self.model.path),
-            "left_out": self.left_out,
-            "sampling": OmegaConf.to_container(self.cfg.sampling, resolve=True),
-        }
-        text, results = write_results(self.folder, plan, about, seed=self.cfg.bootstrap_seed)
-        print(text)
-        self._track(results)
-        return results
-
-    def _draw(self, name: str, signals: Any) -> None:
-        """Complete the responses of one set."""
-        from ada_lightning.analysis.evaluation.results import set_folder
-        from ada_lightning.analysis.offline import ResponseStore, SamplingJob
-        from ada_lightning.config.assembly import SamplingParts
-
-        grader, prompts, num_samples = self.sets[name].reward, self.prompts[name], self.cfg.eval.num_samples
-        stage = f"evaluate/{name}"
-        reward = OmegaConf.to_container(self.cfg.eval.sets[name].reward, resolve=True)
-        settings = SamplingParts(self.model, grader, self.service).job_settings(
-            OmegaConf.create(
-                {"reward": reward, "rollout": {"engine": {"dtype": self.cfg.rollout.engine.get("dtype")}}}
-            ),
-            prompts=prompts,
-            num_samples=num_samples,
-            stage=stage,
-            sampling=self.sampling,
-        )
-        store = ResponseStore(set_folder(self.folder, name))
-        store.claim(settings)
-        try:
-            self._write_config()
-            job = SamplingJob(
-                prompts=prompts,
-                num_samples=num_samples,
-                store=store,
-                service=self.service,
-                stage=stage,
-                sampling=self.sampling,
-                prompts_per_file=self.cfg.prompts_per_file,
-            )
-            print(f"{name}: {len(prompts)} prompts, {num_samples} responses each, {job.num_pending} prompts to draw")
-            if job.num_pending:
-                grader.start()
-                self._open(grader)
-                job.run(signals.check)
-        finally:
-            grader.close()
-            store.release()
-
-    def _open(self, grader: Any) -> None:
-        """Open the engine for the first set that needs one; then only the grader changes."""
-        if self._is_open:
-            self.service.grade_with(grader)
-            return
-        self.service.open(
-            model_path=self.model.path,
-            tokenizer=self.model.tokenizer,
-            eos_token_ids=self.model.eos_token_ids,
-            grader=grader,
-            log_file=self.folder / "engine.log",
-        )
-        self._is_open = True
-
-    def _write_config(self) -> None:
-        from ada_lightning.run.atomic import replacing
-
-        with replacing(self.folder / "config.yaml") as temporary:
-            temporary.write_text(OmegaConf.to_yaml(self.cfg, resolve=True), encoding="utf-8")
-
-    def _check_room(self) -> None:
-        """Every set at once, before the first is drawn."""
-        for name, prompts in self.prompts.items():
-            longest = max(len(prompt.prompt_ids) for prompt in prompts)
-            needed = longest + self.sampling.max_new_tokens
-            if needed > self.service.max_model_tokens:
-                raise ValueError(
-                    f"rollout.max_model_tokens = {self.service.max_model_tokens} has no room for the longest prompt of "
-                    f"eval.sets.{name}, {longest} tokens, and a response of {self.sampling.max_new_tokens}; use "
-                    f"rollout.max_model_tokens={needed} or more, or lower max_prompt_tokens or sampling.max_new_tokens"
-                )
-
-    def _track(self, results: dict[str, Any]) -> None:
-        """Send settings, figures and files to MLflow, whose logger never fails a program."""
-        from ada_lightning.analysis.evaluation.report import FILES, flat_figures
-
-        if self.cfg.mlflow is None:
-            return
-        logger = instantiate(self.cfg.mlflow)
-        logger.log_hyperparams(json.loads(json.dumps(OmegaConf.to_container(self.cfg, resolve=True))))
-        logger.log_metrics(flat_figures(results), step=0)
-        for file in FILES:
-            logger.log_file(self.folder / file)
-        logger.finalize("success")
-
-
-def _prompts(name: str, of_set: EvaluationSet) -> list[Prompt]:
-    try:
-        return of_set.prompts()
-    except ValueError as error:
-        raise ValueError(f"eval.sets.{name}: {error}") from error
-
-
-def start(argv: list[str]) -> None:
-    """Check the command line, write out what a checkpoint implies, and run."""
+def expanded(argv: list[str]) -> list[str]:
+    """Write out what a checkpoint implies, in a folder that goes with the process."""
     from ada_lightning.analysis.evaluation.arguments import expand_arguments
-    from ada_lightning.config.check import override_errors
 
-    with tempfile.TemporaryDirectory() as options_dir:
-        try:
-            arguments = expand_arguments(take_from_start(argv), Path(options_dir), CONFIG_DIR)
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        if errors := override_errors(arguments, CONFIG_DIR, "evaluate"):
-            sys.exit("\n".join(f"error: {error}" for error in errors))
-        sys.argv[1:] = arguments
-        main()
+    options = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, options, ignore_errors=True)
+    return expand_arguments(argv, Path(options), CONFIG_DIR)
 
 
 if __name__ == "__main__":
-    from ada_lightning.rollout.engines.quiet import plain_warnings
-    from ada_lightning.run.scratch import use_own_scratch
-
-    plain_warnings()
-    use_own_scratch()
-    start(sys.argv[1:])
+    sys.argv[1:] = begin(sys.argv[1:], "evaluate", expanded)
+    main()

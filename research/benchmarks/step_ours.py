@@ -44,9 +44,9 @@ def train(overrides: list[str], run_dir: Path, profile: str | None) -> list[dict
     from lightning.pytorch import Callback
 
     from ada_lightning.config.check import check_config
+    from ada_lightning.programs.training_run import Run
     from ada_lightning.run.run_dir import RunDir
     from callbacks.metrics_csv import read_metrics
-    from train import Run
 
     class Stopwatch(Callback):
         """Seconds from one finished update to the next: everything between them, logging included."""

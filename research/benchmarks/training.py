@@ -31,8 +31,8 @@ class Job:
 
     def __init__(self, overrides: Sequence[str], folder: Path) -> None:
         from ada_lightning.config.check import check_config
+        from ada_lightning.programs.training_run import Run
         from ada_lightning.run.run_dir import RunDir
-        from train import Run
 
         paths = (f"run_dir={folder / 'run'}", f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}")
         cfg = composed("train", [*QUIET, *paths, *overrides])

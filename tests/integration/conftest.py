@@ -70,8 +70,8 @@ def train(tmp_path, store):
     from hydra import compose, initialize_config_dir
 
     from ada_lightning.config.check import check_config
+    from ada_lightning.programs.training_run import Run
     from ada_lightning.run.run_dir import RunDir
-    from train import Run
 
     def small_train(*overrides, experiment="ada_seq_balance", name="run", everything=False):
         folder = tmp_path / name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,13 +11,14 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-import prepare
-from ada_lightning.analysis.offline import SamplingStoppedError, sampling_job
+from ada_lightning.analysis.offline import sampling_job
 from ada_lightning.config.check import ConfigError, check_config, override_errors
 from ada_lightning.config.prepare import UNUSED, check_prepare_config
+from ada_lightning.programs.prepare import prepare, train_command
+from ada_lightning.programs.start import CONFIG_DIR as CONF
+from ada_lightning.run.run_stopped import SamplingStoppedError
 from tests.unit.analysis.offline import right_or_wrong
 
-CONF = Path(prepare.__file__).parent / "conf"
 SCRIPTED = [
     "model=tiny",
     "reward=function",
@@ -47,7 +47,7 @@ def config(folder, *overrides):
 def run(folder, *overrides):
     cfg = config(folder, *overrides)
     check_prepare_config(cfg)
-    return prepare.run(cfg)
+    return prepare(cfg)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,9 @@ def test_a_folder_never_mixes_two_jobs(whole, override, named):
 
 def test_the_command_trains_on_the_selection(whole):
     """Composed and checked as train.py would, with the engine that is configured there."""
-    command = prepare.train_command([*SCRIPTED, "+data.source.tasks.chain_sum.weight=2"], whole, None).split()
+    command = train_command(
+        composed(f"run_dir={whole}", *SCRIPTED), [*SCRIPTED, "+data.source.tasks.chain_sum.weight=2"]
+    ).split()
     assert command[:3] == ["python", "train.py", "+experiment=ada_seq_balance"]
     assert not override_errors(command[2:], CONF, "train")
     cfg = composed(*command[2:], name="train")
@@ -149,7 +151,7 @@ def test_what_only_preparing_knows_is_left_out_of_the_command():
         "data=jsonl",
         "seed=3",
     ]
-    assert prepare.train_command(overrides, Path("a b"), None) == (
+    assert train_command(OmegaConf.create({"run_dir": "a b"}), overrides) == (
         "python train.py +experiment=ada_seq_balance data=jsonl seed=3 'data.only=a b' "
         "'estimator.history_file=a b/history.json'"
     )
@@ -201,5 +203,5 @@ def test_the_command_that_trains_evaluates_where_the_preparation_held_nothing_ou
     for num_heldout, expected in ((0, 4), (7, 7)):
         cfg = OmegaConf.create({"run_dir": str(tmp_path), "data": {"source": {"num_heldout": num_heldout}}})
         overrides[-1] = f"data.source.num_heldout={num_heldout}"
-        command = prepare.train_command(overrides, tmp_path, prepare._num_heldout(cfg)).split()
+        command = train_command(cfg, overrides).split()
         assert [part for part in command if "num_heldout" in part] == [f"data.source.num_heldout={expected}"]

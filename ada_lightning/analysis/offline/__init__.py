@@ -2,6 +2,6 @@
 
 from ada_lightning.analysis.offline.job_settings import JobSettings
 from ada_lightning.analysis.offline.response_store import ResponseStore
-from ada_lightning.analysis.offline.sampling_job import SamplingJob, SamplingStoppedError
+from ada_lightning.analysis.offline.sampling_job import SamplingJob
 
-__all__ = ["JobSettings", "ResponseStore", "SamplingJob", "SamplingStoppedError"]
+__all__ = ["JobSettings", "ResponseStore", "SamplingJob"]

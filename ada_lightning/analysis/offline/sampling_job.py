@@ -12,10 +12,7 @@ from ada_lightning.analysis.offline.response_store import ResponseStore
 from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.rollout.drawn import DrawnPrompt
 from ada_lightning.rollout.service import RolloutService
-
-
-class SamplingStoppedError(RuntimeError):
-    """A signal or a full disk ended the job early. The text says how far it is and how it goes on."""
+from ada_lightning.run.run_stopped import SamplingStoppedError
 
 
 class SamplingJob:

@@ -44,7 +44,7 @@ def warm_up() -> None:
     import transformers
     import vllm.v1.engine.llm_engine  # noqa: F401
 
-    import train  # noqa: F401
+    import ada_lightning.programs.training_run  # noqa: F401
 
     _ = lightning.pytorch.Trainer, transformers.AutoModelForCausalLM
 
@@ -85,7 +85,8 @@ def exit_code(pid: int) -> int:
 def _run(overrides: Sequence[str]) -> int:
     from hydra import compose, initialize_config_dir
 
-    from train import CONFIG_DIR, run_job
+    from ada_lightning.programs.start import CONFIG_DIR
+    from ada_lightning.programs.train import run_job
 
     with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
         cfg = compose("train", list(overrides))

@@ -120,11 +120,11 @@ def test_each_process_may_see_a_gpu_of_its_own_alone():
 
 
 def test_a_run_asks_for_its_gpus_before_the_model_loads(monkeypatch):
-    import train
+    from ada_lightning.programs import train
 
     monkeypatch.setattr("ada_lightning.parallel.hardware.count_gpus", lambda: 0)
     with pytest.raises(ValueError, match="torch sees none on this machine"):
-        train._check(composed("trainer=gpu", "rollout=vllm_gpu"), is_sweep=False)
+        train.check(composed("trainer=gpu", "rollout=vllm_gpu"), is_sweep=False)
 
 
 def test_a_run_on_a_cpu_asks_for_no_gpu():

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hydra import compose, initialize_config_dir
 
-import train
+from ada_lightning.programs.start import CONFIG_DIR as CONF
+from ada_lightning.programs.train import changes_at_resume
 from ada_lightning.run.resume import changed_settings, check_method, check_same_shape, experiment_option
 from ada_lightning.run.run_dir import RunDir
-
-CONF = Path(train.__file__).parent / "conf"
 
 
 @pytest.fixture
@@ -28,7 +26,7 @@ def start(tmp_path, monkeypatch):
         run_dir = RunDir("runs/mine")
         run_dir.write_config(composed(*first))
         (run_dir.checkpoints / "step_000010").mkdir(parents=True, exist_ok=True)
-        return train._changes_at_resume(composed(*later), run_dir)
+        return changes_at_resume(composed(*later), run_dir)
 
     return changes
 

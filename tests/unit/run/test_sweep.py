@@ -10,13 +10,14 @@ from pathlib import Path
 import hydra
 import pytest
 
-import train
+import train as program
 from ada_lightning.config.overrides import sweep_jobs
+from ada_lightning.programs import sweeps, training_run
 from ada_lightning.run.run_dir import RunCompleteError
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep, SweepJobError
 
-CONF = Path(train.__file__).parent / "conf"
+CONF = Path(program.__file__).parent / "conf"
 
 
 class FakeRun:
@@ -26,7 +27,7 @@ class FakeRun:
 
     def __init__(self, cfg, run_dir):
         self.cfg, self.run_dir = cfg, run_dir
-        train._checkpoint_to_continue(cfg, run_dir)
+        training_run.checkpoint_to_continue(cfg, run_dir)
 
     def fit(self):
         FakeRun.started.append(self.cfg.run_name)
@@ -39,11 +40,11 @@ class FakeRun:
 def sweep(monkeypatch, tmp_path, capsys):
     """Run a sweep in the folder ``sw``; returns its exit code (0 where it just ends), the jobs and what was printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "Run", FakeRun)
-    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(train.main.__wrapped__)
+    monkeypatch.setattr(training_run, "Run", FakeRun)
+    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(program.main.__wrapped__)
 
     def run(*overrides, ends=None):
-        monkeypatch.setattr(train, "SWEEP", Sweep())
+        monkeypatch.setattr(sweeps, "SWEEP", Sweep())
         monkeypatch.setattr(FakeRun, "started", [])
         monkeypatch.setattr(FakeRun, "ends", ends or {})
         arguments = ["-m", "+experiment=ada_seq_balance", "model=tiny", "logger=csv", "run_name=sw", *overrides]
@@ -53,7 +54,7 @@ def sweep(monkeypatch, tmp_path, capsys):
             main()
         except SystemExit as end:
             code = end.code
-        train.SWEEP.report()
+        sweeps.SWEEP.report()
         return code, FakeRun.started, "".join(capsys.readouterr())
 
     return run
@@ -137,7 +138,7 @@ def test_a_failed_job_leaves_nothing_of_it_in_memory():
 
 
 def test_what_will_be_refused_is_said_before_the_first_job(capsys):
-    train._foresee_refusals(["-m", "+experiment=ada_seq_balance", "model=tiny", "run_name=sw", "sampler.n_max=16,3"])
+    sweeps.foresee_refusals(["-m", "+experiment=ada_seq_balance", "model=tiny", "run_name=sw", "sampler.n_max=16,3"])
     err = capsys.readouterr().err
     assert err.startswith(
         "job 1 will be refused (+experiment=ada_seq_balance model=tiny run_name=sw sampler.n_max=3): "

@@ -11,9 +11,10 @@ from hydra import compose, initialize_config_dir
 
 from ada_lightning.analysis.evaluation.arguments import expand_arguments
 from ada_lightning.analysis.evaluation.checkpoint import resolve_checkpoint
-from ada_lightning.analysis.offline import SamplingStoppedError
 from ada_lightning.config.check import ConfigError, override_errors
-from evaluate import CONFIG_DIR, run
+from ada_lightning.programs import evaluate as program
+from ada_lightning.programs.start import CONFIG_DIR
+from ada_lightning.run.run_stopped import SamplingStoppedError
 from tests.unit.analysis.evaluation.answering_engine import AnsweringEngine
 
 ENGINE = "rollout.engine._target_=tests.unit.analysis.evaluation.answering_engine.AnsweringEngine"
@@ -52,7 +53,7 @@ def evaluate(tmp_path):
             expanded = [*expanded[:place], *expanded[place + 2 :], f"hydra.searchpath=[file://{options}]"]
         with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
             cfg = compose("evaluate", expanded)
-        return run(cfg, [argument for argument in expanded if not argument.startswith("hydra.")])
+        return program.evaluate(cfg, [argument for argument in expanded if not argument.startswith("hydra.")])
 
     return small_evaluate
 

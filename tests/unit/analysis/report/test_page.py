@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-import report as program
 from ada_lightning.analysis.report.method import group_runs
 from ada_lightning.analysis.report.page import as_html, as_json, make_report
 from ada_lightning.analysis.report.run import load_run
+from ada_lightning.programs import report as program
 from ada_lightning.run.run_dir import RunDir
 from tests.unit.analysis.report.small_folder import make_run, write_rollouts, write_run
 

@@ -1,0 +1,1 @@
+"""What train.py, evaluate.py, prepare.py and report.py do."""

@@ -1,0 +1,35 @@
+"""The command line that this training job was started with, and the one that goes on with it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+
+from ada_lightning.run.resume import SESSION_OPTIONS
+from ada_lightning.run.run_dir import RunDir
+
+
+def is_sweep() -> bool:
+    """Whether this job is one of a sweep (``-m``)."""
+    return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
+def own_command() -> str:
+    """Command line of this job, without what names the run and says how to resume; empty where Hydra made none."""
+    return without_session(HydraConfig.get().overrides.task) if HydraConfig.initialized() else ""
+
+
+def without_session(arguments: Sequence[str]) -> str:
+    """Spell a command line of ``train.py`` without what names the run and says how to resume."""
+    kept = [line for line in arguments if line.partition("=")[0] not in SESSION_OPTIONS]
+    return shlex.join(["python", "train.py", *kept])
+
+
+def how_to_continue(run_dir: RunDir) -> str:
+    """Options that go on with a run; with its whole sweep, whose options would start one within the run's folder."""
+    if is_sweep():
+        return f"ckpt=auto {RunDir(HydraConfig.get().sweep.dir).option}"
+    return f"ckpt=last {run_dir.option}"

@@ -1,0 +1,222 @@
+"""One evaluation from its composed configuration to its results, or the comparison of two finished ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.analysis.evaluation.report import (
+    FILES,
+    find_evaluation,
+    flat_figures,
+    write_comparison,
+    write_results,
+)
+from ada_lightning.analysis.evaluation.results import EvaluationPlan, set_folder
+from ada_lightning.analysis.evaluation.sets import EvaluationSet
+from ada_lightning.analysis.offline import ResponseStore, SamplingJob
+from ada_lightning.config.assembly import SamplingParts, read_model
+from ada_lightning.config.evaluation import check_evaluation
+from ada_lightning.core.records import Prompt
+from ada_lightning.data.encoder import PromptEncoder
+from ada_lightning.rewards.references import ungradable_prompts
+from ada_lightning.rollout.engines.quiet import quiet_libraries
+from ada_lightning.run.atomic import replacing
+from ada_lightning.run.credentials import take_from_config
+from ada_lightning.run.run_dir import make_private
+from ada_lightning.run.stop_signals import StopSignals
+
+NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")
+"""Settings of an evaluation that one comparing two finished ones does not read."""
+
+
+def evaluate(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] | None:
+    """Do what the configuration asks for.
+
+    Args:
+        cfg: the composed configuration.
+        overrides: arguments of the command line.
+
+    Returns:
+        The results as in ``results.json``; None where two evaluations were only compared.
+
+    Raises:
+        ValueError: something about configuration, data or folders is wrong; no model has been loaded then.
+        SamplingStoppedError: a signal ended it.
+    """
+    take_from_config(cfg)
+    others = [] if cfg.compare is None else [cfg.compare] if isinstance(cfg.compare, str) else list(cfg.compare)
+    if len(others) > 2:
+        raise ValueError(f"compare takes one or two evaluations; got {len(others)}: {', '.join(others)}")
+    found = [find_evaluation(other, Path(cfg.run_dir)) for other in others]
+    if len(found) == 2:
+        if unread := [line for line in overrides if line.partition("=")[0].partition(".")[0] in NOT_COMPARED]:
+            raise ValueError(
+                f"compare={','.join(others)} compares two evaluations and evaluates nothing, so {unread[0]} has no "
+                "effect; leave it out, or give compare one evaluation to compare the new one with"
+            )
+        print(write_comparison(found[0], found[1], seed=cfg.bootstrap_seed))
+        return None
+    check_evaluation(cfg, overrides)
+    results = Evaluation(cfg).run()
+    if found:
+        print(write_comparison(found[0], Path(cfg.run_dir), seed=cfg.bootstrap_seed))
+    return results
+
+
+class Evaluation:
+    """Every part of an evaluation; the constructor reads the data and the tokenizer, and no weights.
+
+    Args:
+        cfg: checked configuration.
+
+    Raises:
+        ValueError: data or folders are wrong.
+    """
+
+    def __init__(self, cfg: DictConfig) -> None:
+
+        quiet_libraries()
+        self.cfg, self.folder = cfg, Path(cfg.run_dir)
+        self.sets: dict[str, EvaluationSet] = {name: instantiate(node) for name, node in cfg.eval.sets.items()}
+        read = {name: _prompts(name, of_set) for name, of_set in self.sets.items()}
+        self.model = read_model(instantiate(cfg.model).prepare())
+        encoder = PromptEncoder(
+            self.model.tokenizer,
+            max_prompt_tokens=cfg.max_prompt_tokens,
+            prompt_format=instantiate(cfg.data.get("format")),
+        )
+        self.prompts = {name: encoder.encode(self._gradable(name, prompts))[0] for name, prompts in read.items()}
+        self.left_out = {name: len(read[name]) - len(prompts) for name, prompts in self.prompts.items()}
+        self.service = instantiate(cfg.rollout)
+        self.sampling = instantiate(cfg.sampling)
+        self._check_room()
+        self._is_open = False
+
+    def _gradable(self, name: str, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Leave out, with a warning, what the set's reward could never grade."""
+        grader = self.sets[name].reward
+        try:
+            reasons = ungradable_prompts(grader, prompts, f"eval.sets.{name}")
+        finally:
+            grader.close()
+        return [prompt for prompt in prompts if prompt.prompt_id not in reasons]
+
+    def run(self) -> dict[str, Any]:
+        """Draw what is missing, and write the results."""
+        signals = StopSignals("and up to prompts_per_file finished prompts may be lost")
+        signals.install()
+        make_private(self.folder)
+        try:
+            for name in self.sets:
+                self._draw(name, signals)
+        finally:
+            signals.restore()
+            self.service.close()
+        plan = EvaluationPlan(
+            num_samples=self.cfg.eval.num_samples,
+            positive_threshold=self.cfg.positive_threshold,
+            grader_failure=self.cfg.grader_failure,
+            weights={name: of_set.weight for name, of_set in self.sets.items()},
+        )
+        about = {
+            "name": self.folder.name,
+            "model": str(self.cfg.checkpoint or self.model.path),
+            "model_path": str(self.model.path),
+            "left_out": self.left_out,
+            "sampling": OmegaConf.to_container(self.cfg.sampling, resolve=True),
+        }
+        text, results = write_results(self.folder, plan, about, seed=self.cfg.bootstrap_seed)
+        print(text)
+        self._track(results)
+        return results
+
+    def _draw(self, name: str, signals: Any) -> None:
+        """Complete the responses of one set."""
+        grader, prompts, num_samples = self.sets[name].reward, self.prompts[name], self.cfg.eval.num_samples
+        stage = f"evaluate/{name}"
+        reward = OmegaConf.to_container(self.cfg.eval.sets[name].reward, resolve=True)
+        settings = SamplingParts(self.model, grader, self.service).job_settings(
+            OmegaConf.create(
+                {"reward": reward, "rollout": {"engine": {"dtype": self.cfg.rollout.engine.get("dtype")}}}
+            ),
+            prompts=prompts,
+            num_samples=num_samples,
+            stage=stage,
+            sampling=self.sampling,
+        )
+        store = ResponseStore(set_folder(self.folder, name))
+        store.claim(settings)
+        try:
+            self._write_config()
+            job = SamplingJob(
+                prompts=prompts,
+                num_samples=num_samples,
+                store=store,
+                service=self.service,
+                stage=stage,
+                sampling=self.sampling,
+                prompts_per_file=self.cfg.prompts_per_file,
+            )
+            print(f"{name}: {len(prompts)} prompts, {num_samples} responses each, {job.num_pending} prompts to draw")
+            if job.num_pending:
+                grader.start()
+                self._open(grader)
+                job.run(signals.check)
+        finally:
+            grader.close()
+            store.release()
+
+    def _open(self, grader: Any) -> None:
+        """Open the engine for the first set that needs one; then only the grader changes."""
+        if self._is_open:
+            self.service.grade_with(grader)
+            return
+        self.service.open(
+            model_path=self.model.path,
+            tokenizer=self.model.tokenizer,
+            eos_token_ids=self.model.eos_token_ids,
+            grader=grader,
+            log_file=self.folder / "engine.log",
+        )
+        self._is_open = True
+
+    def _write_config(self) -> None:
+
+        with replacing(self.folder / "config.yaml") as temporary:
+            temporary.write_text(OmegaConf.to_yaml(self.cfg, resolve=True), encoding="utf-8")
+
+    def _check_room(self) -> None:
+        """Every set at once, before the first is drawn."""
+        for name, prompts in self.prompts.items():
+            longest = max(len(prompt.prompt_ids) for prompt in prompts)
+            needed = longest + self.sampling.max_new_tokens
+            if needed > self.service.max_model_tokens:
+                raise ValueError(
+                    f"rollout.max_model_tokens = {self.service.max_model_tokens} has no room for the longest prompt of "
+                    f"eval.sets.{name}, {longest} tokens, and a response of {self.sampling.max_new_tokens}; use "
+                    f"rollout.max_model_tokens={needed} or more, or lower max_prompt_tokens or sampling.max_new_tokens"
+                )
+
+    def _track(self, results: dict[str, Any]) -> None:
+        """Send settings, figures and files to MLflow, whose logger never fails a program."""
+        if self.cfg.mlflow is None:
+            return
+        logger = instantiate(self.cfg.mlflow)
+        logger.log_hyperparams(json.loads(json.dumps(OmegaConf.to_container(self.cfg, resolve=True))))
+        logger.log_metrics(flat_figures(results), step=0)
+        for file in FILES:
+            logger.log_file(self.folder / file)
+        logger.finalize("success")
+
+
+def _prompts(name: str, of_set: EvaluationSet) -> list[Prompt]:
+    try:
+        return of_set.prompts()
+    except ValueError as error:
+        raise ValueError(f"eval.sets.{name}: {error}") from error

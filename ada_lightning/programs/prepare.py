@@ -1,0 +1,99 @@
+"""Draws responses of each prompt, grades them, and selects prompts by their pass rates."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.analysis.offline import ResponseStore, SamplingJob
+from ada_lightning.analysis.offline.outcome import OutcomeRule
+from ada_lightning.analysis.offline.preparation import prepare as select
+from ada_lightning.config.assembly import assemble, read_data
+from ada_lightning.rollout.engines.quiet import quiet_libraries
+from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.stop_signals import StopSignals
+
+OWN_KEYS = ("run_name", "run_dir", "num_samples", "prompts_per_file", "band", "data.only", "num_steps")
+NUM_HELDOUT = "data.source.num_heldout"
+
+
+def prepare(cfg: DictConfig) -> int:
+    """Sample, count, select, write; the number of selected prompts.
+
+    Raises:
+        SamplingStoppedError: a signal came; what was finished is stored.
+        ValueError: something turns out wrong that only data, weights or an earlier start could show.
+    """
+    quiet_libraries()
+    parts = assemble(cfg)
+    service, stage = parts.service, "prepare"
+    store, run_dir, signals = ResponseStore(cfg.run_dir), RunDir(cfg.run_dir), StopSignals("finished prompts are kept")
+    try:
+        data = read_data(cfg, parts.model.tokenizer, parts.grader)
+        prompts = list({prompt.prompt_id: prompt for prompt in data.train_prompts}.values())  # an epoch may repeat some
+        settings = parts.job_settings(
+            cfg, prompts=prompts, num_samples=cfg.num_samples, stage=stage, sampling=service.sampling
+        )
+        store.claim(settings)
+        job = SamplingJob(
+            prompts=prompts,
+            num_samples=cfg.num_samples,
+            store=store,
+            service=service,
+            stage=stage,
+            prompts_per_file=cfg.prompts_per_file,
+        )
+        run_dir.write_config(cfg)
+        data.report.write(run_dir.path)
+        print(data.report.text(), flush=True)
+        print(_start_line(job.num_pending, len(prompts), cfg), flush=True)
+        if job.num_pending:
+            signals.install()
+            parts.open(store.folder / "engine.log")
+            job.run(signals.check)
+        rule = OutcomeRule(service.positive_threshold, service.truncated, service.grader_failure)
+        band = instantiate(cfg.band)
+        made = select(store, prompts, num_samples=cfg.num_samples, rule=rule, band=band)
+        run_dir.write_summary({**made.summary(), "band": band.describe()})
+    finally:
+        parts.close()
+        signals.restore()
+        store.release()
+    print("\n".join(made.lines(band, service.failure_alarm_ratio)), flush=True)
+    return len(made.selected)
+
+
+def train_command(cfg: DictConfig, overrides: Sequence[str]) -> str:
+    """Spell the command that trains on the selection with the model, data and reward it was made with.
+
+    A run without evaluation shows nothing: where the preparation held no prompts out, the run holds out a tenth.
+
+    Args:
+        cfg: of the preparation, which is done.
+        overrides: of the preparation.
+    """
+    folder = Path(cfg.run_dir)
+    kept = [line for line in overrides if not _is_own(line)]
+    if OmegaConf.select(cfg, NUM_HELDOUT) == 0:
+        num_prompts = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["num_prompts"]
+        kept = [line for line in kept if line.partition("=")[0].lstrip("+") != NUM_HELDOUT]
+        kept.append(f"{NUM_HELDOUT}={max(1, min(64, num_prompts // 10))}")
+    history = f"estimator.history_file={folder / 'history.json'}"
+    return shlex.join(["python", "train.py", "+experiment=ada_seq_balance", *kept, f"data.only={folder}", history])
+
+
+def _is_own(override: str) -> bool:
+    key = override.partition("=")[0].lstrip("+~")
+    return any(key == own or key.startswith(f"{own}.") for own in OWN_KEYS)
+
+
+def _start_line(num_pending: int, num_prompts: int, cfg: DictConfig) -> str:
+    if num_pending == 0:
+        return f"all {num_prompts} prompts are stored in {cfg.run_dir}; nothing is drawn, the selection is made anew"
+    stored = f", {num_prompts - num_pending} of them stored already" if num_pending < num_prompts else ""
+    return f"prepare: {num_prompts} prompts x {cfg.num_samples} responses into {cfg.run_dir}{stored}"

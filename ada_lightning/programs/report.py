@@ -1,0 +1,87 @@
+"""Reads runs and writes the page that compares them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ada_lightning.analysis.report.find import find_runs
+from ada_lightning.analysis.report.method import group_runs
+from ada_lightning.analysis.report.page import Report, figure_text, make_report, write_report
+from ada_lightning.analysis.report.run import load_run
+
+EXAMPLES = """
+examples:
+  python report.py runs/ada_seq_balance-* runs/grpo-*       every run that matches
+  python report.py runs/my_sweep                            all runs below a folder
+  python report.py ada_seq_balance-20261121-064238          a run by its name
+  python report.py runs/a runs/b --output docs/a_and_b.html --title "A and B" --level 0.4
+
+Runs that differ in nothing but their seed are one method, shown with mean and range. A run may still be in progress.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read, compare, write."""
+    arguments = _arguments(argv)
+    try:
+        found, remarks = find_runs(arguments.runs, runs_dir=arguments.runs_dir)
+        for remark in remarks:
+            print(f"left out: {remark}", file=sys.stderr)
+        methods = group_runs([load_run(run) for run in found])
+        title = arguments.title or " / ".join(method.name for method in methods)
+        report = make_report(
+            methods, title=title, level=arguments.level, num_samples=arguments.samples, remarks=remarks
+        )
+        files = write_report(report, arguments.output)
+    except (ValueError, OSError) as error:
+        sys.exit("\n".join(f"error: {line}" for line in str(error).splitlines()))
+    print("\n".join(_lines(report)))
+    print(f"{files[0]} (numbers: {files[1].name}; {len(files) - 2} pictures: {files[0].stem}_files/)")
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Compare training runs by steps, generated tokens and seconds, on one self-contained HTML page.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="+", help="run folders, folders that hold runs, patterns, or names of runs")
+    parser.add_argument("--output", type=_html, default=Path("report.html"), help="the page (default: report.html)")
+    parser.add_argument("--title", help="stands above the page (default: the methods' names)")
+    parser.add_argument(
+        "--level", type=float, help="held-out avg@k whose price to compare (default: the highest that all runs reached)"
+    )
+    parser.add_argument("--samples", type=_count, default=6, help="prompts to show responses to (default: 6)")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs"), help="where runs are by name (default: runs)")
+    return parser.parse_args(argv)
+
+
+def _html(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"{text} must end in .html: numbers and pictures are named after it")
+    return path
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no number of prompts: 0 or more")
+    return int(text)
+
+
+def _lines(report: Report) -> list[str]:
+    """Spell the held-out figures for the terminal."""
+    columns = {column.key: column for column in report.table.columns}
+    width = max(len(method.name) for method in report.methods)
+    lines = []
+    for index, method in enumerate(report.methods):
+        before, after = (columns[key].figures[index] for key in ("heldout_before", "heldout_after"))
+        start, end = (figure_text(figure.mean if figure else None) for figure in (before, after))
+        text = f"{method.name:{width}}  held-out {start} -> {end}"
+        if after and after.num_seeds > 1:
+            text += f" ({after.low:.3f} to {after.high:.3f}, {after.num_seeds} seeds)"
+        lines.append(text)
+    return lines

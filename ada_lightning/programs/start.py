@@ -1,0 +1,80 @@
+"""How every program starts, and what it says where it fails.
+
+Only light imports stand above: reward workers, which import the program's file again, and wrong command lines must not
+wait for torch.
+"""
+
+from __future__ import annotations
+
+import ada_lightning.run.interrupted_start  # noqa: F401 - first: from here on Ctrl-C is no traceback
+
+# isort: split
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ada_lightning.config.choices import register_choices
+from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.rollout.engines.engine_environment import num_cores
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.run.credentials import take_from_start
+from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
+
+CONFIG_DIR = Path(__file__).resolve().parents[2] / "conf"
+# torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
+# included, to one.
+os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
+register_choices(CONFIG_DIR)
+
+
+def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[str]] = list) -> list[str]:
+    """Make the process ready, and end it where Hydra could not compose what the command line asks for.
+
+    Args:
+        argv: command line without the program's name.
+        program: name of its primary config.
+        expand: writes out what an argument implies; raises ValueError.
+
+    Returns:
+        The command line for Hydra, without passwords of tracking stores.
+    """
+    from ada_lightning.config.overrides import override_errors
+    from ada_lightning.rollout.engines.quiet import plain_warnings
+    from ada_lightning.run.scratch import use_own_scratch
+
+    plain_warnings()
+    use_own_scratch()
+    try:
+        arguments = expand(take_from_start(argv))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    if errors := override_errors(arguments, CONFIG_DIR, program):
+        sys.exit("\n".join(f"error: {error}" for error in errors) if is_first_process() else 1)
+    return arguments
+
+
+@contextmanager
+def failures_in_a_line(folder: Path, *, stopped_code: int | None = None) -> Iterator[None]:
+    """End the process with a line for people, where the work inside fails by what they can mend.
+
+    Args:
+        folder: of the job, where its engine's log is.
+        stopped_code: exit code after a signal; that of a failure if not given.
+    """
+    from ada_lightning.run.doctor import explain_broken_install
+
+    try:
+        yield
+    except SamplingStoppedError as stop:
+        print(stop, file=sys.stderr)
+        sys.exit(stopped_code or 1)
+    except EngineError as error:
+        sys.exit(f"error: {error.for_people(folder)}")
+    except RunStoppedError as error:
+        sys.exit(f"stopped: {error}")
+    except ValueError as error:
+        sys.exit(f"error: {error}")
+    except ImportError as error:
+        sys.exit(explain_broken_install(error) or f"error: {type(error).__name__}: {error}")

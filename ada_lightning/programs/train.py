@@ -1,0 +1,146 @@
+"""One training job from its composed configuration to its end: refused, trained, or stopped with a way on."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.parallel.ranks import LeaderStopped
+from ada_lightning.programs.command import how_to_continue, is_sweep
+from ada_lightning.programs.start import CONFIG_DIR
+from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.run.credentials import take_from_config
+from ada_lightning.run.files import allow_open_files
+from ada_lightning.run.resume import changed_settings, check_method, experiment_option
+from ada_lightning.run.run_dir import RunCompleteError, RunDir
+from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.run.sweep import JobError
+
+if TYPE_CHECKING:
+    from ada_lightning.programs.training_run import Run
+
+
+def run_job(cfg: DictConfig) -> float | None:
+    """Train, and end the process with one of :mod:`ada_lightning.rollout.engines.exit_codes` where that fails."""
+    try:
+        return train(cfg)
+    except RunCompleteError as error:
+        sys.exit(f"error: {error}" if is_first_process() else 1)
+    except JobError as error:
+        sys.exit(str(error))
+
+
+def train(cfg: DictConfig) -> float | None:
+    """Check a composed configuration, and train.
+
+    Returns:
+        The last held-out avg@k; None where there was no evaluation.
+
+    Raises:
+        JobError: the run was refused or stopped.
+        RunCompleteError: nothing is left to do.
+        SystemExit: a signal stopped it, or it is one of several processes and another one tells why.
+    """
+    take_from_config(cfg)
+    run_dir = RunDir(cfg.run_dir)
+    try:
+        run = _prepared(cfg, run_dir)
+    except BaseException:
+        run_dir.give_up()
+        raise
+    try:
+        return _fit(run)
+    finally:
+        run_dir.release()
+
+
+def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
+    """Refuse what cannot work, claim the folder, and make every part of the run."""
+    from ada_lightning.run.doctor import explain_broken_install
+
+    changed: list[str] = []
+    try:
+        hardware = check(cfg, is_sweep=is_sweep())
+        if is_first_process():
+            print(hardware, end="\n" if hardware else "", flush=True)
+            if not cfg.preview:
+                run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
+                changed = changes_at_resume(cfg, run_dir)
+                print("\n".join(changed), end="\n" if changed else "", flush=True)
+        from ada_lightning.programs.training_run import Run
+
+        return Run(cfg, run_dir)
+    except RunCompleteError as error:
+        if is_sweep() and changed:  # its figure would be taken for one of these settings
+            raise JobError(
+                f"error: {run_dir.path} has a complete run with other settings; name this sweep anew: "
+                "run_name=<new name>"
+            ) from error
+        raise
+    except ValueError as error:
+        if not is_first_process():
+            sys.exit(1)
+        raise JobError(f"error: {error}") from error
+    except ImportError as error:
+        raise JobError(explain_broken_install(error) or f"error: {type(error).__name__}: {error}") from error
+
+
+def changes_at_resume(cfg: DictConfig, run_dir: RunDir) -> list[str]:
+    """Say what a run that is to be continued will do in another way than before.
+
+    Raises:
+        ValueError: it would be another method, and that is not allowed.
+    """
+    if cfg.ckpt is None or not run_dir.has_checkpoint() or not (stored := run_dir.stored_config()):
+        return []
+    new = yaml.safe_load(OmegaConf.to_yaml(cfg, resolve=True))
+    if not cfg.allow_other_method:
+        options = experiment_option(stored, CONFIG_DIR) or f"those in {run_dir.path / 'config.yaml'}"
+        command = run_dir.stored_command() or f"{options} ..."
+        check_method(stored, new, way_back=f"{command} {how_to_continue(run_dir)}")
+    changed = [f"  {key}: {old} -> {now}" for key, (old, now) in changed_settings(stored, new).items()]
+    return ["continuing with other settings than before:", *changed] if changed else []
+
+
+def check(cfg: DictConfig, *, is_sweep: bool) -> str:
+    """Find what can be found wrong before any model loads; what the trainer chose of this machine, for people."""
+    from ada_lightning.config.check import check_config
+    from ada_lightning.config.parallel import check_sweep
+    from ada_lightning.parallel.hardware import check_devices, choose_hardware
+
+    hardware = choose_hardware(cfg.trainer)
+    allow_open_files()
+    check_config(cfg)
+    check_devices(cfg.trainer)
+    if is_sweep:
+        check_sweep(cfg)
+    return hardware
+
+
+def _fit(run: Run) -> float | None:
+    try:
+        return run.fit()
+    except RunStoppedError as error:
+        raise JobError(f"stopped: {error}") from error
+    except LeaderStopped as stop:
+        sys.exit(stop.exit_code)
+    except EngineError as error:
+        log = "" if "engine.log" in str(error) else f"{run.run_dir.path / 'engine.log'} may tell more; "
+        raise JobError(
+            f"stopped: the engine broke and could not be replaced ({error}); {log}out of memory: lower "
+            f"rollout.engine.max_num_seqs; {run.run_dir.how_to_go_on()}"
+        ) from error
+    except ValueError as error:
+        if run.has_begun:
+            raise
+        raise JobError(f"error: {error}") from error
+    except OSError as error:
+        if not (text := run.run_dir.explain(error)):
+            raise
+        if not (run.run_dir.path / "config.yaml").exists():
+            run.write_settings()
+        raise JobError(f"stopped: {text}") from error

@@ -1,0 +1,160 @@
+"""Every part of a training job, made from the configuration and wired."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from lightning.pytorch import Trainer, seed_everything
+from lightning.pytorch.callbacks import LambdaCallback
+from omegaconf import DictConfig, OmegaConf
+
+from ada_lightning.config.assembly import ServedModel, read_data, read_model
+from ada_lightning.methods.estimators.history_file import write_history
+from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.programs.command import how_to_continue, own_command
+from ada_lightning.rollout.engines.exit_codes import REQUEUE
+from ada_lightning.rollout.engines.quiet import quiet_libraries
+from ada_lightning.run.determinism import make_deterministic
+from ada_lightning.run.malloc import keep_freed_memory
+from ada_lightning.run.resume import check_same_shape
+from ada_lightning.run.run_dir import RunDir
+from callbacks.cost_preview import PreviewDone
+from callbacks.environment import check_same_environment
+from callbacks.evaluation import Evaluation
+from callbacks.interrupt_guard import InterruptGuard
+
+
+class Run:
+    """Every part of a training job, instantiated and wired."""
+
+    def __init__(self, cfg: DictConfig, run_dir: RunDir) -> None:
+        """Raise ValueError where something turns out wrong that only data or weights could show."""
+        quiet_libraries()
+        if cfg.trainer.get("accelerator") == "cpu":
+            keep_freed_memory()
+        seed_everything(cfg.seed, verbose=False)
+        self.cfg, self.run_dir = cfg, run_dir
+        make_deterministic(cfg.reproducible)
+        self.has_begun = False
+        self.checkpoint = checkpoint_to_continue(cfg, run_dir)
+        initial_path = instantiate(cfg.model).prepare()
+        if self.checkpoint:
+            check_same_shape(initial_path, self.checkpoint)
+        parameters = instantiate(cfg.parameters)
+        model_path = parameters.weights_folder(initial_path, self.checkpoint)
+        self.grader, self.service = instantiate(cfg.reward), instantiate(cfg.rollout)
+        try:
+            self._assemble(read_model(model_path), model_path, initial_path, parameters)
+        except BaseException:
+            self.grader.close()  # its workers may be running, and a sweep goes on
+            raise
+
+    def _assemble(self, model: ServedModel, model_path: Path, initial_path: Path, parameters: Any) -> None:
+        """Make the parts that need the tokenizer or the data."""
+        cfg = self.cfg
+        self.datamodule = self._data(model.tokenizer)
+        self.estimator = instantiate(cfg.estimator)
+        if is_first_process():
+            self.estimator.check_prompts(self.datamodule.train_prompts)
+        self.policy = instantiate(
+            cfg.policy,
+            model_path=model_path,
+            reference_path=initial_path,
+            advantage=instantiate(cfg.advantage),
+            loss=instantiate(cfg.loss),
+            attention=instantiate(cfg.attention),
+            optimizer=instantiate(cfg.optimizer),
+            parameters=parameters,
+            checkpoint_path=self.checkpoint,
+            token_masks=list(instantiate(cfg.token_masks).values()),
+        )
+        self.callbacks = self._callbacks(model.tokenizer, model.eos_token_ids)
+        self.loggers = [] if cfg.preview else list(instantiate(cfg.logger).values())
+
+    def fit(self) -> float | None:
+        """Train, and leave nothing running."""
+        try:
+            trainer: Trainer = instantiate(
+                self.cfg.trainer,
+                callbacks=[LambdaCallback(on_train_start=lambda *_: self._begin()), *self.callbacks],
+                logger=self.loggers,
+                log_every_n_steps=1,  # callbacks log, and not by Lightning's interval, of which it would warn
+            )
+            if is_first_process():
+                print(self.datamodule.report.text(), flush=True)
+            for logger in self.loggers:
+                logger.log_hyperparams(OmegaConf.to_container(self.cfg, resolve=True))
+            state = self.checkpoint / "trainer.ckpt" if self.checkpoint else None
+            trainer.fit(self.policy, datamodule=self.datamodule, ckpt_path=state, weights_only=True)
+            if is_first_process() and (counts := self.estimator.history_counts()):
+                write_history(self.run_dir.path / "history.json", counts)
+        except PreviewDone:
+            return None
+        except SystemExit:  # how Lightning ends a run that was interrupted
+            if is_first_process() and self.run_dir.has_checkpoint():
+                print(f"continue with the same options and: {how_to_continue(self.run_dir)}", flush=True)
+            if any(isinstance(part, InterruptGuard) and part.asks_for_requeue for part in self.callbacks):
+                sys.exit(REQUEUE)
+            raise
+        finally:
+            self.service.close()
+            self.grader.close()
+            self.run_dir.release()
+        return next((part.last_average for part in self.callbacks if isinstance(part, Evaluation)), None)
+
+    def _begin(self) -> None:
+        """Nothing stands in the way any more; what is refused before leaves a run's folder as it was."""
+        self.has_begun = True
+        if is_first_process() and not self.cfg.preview:
+            self.write_settings()
+
+    def write_settings(self) -> None:
+        """Keep what the run is made of, in its folder."""
+        self.run_dir.write_config(self.cfg, own_command())
+        self.datamodule.report.write(self.run_dir.path)
+
+    def _data(self, tokenizer: Any) -> Any:
+        """Prompts belong to the first of several processes: it alone rolls them out."""
+        curriculum = instantiate(self.cfg.curriculum)
+        if is_first_process():
+            return read_data(self.cfg, tokenizer, self.grader, curriculum=curriculum)
+        return instantiate(self.cfg.data, curriculum=curriculum)
+
+    def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
+        method = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
+        completed = {
+            "adaptive_sampling": {
+                "service": self.service,
+                "grader": self.grader,
+                "estimator": self.estimator,
+                "tokenizer": tokenizer,
+                "eos_token_ids": eos_token_ids,
+                **method,
+            },
+            "objective_statement": method,
+            "preview": {"service": self.service, **method},
+            "evaluation": {"service": self.service},
+            "checkpoint": {"tokenizer": tokenizer},
+        }
+        parts = instantiate(self.cfg.callbacks)
+        return [part(**completed[name]) if isinstance(part, partial) else part for name, part in parts.items()]
+
+
+def checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:
+    """Return the newest good checkpoint of a run that is to be continued.
+
+    Raises:
+        ValueError: there is none, nothing is left to do, or it cannot go on reproducibly here.
+    """
+    if cfg.ckpt is None or (cfg.ckpt == "auto" and not run_dir.has_checkpoint()):
+        return None
+    checkpoint = run_dir.good_checkpoint()
+    run_dir.check_not_complete(cfg.num_steps)
+    if cfg.reproducible:
+        check_same_environment(checkpoint, torch.device("cpu" if cfg.trainer.accelerator == "cpu" else "cuda"))
+    return checkpoint
