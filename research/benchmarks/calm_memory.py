@@ -18,11 +18,7 @@ from research.benchmarks.report import RELIABILITY, save
 
 
 def main() -> None:
-    """Run, print and save.
-
-    Raises:
-        RuntimeError: the run failed.
-    """
+    """Run, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=400, help="rollout steps")
     arguments = parser.parse_args()

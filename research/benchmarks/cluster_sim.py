@@ -147,12 +147,7 @@ def simulate(setting: Setting, method: Method) -> Outcome:
 
 
 def compare(setting: Setting, names: Sequence[str] = ()) -> dict[str, Outcome]:
-    """Methods on the same prompts and responses.
-
-    Args:
-        setting: of the scenario.
-        names: of methods; all, and GRPO with about as many responses as balance, if none are given.
-    """
+    """Methods on the same prompts and responses."""
     chosen = {name: method for name, method in methods(setting).items() if name in names or not names}
     outcomes = {name: simulate(setting, method) for name, method in chosen.items()}
     same = {outcomes[name].committed_tokens for name in SCHEDULES}
@@ -203,12 +198,7 @@ def validate() -> list[dict[str, Any]]:
         wanted = statistics.median(rollout["seconds"])
         error = seconds / wanted - 1
         rows.append(
-            {
-                "case": name,
-                "measured_s": round(wanted, 3),
-                "simulated_s": round(seconds, 3),
-                "error": round(error, 4),
-            }
+            {"case": name, "measured_s": round(wanted, 3), "simulated_s": round(seconds, 3), "error": round(error, 4)}
         )
         print(f"{name:<36}{wanted:8.2f} s{seconds:8.2f} s{error:+8.1%}", flush=True)
     return rows

@@ -88,11 +88,7 @@ class Method:
         return pool
 
     def rule(self) -> StoppingRule:
-        """Return the stopping rule of this method's prompts.
-
-        Raises:
-            ValueError: more than counts end a pool.
-        """
+        """Return the stopping rule of this method's prompts."""
         rule = rule_of(self.sampler, self.empty_pool())
         if rule is None:
             raise ValueError(f"{self.name}: no stopping rule of counts, so there is nothing to sum over")
@@ -141,12 +137,6 @@ def measure_updates(
     """Run the real collector with scripted responses and weigh what it kept: means over prompts of one pass rate.
 
     Methods that share sampler and selection are weighed on the same collections.
-
-    Args:
-        methods: what to measure.
-        pass_rates: of the prompts.
-        prompts_per_rate: collections per sampler, selection and pass rate.
-        seed: of the responses.
 
     Returns:
         Means by (name of the method, pass rate).

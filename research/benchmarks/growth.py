@@ -22,13 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 from research.benchmarks.report import FOLDER, save
 from research.benchmarks.update import make_policy, random_groups
 from research.benchmarks.update import update as make_update
-from research.benchmarks.workload import (
-    DefaultModel,
-    ScriptedLengths,
-    ScriptedVerdicts,
-    default_model,
-    vllm_engine,
-)
+from research.benchmarks.workload import DefaultModel, ScriptedLengths, ScriptedVerdicts, default_model, vllm_engine
 from research.drive import collect, pack
 
 PROMPTS, LENGTHS = (16, 64, 256, 512), (8, 32, 128)

@@ -31,10 +31,7 @@ def padded_forward(model: Any, microbatch: Microbatch) -> Tensor:
         for ids_T in (microbatch.input_ids_T, microbatch.position_ids_T)
     ]
     hidden_RTH = model.base_model(
-        input_ids=rows[0],
-        position_ids=rows[1],
-        attention_mask=is_visible_RTT[:, None].to(device),
-        use_cache=False,
+        input_ids=rows[0], position_ids=rows[1], attention_mask=is_visible_RTT[:, None].to(device), use_cache=False
     ).last_hidden_state
     return hidden_RTH[is_token_RT][microbatch.predictor_K]
 

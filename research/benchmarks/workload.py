@@ -87,12 +87,7 @@ def real_grader(num_workers: int = 1) -> Iterator[Any]:
 
 
 class ScriptedLengths:
-    """The real engine, with the length of every response fixed beforehand.
-
-    Args:
-        engine: opened without end-of-sequence tokens, so that only the length ends a response.
-        lengths: response length in tokens by (prompt's slot, sample index).
-    """
+    """The real engine, with the length of every response fixed beforehand."""
 
     def __init__(self, engine: VllmEngine, lengths: dict[tuple[str, int], int]) -> None:
         self._engine = engine
@@ -115,11 +110,7 @@ class ScriptedLengths:
 
 
 class ScriptedVerdicts(ScriptedGrader):
-    """Grades at once by a list of verdicts, whatever the text says.
-
-    Args:
-        verdicts: whether a response is right, by (prompt's slot, sample index).
-    """
+    """Grades at once by a list of verdicts, whatever the text says."""
 
     def __init__(self, verdicts: dict[tuple[str, int], bool]) -> None:
         super().__init__()

@@ -18,11 +18,7 @@ _COLORS = ("#1f6f8b", "#c8553d", "#6b8f3a", "#7a5195")
 
 
 def curves_of(groups: Mapping[str, Sequence[StudyRun]]) -> Curves:
-    """Read the runs that are done.
-
-    Raises:
-        ValueError: a group has no run that is done.
-    """
+    """Read the runs that are done."""
     curves = {name: [run.result()["held_out"] for run in runs if run.is_done()] for name, runs in groups.items()}
     if empty := [name for name, group in curves.items() if not group]:
         raise ValueError(f"no run of {', '.join(empty)} is done, so there is nothing to compare; train some first")

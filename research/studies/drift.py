@@ -97,11 +97,6 @@ def foretold(
 ) -> dict[str, dict[str, float]]:
     """Return how well a memory foretells the draws of prompts.
 
-    Args:
-        steps: the visits of each step, in order.
-        memory: new.
-        prompts: by prompt id.
-
     Returns:
         For ``known`` prompts, which the log has had before, and ``new`` ones: ``log_loss``, of the mean of what is
         believed, in nats per response; ``belief_loss``, of all that is believed: minus the logarithm of the chance of

@@ -63,14 +63,7 @@ def on_models() -> dict[str, Any]:
 
 
 def measure(name: str, checkpoint: str, sizes: DrawSizes, most_per_class: int) -> None:
-    """Measure the class moments of a checkpoint's scores and write ``moments-<name>.json``.
-
-    Args:
-        name: of the file.
-        checkpoint: ``smollm2_135m`` for the untrained default model, else as :func:`resolve_checkpoint` takes it.
-        sizes: how much is drawn.
-        most_per_class: responses of a class whose gradients are taken, the first ones.
-    """
+    """Measure the class moments of a checkpoint's scores and write ``moments-<name>.json``."""
     from ada_lightning.analysis.evaluation.checkpoint import resolve_checkpoint
     from ada_lightning.training.models.wheel import SmolLM2Wheel
     from research.studies.variance import draws, scores

@@ -43,14 +43,7 @@ class StudyRun:
         return ROOT / "runs" / self.study / self.name
 
     def train(self, environment: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Train unless it is done; continue where a checkpoint is.
-
-        Args:
-            environment: variables to set for the run, such as ``OMP_NUM_THREADS`` where several share a machine.
-
-        Raises:
-            subprocess.CalledProcessError: the training run failed; its log is beside the run's folder.
-        """
+        """Train unless it is done; continue where a checkpoint is."""
         if self.is_done():
             return
         started = (self.folder / "checkpoints" / "last").exists()
@@ -108,11 +101,7 @@ class StudyRun:
         return loaded
 
     def check_finished(self) -> None:
-        """Make sure that the run needs no checkpoint any more.
-
-        Raises:
-            ValueError: it has not finished, and would begin anew without one.
-        """
+        """Make sure that the run needs no checkpoint any more."""
         if not self._has_finished():
             raise ValueError(f"{self.folder} has not finished; its checkpoints are needed to continue it")
 
@@ -155,16 +144,7 @@ def cost_curve(rows: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
 
 
 def train_all(runs: Sequence[StudyRun], *, num_jobs: int, keep: Callable[[StudyRun], object]) -> None:
-    """Train several runs at once, each with its share of the cores.
-
-    Args:
-        runs: what to train, in this order.
-        num_jobs: how many at once.
-        keep: called with each run as it is done.
-
-    Raises:
-        subprocess.CalledProcessError: a run failed; those that had started have ended by then.
-    """
+    """Train several runs at once, each with its share of the cores."""
     threads = max(1, (os.cpu_count() or 1) // num_jobs)
 
     def work(run: StudyRun) -> None:

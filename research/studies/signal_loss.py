@@ -55,9 +55,6 @@ def report() -> None:
     """Compute everything from the committed counts.
 
     Models without counts are left out; the page says which figures are missing.
-
-    Raises:
-        ValueError: the models were asked different prompts.
     """
     _save("by_rate", figures_by_rate())
     _save("by_mix", figures_by_mix(studied_mixes()))

@@ -46,12 +46,7 @@ class Case:
     """By rule: generated and trained, in one unit, for the same signal to noise."""
 
     def cost(self, rule: str, price: float) -> float:
-        """Return what a rule spends over what the cheapest group size of GRPO does at that price.
-
-        Args:
-            rule: its name in the variance study.
-            price: of training a token, in generated tokens.
-        """
+        """Return what a rule spends over what the cheapest group size of GRPO does at that price."""
         return self._total(rule, price) / min(self._total(name, price) for name in GRPO)
 
     def _total(self, rule: str, price: float) -> float:

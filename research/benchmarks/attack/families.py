@@ -372,11 +372,6 @@ FAMILIES: tuple[Callable[[random.Random], Case], ...] = (
 
 
 def hostile(num: int, seed: int) -> Iterator[Case]:
-    """Make hostile responses, the families in turn.
-
-    Args:
-        num: how many.
-        seed: of their random choices.
-    """
+    """Make hostile responses, the families in turn."""
     rng = random.Random(seed)
     return (make(rng) for make in islice(cycle(FAMILIES), num))

@@ -354,12 +354,7 @@ JUDGED: tuple[Callable[[random.Random], Judged], ...] = (
 
 
 def judged(num: int, seed: int) -> Iterator[Case]:
-    """Make judged answers in boxes, the families in turn, each pair once.
-
-    Args:
-        num: how many are drawn; pairs that come twice are left out.
-        seed: of the random choices.
-    """
+    """Make judged answers in boxes, the families in turn, each pair once."""
     rng = random.Random(seed)
     seen = set()
     for index in range(num):

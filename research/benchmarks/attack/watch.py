@@ -45,10 +45,6 @@ class Watched:
     compiled or code run (``eval`` and ``exec`` are such) that is no module of a library and no template of sympy's.
     ``seconds`` is the time of the call. Libraries are loaded before the first call: a module being imported is compiled
     and run, too.
-
-    Args:
-        reward: the one to watch.
-        warm_up: what it grades first, unwatched: pairs of gold answer and response.
     """
 
     def __init__(self, reward: Reward, warm_up: tuple[tuple[str, str], ...] = ()) -> None:

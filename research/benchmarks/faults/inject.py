@@ -54,13 +54,7 @@ def read_done(run_dir: Path) -> list[dict[str, Any]]:
 
 
 class FaultInjector(RolloutListener):
-    """Breaks the run it belongs to, by a schedule.
-
-    Args:
-        run_dir: folder of the run.
-        schedule: file of :func:`write_schedule`.
-        grace_s: seconds that the run's watchdog leaves a hanging call which it has interrupted; None: its own.
-    """
+    """Breaks the run it belongs to, by a schedule."""
 
     def __init__(self, *, run_dir: str | Path, schedule: str | Path, grace_s: float | None = None) -> None:
         self.run_dir = Path(run_dir)

@@ -7,11 +7,7 @@ import time
 
 
 class MemoryWatch:
-    """Samples a process's resident memory twice a second until it is stopped or the process ends.
-
-    Args:
-        pid: the process.
-    """
+    """Samples a process's resident memory twice a second until it is stopped or the process ends."""
 
     def __init__(self, pid: int) -> None:
         import psutil

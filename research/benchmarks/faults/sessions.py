@@ -52,10 +52,6 @@ def warm_up() -> None:
 def start_session(overrides: Sequence[str], log_file: Path) -> int:
     """Fork a session of ``train.py`` with these overrides, in a process group of its own.
 
-    Args:
-        overrides: of the configuration, as on the command line.
-        log_file: what it prints is appended there.
-
     Returns:
         Its process id.
     """

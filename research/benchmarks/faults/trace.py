@@ -19,11 +19,7 @@ FILE = "trace.jsonl"
 
 
 class Trace(RolloutListener):
-    """Appends a line for each rollout and one for each update to ``trace.jsonl``; repeated steps are all there.
-
-    Args:
-        run_dir: folder of the run.
-    """
+    """Appends a line for each rollout and one for each update to ``trace.jsonl``; repeated steps are all there."""
 
     def __init__(self, *, run_dir: str | Path) -> None:
         self.path = Path(run_dir) / FILE
@@ -66,9 +62,6 @@ class Trace(RolloutListener):
 
 def read_trace(run_dir: Path) -> dict[tuple[str, int], dict[str, Any]]:
     """Read a trace; of a step that was repeated the last attempt counts.
-
-    Args:
-        run_dir: folder of the run.
 
     Returns:
         Each record by its kind and step.

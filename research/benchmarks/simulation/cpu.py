@@ -46,13 +46,7 @@ class Timings:
 
 
 def measure(engine: ForcedEngine, timings: Timings, clock: Callable[[], float] = time.perf_counter) -> None:
-    """Time every size and every admission once.
-
-    Args:
-        engine: real, with nothing in flight.
-        timings: is added to.
-        clock: gives seconds.
-    """
+    """Time every size and every admission once."""
     fates, engine.fates = engine.fates, _FixedLengths(_STEPS + 2)  # type: ignore[assignment]
     try:
         engine.forget_prefixes()

@@ -19,18 +19,6 @@ class SimulatedEngine:
     """Data-parallel replicas on one virtual clock. Requests go to the replica with the fewest in flight.
 
     Each ``poll`` advances to the next completion (or alarm) on any replica; replicas step independently.
-
-    Args:
-        fates: what becomes of each request.
-        step_time: seconds of a replica's step.
-        num_replicas: engine processes.
-        slots: sequences that one replica decodes at once.
-        max_model_tokens: prompt and response together.
-        block_size: tokens per block of the prefix cache.
-        max_batched_tokens: decoded and prompt tokens of a replica's step, at most.
-        reentry_s: seconds paid whenever work arrives at an engine that ran dry, the first time excepted, and prefixes
-            are forgotten then: what a round-based trainer pays that re-enters its engine for every round.
-        jump: False polls one step at a time, for tests.
     """
 
     def __init__(
@@ -56,11 +44,7 @@ class SimulatedEngine:
         self._jump = jump
         self._replicas = [
             Replica(
-                step_time,
-                max_num_seqs=slots,
-                block_size=block_size,
-                max_batched_tokens=max_batched_tokens,
-                jump=jump,
+                step_time, max_num_seqs=slots, block_size=block_size, max_batched_tokens=max_batched_tokens, jump=jump
             )
             for _ in range(num_replicas)
         ]
@@ -69,11 +53,7 @@ class SimulatedEngine:
         self._has_run = False
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
-        """Queue one response.
-
-        Raises:
-            ValueError: no seed, or no room for the prompt.
-        """
+        """Queue one response."""
         if seed is None:
             raise ValueError("a simulated response needs a seed: set seed_requests")
         if len(prompt_ids) + settings.max_new_tokens > self.max_model_tokens:

@@ -37,14 +37,7 @@ class Fate:
 
 @dataclass(frozen=True)
 class Fates:
-    """Draws fates: a coin with the prompt's pass rate, then a lognormal length, cut at the limit.
-
-    Args:
-        pass_rates: pass rate by the prompt's first token id.
-        median_tokens: median length of a right answer, in tokens.
-        sigma: standard deviation of the logarithm of the length.
-        wrong_length_ratio: median length of wrong answers over that of right ones.
-    """
+    """Draws fates: a coin with the prompt's pass rate, then a lognormal length, cut at the limit."""
 
     pass_rates: Mapping[int, float]
     median_tokens: float

@@ -17,13 +17,6 @@ class ForcedEngine(VllmEngine):
 
     The tokens are the model's, sampled as always; only the end and the verdict are imposed, so that a simulated engine
     can replay the very same work.
-
-    Args:
-        fates: what becomes of each request.
-        model_path: folder of the checkpoint.
-        log_file: where the engine's chatter goes.
-        max_model_tokens: prompt and response together.
-        max_num_seqs: slots.
     """
 
     def __init__(
@@ -57,10 +50,6 @@ class ForcedEngine(VllmEngine):
         return generations
 
     def forget_prefixes(self) -> None:
-        """Empty the prefix cache.
-
-        Raises:
-            RuntimeError: something is in flight.
-        """
+        """Empty the prefix cache."""
         if not self._engine.reset_prefix_cache():
             raise RuntimeError("the prefix cache cannot be reset while requests are in flight")

@@ -62,12 +62,7 @@ MODELS = {
 
 
 def h100(model: Model, overhead: float = 1.0) -> StepTime:
-    """Seconds of a step of one replica on one GPU.
-
-    Args:
-        model: which is decoded in bf16.
-        overhead: factor on the host times.
-    """
+    """Seconds of a step of one replica on one GPU."""
     weights_s = 2 * model.num_parameters / BANDWIDTH
     token_s = 2 * model.num_parameters / FLOPS
 

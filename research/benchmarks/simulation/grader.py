@@ -10,12 +10,7 @@ from research.benchmarks.simulation.engine import SimulatedEngine
 
 
 class SimulatedGrader:
-    """Gives the verdict that the response's first token tells, a fixed time after it is asked.
-
-    Args:
-        engine: whose clock counts.
-        delay_s: virtual seconds until a verdict, with as many workers as it takes.
-    """
+    """Gives the verdict that the response's first token tells, a fixed time after it is asked."""
 
     def __init__(self, engine: SimulatedEngine, *, delay_s: float = 0.0) -> None:
         self._engine = engine

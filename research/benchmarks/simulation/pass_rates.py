@@ -99,28 +99,13 @@ PUBLISHED: dict[str, dict[str, float]] = {
     # arXiv:2510.04996v1, Figure 5 and training curves of Qwen2.5-Math-1.5B, Seq-balance, read from the vector graphics;
     # the reward is a moving average over 20 steps.
     "step 50": {"additional": 4837, "reward": 0.213},
-    "step 200": {
-        "additional": 3158,
-        "reward": 0.341,
-        "short_of_positives": 26,
-        "short_of_negatives": 27,
-    },
-    "step 400": {
-        "additional": 3426,
-        "reward": 0.438,
-        "short_of_positives": 25,
-        "short_of_negatives": 40,
-    },
+    "step 200": {"additional": 3158, "reward": 0.341, "short_of_positives": 26, "short_of_negatives": 27},
+    "step 400": {"additional": 3426, "reward": 0.438, "short_of_positives": 25, "short_of_negatives": 40},
     # No reward is published at step 600; the prompts short of negatives go on growing as from 400 (40) to 500 (51).
     "step 600": {"additional": 4044, "short_of_positives": 24, "short_of_negatives": 62},
 }
 
-_TOLERANCES = {
-    "additional": 20.0,
-    "reward": 0.01,
-    "short_of_positives": 4.0,
-    "short_of_negatives": 4.0,
-}
+_TOLERANCES = {"additional": 20.0, "reward": 0.01, "short_of_positives": 4.0, "short_of_negatives": 4.0}
 
 MIXES = {
     "step 50": Mix(0.0326, 0.0353, 62.8531, 266.6654),

@@ -36,13 +36,6 @@ class Replica:
     budget holds whole prompts (as the CPU engine runs, without chunked prefill); an admitted request gets its first
     token in that step. Between admissions and completions nothing changes, so whole stretches of steps are done at
     once. KV memory is taken to suffice.
-
-    Args:
-        step_time: seconds of a step.
-        max_num_seqs: slots.
-        block_size: tokens per block of the prefix cache, which keeps every prompt's full blocks.
-        max_batched_tokens: decoded and prompt tokens of one step, at most.
-        jump: False goes one step at a time, for tests.
     """
 
     def __init__(

@@ -13,13 +13,6 @@ class StepTime:
     ``seconds(step) = base(running) + context_s x context tokens + prompt_token_s x uncached prompt tokens
     + admission_s x sequences admitted``, where context tokens are summed over the running sequences. Linear in the
     context, so that many steps with the same sequences have a closed form.
-
-    Args:
-        sizes: numbers of running sequences at which the curve is known, ascending, at least two.
-        base_s: seconds of a step at these sizes, without context.
-        context_s: seconds per token of context.
-        prompt_token_s: seconds per prompt token that is computed (not found in the prefix cache).
-        admission_s: seconds per admitted sequence, whatever its length.
     """
 
     sizes: tuple[int, ...]
@@ -38,13 +31,7 @@ class StepTime:
         return self._table[num_running]
 
     def steps(self, num_steps: int, num_running: int, context: int) -> float:
-        """Seconds of ``num_steps`` steps with the same sequences, each of which grows by a token in every step.
-
-        Args:
-            num_steps: steps.
-            num_running: sequences.
-            context: tokens of all of them together before the first of the steps.
-        """
+        """Seconds of ``num_steps`` steps with the same sequences, each of which grows by a token in every step."""
         total_context = num_steps * context + num_running * (num_steps * (num_steps - 1) // 2)
         return num_steps * self.base(num_running) + self.context_s * total_context
 

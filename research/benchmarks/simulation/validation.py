@@ -74,13 +74,7 @@ def rollout(case: Case, engine: RolloutEngine, grader: Grader) -> RolloutStats:
 def measure(
     engine: ForcedEngine, rollouts: dict[str, dict[str, Any]], clock: Callable[[], float] = time.perf_counter
 ) -> None:
-    """Run each case once on the real engine, from an empty prefix cache.
-
-    Args:
-        engine: real, with nothing in flight.
-        rollouts: is added to: ``seconds`` (all), ``committed_tokens`` and ``wasted_tokens`` by case.
-        clock: gives seconds.
-    """
+    """Run each case once on the real engine, from an empty prefix cache."""
     for name, case in CASES.items():
         engine.forget_prefixes()
         started = clock()

@@ -37,21 +37,13 @@ ON_FIRST = (
     *("ada_seq_pos_official", "ada_seq_balance_official", "ada_est_ema"),
     *("ada", "ada_n1", "ada_n1_4_updates"),
 )
-ON_SECOND = (
-    *GRPO,
-    *("dapo_refill", "speed_rl"),
-    *("ada", "ada_4_updates", "ada_n1", "ada_n1_4_updates"),
-)
+ON_SECOND = (*GRPO, *("dapo_refill", "speed_rl"), *("ada", "ada_4_updates", "ada_n1", "ada_n1_4_updates"))
 PARTS = ("first", "second")
 """By the model that runs start from."""
 
 
 def comparison_runs(methods: Iterable[str], seeds: Iterable[int]) -> dict[str, list[StudyRun]]:
-    """Return the runs of each method with its tuned settings; the seed says from which model.
-
-    Raises:
-        ValueError: a method is not tuned yet.
-    """
+    """Return the runs of each method with its tuned settings; the seed says from which model."""
     tuning, seeds = Results(TUNING), list(seeds)
 
     def run(method: str, seed: int) -> StudyRun:
@@ -69,11 +61,7 @@ def second_seeds(num_seeds: int = NUM_SEEDS) -> range:
 
 
 def part_runs(part: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
-    """Return the runs of a part of the comparison by method: from the first model, or from the second.
-
-    Raises:
-        ValueError: a method is not tuned yet.
-    """
+    """Return the runs of a part of the comparison by method: from the first model, or from the second."""
     if part == "first":
         return comparison_runs(ON_FIRST, FIRST_SEEDS)
     return comparison_runs(ON_SECOND, second_seeds(num_seeds))

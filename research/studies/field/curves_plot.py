@@ -65,9 +65,6 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
 def seed_luck(found: Mapping[str, Runs]) -> dict[int, Floats]:
     """Return what each seed adds to the held-out rate at equal shares of the runs, mean over methods.
 
-    Args:
-        found: learning curves by method and seed.
-
     Returns:
         By seed, on the grid of :func:`~research.studies.field.reach.mean_curve`. Shape ``(G,)``.
     """

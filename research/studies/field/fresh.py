@@ -54,11 +54,7 @@ def prepare_fresh() -> None:
 
 
 def fresh_runs(*, num_seeds: int = NUM_SEEDS) -> dict[str, list[StudyRun]]:
-    """Return the runs of each method.
-
-    Raises:
-        NotTunedError: a method is not tuned yet.
-    """
+    """Return the runs of each method."""
     tuning = Results(TUNING)
 
     def run(method: str, seed: int) -> StudyRun:
@@ -99,11 +95,7 @@ def fresh_scales() -> dict[str, tuple[Estimate, Estimate, Estimate]]:
 
 
 def standings() -> list[Standing]:
-    """Return how the methods stand, the highest first.
-
-    Raises:
-        ValueError: no GRPO run is done.
-    """
+    """Return how the methods stand, the highest first."""
     return comparison(fresh_curves())
 
 

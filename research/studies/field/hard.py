@@ -60,21 +60,13 @@ def select_hard() -> None:
 
 
 def run_program(*command: str) -> None:
-    """Run a program of the project.
-
-    Raises:
-        subprocess.CalledProcessError: it failed; it has said why.
-    """
+    """Run a program of the project."""
     print(" ".join(command), flush=True)
     subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
 
 
 def hard_runs(method: str, *, num_seeds: int = NUM_SEEDS) -> list[StudyRun]:
-    """Return the training runs of a method, with its tuned settings.
-
-    Raises:
-        ValueError: it is not tuned yet.
-    """
+    """Return the training runs of a method, with its tuned settings."""
     best = tuned(method, Results(TUNING))
     changes = (f"data.source.path={POOL.relative_to(ROOT)}", f"data.only=prepared/{PREPARED}")
     return [
@@ -103,11 +95,7 @@ class Rates:
             self._rows = {row["name"]: row for row in map(json.loads, self.file.read_bytes().splitlines())}
 
     def has(self, name: str, arguments: Sequence[str]) -> bool:
-        """Whether a model has been drawn from.
-
-        Raises:
-            ValueError: one of that name was, with other arguments.
-        """
+        """Whether a model has been drawn from."""
         row = self._rows.get(name)
         if row is not None and row["arguments"] != list(arguments):
             raise ValueError(
@@ -121,16 +109,7 @@ class Rates:
         return np.array(self._rows[name]["right"]) / NUM_RESPONSES
 
     def draw(self, name: str, arguments: Sequence[str], which: Sequence[str]) -> None:
-        """Draw from a model and keep the counts, unless they are there.
-
-        Args:
-            name: of the model.
-            arguments: what made the model, to know it again.
-            which: arguments of evaluate.py that choose model and problems.
-
-        Raises:
-            ValueError: it was drawn from with other arguments, or other problems than the rest.
-        """
+        """Draw from a model and keep the counts, unless they are there."""
         if self.has(name, arguments):
             return
         sizes = (f"eval.num_samples={NUM_RESPONSES}", f"run_name={_evaluation(name)}", f"label={name}", "mlflow=null")
@@ -158,13 +137,7 @@ def _evaluation(name: str) -> str:
 
 
 def outcomes(chosen_P: Floats, before_P: Floats, after: Mapping[str, Mapping[int, Floats]]) -> list[BinOutcome]:
-    """Return the improvement by difficulty.
-
-    Args:
-        chosen_P: starting pass rates that make the bins.
-        before_P: the same from other responses.
-        after: by method, the pass rates of each run by seed. The first method is what the others are compared with.
-    """
+    """Return the improvement by difficulty."""
     found = []
     for low, high in BINS:
         inside = np.flatnonzero((chosen_P == 0) if high == 0 else (chosen_P > low) & (chosen_P <= high))
@@ -194,11 +167,7 @@ def _estimate(values_RP: Floats) -> Estimate:
 
 
 def found_outcomes(*, num_seeds: int = NUM_SEEDS) -> list[BinOutcome]:
-    """Return the improvement by difficulty of all runs that are done.
-
-    Raises:
-        ValueError: nothing has been drawn.
-    """
+    """Return the improvement by difficulty of all runs that are done."""
     rates = Rates()
     if not all(rates.has(name, _MODEL) for name in ("start_bins", "start")):
         raise ValueError(

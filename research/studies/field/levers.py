@@ -121,12 +121,7 @@ def lever_runs(base: str, best: Tuned, *, num_seeds: int) -> dict[str, list[Stud
 
 
 def effects(base: str, found: Mapping[str, Runs]) -> list[Effect]:
-    """Return what each lever of a method did, in the order of :data:`ALL_LEVERS`; the method itself comes first.
-
-    Args:
-        base: the method.
-        found: learning curves by the levers' names, those of the method as it is under ``""``.
-    """
+    """Return what each lever of a method did, in the order of :data:`ALL_LEVERS`; the method itself comes first."""
     texts = {"": _AS_IT_IS} | {lever.name: lever.text for lever in ALL_LEVERS if lever.base == base}
     own = found[""]
     return [
@@ -145,11 +140,7 @@ def effects(base: str, found: Mapping[str, Runs]) -> list[Effect]:
 
 
 def all_effects(bases: Sequence[str], *, num_seeds: int = NUM_SEEDS) -> list[Effect]:
-    """Return what the levers of some methods did, as far as their runs are done.
-
-    Raises:
-        NotTunedError: a method is not tuned yet.
-    """
+    """Return what the levers of some methods did, as far as their runs are done."""
     tuning, results = Results(TUNING), Results(LEVERS)
     listed = []
     for base in bases:

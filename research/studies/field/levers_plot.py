@@ -13,12 +13,7 @@ _COLOR = "#1f6f8b"
 
 
 def plot(found: Sequence[Effect], path: Path) -> None:
-    """Draw how much higher or lower each changed method ends than the method as it is, with 95 % intervals.
-
-    Args:
-        found: the method as it is before its changes, method after method. One without changes is left out.
-        path: of the picture.
-    """
+    """Draw how much higher or lower each changed method ends than the method as it is, with 95 % intervals."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -64,10 +64,6 @@ def final_level(curves: Sequence[Curve]) -> float:
 def mean_curve(curves: Sequence[Curve], cost: str) -> tuple[Floats, Floats]:
     """Return the mean cost at equal numbers of generated tokens, as far as every run goes, and each run's rate there.
 
-    Args:
-        curves: of runs of one method.
-        cost: column to put on the horizontal axis.
-
     Returns:
         Costs, shape ``(G,)``, and rates by straight lines between evaluations, shape ``(R, G)``.
     """
@@ -105,11 +101,7 @@ def cost_to_reach(cost_G: Floats, rate_G: Floats, level: float) -> float:
 
 
 def common_seeds(*methods: Runs) -> list[int]:
-    """Return the seeds that all of them have.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return the seeds that all of them have."""
     seeds = sorted(set.intersection(*(set(runs) for runs in methods)))
     if not seeds:
         raise ValueError("the methods have no seed in common, so their runs cannot be compared")
@@ -121,12 +113,6 @@ def saving(bases: Sequence[Runs], other: Runs, cost: str, *, share: float = 1.0)
 
     The level is the highest at which one of ``bases`` is after ``share`` of its run; what it costs them is the least
     that one of them spends to reach it. So each cost has the base that is best at it.
-
-    Args:
-        bases: methods to beat.
-        other: the contestant.
-        cost: what is spent, a column of the curves.
-        share: of the run of ``bases``; 1 is its end.
 
     Returns:
         A ratio: 2 means half the cost. Where ``other`` never gets there it is a bound, with all that it spent.

@@ -13,12 +13,7 @@ from research.studies.runs import StudyRun, train_all
 
 
 class Results:
-    """A file of JSON lines; a run is found again by its name and must have the same settings.
-
-    Args:
-        path: the file; it is made with the first line.
-        discard_checkpoints: remove the checkpoints of a run once its result is kept, where they are large.
-    """
+    """A file of JSON lines; a run is found again by its name and must have the same settings."""
 
     def __init__(self, path: Path, *, discard_checkpoints: bool = False) -> None:
         self.path = path
@@ -29,11 +24,7 @@ class Results:
             self._rows = {row["name"]: row for row in map(json.loads, path.read_bytes().splitlines())}
 
     def has(self, run: StudyRun) -> bool:
-        """Whether the run's result is here.
-
-        Raises:
-            ValueError: a run of that name is, with other settings.
-        """
+        """Whether the run's result is here."""
         row = self._rows.get(run.name)
         if row is not None and tuple(row["overrides"]) != run.overrides:
             raise ValueError(
@@ -68,16 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser, *, num_seeds: int) -> None:
 
 
 def train_missing(groups: Iterable[Iterable[StudyRun]], results: Results, *, num_jobs: int) -> None:
-    """Train the runs without a result, a seed of every group before the next.
-
-    Args:
-        groups: runs that differ in their seed alone, as many in each group.
-        results: where results are and go.
-        num_jobs: runs at once.
-
-    Raises:
-        ValueError: a run has a result that was made with other settings.
-        subprocess.CalledProcessError: a run failed.
-    """
+    """Train the runs without a result, a seed of every group before the next."""
     order = [run for seed in zip(*groups, strict=True) for run in seed]
     train_all([run for run in order if not results.has(run)], num_jobs=num_jobs, keep=results.add)

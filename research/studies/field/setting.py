@@ -51,19 +51,7 @@ def field_run(
     change: str = "",
     changes: Sequence[str] = (),
 ) -> StudyRun:
-    """Return a run of a method with its two tuned settings.
-
-    Args:
-        study: folder of the runs.
-        method: name in :data:`~research.studies.field.methods.METHODS`.
-        seed: of prompt order, of responses, and of which half of the held-out problems is asked.
-        lr: learning rate.
-        prompts: prompts per update.
-        max_tokens: generated tokens at which the run ends.
-        points: evaluations, apart from the first.
-        change: name of what is changed about the method, for the run's name.
-        changes: settings after all others, so that they hold.
-    """
+    """Return a run of a method with its two tuned settings."""
     contestant = METHODS[method]
     overrides = (
         *MODEL_ARGUMENTS,

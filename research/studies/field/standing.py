@@ -35,11 +35,7 @@ class Standing:
 
 
 def best_grpo(found: Mapping[str, Runs]) -> str:
-    """Return the kind of GRPO that ends highest.
-
-    Raises:
-        ValueError: none has a run that is done.
-    """
+    """Return the kind of GRPO that ends highest."""
     present = [name for name in GRPO if name in found]
     if not present:
         raise ValueError(f"no run of {', '.join(GRPO)} is done, so there is nothing to compare with; train one first")
@@ -91,11 +87,7 @@ def milestones(found: Mapping[str, Runs]) -> list[Milestone]:
 
 
 def time_scales(found: Mapping[str, Runs]) -> dict[str, dict[str, Estimate]]:
-    """Return by method and cost how many times less it spends than the comparator along its whole run.
-
-    Raises:
-        ValueError: a comparator has no run that is done.
-    """
+    """Return by method and cost how many times less it spends than the comparator along its whole run."""
     for base in COMPARATOR.values():
         if base not in found:
             raise ValueError(f"no run of {base} is done, with which the others are compared; train one first")

@@ -64,14 +64,7 @@ def slip_probability(change: str) -> float:
 
 
 def write(path: Path, *, size: int, seed: int, apart_from: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Write ``size`` different problems as JSON lines of ``prompt`` and ``answer``; return their expressions.
-
-    Args:
-        path: file to write.
-        size: problems.
-        seed: of the draw.
-        apart_from: expressions to leave out.
-    """
+    """Write ``size`` different problems as JSON lines of ``prompt`` and ``answer``; return their expressions."""
     chosen: dict[str, str] = {}
     for expression, answer in problems(size=4 * size, seed=seed):
         if expression not in apart_from and len(chosen) < size:

@@ -193,11 +193,7 @@ def fresh() -> str:
     return markdown(_STANDING, [_standing(row) for row in fresh_standings()])
 
 
-_COSTS = {
-    "generated_tokens": "generated tokens",
-    "trained_tokens": "trained tokens",
-    "seconds": "seconds",
-}
+_COSTS = {"generated_tokens": "generated tokens", "trained_tokens": "trained tokens", "seconds": "seconds"}
 _STANDING = [
     "method",
     "held-out at the end",
@@ -245,12 +241,7 @@ def hard_prompts() -> str:
     methods = list(dict.fromkeys(method for outcome in found for method in outcome.gains))
     head = ["starting pass rate", "problems", "before", *(f"`{method}`" for method in methods)]
     rows = [
-        [
-            outcome.name,
-            outcome.num_problems,
-            f"{outcome.before:.3f}",
-            *(_gain(outcome, method) for method in methods),
-        ]
+        [outcome.name, outcome.num_problems, f"{outcome.before:.3f}", *(_gain(outcome, method) for method in methods)]
         for outcome in found
     ]
     summary = selected()

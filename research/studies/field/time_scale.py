@@ -23,11 +23,6 @@ def time_scale(base: Runs, other: Runs, cost: str) -> Estimate:
 
     The factor c for which the rate of ``other`` at each cost x of its run is nearest to that of ``base`` at c x; beyond
     its end ``base`` stays where it ended. Curves are means over seeds, which both methods share.
-
-    Args:
-        base: the method to compare with, the same for every other.
-        other: the contestant.
-        cost: what is spent, a column of the curves.
     """
 
     def log_factor(seeds: Sequence[int]) -> tuple[float, bool]:

@@ -72,12 +72,7 @@ class Tuned:
 
 
 def tuning_runs(method: str, *, on_first: bool = False) -> dict[tuple[float, int], StudyRun]:
-    """Return the grid of a method.
-
-    Args:
-        method: it is tuned itself.
-        on_first: that of the first model.
-    """
+    """Return the grid of a method."""
     default = tuple(product(LEARNING_RATES, PROMPTS))
     settings = (*default, *FINER_ON_FIRST.get(method, ())) if on_first else GRIDS.get(method, default)
     seed = SEED_ON_FIRST if on_first else SEED
@@ -90,17 +85,7 @@ def tuning_runs(method: str, *, on_first: bool = False) -> dict[tuple[float, int
 
 
 def tuned(method: str, results: Results, *, on_first: bool = False) -> Tuned:
-    """Return the best settings.
-
-    Args:
-        method: name in :data:`~research.studies.field.methods.METHODS`.
-        results: of the tuning.
-        on_first: for runs from the first model, where some methods take the settings of another.
-
-    Raises:
-        NotTunedError: a run of the grid is missing.
-        ValueError: a run was made with other settings than the method has now.
-    """
+    """Return the best settings."""
     source = (on_first and METHODS[method].tuned_as_on_first) or method
     command = f"python -m research.studies.field.tune --methods {source}"
     runs = tuning_runs(source, on_first=on_first)
@@ -108,26 +93,9 @@ def tuned(method: str, results: Results, *, on_first: bool = False) -> Tuned:
 
 
 def best_of(
-    method: str,
-    runs: Mapping[tuple[float, int], StudyRun],
-    results: Results,
-    *,
-    command: str,
-    noise: float = NOISE,
+    method: str, runs: Mapping[tuple[float, int], StudyRun], results: Results, *, command: str, noise: float = NOISE
 ) -> Tuned:
-    """Return the settings that end highest, or as good as highest in less time.
-
-    Args:
-        method: its name, for the message.
-        runs: by learning rate and prompts per update.
-        results: of the runs.
-        command: what trains those that are missing.
-        noise: of settings whose level is as near as that to the highest, the quickest is taken.
-
-    Raises:
-        NotTunedError: a run is missing.
-        ValueError: a run was made with other settings than the method has now.
-    """
+    """Return the settings that end highest, or as good as highest in less time."""
     missing = [run.name for run in runs.values() if not results.has(run)]
     if missing:
         raise NotTunedError(f"{method} is not tuned yet: {', '.join(missing)}; run {command}")

@@ -32,15 +32,7 @@ SEED_OF_PROBLEMS = 1_000_000
 
 
 def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed: int) -> None:
-    """Train the tiny model on worked sums and save it.
-
-    Args:
-        folder: where model and tokenizer go.
-        num_steps: optimiser steps.
-        batch_size: problems per step, new ones each time.
-        lr: peak learning rate; it rises for 5 % of the steps and then falls to zero by a cosine.
-        seed: of weights and problems.
-    """
+    """Train the tiny model on worked sums and save it."""
     start = TinyLlama(seed=seed, hidden_size=64, num_layers=3, num_heads=2).prepare()
     tokenizer = AutoTokenizer.from_pretrained(start, trust_remote_code=False)
     model = AutoModelForCausalLM.from_pretrained(start, trust_remote_code=False)
@@ -84,11 +76,7 @@ def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tens
 
 
 def prepare_model() -> None:
-    """Put the committed model where the runs look for it.
-
-    Raises:
-        ValueError: another one is there.
-    """
+    """Put the committed model where the runs look for it."""
 
     def unpack(empty: Path) -> None:
         shutil.copytree(COMMITTED, empty, dirs_exist_ok=True)

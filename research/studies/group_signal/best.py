@@ -44,10 +44,6 @@ def best_without_history(rates: PassRates, horizon: int = HORIZON) -> Frontier:
 
     After m equal responses a rule either stops or draws one more; by Bayes the next one differs with chance
     ``1 - E[p^(m+1)] / E[p^m]``. Backward induction over m finds the best choice at every price.
-
-    Args:
-        rates: the mix, or counts of its prompts.
-        horizon: equal responses after which all rules give up.
     """
     sizes = np.arange(1, horizon + 2)
     scale, none = 2.0**-sizes, np.zeros_like(sizes)

@@ -43,12 +43,7 @@ class CountedDraw:
         return counts_file(self.name)
 
     def complete(self) -> None:
-        """Draw what is missing, then count. What was drawn before a kill is kept.
-
-        Raises:
-            ValueError: the counts exist already and are of other settings.
-            subprocess.CalledProcessError: evaluate.py failed; it has said why.
-        """
+        """Draw what is missing, then count. What was drawn before a kill is kept."""
         if self.file.exists():
             if json.loads(self.file.read_text())["command"] != self._command():
                 raise ValueError(f"{self.file} was made by another command; move it away, or choose another name")
@@ -90,14 +85,8 @@ class CountedDraw:
 def counted(folder: Path) -> dict[str, Any]:
     """Count the stored responses of an evaluation of one set.
 
-    Args:
-        folder: of the evaluation.
-
     Returns:
         ``prompts``: a list each of prompt id, right responses, graded responses, tokens, truncated responses.
-
-    Raises:
-        ValueError: it is not finished, or has several sets.
     """
     results = read_results(folder)
     plan = read_plan(results)
@@ -122,11 +111,7 @@ def counted(folder: Path) -> dict[str, Any]:
 
 
 def check_same_prompts(files: Sequence[Path]) -> None:
-    """Compare the prompts of files of counts.
-
-    Raises:
-        ValueError: they differ.
-    """
+    """Compare the prompts of files of counts."""
     asked = [[row[0] for row in json.loads(file.read_text())["prompts"]] for file in files]
     for file, prompts in zip(files, asked, strict=True):
         if prompts != asked[0]:

@@ -36,12 +36,7 @@ class MixFit:
 
 
 def fit_mix(positives: Counts, responses: Counts) -> MixFit:
-    """Fit a share at 0, a share at 1 and a Beta distribution.
-
-    Args:
-        positives: right responses of each prompt.
-        responses: graded responses of each prompt.
-    """
+    """Fit a share at 0, a share at 1 and a Beta distribution."""
     mix, best = _likeliest(positives, responses, {}, _STARTS)
 
     def interval(name: str) -> tuple[float, float]:

@@ -74,11 +74,6 @@ def outcome(rule: StoppingRule, rates: PassRates) -> Outcome:
 def second_outcome(rule: StoppingRule, next_rule: Callable[[Point], StoppingRule], rates: PassRates) -> Outcome:
     """What a second visit to the same prompts yields, whose rule depends on where the first one ended.
 
-    Args:
-        rule: of the first visit.
-        next_rule: the second visit's, by the end of the first.
-        rates: the prompts; the same in both visits.
-
     Returns:
         Of the second visit alone.
     """

@@ -22,12 +22,7 @@ _LINES = (
 
 
 def plot_groups(measured: Mapping[str, Any], target: Path) -> None:
-    """Draw the shares of groups that are all wrong and all right over their size, ours and the paper's.
-
-    Args:
-        measured: figures by model.
-        target: PNG file.
-    """
+    """Draw the shares of groups that are all wrong and all right over their size, ours and the paper's."""
     figure, panels = _panels()
     for axes, part, title in zip(panels, ("all_wrong", "all_right"), ("all wrong", "all right"), strict=True):
         for model, found in measured.items():
@@ -51,12 +46,7 @@ def plot_groups(measured: Mapping[str, Any], target: Path) -> None:
 
 
 def plot_budgets(measured: Mapping[str, Any], target: Path) -> None:
-    """Draw prompts with a signal over responses per prompt: uniform groups, Seq-balance, and the two bounds.
-
-    Args:
-        measured: figures by model.
-        target: PNG file.
-    """
+    """Draw prompts with a signal over responses per prompt: uniform groups, Seq-balance, and the two bounds."""
     figure, panels = _panels()
     for axes, (model, found) in zip(panels, measured.items(), strict=True):
         shown = [at["responses"] for at in found["frontier"]]

@@ -28,10 +28,6 @@ def posterior_exit(quota: QuotaRule, rates: PassRates) -> tuple[Outcome, Outcome
     visit itself achieves in completed quotas per response, as a run in its steady state finds it; where that goes back
     and forth between two values of the sampler's grid, the lower one is taken.
 
-    Args:
-        quota: what is looked for.
-        rates: the prompts; their pass rates do not change between the visits.
-
     Returns:
         Of the first visit, whose prompts are known by the mix alone, and of the second, which remembers the first.
     """

@@ -8,13 +8,6 @@ import math
 def group_size_for(pass_rate: float, chance: float) -> int:
     """Smallest n with ``1 - p^n - q^n`` of at least ``chance``.
 
-    Args:
-        pass_rate: p, in (0, 1).
-        chance: of a signal, in (0, 1).
-
-    Raises:
-        ValueError: a value outside its range.
-
     Example:
         >>> group_size_for(0.1, 0.9)  # 0.9^22 = 0.098
         22
@@ -33,11 +26,6 @@ def sequential_responses(pass_rate: float, largest: int, block: int) -> float:
 
     After m responses it is open with chance ``p^m + q^m``, so ``E[N] = M (1 + sum_j p^(jM) + q^(jM))`` over the blocks
     before the last. It misses exactly the prompts that a group of ``largest`` misses.
-
-    Args:
-        pass_rate: p.
-        largest: most responses; the last block is cut to it.
-        block: responses per block, M.
 
     Example:
         >>> sequential_responses(0.5, largest=2, block=1)
@@ -66,9 +54,6 @@ def saving_limit(chance: float) -> float:
 
 def blind_below(size: int) -> float:
     """Pass rate below which (and, mirrored, above which) half of all groups of this size or more have no signal.
-
-    Raises:
-        ValueError: ``size`` below 3: a pair has no signal half of the time at best.
 
     Example:
         >>> round(blind_below(4), 3)

@@ -22,9 +22,6 @@ _STARTS = ((-2.0, -3.0, -1.0, 0.0), (-2.0, -1.0, -1.0, -1.0), (-4.0, -4.0, 0.0, 
 def published_mix(model: str) -> tuple[Mix, float]:
     """Fit a mix to both curves of a model by least squares.
 
-    Args:
-        model: of :data:`research.studies.group_signal.paper.CURVES`.
-
     Returns:
         The mix, and the largest distance of its curves from the published ones.
     """

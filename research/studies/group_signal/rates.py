@@ -43,13 +43,6 @@ class PassRates(ABC):
 class KnownRates(PassRates):
     """One row per pass rate.
 
-    Args:
-        pass_rates: in [0, 1].
-        weights: shares of the prompts; the same for all unless given.
-
-    Raises:
-        ValueError: no rate, one outside [0, 1], or weights that are not as many or do not sum to 1.
-
     Example:
         >>> KnownRates([0.5, 0.25]).scaled_moments(np.array([1]), np.array([1])).tolist()
         [[1.0], [0.75]]
@@ -75,9 +68,6 @@ class MixRates(PassRates):
     """Three rows: prompts that are never solved, always solved, and the Beta distribution of the rest.
 
     ``E[p^P q^Q] = B(alpha + P, beta + Q) / B(alpha, beta)``: no grid of pass rates, no sampling.
-
-    Args:
-        mix: the shares and the Beta distribution.
     """
 
     def __init__(self, mix: Mix) -> None:
@@ -101,13 +91,6 @@ class CountedRates(PassRates):
     ``C(k, P) C(n-k, Q) / C(n, P+Q)`` over the number of orders of P and Q: what a rule would do, on average over all
     orders of the responses that were drawn. Nothing is assumed about the distribution of pass rates.
 
-    Args:
-        positives: right responses of each prompt, k.
-        responses: graded responses of each prompt, n.
-
-    Raises:
-        ValueError: lengths differ, there is no prompt, or k is not between 0 and n.
-
     Example:
         >>> CountedRates([2], [4]).scaled_moments(np.array([2]), np.array([0])).round(4).tolist()  # 4 * 2/4 * 1/3
         [[0.6667]]
@@ -127,11 +110,7 @@ class CountedRates(PassRates):
         return int(self.responses_R.min())
 
     def scaled_moments(self, positives_E: NDArray[np.int64], negatives_E: NDArray[np.int64]) -> Floats:
-        """Return the unbiased estimates.
-
-        Raises:
-            ValueError: a point needs more responses than a prompt has.
-        """
+        """Return the unbiased estimates."""
         totals_E = positives_E + negatives_E
         if totals_E.max(initial=0) > self.most_responses:
             raise ValueError(

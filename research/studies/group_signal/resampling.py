@@ -25,11 +25,6 @@ def resampled_means(values_PC: Floats) -> Floats:
 
 
 def with_interval(figure: float, resampled_B: Floats) -> dict[str, float]:
-    """A figure with its 95 % interval.
-
-    Args:
-        figure: of all prompts.
-        resampled_B: the same of each resample.
-    """
+    """A figure with its 95 % interval."""
     low, high = np.quantile(resampled_B, [0.025, 0.975])
     return {"mean": figure, "low": float(low), "high": float(high)}

@@ -187,15 +187,7 @@ def _measured() -> str:
                     _percent(published["all_right"][place]),
                 )
             )
-    head = [
-        "model",
-        "n",
-        "pass@n",
-        "all wrong",
-        "all right",
-        "paper: pass@n",
-        "paper: all right",
-    ]
+    head = ["model", "n", "pass@n", "all wrong", "all right", "paper: pass@n", "paper: all right"]
     return markdown(head, rows)
 
 

@@ -68,11 +68,7 @@ def uniform_groups(rates: PassRates, largest: int) -> UniformGroups:
 
 
 def between(by_size: Floats, responses: float) -> float:
-    """Value at a size between two whole ones, the first entry being that of size 1.
-
-    Raises:
-        ValueError: beyond the sizes that were computed.
-    """
+    """Value at a size between two whole ones, the first entry being that of size 1."""
     if not 1 <= responses <= len(by_size):
         raise ValueError(f"groups of {responses:g} responses are outside the computed sizes, 1 to {len(by_size)}")
     return float(np.interp(responses, np.arange(1, len(by_size) + 1), by_size))

@@ -31,22 +31,11 @@ NUM_SEEDS = 3
 
 
 def comparison_runs(task: str, method: str, *, num_seeds: int = NUM_SEEDS) -> list[StudyRun]:
-    """Return the runs of a method on a task, with its tuned settings.
-
-    Raises:
-        NotTunedError: it is not tuned yet.
-    """
+    """Return the runs of a method on a task, with its tuned settings."""
     best = tuned(method, Results(SMOLLM2_TUNING))
     return [
         smollm2_run(
-            "smollm2",
-            task,
-            method,
-            seed=seed,
-            lr=best.lr,
-            prompts=best.prompts,
-            max_tokens=MAX_TOKENS,
-            points=POINTS,
+            "smollm2", task, method, seed=seed, lr=best.lr, prompts=best.prompts, max_tokens=MAX_TOKENS, points=POINTS
         )
         for seed in range(num_seeds)
     ]
@@ -67,11 +56,7 @@ def smollm2_curves(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
 
 
 def standings(task: str, *, num_seeds: int = NUM_SEEDS) -> list[Standing]:
-    """Return how the methods that have every seed stand on a task, the highest first.
-
-    Raises:
-        ValueError: no GRPO run of the task is done.
-    """
+    """Return how the methods that have every seed stand on a task, the highest first."""
     return comparison(with_every_seed(smollm2_curves(task, num_seeds=num_seeds)))
 
 

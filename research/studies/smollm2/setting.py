@@ -24,18 +24,7 @@ NUM_TRAIN = 256
 def smollm2_run(
     study: str, task: str, method: str, *, seed: int, lr: float, prompts: int, max_tokens: int, points: int
 ) -> StudyRun:
-    """Return a run of a method on a task with its two tuned settings.
-
-    Args:
-        study: folder of the runs.
-        task: a file in ``conf/data/source/tasks``.
-        method: name in :data:`CONTESTANTS`.
-        seed: of problems, those that train and those held out, of their order and of responses.
-        lr: learning rate.
-        prompts: prompts per update.
-        max_tokens: generated tokens at which the run ends.
-        points: evaluations, apart from the first.
-    """
+    """Return a run of a method on a task with its two tuned settings."""
     contestant = METHODS[method]
     overrides = (
         f"data/source/tasks={task}",

@@ -55,12 +55,7 @@ def tuning_runs(method: str) -> dict[tuple[float, int], StudyRun]:
 
 
 def tuned(method: str, results: Results) -> Tuned:
-    """Return the best settings of a method.
-
-    Raises:
-        NotTunedError: a run of the grid is missing.
-        ValueError: a run was made with other settings than the method has now.
-    """
+    """Return the best settings of a method."""
     source = SETTINGS_OF.get(method, method)
     return best_of(source, tuning_runs(source), results, command="python -m research.studies.smollm2.tune", noise=0.0)
 

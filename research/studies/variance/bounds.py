@@ -30,10 +30,6 @@ from research.studies.variance.update_moments import Array
 def generated_bound(signal_P: Array, mix: Mix) -> float:
     """Least relative variance times responses generated, of all rules that know p and follow ``k(p)``.
 
-    Args:
-        signal_P: ``k = f'(p) p q`` on the mix's grid.
-        mix: of the prompts.
-
     Returns:
         ``(E[|k| / sqrt(p q)] / E[k])^2``: in units of a score's second moment over the squared length of Delta, where
         the Delta of all prompts point the same way.
@@ -57,10 +53,6 @@ def chosen_bound(mix: Mix, share: float) -> float:
     Weights and objective are free: every response counts ``r - p``, so a prompt's squared signal over noise is ``p q``
     per response and the best prompts are those nearest to 1/2.
 
-    Args:
-        mix: of the candidates.
-        share: of them that train, above 0; 1 takes all.
-
     Returns:
         1 over the mean of ``p q`` of that share.
 
@@ -83,10 +75,6 @@ def log_costs(mix: Mix, least_rate: float = 1 / 64) -> dict[str, float]:
     With the baseline p and weights that make up for the division, a division ``n(p)`` costs ``E[n] E[(q / p) / n]``
     over ``E[q]^2``. The hybrid of Reinforce-Ada-Est is ``1 / sqrt(p)``, its ablation ``1 / p``; the least is
     ``sqrt(q / p)`` (arXiv:2510.04996v3, appendix B, has it for prompts with gradients of equal norm).
-
-    Args:
-        mix: of the prompts.
-        least_rate: prompts below it are left out: no allocation by p would ever end with them.
     """
     rates_P, weights_P = mix.grid(), weights_of(mix)
     is_in_P = rates_P >= least_rate

@@ -43,11 +43,6 @@ class DrawnPool:
 def draw(model_path: Path, folder: Path, sizes: DrawSizes) -> tuple[list[int], list[DrawnPool]]:
     """Screen the training prompts of the default task, choose, and draw anew; what is on the disk is not drawn again.
 
-    Args:
-        model_path: checkpoint in Hugging Face format.
-        folder: where draws are kept.
-        sizes: how much is drawn.
-
     Returns:
         Positives of the screening, prompt by prompt, and the pools of the chosen prompts.
     """
@@ -67,9 +62,6 @@ def evenly_chosen(positives: Sequence[int], num_screen: int, num_chosen: int) ->
     """Choose prompts that were neither all right nor all wrong, at even steps of the order by their positives.
 
     Every such prompt then stands for as many others, whatever its pass rate (systematic sampling).
-
-    Raises:
-        ValueError: there are fewer of them.
 
     Example:
         >>> evenly_chosen([0, 3, 1, 4, 2], num_screen=4, num_chosen=2)

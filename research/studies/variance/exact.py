@@ -59,10 +59,6 @@ def mix_bounds(mix: Mix) -> dict[str, float]:
 def figures_of_mix(moments: UpdateMoments, mix: Mix) -> dict[str, Any]:
     """Return a rule's figures over a mix.
 
-    Args:
-        moments: on the mix's grid.
-        mix: of the prompts.
-
     Returns:
         ``generated`` and ``trained`` responses per prompt; relative variance times either (``generated_cost``,
         ``trained_cost``), in units of a score's second moment over ``|Delta|^2``; these over the bound of the rule's

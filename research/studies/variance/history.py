@@ -85,12 +85,7 @@ def visit_chance(mix: Mix) -> Array:
 
 
 def divided(name: str, mix: Mix) -> Plan:
-    """Return how a sampler of ``research/benchmarks/allocators.py`` divides a step, with the exact estimator of p.
-
-    Args:
-        name: of the sampler there.
-        mix: of the step's prompts.
-    """
+    """Return how a sampler of ``research/benchmarks/allocators.py`` divides a step, with the exact estimator of p."""
     numbers = _planned_counts(mix)
     believed = beliefs(mix)
     counts_of_prompts = [count for count, number in enumerate(numbers) for _ in range(number)]
@@ -140,13 +135,7 @@ def rarer_class(belief: Belief) -> Ends:
 
 
 def in_proportion(mix: Mix, wanted: Callable[[Belief], float], *, weighs: bool) -> Plan:
-    """Return a plan of single responses, drawn for a prompt with a probability in proportion to ``wanted``.
-
-    Args:
-        mix: of the prompts.
-        wanted: of a belief; the largest is always drawn.
-        weighs: one over that probability, so that no prompt counts less for being drawn rarely.
-    """
+    """Return a plan of single responses, drawn for a prompt with a probability in proportion to ``wanted``."""
     believed = beliefs(mix)
     shares = np.array([wanted(belief) for belief in believed])
     shares = shares / shares.max()

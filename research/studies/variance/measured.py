@@ -53,12 +53,7 @@ class Measured:
 
 
 def read_moments(folder: Path, screened: Sequence[int]) -> dict[str, Any]:
-    """Return what is committed of a checkpoint: moments by prompt, and inner products between the classes' sums.
-
-    Args:
-        folder: with one file per prompt.
-        screened: positives of the screening, by prompt.
-    """
+    """Return what is committed of a checkpoint: moments by prompt, and inner products between the classes' sums."""
     files = [np.load(file) for file in sorted(folder.glob("*.npz"))]
     rows = []
     for found in files:
@@ -138,12 +133,7 @@ class RuleOnModel:
 
 
 def rule_on_model(at: Callable[[Array], UpdateMoments], found: Measured) -> RuleOnModel:
-    """Return what a rule does on a model whose class moments are known.
-
-    Args:
-        at: the rule's moments by pass rate.
-        found: the model's.
-    """
+    """Return what a rule does on a model whose class moments are known."""
     moments, outside = at(found.rates_P), at(np.array([0.0, 1.0]))
     positive_P, negative_P = found.within()
     shares = np.array([found.never, found.always])
@@ -163,11 +153,6 @@ def rule_on_model(at: Callable[[Array], UpdateMoments], found: Measured) -> Rule
 
 def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices | None = None) -> dict[str, float]:
     """Return the gradient noise scale of a rule: cost at which the noise of a step equals its gradient.
-
-    Args:
-        rule: on the model.
-        found: its moments.
-        of_P: indices of prompts, with repetitions, as a resample gives them; all if not given.
 
     Returns:
         ``trace of the covariance of one prompt's update / |expected update|^2`` times the tokens that one prompt takes:
@@ -196,11 +181,6 @@ def rule_cost(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, fl
 
     The cost of the study's first part with the model's own moments. What the prompts' gradients have in common is taken
     to be the same for all of them; how much that is cancels where two rules are compared.
-
-    Args:
-        rule: on the model.
-        found: its moments.
-        of_P: indices of prompts.
 
     Returns:
         Costs by ``generated`` and by ``trained`` tokens.

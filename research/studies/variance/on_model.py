@@ -33,12 +33,7 @@ _THIRDS = ("hardest", "middle", "easiest")
 
 
 def model_figures(found: Measured, screened: Sequence[int]) -> dict[str, Any]:
-    """Return what ``measured.json`` holds of a checkpoint.
-
-    Args:
-        found: its moments.
-        screened: number of screened prompts by their positives.
-    """
+    """Return what ``measured.json`` holds of a checkpoint."""
     rules = _rules_on(found, screened)
     plain = unit_scores(found)
     on_unit = _rules_on(plain, screened)

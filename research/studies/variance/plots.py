@@ -32,13 +32,7 @@ def draw_plots() -> None:
 
 
 def relative_costs(found: Mapping[str, Any], mix: str, kind: str) -> dict[str, float]:
-    """Return every rule's relative variance times responses, over that of GRPO with n = 8.
-
-    Args:
-        found: ``exact.json``.
-        mix: of pass rates.
-        kind: ``generated`` or ``trained`` responses.
-    """
+    """Return every rule's relative variance times responses, over that of GRPO with n = 8."""
     rules = {name: row["by_mix"] for name, row in by_name(found).items()} | dict(found["history"])
     base = rules[BASE][mix][f"{kind}_cost"]
     return {name: figures[mix][f"{kind}_cost"] / base for name, figures in rules.items()}

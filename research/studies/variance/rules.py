@@ -54,12 +54,7 @@ class Rule:
 
 
 class ShiftedWeight:
-    """The official advantage times ``(p + epsilon)^-power`` with p the pool's mean: an additive epsilon.
-
-    Args:
-        power: of the weight.
-        epsilon: added to p.
-    """
+    """The official advantage times ``(p + epsilon)^-power`` with p the pool's mean: an additive epsilon."""
 
     def __init__(self, *, power: float, epsilon: float) -> None:
         self.power = power

@@ -42,13 +42,7 @@ class ClassMoments:
 
 
 class ScoreMeter:
-    """Gradients of a model's log-probabilities.
-
-    Args:
-        model: causal language model in float32; its gradients are overwritten.
-        sketch: coordinates of a sketch.
-        seed: of the sketch's signs.
-    """
+    """Gradients of a model's log-probabilities."""
 
     def __init__(self, model: nn.Module, *, sketch: int = SKETCH, seed: int = 0) -> None:
         self.model = model.eval()
@@ -102,14 +96,7 @@ class ScoreMeter:
 
 
 def measure_prompt(meter: ScoreMeter, pool: DrawnPool, file: Path, most_per_class: int) -> None:
-    """Measure one prompt, unless its file is there.
-
-    Args:
-        meter: of the model.
-        pool: the prompt's responses.
-        file: ``.npz``, written when the prompt is done.
-        most_per_class: responses of a class whose gradients are taken, the first ones.
-    """
+    """Measure one prompt, unless its file is there."""
     if file.exists():
         return
     started = time.monotonic()

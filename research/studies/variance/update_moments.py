@@ -93,15 +93,7 @@ def update_moments(ends: Ends, rates_P: Array) -> UpdateMoments:
 
 
 def ends_with(rule: StoppingRule, of_positive_E: Array, of_negative_E: Array, scope: str = "all") -> Ends:
-    """Return the ends of a rule where each positive and each negative that trains has a given advantage.
-
-    Args:
-        rule: the stopping rule.
-        of_positive_E: advantage of each positive, by end in the order of
-            :func:`~ada_lightning.core.stopping.paths.ends`.
-        of_negative_E: of each negative.
-        scope: ``all`` trains every response of a pool with a nonzero advantage in it, ``positives`` the positives.
-    """
+    """Return the ends of a rule where each positive and each negative that trains has a given advantage."""
     points = np.array(list(ends_of(rule)), dtype=np.float64)
     positives_E, negatives_E = points.T
     paths_E = np.array([reach(rule)[int(p), int(n)] for p, n in points])
