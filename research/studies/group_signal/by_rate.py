@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from research.studies.group_signal.outcome import outcome
-from research.studies.group_signal.power import blind_below, group_size_for, saving_limit, sequential_responses
 from research.studies.group_signal.rates import KnownRates
 from research.studies.group_signal.rules import RULES
 from research.studies.group_signal.uniform import uniform_groups
@@ -14,7 +13,6 @@ PASS_RATES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Uniform groups and quotas of as many right as wrong ones see p and 1 - p alike."""
 ASYMMETRIC = (0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99)
 SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
-CHANCES = (0.5, 0.9, 0.99)
 
 
 def figures_by_rate() -> dict[str, Any]:
@@ -27,9 +25,6 @@ def figures_by_rate() -> dict[str, Any]:
             {"pass_rate": rate, **{str(size): 1.0 - float(groups.signal_by_size[row, size - 1]) for size in SIZES}}
             for row, rate in enumerate(PASS_RATES)
         ],
-        "blind_below": {str(size): blind_below(size) for size in SIZES if size > 2},
-        "power": [_power(rate, chance) for rate in PASS_RATES for chance in CHANCES],
-        "saving_limit": {str(chance): saving_limit(chance) for chance in CHANCES},
         "rules": [
             {
                 "pass_rate": rate,
@@ -41,15 +36,4 @@ def figures_by_rate() -> dict[str, Any]:
             for name, found in outcomes.items()
             for row, rate in enumerate(ASYMMETRIC)
         ],
-    }
-
-
-def _power(rate: float, chance: float) -> dict[str, float]:
-    size = group_size_for(rate, chance)
-    return {
-        "pass_rate": rate,
-        "chance": chance,
-        "group_size": size,
-        "one_at_a_time": sequential_responses(rate, size, block=1),
-        "blocks_of_4": sequential_responses(rate, size, block=4),
     }

@@ -1,4 +1,4 @@
-"""Figures of a model whose right responses were counted: unbiased, with intervals, and the mix that fits them best."""
+"""Figures of a model whose right responses were counted: unbiased, with intervals."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from ada_lightning.analysis.evaluation.bootstrap import Estimate, bootstrap_means
-from research.studies.group_signal.best import Bounds, best_with_known_rates, best_without_history
 from research.studies.group_signal.by_mix import all_outcomes
-from research.studies.group_signal.mix_fit import fit_mix, likely_rates
 from research.studies.group_signal.outcome import Outcome, outcome
-from research.studies.group_signal.rates import CountedRates, Floats, MixRates
+from research.studies.group_signal.rates import CountedRates, Floats
 from research.studies.group_signal.resampling import SEED, resampled_means, with_interval
 from research.studies.group_signal.rules import BUDGETS, balance_up_to
 from research.studies.group_signal.uniform import UniformGroups, uniform_groups
@@ -21,7 +19,7 @@ from research.studies.group_signal.uniform import UniformGroups, uniform_groups
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Group sizes."""
 FRONTIER = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Expected responses per prompt at which bounds are drawn."""
+"""Expected responses per prompt at which uniform groups are drawn."""
 
 
 def read_counts(file: Path) -> CountedRates:
@@ -31,20 +29,13 @@ def read_counts(file: Path) -> CountedRates:
 
 
 def measured_figures(rates: CountedRates) -> dict[str, Any]:
-    """Compute pass@k, all right and all wrong by group size, every rule of the study, and the fitted mix.
+    """Compute pass@k, all right and all wrong by group size, and every rule of the study.
 
-    Everything but the fit and the bounds is unbiased for the prompts' own pass rates. Intervals are over prompts: BCa
-    for means, percentiles for ratios and differences; prior and price of the posterior exit stay as they are. The bound
-    without history is that of rules which draw no more than was counted; the one with known pass rates takes what is
-    likely of each prompt by its counts and the fitted mix.
+    Everything is unbiased for the prompts' own pass rates. Intervals are over prompts: BCa for means, percentiles for
+    ratios and differences.
     """
     largest = rates.most_responses
     groups = uniform_groups(rates, largest)
-    fit = fit_mix(rates.positives_R, rates.responses_R)
-    bounds = Bounds(
-        best_without_history(rates, largest - 1),
-        best_with_known_rates(likely_rates(fit.mix, rates.positives_R, rates.responses_R)),
-    )
     outcomes = all_outcomes(rates)
     outcomes |= {f"up to {n_max}": outcome(balance_up_to(n_max), rates) for n_max in BUDGETS if n_max <= largest}
     return {
@@ -54,16 +45,8 @@ def measured_figures(rates: CountedRates) -> dict[str, Any]:
         "never": int((rates.positives_R == 0).sum()),
         "always": int((rates.positives_R == rates.responses_R).sum()),
         "curves": _curves(groups, largest),
-        "rules": {name: row | bounds.at(row["responses"]["mean"]) for name, row in _rules(outcomes, groups).items()},
-        "frontier": [
-            {"responses": at, "uniform": groups.signal_at(at), **bounds.at(at)} for at in FRONTIER if at <= largest
-        ],
-        "fit": {
-            "mix": [fit.mix.never, fit.mix.always, fit.mix.alpha, fit.mix.beta],
-            "never_interval": fit.never_interval,
-            "always_interval": fit.always_interval,
-            "curves": _fitted_curves(MixRates(fit.mix), largest),
-        },
+        "rules": _rules(outcomes, groups),
+        "frontier": [{"responses": at, "uniform": groups.signal_at(at)} for at in FRONTIER if at <= largest],
     }
 
 
@@ -82,15 +65,6 @@ def _curves(groups: UniformGroups, largest: int) -> dict[str, Any]:
 
 def _as_json(found: Estimate) -> dict[str, float]:
     return {"mean": found.mean, "low": found.low, "high": found.high}
-
-
-def _fitted_curves(rates: MixRates, largest: int) -> dict[str, dict[str, float]]:
-    groups = uniform_groups(rates, largest)
-    sizes = [size for size in SHOWN if size <= largest]
-    return {
-        "all_right": {str(size): rates.mean(groups.all_right_RN[:, size - 1]) for size in sizes},
-        "all_wrong": {str(size): rates.mean(groups.all_wrong_RN[:, size - 1]) for size in sizes},
-    }
 
 
 def _rules(outcomes: dict[str, Outcome], groups: UniformGroups) -> dict[str, Any]:

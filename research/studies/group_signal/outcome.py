@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ada_lightning.core.stopping import StoppingRule
-from ada_lightning.core.stopping.paths import Point, ends, reach
+from ada_lightning.core.stopping.paths import ends, reach
 from research.studies.group_signal.rates import Floats, PassRates
 
 BALANCED = 2
@@ -68,35 +67,8 @@ def outcome(rule: StoppingRule, rates: PassRates) -> Outcome:
         (20.96, 0.0343)
     """
     points, paths_E = _ends(rule)
-    return _expected(rates, points, paths_E, points)
-
-
-def second_outcome(rule: StoppingRule, next_rule: Callable[[Point], StoppingRule], rates: PassRates) -> Outcome:
-    """What a second visit to the same prompts yields, whose rule depends on where the first one ended.
-
-    Returns:
-        Of the second visit alone.
-    """
-    both, weights, second = [], [], []
-    first_points, first_paths = _ends(rule)
-    for end, paths in zip(first_points, first_paths, strict=True):
-        points, paths_E = _ends(next_rule((int(end[0]), int(end[1]))))
-        both.append(points + end)
-        weights.append(paths * paths_E)
-        second.append(points)
-    return _expected(rates, np.concatenate(both), np.concatenate(weights), np.concatenate(second))
-
-
-def end_chances(rule: StoppingRule, rates: PassRates) -> tuple[NDArray[np.int64], Floats]:
-    """Ends of a rule, shape ``(ends, 2)``, and the chance of each over all prompts, shape ``(ends,)``."""
-    points, paths_E = _ends(rule)
-    return points, rates.weights_R @ (rates.scaled_moments(points[:, 0], points[:, 1]) * paths_E)
-
-
-def _expected(rates: PassRates, reached: NDArray[np.int64], weights_E: Floats, pools: NDArray[np.int64]) -> Outcome:
-    """Expectations over ends: chances by the counts that were reached in all, values by those of the last pool."""
-    chances_RE = rates.scaled_moments(reached[:, 0], reached[:, 1]) * weights_E
-    right_E, wrong_E = pools[:, 0], pools[:, 1]
+    right_E, wrong_E = points.T
+    chances_RE = rates.scaled_moments(right_E, wrong_E) * paths_E
     return Outcome(
         rates,
         chances_RE @ (right_E + wrong_E),

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
 _COLORS = {"untrained": "#1f6f8b", "trained": "#c8553d"}
 _PAPER = {"untrained": "base", "trained": "after RL"}
-_LINES = (
-    ("uniform", "-", "#444444", "groups of n"),
-    ("best_without_history", ":", "#6b8f3a", "best rule that knows the mix"),
-    ("best_with_known_rates", "--", "#7a5195", "best rule that knows each p"),
-)
 
 
 def plot_groups(measured: Mapping[str, Any], target: Path) -> None:
@@ -46,12 +41,11 @@ def plot_groups(measured: Mapping[str, Any], target: Path) -> None:
 
 
 def plot_budgets(measured: Mapping[str, Any], target: Path) -> None:
-    """Draw prompts with a signal over responses per prompt: uniform groups, Seq-balance, and the two bounds."""
+    """Draw prompts with a signal over responses per prompt: uniform groups and Seq-balance."""
     figure, panels = _panels()
     for axes, (model, found) in zip(panels, measured.items(), strict=True):
         shown = [at["responses"] for at in found["frontier"]]
-        for name, style, color, label in _LINES:
-            axes.plot(shown, [100 * at[name] for at in found["frontier"]], style, color=color, label=label)
+        axes.plot(shown, [100 * at["uniform"] for at in found["frontier"]], color="#444444", label="groups of n")
         adaptive = {n_max: found["rules"][f"up to {n_max}"] for n_max in BUDGETS if f"up to {n_max}" in found["rules"]}
         responses = [row["responses"]["mean"] for row in adaptive.values()]
         signal = [100 * row["signal"]["mean"] for row in adaptive.values()]

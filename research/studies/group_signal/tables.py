@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from research.benchmarks.markdown import markdown
-from research.studies.group_signal.by_rate import CHANCES, SIZES
+from research.studies.group_signal.by_rate import SIZES
 from research.studies.group_signal.paper import CURVES
 from research.studies.group_signal.paper import SIZES as PUBLISHED_SIZES
 from research.studies.group_signal.place import FOLDER
 from research.studies.group_signal.rules import RULES
 
 _PAPER = {"untrained": "base", "trained": "after RL"}
-_POSTERIOR = ("posterior exit, first visit", "posterior exit, second visit")
 
 
 def load(name: str) -> Any:
@@ -27,26 +26,6 @@ def _no_signal() -> str:
         (f"{row['pass_rate']:g}", *(_percent(row[str(size)]) for size in SIZES)) for row in load("by_rate")["no_signal"]
     ]
     return markdown(["p or 1 - p", *(f"n = {size}" for size in SIZES)], rows)
-
-
-def _blind() -> str:
-    found = load("by_rate")["blind_below"]
-    return markdown(
-        ["n", *found], [("half of the groups have no signal below p =", *(f"{rate:.3g}" for rate in found.values()))]
-    )
-
-
-def _power() -> str:
-    found = load("by_rate")
-    rates = dict.fromkeys(row["pass_rate"] for row in found["power"])
-    rows = [[f"{rate:g}", *(_sizes(row) for row in found["power"] if row["pass_rate"] == rate)] for rate in rates]
-    limits = ["group over one at a time, as p goes to 0", *(f"{found['saving_limit'][str(c)]:.2f}" for c in CHANCES)]
-    head = ["p or 1 - p", *(f"chance {chance:g}: group / one at a time / blocks of 4" for chance in CHANCES)]
-    return markdown(head, [*rows, limits])
-
-
-def _sizes(row: Mapping[str, float]) -> str:
-    return f"{row['group_size']} / {row['one_at_a_time']:.1f} / {row['blocks_of_4']:.1f}"
 
 
 def _rules() -> str:
@@ -68,21 +47,6 @@ def _rules() -> str:
     return markdown(["p", "uniform, 4", *RULES], rows)
 
 
-def _mixes_uniform() -> str:
-    found = load("by_mix")
-    rows = []
-    for name, figures in found.items():
-        never, always, alpha, beta = figures["mix"]
-        shape = f"{_percent(never)}, {_percent(always)}, Beta({alpha:.3g}, {beta:.3g})"
-        cells = (
-            f"{_percent(at['all_wrong'])} + {_percent(at['all_right'])} / {1000 * at['signal'] / int(size):.0f}"
-            for size, at in figures["uniform"].items()
-        )
-        rows.append((name, shape, *cells))
-    sizes = next(iter(found.values()))["uniform"]
-    return markdown(["pass rates", "never, always, the rest", *(f"n = {size}" for size in sizes)], rows)
-
-
 def _mixes() -> str:
     rows = []
     for name, found in load("by_mix").items():
@@ -96,7 +60,6 @@ def _mixes() -> str:
                 _points(row["signal"] - row["uniform_signal"]),
                 f"{_percent(row['balanced'])} ({_percent(row['uniform_balanced'])})",
                 f"{row['signals_per_1000']:.0f} ({1000 * small['signal'] / 4:.0f})",
-                f"{_percent(row['best_without_history'])}, {_percent(row['best_with_known_rates'])}",
             )
         )
     head = [
@@ -107,7 +70,6 @@ def _mixes() -> str:
         "lead, points",
         "2 right and 2 wrong (groups)",
         "signals per 1,000 (groups of 4)",
-        "most possible: mix known, each p known",
     ]
     return markdown(head, rows)
 
@@ -141,33 +103,6 @@ def _mixes_rules() -> str:
     return markdown(head, rows)
 
 
-def _budgets() -> str:
-    rows = []
-    for name in ("paper, after RL: pass@k", "paper, step 400", "wide"):
-        for n_max, row in load("by_mix")[name]["budgets"].items():
-            rows.append(
-                (
-                    name,
-                    n_max,
-                    f"{row['responses']:.1f}",
-                    _percent(row["signal"]),
-                    _percent(row["uniform_signal"]),
-                    f"{int(n_max) / row['responses']:.1f}",
-                    f"{row['signals_per_1000']:.0f}",
-                )
-            )
-    head = [
-        "pass rates",
-        "n_max",
-        "responses",
-        "signal, as uniform n_max",
-        "uniform, as many responses",
-        "responses saved, times",
-        "signals per 1,000",
-    ]
-    return markdown(head, rows)
-
-
 def _measured() -> str:
     found = load("measured")
     rows = []
@@ -194,7 +129,7 @@ def _measured() -> str:
 def _measured_rules() -> str:
     rows = []
     for model, figures in load("measured").items():
-        for name in (*RULES, *_POSTERIOR):
+        for name in RULES:
             row = figures["rules"][name]
             rows.append(
                 (
@@ -207,7 +142,6 @@ def _measured_rules() -> str:
                     _points_interval(row["lead_balanced"]),
                     f"{row['signals_per_1000']['mean']:.0f} [{row['signals_per_1000']['low']:.0f}, "
                     f"{row['signals_per_1000']['high']:.0f}]",
-                    f"{_percent(row['best_without_history'])}, {_percent(row['best_with_known_rates'])}",
                 )
             )
     head = [
@@ -219,31 +153,8 @@ def _measured_rules() -> str:
         "lead, points",
         "lead in 2 right, 2 wrong, points",
         "signals per 1,000",
-        "most possible: mix known, each p known",
     ]
     return markdown(head, rows)
-
-
-def _fits() -> str:
-    rows = []
-    for model, figures in load("measured").items():
-        fit = figures["fit"]
-        never, always, alpha, beta = fit["mix"]
-        largest = str(figures["num_responses"])
-        for_sizes = ", ".join(
-            f"{size}: {_percent(fit['curves']['all_wrong'][size])} / {_percent(fit['curves']['all_right'][size])}"
-            for size in ("4", "32", largest)
-        )
-        rows.append(
-            (
-                model,
-                f"{_percent(never)} [{_percent(fit['never_interval'][0])}, {_percent(fit['never_interval'][1])}]",
-                f"{_percent(always)} [{_percent(fit['always_interval'][0])}, {_percent(fit['always_interval'][1])}]",
-                f"Beta({alpha:.3g}, {beta:.3g})",
-                for_sizes,
-            )
-        )
-    return markdown(["model", "never", "always", "the rest", "all wrong / all right by the fit, at n"], rows)
 
 
 def _percent(share: float) -> str:
@@ -265,14 +176,9 @@ def _points_interval(found: Mapping[str, float]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "signal_no_signal": _no_signal,
-    "signal_blind": _blind,
-    "signal_power": _power,
     "signal_rules": _rules,
-    "signal_mixes_uniform": _mixes_uniform,
     "signal_mixes": _mixes,
     "signal_mixes_rules": _mixes_rules,
-    "signal_budgets": _budgets,
     "signal_measured": _measured,
     "signal_measured_rules": _measured_rules,
-    "signal_fits": _fits,
 }
