@@ -7,10 +7,12 @@ files in ``docs/performance/``, ``docs/rewards/``, ``docs/reliability/`` and ``d
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import statistics
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +48,16 @@ _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> None:
-    """Rewrite the pages' tables."""
-    for page in PAGES:
-        page.write_text(filled(page.read_text()))
+    """Rewrite the pages' tables, or say which are not what the files say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if a page would change")
+    is_check = parser.parse_args().check
+    stale = [page for page in PAGES if filled(page.read_text()) != page.read_text()]
+    for page in stale:
+        print(page.relative_to(FOLDER.parent.parent))
+        if not is_check:
+            page.write_text(filled(page.read_text()))
+    sys.exit(1 if is_check and stale else 0)
 
 
 def filled(page: str) -> str:
@@ -70,77 +79,66 @@ def _load(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     return content
 
 
+Rows = Iterable[Mapping[str, Any]]
+Cell = str | Callable[[Mapping[str, Any]], Any]
+"""What stands in a column: a format of the row, or a function of it."""
+
+
+def _of(rows: Rows, columns: Mapping[str, Cell]) -> str:
+    """Return Markdown of rows by columns."""
+    cells = columns.values()
+    lines = [[cell.format_map(row) if isinstance(cell, str) else cell(row) for cell in cells] for row in rows]
+    return _markdown(list(columns), lines)
+
+
+def _named_rows(found: Mapping[str, Mapping[str, Any]]) -> Rows:
+    """Return the rows of a mapping with their names as ``name``."""
+    return [{"name": name} | dict(row) for name, row in found.items()]
+
+
+def _median(key: str, form: str, factor: float = 1.0) -> Cell:
+    return lambda row: form.format(factor * statistics.median(row[key]))
+
+
 def _rollout() -> str:
     found = _load("rollout")["rows"]
-    works = list(dict.fromkeys((row["work"], row["prompts"]) for row in found))
+    ways = ("vllm", "barrier", "continuous", "ahead")
     lines = []
-    for work, prompts in works:
+    for work, prompts in dict.fromkeys((row["work"], row["prompts"]) for row in found):
         rows = {row["way"]: row for row in found if (row["work"], row["prompts"]) == (work, prompts)}
         ahead = rows["ahead"]
-        lines.append(
-            [
-                f"{work}, {prompts}",
-                *(
-                    f"{statistics.median(rows[way]['seconds']):.1f} s"
-                    for way in ("vllm", "barrier", "continuous", "ahead")
-                ),
-                f"**{ahead['over_vllm']:.2f}**",
-                f"**{ahead['over_barrier']:.2f}**",
-                f"{ahead['wasted']:.1%}",
-            ]
-        )
-    head = [
-        "work, prompts",
-        "raw vLLM",
-        "barrier",
-        "continuous",
-        "ours",
-        "ours / vLLM",
-        "ours / barrier",
-        "dropped tokens",
-    ]
-    return _markdown(head, lines)
+        seconds = (f"{statistics.median(rows[way]['seconds']):.1f} s" for way in ways)
+        ratios = f"**{ahead['over_vllm']:.2f}**", f"**{ahead['over_barrier']:.2f}**", f"{ahead['wasted']:.1%}"
+        lines.append([f"{work}, {prompts}", *seconds, *ratios])
+    ours = ("ours", "ours / vLLM", "ours / barrier", "dropped tokens")
+    return _markdown(["work, prompts", "raw vLLM", "barrier", "continuous", *ours], lines)
 
 
 def _update() -> str:
-    found = _load("update")["speed"]
-    rows = [
-        (kind.replace("_", " "), name, f"{row['seconds']:.2f} s", row["computed_tokens"], f"{row['times_ours']:.2f}")
-        for kind, variants in found.items()
-        for name, row in variants.items()
-    ]
-    return _markdown(["lengths", "variant", "seconds", "tokens computed", "seconds over ours"], rows)
+    speed = _load("update")["speed"]
+    rows = [{"kind": kind.replace("_", " ")} | dict(row) for kind, found in speed.items() for row in _named_rows(found)]
+    columns = {"lengths": "{kind}", "variant": "{name}", "seconds": "{seconds:.2f} s"}
+    return _of(rows, columns | {"tokens computed": "{computed_tokens}", "seconds over ours": "{times_ours:.2f}"})
 
 
 def _update_memory() -> str:
-    rows = [
-        (name, f"{row['before_gib']:.2f} GiB", f"{row['peak_gib']:.2f} GiB")
-        for name, row in _load("update")["memory"].items()
-    ]
-    return _markdown(["case", "before", "peak"], rows)
+    columns = {"case": "{name}", "before": "{before_gib:.2f} GiB", "peak": "{peak_gib:.2f} GiB"}
+    return _of(_named_rows(_load("update")["memory"]), columns)
 
 
 def _step_vs_trl() -> str:
-    rows = [
-        (
-            name,
-            f"{row['step_s']:.1f} s",
-            f"{row['rollout_s']:.1f} s",
-            f"{row['update_s']:.1f} s",
-            f"{row['tokens']:.0f}",
-            f"{row['signal_ratio']:.0%}",
-        )
-        for name, row in _load("step_vs_trl")["medians"].items()
-    ]
-    return _markdown(["variant", "step", "rollout", "update", "tokens", "groups with signal"], rows)
+    columns = {
+        "variant": "{name}",
+        **{part: f"{{{part}_s:.1f}} s" for part in ("step", "rollout", "update")},
+        "tokens": "{tokens:.0f}",
+        "groups with signal": "{signal_ratio:.0%}",
+    }
+    return _of(_named_rows(_load("step_vs_trl")["medians"]), columns)
 
 
 def _step_ratios() -> str:
-    rows = [
-        (name, f"{row['per_step']:.2f}", f"{row['per_token']:.2f}")
-        for name, row in _load("step_vs_trl")["ratios"].items()
-    ]
-    return _markdown(["times faster", "per step", "per generated token"], rows)
+    columns = {"times faster": "{name}", "per step": "{per_step:.2f}", "per generated token": "{per_token:.2f}"}
+    return _of(_named_rows(_load("step_vs_trl")["ratios"]), columns)
 
 
 def _overhead() -> str:
@@ -152,28 +150,21 @@ def _overhead() -> str:
 
 
 def _adaptive_cost() -> str:
-    found = _load("adaptive_cost")
+    def median(name: str, form: str) -> Cell:
+        return lambda row: form.format(statistics.median(step[name] for step in row["steps"]))
 
-    def median(rows: Sequence[dict[str, float]], name: str) -> float:
-        return statistics.median(row[name] for row in rows)
-
-    rows = [
-        (
-            method,
-            *(f"{median(steps, name):.1f} s" for name in ("step_s", "time/rollout_s", "time/update_s")),
-            *(f"{median(steps, name):.0f}" for name in ("rollout/num_sampled", "rollout/generated_tokens")),
-        )
-        for method, steps in found["steps"].items()
-    ]
-    return _markdown(["method", "step", "rollout", "update", "responses", "tokens"], rows)
+    rows = [{"name": method, "steps": steps} for method, steps in _load("adaptive_cost")["steps"].items()]
+    columns: dict[str, Cell] = {"method": "{name}", "step": median("step_s", "{:.1f} s")}
+    columns |= {part: median(f"time/{part}_s", "{:.1f} s") for part in ("rollout", "update")}
+    columns["responses"] = median("rollout/num_sampled", "{:.0f}")
+    return _of(rows, columns | {"tokens": median("rollout/generated_tokens", "{:.0f}")})
 
 
 def _adaptive_ratios() -> str:
-    rows = [
-        (name, *(f"{row[key]:.2f}" for key in ("step", "step_per_token", "rollout", "rollout_per_token")))
-        for name, row in _load("adaptive_cost")["ratios"].items()
-    ]
-    return _markdown(["ada_seq_balance over", "step", "step, per token", "rollout", "rollout, per token"], rows)
+    keys = {"step": "step", "step, per token": "step_per_token", "rollout": "rollout"}
+    keys["rollout, per token"] = "rollout_per_token"
+    columns = {"ada_seq_balance over": "{name}"} | {head: f"{{{key}:.2f}}" for head, key in keys.items()}
+    return _of(_named_rows(_load("adaptive_cost")["ratios"]), columns)
 
 
 def _cluster() -> str:
@@ -198,24 +189,16 @@ def _cluster() -> str:
 
 
 def _cluster_validation() -> str:
-    rows = [
-        (row["case"], f"{row['measured_s']:.2f} s", f"{row['simulated_s']:.2f} s", f"{row['error']:+.1%}")
-        for row in _load("cluster_sim")["validation"]
-    ]
-    return _markdown(["rollout", "measured", "simulated", "error"], rows)
+    columns = {"rollout": "{case}", "measured": "{measured_s:.2f} s", "simulated": "{simulated_s:.2f} s"}
+    return _of(_load("cluster_sim")["validation"], columns | {"error": "{error:+.1%}"})
 
 
 def _cluster_engines() -> str:
-    rows = [
-        (
-            row["engines"],
-            *(f"{row[name]['seconds']:.0f} s" for name in ("GRPO n=4", "barrier", "continuous", "continuous, ahead")),
-            *(f"{row[name]['efficiency']:.0%}" for name in ("GRPO n=4", "barrier", "continuous, ahead")),
-        )
-        for row in _load("cluster_sim")["engines"]
-    ]
-    head = ["engines", "GRPO n=4", "barrier", "continuous", "ours", "efficiency of GRPO", "of barrier", "of ours"]
-    return _markdown(head, rows)
+    columns = {"engines": "{engines}"}
+    columns |= {name: f"{{{name}[seconds]:.0f}} s" for name in ("GRPO n=4", "barrier", "continuous")}
+    columns |= {"ours": "{continuous, ahead[seconds]:.0f} s", "efficiency of GRPO": "{GRPO n=4[efficiency]:.0%}"}
+    columns |= {"of barrier": "{barrier[efficiency]:.0%}", "of ours": "{continuous, ahead[efficiency]:.0%}"}
+    return _of(_load("cluster_sim")["engines"], columns)
 
 
 def _engine_pool() -> str:
@@ -237,48 +220,15 @@ def _engine_pool() -> str:
 
 
 def _engine_pool_affinity() -> str:
-    rows = [
-        (
-            row["name"],
-            f"{statistics.median(row['seconds']):.2f} s",
-            f"{row['seconds_ratio']:.2f}",
-            f"{row['cpu_seconds_ratio']:.2f}",
-            f"{row['balance']:.2f}",
-        )
-        for row in _load("engine_pool")["affinity"]
-    ]
-    return _markdown(["responses of a prompt", "rollout", "ratio", "CPU ratio", "balance"], rows)
+    columns: dict[str, Cell] = {"responses of a prompt": "{name}", "rollout": _median("seconds", "{:.2f} s")}
+    columns |= {"ratio": "{seconds_ratio:.2f}", "CPU ratio": "{cpu_seconds_ratio:.2f}", "balance": "{balance:.2f}"}
+    return _of(_load("engine_pool")["affinity"], columns)
 
 
 def _growth() -> str:
-    rows = [
-        (
-            row["phase"],
-            f"{row['value']} {row['axis']}",
-            row["tokens"],
-            f"{row['ms_per_token']:.2f} ms",
-            f"{row['peak_gib']:.1f} GiB",
-        )
-        for row in _load("growth")["rows"]
-    ]
-    return _markdown(["phase", "size", "tokens", "per token", "peak memory"], rows)
-
-
-def _engine() -> str:
-    rows = _load("engine")["rows"]
-    base = rows[0]["tokens_per_s"]
-    return _markdown(
-        ["setting", "tokens/s", "ratio", "ready after"],
-        (
-            (
-                row["variant"],
-                f"{row['tokens_per_s']:.0f}",
-                f"{row['tokens_per_s'] / base:.2f}",
-                f"{row['start_s']:.0f} s",
-            )
-            for row in rows
-        ),
-    )
+    columns = {"phase": "{phase}", "size": "{value} {axis}", "tokens": "{tokens}"}
+    columns |= {"per token": "{ms_per_token:.2f} ms", "peak memory": "{peak_gib:.1f} GiB"}
+    return _of(_load("growth")["rows"], columns)
 
 
 def _attack() -> str:
@@ -333,38 +283,24 @@ def _attack_summary() -> str:
 
 
 def _attack_speed() -> str:
-    rows = [
-        (row["work"], row["reward"], row["responses"], f"{row['grades_per_s']:.0f}")
-        for row in _load("reward_attack", REWARDS)["speed"]
-    ]
-    return _markdown(["responses", "reward", "number", "grades per second, 2 workers"], rows)
+    columns = {"responses": "{work}", "reward": "{reward}", "number": "{responses}"}
+    return _of(
+        _load("reward_attack", REWARDS)["speed"], columns | {"grades per second, 2 workers": "{grades_per_s:.0f}"}
+    )
 
 
 def _curriculum() -> str:
-    rows = [
-        (
-            row["mix"],
-            row["sampler"],
-            row["curriculum"],
-            f"{row['signal_ratio']:.0%}",
-            f"{row['responses_per_prompt']:.1f}",
-            f"{row['signal_per_1000_responses']:.0f}",
-            f"{row['visited_ratio']:.0%}",
-            row["most_visits"],
-        )
-        for row in json.loads((FOLDER.parent / "curriculum.json").read_text())["rows"]
-    ]
-    head = [
-        "pass rates",
-        "sampler",
-        "curriculum",
-        "prompts with signal",
-        "responses per prompt",
-        "signals per 1,000 responses",
-        "of all prompts visited",
-        "most visits to one",
-    ]
-    return _markdown(head, rows)
+    columns = {
+        "pass rates": "{mix}",
+        "sampler": "{sampler}",
+        "curriculum": "{curriculum}",
+        "prompts with signal": "{signal_ratio:.0%}",
+        "responses per prompt": "{responses_per_prompt:.1f}",
+        "signals per 1,000 responses": "{signal_per_1000_responses:.0f}",
+        "of all prompts visited": "{visited_ratio:.0%}",
+        "most visits to one": "{most_visits}",
+    }
+    return _of(_load("curriculum", FOLDER.parent)["rows"], columns)
 
 
 def _supported() -> str:
@@ -414,11 +350,9 @@ def _memory_plan() -> str:
 
 
 def _memory_activations() -> str:
-    rows = (
-        (row["model"], row["tokens"], f"{row['formula']:,}", f"{row['counted']:,}")
-        for row in _load("memory_plan")["activations"]
-    )
-    return _markdown(["layer of", "tokens", "bytes by formula", "bytes counted"], rows)
+    columns = {"layer of": "{model}", "tokens": "{tokens}"}
+    columns |= {"bytes by formula": "{formula:,}", "bytes counted": "{counted:,}"}
+    return _of(_load("memory_plan")["activations"], columns)
 
 
 def _exact_resume() -> str:
@@ -460,11 +394,9 @@ def _named(columns: Sequence[str]) -> str:
 
 
 def _reproducible_cost() -> str:
-    rows = [
-        (row["variant"], f"{row['seconds']:.1f} s", f"{row['ratio']:.2f}", row["responses"], row["wasted_tokens"][-1])
-        for row in _load("reproducible_cost", RELIABILITY)["rows"]
-    ]
-    return _markdown(["verdicts count", "rollout", "ratio", "responses", "tokens drawn ahead and dropped"], rows)
+    columns: dict[str, Cell] = {"verdicts count": "{variant}", "rollout": "{seconds:.1f} s", "ratio": "{ratio:.2f}"}
+    columns |= {"responses": "{responses}", "tokens drawn ahead and dropped": lambda row: row["wasted_tokens"][-1]}
+    return _of(_load("reproducible_cost", RELIABILITY)["rows"], columns)
 
 
 def _checkpoint_cost() -> str:
@@ -501,11 +433,9 @@ def _soak_faults() -> str:
 
 
 def _soak_memory() -> str:
-    rows = [
-        (f"{row['seconds']:.0f} s", f"{row['second_quarter_mb']:.0f} MB", f"{row['last_quarter_mb']:.0f} MB")
-        for row in _load("soak", RELIABILITY)["memory"]["longest_sessions"]
-    ]
-    return _markdown(["session", "highest in its second quarter", "highest in its last quarter"], rows)
+    columns = {"session": "{seconds:.0f} s"}
+    columns |= {f"highest in its {part} quarter": f"{{{part}_quarter_mb:.0f}} MB" for part in ("second", "last")}
+    return _of(_load("soak", RELIABILITY)["memory"]["longest_sessions"], columns)
 
 
 def _calm_memory() -> str:
@@ -572,7 +502,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "engine_pool": _engine_pool,
     "engine_pool_affinity": _engine_pool_affinity,
     "growth": _growth,
-    "engine": _engine,
     "attack_summary": _attack_summary,
     "attack": _attack,
     "attack_speed": _attack_speed,

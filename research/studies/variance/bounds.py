@@ -69,31 +69,6 @@ def chosen_bound(mix: Mix, share: float) -> float:
     return float(taken_P.sum() / (taken_P * useful_P[order]).sum())
 
 
-def log_costs(mix: Mix, least_rate: float = 1 / 64) -> dict[str, float]:
-    """Least variance times responses generated for log p, by how responses are divided among prompts of known p.
-
-    With the baseline p and weights that make up for the division, a division ``n(p)`` costs ``E[n] E[(q / p) / n]``
-    over ``E[q]^2``. The hybrid of Reinforce-Ada-Est is ``1 / sqrt(p)``, its ablation ``1 / p``; the least is
-    ``sqrt(q / p)`` (arXiv:2510.04996v3, appendix B, has it for prompts with gradients of equal norm).
-    """
-    rates_P, weights_P = mix.grid(), weights_of(mix)
-    is_in_P = rates_P >= least_rate
-    rates_P, weights_P = rates_P[is_in_P], weights_P[is_in_P] / weights_P[is_in_P].sum()
-    fails_P = 1.0 - rates_P
-    odds_P = fails_P / rates_P
-    divisions = {
-        "uniform": np.ones_like(rates_P),
-        "1/sqrt(p)": rates_P**-0.5,
-        "1/p": 1.0 / rates_P,
-        "sqrt(q/p)": np.maximum(np.sqrt(odds_P), 1e-12),
-    }
-    scale = float(weights_P @ fails_P) ** 2
-    return {
-        name: float(weights_P @ number_P) * float(weights_P @ (odds_P / number_P)) / scale
-        for name, number_P in divisions.items()
-    }
-
-
 def weights_of(mix: Mix) -> Array:
     """Return the share of prompts at each point of the mix's grid."""
     between = 1.0 - mix.never - mix.always

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from research.benchmarks.simulation.pass_rates import MIXES, Mix
-from research.studies.variance.bounds import chosen_bound, generated_bound, log_costs, trained_bound, weights_of
+from research.studies.variance.bounds import chosen_bound, generated_bound, trained_bound
 from research.studies.variance.history import history_plans, planned_moments, rounded_leave_one_out
 from research.studies.variance.rules import Rule, all_rules
 from research.studies.variance.update_moments import Array, UpdateMoments, update_moments
@@ -25,7 +25,6 @@ def exact_figures() -> dict[str, Any]:
     """Return what ``docs/studies/gradient_variance/exact.json`` holds: bounds of each mix, then every rule."""
     return {
         "pass_rates": list(RATES),
-        "log_costs": {name: log_costs(mix) for name, mix in MIXES.items()},
         "bounds": {name: mix_bounds(mix) for name, mix in MIXES.items()},
         "rules": [_figures(rule) for rule in [*all_rules(), *_rounded()]],
         "history": {
@@ -63,14 +62,11 @@ def figures_of_mix(moments: UpdateMoments, mix: Mix) -> dict[str, Any]:
         ``generated`` and ``trained`` responses per prompt; relative variance times either (``generated_cost``,
         ``trained_cost``), in units of a score's second moment over ``|Delta|^2``; these over the bound of the rule's
         own objective (``..._over_bound``); the generated cost where Delta is not short beside a score, so that a
-        prompt's own gradient adds to the spread between prompts (``at_lengths``); and one minus the squared cosine of
-        its expected update with that of log p and of p, where the gradients of different prompts are orthogonal
-        (``off_log``, ``off_p``).
+        prompt's own gradient adds to the spread between prompts (``at_lengths``).
     """
     signal = mix.expect(moments.signal_P)
     variance = mix.expect(moments.noise) / signal**2
     generated, trained = mix.expect(moments.drawn), mix.expect(moments.kept)
-    rates_P, weights_P = mix.grid(), weights_of(mix)
     return {
         "generated": generated,
         "trained": trained,
@@ -79,8 +75,6 @@ def figures_of_mix(moments: UpdateMoments, mix: Mix) -> dict[str, Any]:
         "generated_over_bound": variance * generated / generated_bound(moments.signal_P, mix),
         "trained_over_bound": variance * trained / trained_bound(moments.signal_P, mix),
         "at_lengths": [generated * _second_moment(moments, mix, length) / signal**2 for length in LENGTHS],
-        "off_log": _off(moments.signal_P, np.where(rates_P > 0, 1.0 - rates_P, 0.0), weights_P),
-        "off_p": _off(moments.signal_P, rates_P * (1.0 - rates_P), weights_P),
     }
 
 
@@ -129,8 +123,3 @@ def _second_moment(moments: UpdateMoments, mix: Mix, length: float) -> float:
         + (1.0 - (1.0 - rates_P) ** 2 * length) * moments.positive_noise_P
         + (1.0 - rates_P**2 * length) * moments.negative_noise_P
     )
-
-
-def _off(signal_P: Array, target_P: Array, weights_P: Array) -> float:
-    inner = float(weights_P @ (signal_P * target_P))
-    return 1.0 - inner**2 / float((weights_P @ signal_P**2) * (weights_P @ target_P**2))

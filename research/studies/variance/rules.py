@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
 from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.stopping.paths import ends as ends_of
 from ada_lightning.core.stopping.paths import unbiased_table
@@ -29,10 +27,6 @@ from research.benchmarks.expected_update import Ends, ExactUpdates, Method
 from research.studies.variance.update_moments import ends_with
 
 MOST_PER_CLASS = 32
-CLIPS = (1 / 8, 1 / 16, 1 / 20, 1 / 32)
-"""Smallest pass rates that a clipped weight of 1/p knows; 1/32 is the least that 32 responses can show."""
-EPSILONS = (1e-6, 0.01, 0.05, 0.1)
-"""Added to the pass rate under a weight."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +45,6 @@ class Rule:
     def name(self) -> str:
         """Sampler, kept set, estimator."""
         return f"{self.sampler} / {self.kept} / {self.estimator}"
-
-
-class ShiftedWeight:
-    """The official advantage times ``(p + epsilon)^-power`` with p the pool's mean: an additive epsilon."""
-
-    def __init__(self, *, power: float, epsilon: float) -> None:
-        self.power = power
-        self.epsilon = epsilon
-
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return the advantages. Shape ``(B,)``."""
-        weight_B: Tensor = (PoolMeanRate()(microbatch) + self.epsilon) ** -self.power
-        return PoolMeanAdvantage()(microbatch) * weight_B
 
 
 def exact(objective: str) -> ExactAdvantage:
@@ -162,14 +143,6 @@ def _weights() -> Iterator[Rule]:
     for power, label in ((0.5, "1/sqrt(p)"), (1.0, "1/p")):
         advantage: Advantage = PoolMeanAdvantage(weight_power=power)
         yield Rule(name, "2+2", f"official x {label}", partial(make, advantage), has_own_objective=True)
-        for clip in CLIPS:
-            advantage = PoolMeanAdvantage(weight_power=power, max_weight=clip**-power)
-            label_clip = f"official x {label}, p at least {clip:.3g}"
-            yield Rule(name, "2+2", label_clip, partial(make, advantage), has_own_objective=True)
-        for epsilon in EPSILONS:
-            advantage = ShiftedWeight(power=power, epsilon=epsilon)
-            label_shift = f"official x {label.replace('p', f'(p + {epsilon:g})').replace('((', '(').replace('))', ')')}"
-            yield Rule(name, "2+2", label_shift, partial(make, advantage), has_own_objective=True)
 
 
 def _screens() -> Iterator[Rule]:

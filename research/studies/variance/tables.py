@@ -10,9 +10,6 @@ from research.studies.variance.chosen import BASE, HISTORY_SHOWN, LENGTHS_SHOWN,
 from research.studies.variance.exact import LENGTHS, by_name
 from research.studies.variance.place import load
 
-_SEQ = "Seq-balance k=2"
-_WEIGHTED = f"{_SEQ} / 2+2 / official"
-
 
 def bounds() -> str:
     """Return the least costs of each mix, over that of GRPO with n = 8."""
@@ -34,14 +31,6 @@ def bounds() -> str:
         "rarer class, per trained response",
     ]
     return markdown(head, rows)
-
-
-def log_divisions() -> str:
-    """Return what divisions of a step by known pass rates cost for log p, over the least."""
-    rows = []
-    for name, costs in load("exact")["log_costs"].items():
-        rows.append([name, *(f"{costs[key] / costs['sqrt(q/p)']:.2f}" for key in ("uniform", "1/sqrt(p)", "1/p"))])
-    return markdown(["pass rates", "uniform", "1/sqrt(p)", "1/p"], rows)
 
 
 def rules() -> str:
@@ -91,23 +80,6 @@ def lengths() -> str:
             cells += [f"{cost / of_base:.2f}" for cost, of_base in pairs]
         rows.append([label, *cells])
     head = ["rule", *(f"{mix}: {length:g}" for mix in ("step 400", "wide") for length in (0, *LENGTHS))]
-    return markdown(head, rows)
-
-
-def weights() -> str:
-    """Return what clips and epsilons of an explicit weight do to the official rule."""
-    found = load("exact")
-    known, rates = by_name(found), found["pass_rates"]
-    shown = [rates.index(rate) for rate in (0.02, 0.1, 0.3, 0.9)]
-    base = known[BASE]["by_mix"]
-    rows = []
-    for name in [name for name in known if name.startswith(_WEIGHTED)] + [f"{_SEQ} / 2+2 / exact log p"]:
-        row = known[name]
-        factors_P = [factor * rate for factor, rate in zip(row["by_rate"]["multiplier"], rates, strict=True)]
-        factors = [f"{factors_P[place] / factors_P[rates.index(0.5)]:.2f}" for place in shown]
-        costs = [f"{row['by_mix'][mix]['generated_cost'] / base[mix]['generated_cost']:.2f}" for mix in MIX_NAMES]
-        rows.append([row["estimator"], *factors, *costs, f"{row['by_mix']['wide']['off_log']:.2f}"])
-    head = ["estimator", *(f"p = {rates[place]:g}" for place in shown), *MIX_NAMES, "off log p, wide"]
     return markdown(head, rows)
 
 
@@ -254,12 +226,10 @@ def _within(interval: Sequence[float], form: str = "{:.2f}") -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "variance_bounds": bounds,
-    "variance_log": log_divisions,
     "variance_rules": rules,
     "variance_history": history,
     "variance_by_rate": by_rate,
     "variance_lengths": lengths,
-    "variance_weights": weights,
     "variance_sizes": sizes,
     "variance_scores": scores,
     "variance_alignment": alignments,

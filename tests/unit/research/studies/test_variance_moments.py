@@ -4,16 +4,15 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.special import beta
 
 from ada_lightning.core.stopping.rule import FixedRule, QuotaRule
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpeedSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from research.benchmarks.simulation.pass_rates import Mix
-from research.studies.variance.bounds import chosen_bound, costs_least, generated_bound, log_costs, trained_bound
+from research.studies.variance.bounds import chosen_bound, costs_least, generated_bound, trained_bound
 from research.studies.variance.place import load
-from research.studies.variance.rules import ShiftedWeight, exact, of_method, positives_only
+from research.studies.variance.rules import exact, of_method, positives_only
 from research.studies.variance.update_moments import ends_with, fixed_weight, update_moments
 
 RATES = np.array([0.03, 0.2, 0.5, 0.8, 0.97])
@@ -137,16 +136,6 @@ def test_bounds_of_a_mix_of_known_moments():
     assert chosen_bound(mix, 0.5) == pytest.approx(half, rel=5e-3)
 
 
-def test_divisions_for_log_p_cost_what_their_moments_say():
-    """Beta(4, 4): E[q / p] / E[q]^2 = 16 / 3 for uniform, E[p^-1/2] E[q p^-1/2] / E[q]^2 for 1 / sqrt(p)."""
-    costs = log_costs(Mix(0.0, 0.0, 4.0, 4.0), least_rate=1e-9)
-    # 400 quantiles stand for the distribution.
-    assert costs["uniform"] == pytest.approx(16 / 3, rel=0.01)
-    hybrid = 4 * beta(3.5, 4) * beta(3.5, 5) / beta(4, 4) ** 2
-    assert costs["1/sqrt(p)"] == pytest.approx(hybrid, rel=0.01)
-    assert min(costs, key=costs.__getitem__) == "sqrt(q/p)"
-
-
 def test_dead_prompts_cost_a_blind_step_their_share():
     mix = Mix(0.25, 0.25, 60.0, 60.0)
     assert chosen_bound(mix, 1.0) == pytest.approx(2 * chosen_bound(mix, 0.5), rel=1e-9)
@@ -171,12 +160,6 @@ def test_a_screen_weighs_what_it_turned_down_with_nothing():
     assert moments.drawn == pytest.approx(4 + 4 * goes_on)
     assert moments.kept == pytest.approx(8 * goes_on)
     assert moments.signal_P == pytest.approx(UNIT, rel=1e-6)
-
-
-def test_an_epsilon_under_the_weight():
-    ends = of_method(UniformSampler(group_size=4), AllSelection(), ShiftedWeight(power=1.0, epsilon=0.25))
-    place = int(np.flatnonzero((ends.positives_E == 1) & (ends.negatives_E == 3))[0])
-    assert ends.positive_sums_E[place] == pytest.approx(0.75 / 0.5)
 
 
 def test_what_has_no_advantage_does_not_train():
