@@ -25,11 +25,11 @@ from ada_lightning.config.evaluation import check_evaluation
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.rewards.references import ungradable_prompts
-from ada_lightning.rollout.engines.quiet import quiet_libraries
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.run_dir import make_private
 from ada_lightning.run.stop_signals import StopSignals
+from ada_lightning.run.terminal import quiet_libraries
 
 NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")
 """Settings of an evaluation that one comparing two finished ones does not read."""

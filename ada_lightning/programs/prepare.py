@@ -14,9 +14,9 @@ from ada_lightning.analysis.offline import ResponseStore, SamplingJob
 from ada_lightning.analysis.offline.outcome import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare as select
 from ada_lightning.config.assembly import assemble, read_data
-from ada_lightning.rollout.engines.quiet import quiet_libraries
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.stop_signals import StopSignals
+from ada_lightning.run.terminal import quiet_libraries
 
 OWN_KEYS = ("run_name", "run_dir", "num_samples", "prompts_per_file", "band", "data.only", "num_steps")
 NUM_HELDOUT = "data.source.num_heldout"

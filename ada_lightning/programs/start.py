@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ada_lightning.config.choices import register_choices
 from ada_lightning.parallel.environment import is_first_process
-from ada_lightning.rollout.engines.engine_environment import num_cores
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.run.cores import num_cores
 from ada_lightning.run.credentials import take_from_start
 from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
 
@@ -41,8 +41,8 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
         The command line for Hydra, without passwords of tracking stores.
     """
     from ada_lightning.config.overrides import override_errors
-    from ada_lightning.rollout.engines.quiet import plain_warnings
     from ada_lightning.run.scratch import use_own_scratch
+    from ada_lightning.run.terminal import plain_warnings
 
     plain_warnings()
     use_own_scratch()

@@ -12,7 +12,7 @@ from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.programs.command import how_to_continue, is_sweep
 from ada_lightning.programs.start import CONFIG_DIR
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.files import allow_open_files
 from ada_lightning.run.resume import changed_settings, check_method, experiment_option
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def run_job(cfg: DictConfig) -> float | None:
-    """Train, and end the process with one of :mod:`ada_lightning.rollout.engines.exit_codes` where that fails."""
+    """Train, and end the process with one of :mod:`ada_lightning.run.exit_codes` where that fails."""
     try:
         return train(cfg)
     except RunCompleteError as error:

@@ -17,12 +17,12 @@ from ada_lightning.config.assembly import ServedModel, read_data, read_model
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
-from ada_lightning.rollout.engines.exit_codes import REQUEUE
-from ada_lightning.rollout.engines.quiet import quiet_libraries
 from ada_lightning.run.determinism import make_deterministic
+from ada_lightning.run.exit_codes import REQUEUE
 from ada_lightning.run.malloc import keep_freed_memory
 from ada_lightning.run.resume import check_same_shape
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.terminal import quiet_libraries
 from callbacks.cost_preview import PreviewDone
 from callbacks.environment import check_same_environment
 from callbacks.evaluation import Evaluation

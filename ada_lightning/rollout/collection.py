@@ -22,7 +22,7 @@ from ada_lightning.core.records import (
 )
 from ada_lightning.rollout.budget import StepBudget
 from ada_lightning.rollout.draw_ahead import DrawAhead
-from ada_lightning.rollout.engines.guard import guarded
+from ada_lightning.rollout.engines.errors import guarded
 from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.launcher import Launcher, RequestSeeds
 from ada_lightning.rollout.phase_clock import PhaseClock

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ada_lightning.core.protocols import RolloutEngine, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 from ada_lightning.rollout.collection import Collection, CollectionSettings
-from ada_lightning.rollout.engines.guard import EngineError, guarded
+from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.result import RolloutStats

@@ -11,7 +11,7 @@ from typing import Any
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
 from ada_lightning.rollout.drawn import Draw, DrawCounts, DrawnPrompt
-from ada_lightning.rollout.engines.guard import EngineError, guarded
+from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.grader import Grader
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, ResponsePool, SamplingSettings
 from ada_lightning.core.seeds import request_seed
-from ada_lightning.rollout.engines.guard import guarded
+from ada_lightning.rollout.engines.errors import guarded
 from ada_lightning.rollout.prompt_run import PromptRun
 
 

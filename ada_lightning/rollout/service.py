@@ -9,16 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ada_lightning.core.protocols import RolloutEngine, Sampler, Selection, SleepingEngine
+from ada_lightning.core.protocols import RolloutEngine, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
 from ada_lightning.core.seeds import request_seed
 from ada_lightning.rollout.collector import EngineError, RolloutCollector, load_weights
 from ada_lightning.rollout.draw_stream import DrawStream
 from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
-from ada_lightning.rollout.engines.guard import guarded
+from ada_lightning.rollout.engines.errors import guarded
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
-from ada_lightning.rollout.engines.watchdog import Watchdog
-from ada_lightning.rollout.engines.watched_engine import WatchedEngine
+from ada_lightning.rollout.engines.time_limit import TimeLimit
 from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.phase_clock import PhaseClock
@@ -50,8 +49,8 @@ class RolloutService:
         schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
         host: where the engine lives.
-        stall_limit_s: seconds that one call of the engine may take (a step, a weight sync) before it counts as broken;
-            :class:`~ada_lightning.rollout.engines.watchdog.Watchdog` says what becomes of one that never returns.
+        stall_limit_s: seconds that one call of the engine may take (a step, a weight sync) before the process ends
+            (:class:`~ada_lightning.rollout.engines.time_limit.TimeLimit`).
         start_limit_s: the same for the start of an engine, with all it loads, compiles and captures.
         reproducible: what the engine computes depends on seeds and weights alone: verdicts count at fixed engine steps,
             and every rollout starts with an empty prefix cache, whatever was sampled before it. It holds for an engine
@@ -116,7 +115,9 @@ class RolloutService:
         self._collector = RolloutCollector(truncated=truncated, grader_failure=grader_failure, **shared)
         # A held-out figure must count every response, whatever training leaves out.
         self._evaluation_collector = RolloutCollector(truncated="grade", grader_failure="as_zero", **shared)
-        self._watchdog = Watchdog(limit_s=stall_limit_s, start_limit_s=start_limit_s, report_file=Path("stalled.txt"))
+        self._time_limit = TimeLimit(
+            stall_limit_s=stall_limit_s, start_limit_s=start_limit_s, report_file=Path("stalled.txt")
+        )
         self._open_engine: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
@@ -153,7 +154,7 @@ class RolloutService:
             eos_token_ids=eos_token_ids,
         )
         self._open_engine = lambda: self._host.open(engine, log_file)
-        self._watchdog.report_file = log_file.with_name("stalled.txt")
+        self._time_limit.report_file = log_file.with_name("stalled.txt")
         try:
             self._engine = self._started()
         except (EngineError, ValueError):
@@ -327,13 +328,13 @@ class RolloutService:
     @property
     def num_restarts(self) -> int:
         """Engines replaced so far, by this service and within a pool."""
-        return self._num_restarts + getattr(self._engine, "num_restarts", 0)
+        return self._num_restarts + (self._engine.num_restarts if self._engine else 0)
 
     def close(self) -> None:
         """Stop the engine. Safe to call twice."""
         self._discard_engine()
         self._open_engine = None
-        self._watchdog.close()
+        self._time_limit.close()
 
     def _collected(
         self,
@@ -362,7 +363,7 @@ class RolloutService:
 
     def _rest(self, engine: RolloutEngine) -> None:
         """Let an engine that can give its memory back do so; weights that are gone are loaded again before use."""
-        if isinstance(engine, SleepingEngine) and engine.sleep_level and not guarded(engine.sleep):
+        if engine.sleep_level and not guarded(engine.sleep):
             self._loaded_version = None
 
     def _opened_engine(self) -> RolloutEngine:
@@ -380,8 +381,8 @@ class RolloutService:
     def _started(self) -> RolloutEngine:
         """Start an engine whose calls must end."""
         assert self._open_engine is not None
-        with self._watchdog.watch("start"):
-            return WatchedEngine(self._open_engine(), self._watchdog)
+        with self._time_limit.watch("start", "start_limit_s"):
+            return self._time_limit.engine(self._open_engine())
 
     def _check_grades(self, stats: RolloutStats, stage: str, step: int) -> None:
         num_asked = stats.num_drawn
@@ -421,7 +422,7 @@ class RolloutService:
         engine, self._engine, self._loaded_version = self._engine, None, None
         if engine is None:
             return
-        self._num_restarts += getattr(engine, "num_restarts", 0)
+        self._num_restarts += engine.num_restarts
         try:
             engine.close()
         except Exception as error:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.rollout.engines.exit_codes import REQUEUE, STALLED
+from ada_lightning.run.exit_codes import REQUEUE, STALLED
 from research.benchmarks.faults.inject import Fault, read_done, write_schedule
 from research.benchmarks.faults.memory_watch import MemoryWatch
 from research.benchmarks.faults.sessions import SMALL, exit_code, start_session, warm_up
@@ -28,7 +28,7 @@ from research.benchmarks.report import RELIABILITY, save
 
 EXPECTED: dict[str, int] = {
     "engine_dies": 0,
-    "engine_hangs": 0,
+    "engine_hangs": STALLED,
     "worker_dies": 0,
     "nan_loss": 0,
     "huge_gradient": 0,

@@ -128,7 +128,7 @@ def make_policy(arguments: argparse.Namespace, **options: Any) -> tuple[Any, Any
     import torch
 
     from ada_lightning.methods.advantages import PoolMeanAdvantage
-    from ada_lightning.rollout.engines.quiet import quiet_libraries
+    from ada_lightning.run.terminal import quiet_libraries
     from ada_lightning.training import attention
     from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
     from ada_lightning.training.models.tiny import TinyLlama

@@ -16,7 +16,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from ada_lightning.rollout.engines.exit_codes import REQUEUE
+from ada_lightning.run.exit_codes import REQUEUE
 from ada_lightning.run.run_stopped import RunStoppedError
 from tests.integration.conftest import ROOT, SMALL
 from tests.integration.warm import has_ended

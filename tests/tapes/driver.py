@@ -28,6 +28,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor, nn
 
 from ada_lightning.core.packing import group_microbatch
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.seeded_tensors import response_identity
 from ada_lightning.training.losses import TrainableLoss
@@ -150,7 +151,7 @@ def _number(prompt: Prompt) -> int:
     return int(prompt.prompt_id[1:])
 
 
-class ScriptedEngine:
+class ScriptedEngine(RolloutEngine):
     """Gives the world's responses at the latency's time."""
 
     launched: list[tuple[int, int, int]] = []  # noqa: RUF012 - of the step under way; the recorder empties it

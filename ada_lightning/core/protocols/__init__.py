@@ -3,7 +3,7 @@
 from ada_lightning.core.protocols.advantage import Advantage, Compared, PassRate, RolloutAdvantage
 from ada_lightning.core.protocols.attention import AttentionBackend
 from ada_lightning.core.protocols.curriculum import Curriculum, LearningCurriculum, Usefulness
-from ada_lightning.core.protocols.engine import RolloutEngine, SleepingEngine
+from ada_lightning.core.protocols.engine import RolloutEngine
 from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, RememberingEstimator
 from ada_lightning.core.protocols.objective import Objective
 from ada_lightning.core.protocols.part import Part, Trait
@@ -37,7 +37,6 @@ __all__ = [
     "RolloutEngine",
     "Sampler",
     "Selection",
-    "SleepingEngine",
     "Trait",
     "Usefulness",
 ]

@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
+from ada_lightning.run.cores import num_cores
+
 _OF_THE_TRAINER = frozenset(
     {
         "RANK",
@@ -61,8 +63,3 @@ def enter_engine_environment(num_threads: int, environment: Mapping[str, str]) -
 
 def _is_of_the_trainer(name: str) -> bool:
     return name in _OF_THE_TRAINER or name.startswith(_PREFIXES_OF_THE_TRAINER)
-
-
-def num_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ada_lightning.core.protocols import RolloutEngine, SleepingEngine
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.rollout.engines.engine_messages import (
     Abort,
     Aborted,
@@ -119,15 +119,14 @@ class EngineLoop:
         self._send_event(event)
 
 
-def _introduction(engine: Any) -> Ready:
-    """Collect what an engine tells of itself; only the first two are part of every engine."""
-    transfer = getattr(engine, "weight_transfer", None)
+def _introduction(engine: RolloutEngine) -> Ready:
+    transfer = engine.weight_transfer
     return Ready(
         engine.max_model_tokens,
         engine.max_num_seqs,
-        str(getattr(engine, "weight_dtype", "")),
+        engine.weight_dtype,
         os.getpid(),
         weight_transfer=transfer if transfer is not None and transfer.backend else None,
-        num_workers=getattr(engine, "num_workers", 1),
-        can_sleep=isinstance(engine, SleepingEngine) and engine.sleep_level > 0,
+        num_workers=engine.num_workers,
+        can_sleep=engine.sleep_level > 0,
     )

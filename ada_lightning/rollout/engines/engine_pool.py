@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.engine_messages import (
     Abort,
@@ -22,10 +23,9 @@ from ada_lightning.rollout.engines.engine_messages import (
     Sleep,
     Submit,
 )
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError, check_fits
 from ada_lightning.rollout.engines.patience import Patience
 from ada_lightning.rollout.engines.pool_member import PoolMember, PoolPlace, PublishedWeights
-from ada_lightning.rollout.engines.room import check_room
 from ada_lightning.rollout.engines.weight_digest import digest_error
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _LISTEN_WAIT_S = 1.0
 _MAX_HOMES = 10_000
 
 
-class EnginePool:
+class EnginePool(RolloutEngine):
     """A :class:`~ada_lightning.core.protocols.RolloutEngine` made of several.
 
     A request goes to the engine with the fewest in flight for its size, or to the one that has the last request of the
@@ -47,7 +47,7 @@ class EnginePool:
     An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own
     seeds, and the new one gets the current weights before it gets requests. Seeded requests therefore give the same
     responses, each once. An engine that was lost more than ``max_restarts`` times since the last sync is left out;
-    where none is left, every call raises :class:`~ada_lightning.rollout.engines.guard.EngineError`.
+    where none is left, every call raises :class:`~ada_lightning.rollout.engines.errors.EngineError`.
 
     Args:
         place: where the engines live.
@@ -95,11 +95,7 @@ class EnginePool:
             self.close()
             raise
         self.max_model_tokens = min(seat.max_model_tokens for seat in self._seats)
-
-    @property
-    def max_num_seqs(self) -> int:
-        """Slots of all engines, those included that are being replaced."""
-        return sum(seat.max_num_seqs for seat in self._seats)
+        self._note_size()
 
     def loads(self) -> list[int]:
         """Return the requests in flight of each engine."""
@@ -116,7 +112,7 @@ class EnginePool:
             ValueError: no room for the prompt and its longest response.
             EngineError: no engine is left.
         """
-        check_room(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
+        check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         self._require_seats()
         self._requests[request_id] = Submit(request_id, tuple(prompt_ids), settings, seed)
         self._backlog.append(request_id)
@@ -199,11 +195,6 @@ class EnginePool:
         while any(seat.is_open and not seat.is_ready for seat in self._seats):
             self._listen(_LISTEN_WAIT_S)
 
-    @property
-    def sleep_level(self) -> int:
-        """Whether the engines can sleep, as 0 or 1."""
-        return int(all(seat.can_sleep for seat in self._seats))
-
     def sleep(self) -> bool:
         """Have every engine give memory back; whether all weights will still be there.
 
@@ -233,6 +224,11 @@ class EnginePool:
         self._finished.clear()
         self._weights = None
         self._place.close()
+
+    def _note_size(self) -> None:
+        """Slots of all engines, those included that are being replaced, and whether all can sleep."""
+        self.max_num_seqs = sum(seat.max_num_seqs for seat in self._seats)
+        self.sleep_level = int(all(seat.can_sleep for seat in self._seats))
 
     def _dispatch(self) -> None:
         """Hand out what waits while engines have free slots."""
@@ -344,6 +340,7 @@ class EnginePool:
                 error, is_over = start_error, True
         if is_over:
             self._seats.remove(seat)
+            self._note_size()
         warnings.warn(
             f"engine {seat.index} broke ({error}; process {seat.pid}) with {len(unfinished)} requests in flight, which "
             "others finish; " + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced"),

@@ -34,9 +34,8 @@ from ada_lightning.rollout.engines.engine_messages import (
     Updated,
 )
 from ada_lightning.rollout.engines.engine_process import BeginLoad, EndLoad, TensorTaken, TensorThere
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError, check_fits
 from ada_lightning.rollout.engines.patience import Patience
-from ada_lightning.rollout.engines.room import check_room
 from ada_lightning.rollout.engines.weight_digest import WeightDigest, digest_error
 from ada_lightning.rollout.engines.weight_transfer import WeightSender, WeightTransfer
 
@@ -52,13 +51,13 @@ _CLOSE_WAIT_S = 5.0
 E = TypeVar("E")
 
 
-class ProcessEngine:
+class ProcessEngine(RolloutEngine):
     """A :class:`~ada_lightning.core.protocols.RolloutEngine` whose real engine runs in a child process.
 
     The child decodes token after token without being asked and sends what finished, so a poll is a look into a socket.
     It inherits nothing of ``torchrun``, ignores Ctrl-C, and ends with this process whatever it is doing. If it ends by
     itself, says that the engine broke, or makes no progress for ``call_timeout_s``, every call raises
-    :class:`~ada_lightning.rollout.engines.guard.EngineError`; nothing of it is left then.
+    :class:`~ada_lightning.rollout.engines.errors.EngineError`; nothing of it is left then.
 
     Weights go tensor by tensor through memory that both processes see, in the engine's own type where it tells one
     (``weight_dtype``). The child answers with the policy version and a checksum of what the engine was given.
@@ -135,7 +134,7 @@ class ProcessEngine:
             ValueError: no room for the prompt and its longest response.
             EngineError: the engine is gone.
         """
-        check_room(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
+        check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         self._send(Submit(request_id, tuple(prompt_ids), settings, seed))
         self._in_flight.add(request_id)
 

@@ -20,7 +20,7 @@ from ada_lightning.rollout.engines.engine_environment import enter_engine_enviro
 from ada_lightning.rollout.engines.engine_loop import ALIVE_INTERVAL_S, EngineLoop
 from ada_lightning.rollout.engines.engine_messages import Command, Event
 from ada_lightning.rollout.engines.engine_pool import EnginePool
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.pool_member import PoolMember, PublishedWeights
 from ada_lightning.rollout.engines.weight_digest import WeightDigest
 from ada_lightning.rollout.engines.weight_transfer import chunks

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ POSITIVE_TOKEN = 1
 NEGATIVE_TOKEN = 0
 
 
-class ScriptedEngine:
+class ScriptedEngine(RolloutEngine):
     """Draws ``POSITIVE_TOKEN`` with the prompt's pass rate, else ``NEGATIVE_TOKEN``, then padding up to a length.
 
     Args:

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
-from ada_lightning.rollout.engines.quiet import logger_to_file, output_to_file
-from ada_lightning.rollout.engines.room import check_room
+from ada_lightning.rollout.engines.errors import check_fits
 from ada_lightning.rollout.engines.weight_transfer import Reload, WeightTransfer, chunks
+from ada_lightning.run.terminal import logger_to_file, output_to_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +39,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {"dtype": ("bfloat16", "float16", "float3
 _RESTORED_VARIABLES = ("LD_PRELOAD", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "KMP_AFFINITY")
 
 
-class VllmEngine:
+class VllmEngine(RolloutEngine):
     """A :class:`~ada_lightning.core.protocols.RolloutEngine` on ``vllm.v1.engine.LLMEngine``.
 
     Args:
@@ -164,7 +165,7 @@ class VllmEngine:
         Raises:
             ValueError: prompt and longest response together exceed ``max_model_tokens``.
         """
-        check_room(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
+        check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         self._wake_to_work()
         params = self._sampling_params(
             max_tokens=settings.max_new_tokens,

@@ -56,9 +56,8 @@ def read_done(run_dir: Path) -> list[dict[str, Any]]:
 class FaultInjector(RolloutListener):
     """Breaks the run it belongs to, by a schedule."""
 
-    def __init__(self, *, run_dir: str | Path, schedule: str | Path, grace_s: float | None = None) -> None:
+    def __init__(self, *, run_dir: str | Path, schedule: str | Path) -> None:
         self.run_dir = Path(run_dir)
-        self.grace_s = grace_s
         self.faults = read_schedule(Path(schedule))
         self._done = {entry["key"] for entry in read_done(self.run_dir)}
         self._policy: Any = None
@@ -72,9 +71,6 @@ class FaultInjector(RolloutListener):
         self._policy, self._data = pl_module, trainer.datamodule  # type: ignore[attr-defined]
         self._break_engine()
         self._break_files()
-        if self.grace_s is not None:
-            (service,) = {callback.service for callback in trainer.callbacks if hasattr(callback, "service")}  # type: ignore[attr-defined]
-            service._watchdog.grace_s = self.grace_s
         loss = self._policy.microbatch_loss
         self._policy.microbatch_loss = lambda microbatch, batch: self._broken_loss(loss, microbatch, batch)
 
@@ -180,8 +176,7 @@ def _raise(error: Exception) -> None:
 def _kill_a_worker() -> None:
     import psutil
 
-    leaves = [child for child in psutil.Process().children(recursive=True) if child.children() == []]
-    workers = [leaf for leaf in leaves if not any("last_resort" in part for part in leaf.cmdline())]
+    workers = [child for child in psutil.Process().children(recursive=True) if child.children() == []]
     if workers:
         workers[-1].kill()
 

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from research.benchmarks.simulation.fate import Fates
 from research.benchmarks.simulation.replica import Replica, Request, Span
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class SimulatedEngine:
+class SimulatedEngine(RolloutEngine):
     """Data-parallel replicas on one virtual clock. Requests go to the replica with the fewest in flight.
 
     Each ``poll`` advances to the next completion (or alarm) on any replica; replicas step independently.

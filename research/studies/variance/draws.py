@@ -77,7 +77,7 @@ def evenly_chosen(positives: Sequence[int], num_screen: int, num_chosen: int) ->
 def _draw(model_path: Path, log_file: Path, sizes: DrawSizes) -> tuple[list[int], list[DrawnPool]]:
     from hydra.utils import instantiate
 
-    from ada_lightning.rollout.engines.quiet import quiet_libraries
+    from ada_lightning.run.terminal import quiet_libraries
 
     quiet_libraries()
     cfg = composed("prepare", ["rollout.engine.dtype=float32", "run_name=unused"])

@@ -14,7 +14,7 @@ from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.engine_messages import Finished, Loaded
 from ada_lightning.rollout.engines.engine_pool import EnginePool
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.schedule import Continuous
 from tests.builders import decode, make_prompt

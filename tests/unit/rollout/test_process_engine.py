@@ -16,7 +16,7 @@ from ada_lightning.core.records import SamplingSettings
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.engine_messages import Loaded
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost
 from ada_lightning.rollout.engines.own_process import OwnProcess
 from ada_lightning.rollout.engines.process_engine import ProcessEngine

@@ -186,7 +186,7 @@ def test_the_host_is_checked_and_opens_the_engine():
             return opened
 
     service = open_service(Engines(num_broken=0), host=Host())
-    assert service._engine.engine.place == "elsewhere"
+    assert service._engine.place == "elsewhere"
     with pytest.raises(ValueError, match="no such place"):
         service.check()
 

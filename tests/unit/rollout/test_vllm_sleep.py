@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.core.protocols import SleepingEngine
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from ada_lightning.rollout.engines.weight_transfer import Nccl, Reload
@@ -56,7 +55,6 @@ def engine():
 
 def test_after_level_1_a_request_wakes_weights_before_the_cache(engine):
     engine = engine(1)
-    assert isinstance(engine, SleepingEngine)
     assert engine.sleep()
     assert engine.sleep()  # asleep already
     engine.submit("r", [1], SETTINGS, seed=0)

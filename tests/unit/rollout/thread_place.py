@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 
 from ada_lightning.rollout.engines.engine_loop import EngineLoop
 from ada_lightning.rollout.engines.engine_messages import Stop
-from ada_lightning.rollout.engines.guard import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.pool_member import PublishedWeights
 from ada_lightning.rollout.engines.weight_digest import WeightDigest
 

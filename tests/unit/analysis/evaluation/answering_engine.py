@@ -7,10 +7,11 @@ import random
 
 from transformers import AutoTokenizer
 
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation
 
 
-class AnsweringEngine:
+class AnsweringEngine(RolloutEngine):
     """Answers ``\\boxed{4}`` with a chance that follows from the prompt and ``skill``, else 5 or nothing.
 
     ``skill`` is added to the chance; after ``stop_after`` responses it is as if Ctrl-C were pressed (0: never).

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation
 
 opened = []
 
 
-class RightOrWrongEngine:
+class RightOrWrongEngine(RolloutEngine):
     """Takes what a real engine takes."""
 
     num_to_deliver = 10**9

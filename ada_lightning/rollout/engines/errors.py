@@ -36,3 +36,18 @@ def guarded(call: Callable[..., T], *args: object) -> T:
         raise
     except Exception as error:
         raise EngineError(f"{type(error).__name__}: {error}") from error
+
+
+def check_fits(num_prompt_tokens: int, max_new_tokens: int, max_model_tokens: int) -> None:
+    """Refuse a request whose prompt and longest response exceed what the engine has for both, in tokens.
+
+    Raises:
+        ValueError: they exceed it.
+    """
+    needed = num_prompt_tokens + max_new_tokens
+    if needed > max_model_tokens:
+        raise ValueError(
+            f"a prompt of {num_prompt_tokens} tokens and a response of {max_new_tokens} need {needed} "
+            f"tokens; the engine has room for {max_model_tokens}: raise rollout.max_model_tokens "
+            "or lower data.max_prompt_tokens"
+        )

@@ -6,5 +6,4 @@ REQUEUE = 75
 """SIGTERM or SIGUSR1 stopped the run at a safe point and a checkpoint is there: the same command with ``ckpt=last``
 continues. EX_TEMPFAIL of ``sysexits.h``."""
 STALLED = 76
-"""The engine hung in a call that nothing could interrupt, so the process ended itself; as after a kill, the last
-checkpoint is there. Where it held Python's lock, too, the process is ended by SIGVTALRM, 154 in a shell."""
+"""The engine hung, so the process ended itself; as after a kill, the last checkpoint is there."""
