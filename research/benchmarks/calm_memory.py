@@ -12,8 +12,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from research.benchmarks.faults.memory_watch import MemoryWatch
-from research.benchmarks.faults.sessions import SMALL, exit_code, start_session, warm_up
+from research.benchmarks.faults.sessions import SMALL, MemoryWatch, exit_code, start_session, warm_up
 from research.benchmarks.report import RELIABILITY, save
 
 

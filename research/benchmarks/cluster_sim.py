@@ -38,11 +38,10 @@ from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
 from research.benchmarks import report
 from research.benchmarks.simulation import cpu, occupancy, validation
-from research.benchmarks.simulation.engine import SimulatedEngine
-from research.benchmarks.simulation.fate import Fates
+from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader
 from research.benchmarks.simulation.gpu import MODELS, OVERHEADS, h100
-from research.benchmarks.simulation.grader import SimulatedGrader
 from research.benchmarks.simulation.pass_rates import MIXES
+from research.benchmarks.simulation.replica import Fates
 from research.drive import collect
 
 NUM_PROMPTS, PROMPT_TOKENS, MAX_NEW_TOKENS = 512, 150, 2048

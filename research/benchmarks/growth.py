@@ -17,6 +17,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from research import plotting
+
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 from research.benchmarks.report import FOLDER, save
@@ -110,13 +112,8 @@ def update(policy: Any, optimizer: Any, num_prompts: int, length: int) -> tuple[
 
 def draw(rows: Sequence[dict[str, Any]]) -> None:
     """Two panels: time per token over each axis, and peak memory."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     axes = list(dict.fromkeys(row["axis"] for row in rows))
-    figure, panels = plt.subplots(2, len(axes), figsize=(9, 6), layout="constrained", sharey="row")
+    figure, panels = plotting.panels(2, len(axes), figsize=(9, 6), sharey="row")
     for column, axis in enumerate(axes):
         for phase in ("rollout", "update"):
             points = [row for row in rows if row["axis"] == axis and row["phase"] == phase]
@@ -130,7 +127,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> None:
     panels[0, 0].set_ylabel("milliseconds per token")
     panels[1, 0].set_ylabel("peak memory, GiB")
     panels[0, 0].legend()
-    figure.savefig(FOLDER / "growth.png", dpi=110)
+    plotting.save(figure, FOLDER / "growth.png", 110)
 
 
 if __name__ == "__main__":

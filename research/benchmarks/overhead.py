@@ -18,11 +18,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from research import plotting
+
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from research.benchmarks.recorder import Recorder
 from research.benchmarks.report import FOLDER, save
-from research.benchmarks.training import Job
+from research.benchmarks.training import Job, Recorder
 
 WORK = ("generation", "forward", "backward", "optimizer")
 """What the seconds are for. Everything else is overhead."""
@@ -120,14 +121,9 @@ def mark_steps(job: Job, recorder: Recorder) -> list[float]:
 
 def draw(recorder: Recorder, start: float, end: float, path: Path) -> None:
     """Profile of one step: who is at work when, and how many requests run."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     totals = recorder.seconds(start, end)
     parts = [part for part, _ in totals.most_common()]
-    figure, (top, bottom) = plt.subplots(2, 1, figsize=(10, 6.5), height_ratios=[2, 1], layout="constrained")
+    figure, (top, bottom) = plotting.panels(2, 1, figsize=(10, 6.5), height_ratios=[2, 1])
     for row, part in enumerate(parts):
         spans = [
             (max(s.start, start) - start, min(s.end, end) - max(s.start, start))
@@ -145,8 +141,7 @@ def draw(recorder: Recorder, start: float, end: float, path: Path) -> None:
     for axis in (top, bottom):
         axis.set_xlim(0, end - start)
     bottom.set_xlabel("seconds")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    plotting.save(figure, path, 110)
 
 
 if __name__ == "__main__":

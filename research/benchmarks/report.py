@@ -7,6 +7,7 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,17 @@ def _cpu_model() -> str:
     except OSError:
         return platform.machine()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table, a line each row, the last one ended too.
+
+    Example:
+        >>> print(markdown(["n", "n^2"], [(1, 1), (2, 4)]), end="")
+        | n | n^2 |
+        | --- | --- |
+        | 1 | 1 |
+        | 2 | 4 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)

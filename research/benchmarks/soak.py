@@ -22,8 +22,7 @@ from typing import Any
 
 from ada_lightning.run.exit_codes import REQUEUE, STALLED
 from research.benchmarks.faults.inject import Fault, read_done, write_schedule
-from research.benchmarks.faults.memory_watch import MemoryWatch
-from research.benchmarks.faults.sessions import SMALL, exit_code, start_session, warm_up
+from research.benchmarks.faults.sessions import SMALL, MemoryWatch, exit_code, start_session, warm_up
 from research.benchmarks.report import RELIABILITY, save
 
 EXPECTED: dict[str, int] = {

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from research.benchmarks.markdown import markdown as _markdown
 from research.benchmarks.report import FOLDER, RELIABILITY, REWARDS
+from research.benchmarks.report import markdown as _markdown
 from research.studies.drift import table as drift
 from research.studies.field.tables import TABLES as FIELD_TABLES
 from research.studies.field.tune import NotTunedError

@@ -25,10 +25,10 @@ from ada_lightning.core.records import Belief, Prompt, PromptHistory
 from ada_lightning.methods.estimators import BetaHistory, SimilarPrompts, WordEmbedding
 from ada_lightning.methods.estimators.binomial_process import Array, ProcessFit, Sites, fit_laplace
 from ada_lightning.methods.estimators.tally import summed
-from research.benchmarks.markdown import markdown
+from research.benchmarks.report import DOCS, markdown
 from research.studies.runs import ROOT
 
-FILE = ROOT / "docs" / "studies" / "drift" / "runs.json"
+FILE = DOCS / "studies" / "drift" / "runs.json"
 LOGS = {
     "SmolLM2 sums": "smollm2/**/chain_sum/*/prompts.csv",
     "SmolLM2 products": "smollm2/**/products/*/prompts.csv",

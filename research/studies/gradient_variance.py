@@ -18,8 +18,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from research.studies.variance.chosen import CACHE, FOLDER, checkpoints, load, rounded, save
 from research.studies.variance.draws import DrawSizes
-from research.studies.variance.place import CACHE, FOLDER, checkpoints, load, rounded, save
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from callbacks.budget import LEARNING_PHASES
 from callbacks.metrics_csv import read_metrics
+from research.benchmarks.report import DOCS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +69,7 @@ class StudyRun:
     @property
     def result_file(self) -> Path:
         """What is committed of the run."""
-        return ROOT / "docs" / "studies" / self.study / f"{self.name}.json"
+        return DOCS / "studies" / self.study / f"{self.name}.json"
 
     def is_done(self) -> bool:
         """Whether the run ended, here or where its committed result comes from."""

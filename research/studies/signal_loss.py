@@ -20,12 +20,11 @@ from typing import Any
 
 from research.benchmarks.report import versions
 from research.benchmarks.tables import filled
-from research.studies.group_signal.by_mix import figures_by_mix, studied_mixes
-from research.studies.group_signal.by_rate import figures_by_rate
 from research.studies.group_signal.draw import CountedDraw, check_same_prompts
+from research.studies.group_signal.figures import figures_by_mix, figures_by_rate, studied_mixes
 from research.studies.group_signal.measured import measured_figures, read_counts
-from research.studies.group_signal.place import FOLDER, counts_file
 from research.studies.group_signal.plots import plot_budgets, plot_groups
+from research.studies.group_signal.rules import FOLDER, counts_file
 
 MODELS = ("untrained", "trained")
 PAGE = FOLDER.parent / "signal_loss.md"

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from research.benchmarks.markdown import markdown
+from research import plotting
+from research.benchmarks.report import DOCS, markdown
+from research.studies.variance.chosen import load
 from research.studies.variance.exact import by_name
-from research.studies.variance.place import load
 
-PICTURE = Path(__file__).resolve().parents[2] / "docs" / "when_to_use.png"
+PICTURE = DOCS / "when_to_use.png"
 GRPO = ("uniform 4 / all / GRPO", "uniform 8 / all / GRPO", "uniform 16 / all / GRPO")
 SHOWN = {
     "Seq-balance k=2 / 2+2 / official": "ada_seq_balance advantage=official",
@@ -76,12 +77,7 @@ def cases() -> list[Case]:
 
 def draw(shown: Sequence[Case], path: Path = PICTURE) -> None:
     """Draw cost against the price of training a token, a panel for each case."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, panels = plt.subplots(1, len(shown), figsize=(2.9 * len(shown), 4.3), sharey=True, constrained_layout=True)
+    figure, panels = plotting.panels(1, len(shown), figsize=(2.9 * len(shown), 4.3), sharey=True)
     for axes, case in zip(panels, shown, strict=True):
         for (rule, label), color in zip(SHOWN.items(), _COLORS, strict=True):
             costs = [case.cost(rule, price) for price in _GRID]
@@ -99,8 +95,7 @@ def draw(shown: Sequence[Case], path: Path = PICTURE) -> None:
     panels[0].set_ylabel("cost over that of the best GRPO")
     figure.supxlabel("price of training a token (a response, in the first three), in generated ones", fontsize=10)
     figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, ncol=6, loc="outside upper center", fontsize=9)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    plotting.save(figure, path, 110)
 
 
 def pays(case: Case, rule: str) -> str:

@@ -1,8 +1,9 @@
-"""Every benchmark runs at its smallest size: what it wraps, imports and calls is still there."""
+"""Every command of research/ that a page names starts, and does its smallest work: what it calls is still there."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 
 import pytest
@@ -14,57 +15,74 @@ pytestmark = pytest.mark.vllm
 OVERRIDES = [word for word in SMALL if not word.startswith(("callbacks.", "num_steps="))]
 """Of a run in which a step takes a fraction of a second; the benchmarks set the rest themselves."""
 SMALLEST = {
-    "adaptive_cost": ["--rounds", 2, *OVERRIDES],
-    "allocators": ["--prompts", 4, "--steps", 2],
-    "cluster_sim": ["--only-validate"],
-    "curriculum": ["--prompts", 8, "--per-step", 2, "--epochs", 2],
-    "estimator_bias": [],
-    "giving_up": ["--prompts", 4, "--visits", 1],
-    "memory_plan": [],
-    "overhead": ["--steps", 2, *OVERRIDES],
-    "reproducible_cost": ["--prompts", 2, "--repeats", 1, *OVERRIDES],
-    "reward_attack": ["--num", 20, "--orders", 4],
-    "step_vs_trl": ["--turns", 1, "--steps", 1],
-    "update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
+    "benchmarks.adaptive_cost": ["--rounds", 2, *OVERRIDES],
+    "benchmarks.allocators": ["--prompts", 4, "--steps", 2],
+    "benchmarks.cluster_sim": ["--only-validate"],
+    "benchmarks.curriculum": ["--prompts", 8, "--per-step", 2, "--epochs", 2],
+    "benchmarks.estimator_bias": [],
+    "benchmarks.giving_up": ["--prompts", 4, "--visits", 1],
+    "benchmarks.memory_plan": [],
+    "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
+    "benchmarks.reproducible_cost": ["--prompts", 2, "--repeats", 1, *OVERRIDES],
+    "benchmarks.reward_attack": ["--num", 20, "--orders", 4],
+    "benchmarks.step_vs_trl": ["--turns", 1, "--steps", 1],
+    "benchmarks.tables": ["--check"],
+    "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
+    "studies.drift": [],
+    "studies.exact_objective": ["--report-only"],
+    "studies.field.compare": ["--report-only"],
+    "studies.field.fresh": ["--report-only"],
+    "studies.field.hard": ["--report-only"],
+    "studies.field.levers": ["--report-only"],
+    "studies.field.tune": ["--first"],
+    "studies.gradient_variance": [],
+    "studies.signal_loss": [],
+    "studies.smollm2.compare": ["--report-only"],
+    "studies.smollm2.tune": [],
+    "studies.sums": ["--num-train", 4, "--num-test", 2],
+    "studies.when_to_use": [],
 }
-TOO_LONG = {
-    "calm_memory",
-    "checkpoint_cost",
-    "cluster_sim_cpu_curve",
-    "engine",
-    "engine_pool",
-    "exact_resume",
-    "growth",
-    "rollout",
-    "soak",
+START_ONLY = {
+    "benchmarks.calm_memory",
+    "benchmarks.checkpoint_cost",
+    "benchmarks.engine",
+    "benchmarks.engine_pool",
+    "benchmarks.exact_resume",
+    "benchmarks.growth",
+    "benchmarks.rollout",
+    "benchmarks.soak",
+    "studies.field.warm_start",
 }
-"""Their smallest sizes take a core half a minute or more, or a gigabyte of disk: only that they start."""
-OF_OTHERS = {"tables", "step_ours", "step_trl"}
-"""What only rewrites pages, which has tests of its own, and the two sides of step_vs_trl."""
+"""Their smallest sizes take a core half a minute or more, or a gigabyte of disk: ``--help``."""
+NOT_ON_A_PAGE = {"benchmarks.cluster_sim_cpu_curve", "benchmarks.simulation.pass_rates"} | {
+    "benchmarks.step_ours",
+    "benchmarks.step_trl",
+}
+"""What another benchmark starts, or says to start first."""
 
 
-def test_every_benchmark_is_here():
-    programs = {path.stem for path in (ROOT / "research" / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
-    assert programs - OF_OTHERS == set(SMALLEST) | TOO_LONG
+def test_every_program_stands_on_a_page_and_here():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    on_pages = {name for page in pages for name in re.findall(r"python -m research\.([\w.]+\w)", page.read_text())}
+    files = [path for path in (ROOT / "research").rglob("*.py") if '__name__ == "__main__"' in path.read_text()]
+    programs = {str(path.relative_to(ROOT / "research").with_suffix("")).replace("/", ".") for path in files}
+    assert on_pages == set(SMALLEST) | START_ONLY == programs - NOT_ON_A_PAGE
 
 
 @pytest.fixture
 def figures(tmp_path):
     """A folder like ``docs``, with the figures that some benchmarks start from."""
-    shutil.copytree(ROOT / "docs" / "performance", tmp_path / "performance", ignore=shutil.ignore_patterns("*.png"))
-    return tmp_path
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("*.png"))
+    return tmp_path / "docs"
 
 
-@pytest.mark.parametrize("name", SMALLEST)
-def test_a_benchmark_runs_at_its_smallest(name, programs, figures):
-    if name == "step_vs_trl" and importlib.util.find_spec("trl") is None:
+@pytest.mark.parametrize("name", sorted(SMALLEST.keys() | START_ONLY))
+def test_a_command_of_the_pages_does_its_smallest_work(name, programs, figures):
+    if name == "benchmarks.step_vs_trl" and importlib.util.find_spec("trl") is None:
         pytest.skip("needs trl: pip install -e '.[bench]'")
-    environment = {"BENCHMARK_FIGURES": str(figures)}
-    done = programs.run(f"research/benchmarks/{name}.py", *SMALLEST[name], environment=environment)
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
-@pytest.mark.parametrize("name", sorted(TOO_LONG))
-def test_a_long_benchmark_starts(name, programs):
-    done = programs.run(f"research/benchmarks/{name}.py", "--help")
+    options = ["--folder", figures / "walk"] if name == "studies.sums" else []
+    program = f"research/{name.replace('.', '/')}.py"
+    done = programs.run(
+        program, *SMALLEST.get(name, ["--help"]), *options, environment={"BENCHMARK_FIGURES": str(figures)}
+    )
     assert done.returncode == 0, done.stderr[-2000:]

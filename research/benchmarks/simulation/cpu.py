@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ada_lightning.core.records import SamplingSettings
-from research.benchmarks.simulation.fate import Fate
 from research.benchmarks.simulation.forced_engine import ForcedEngine
-from research.benchmarks.simulation.step_time import StepTime
+from research.benchmarks.simulation.replica import Fate, StepTime
 
 BLOCK_SIZE = 32
 MAX_BATCHED_TOKENS = 2048

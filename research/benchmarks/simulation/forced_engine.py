@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from research.benchmarks.simulation.fate import Fate, Fates
+from research.benchmarks.simulation.replica import Fate, Fates
 
 
 class ForcedEngine(VllmEngine):

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from research.benchmarks.simulation.step_time import StepTime
+from research.benchmarks.simulation.replica import StepTime
 
 BANDWIDTH = 3.35e12 * 0.85
 """Bytes per second."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from research import plotting
 from research.benchmarks.simulation.replica import Span
 
 
@@ -32,17 +33,11 @@ def trace(spans: Sequence[Span]) -> list[tuple[float, int]]:
 
 def draw(traces: Mapping[str, Sequence[tuple[float, int]]], path: Path, title: str) -> None:
     """Write a picture of occupancy over time."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
+    figure, axes = plotting.panels(figsize=(8, 3.6))
     for name, points in traces.items():
         seconds, running = zip(*points, strict=True)
         axes.step(seconds, running, where="post", label=f"{name} ({seconds[-1]:.0f} s)", linewidth=1.3)
     axes.set(xlabel="seconds", ylabel="sequences running", title=title, ylim=(0, None), xlim=(0, None))
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    plotting.save(figure, path, 130)

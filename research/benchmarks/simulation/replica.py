@@ -1,14 +1,95 @@
-"""One simulated engine process: queue, slots, prefix cache and a clock of its own."""
+"""Seconds of one engine step, as a function of what runs in it."""
 
 from __future__ import annotations
 
 import heapq
+import math
+import random
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 
-from research.benchmarks.simulation.fate import Fate
-from research.benchmarks.simulation.step_time import StepTime
+from ada_lightning.core.records import Generation
+from ada_lightning.rollout.engines.scripted import NEGATIVE_TOKEN, POSITIVE_TOKEN
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """A curve over the number of running sequences, plus what context and admissions add.
+
+    ``seconds(step) = base(running) + context_s x context tokens + prompt_token_s x uncached prompt tokens
+    + admission_s x sequences admitted``, where context tokens are summed over the running sequences. Linear in the
+    context, so that many steps with the same sequences have a closed form.
+    """
+
+    sizes: tuple[int, ...]
+    base_s: tuple[float, ...]
+    context_s: float
+    prompt_token_s: float
+    admission_s: float
+    _table: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+
+    def base(self, num_running: int) -> float:
+        """Seconds of a step without context: linear between the known sizes, and beyond them."""
+        if num_running not in self._table:
+            right = min(max(bisect_left(self.sizes, num_running), 1), len(self.sizes) - 1)
+            (x0, x1), (y0, y1) = self.sizes[right - 1 : right + 1], self.base_s[right - 1 : right + 1]
+            self._table[num_running] = y0 + (y1 - y0) * (num_running - x0) / (x1 - x0)
+        return self._table[num_running]
+
+    def steps(self, num_steps: int, num_running: int, context: int) -> float:
+        """Seconds of ``num_steps`` steps with the same sequences, each of which grows by a token in every step."""
+        total_context = num_steps * context + num_running * (num_steps * (num_steps - 1) // 2)
+        return num_steps * self.base(num_running) + self.context_s * total_context
+
+    def admission(self, num_admitted: int, num_prompt_tokens: int) -> float:
+        """Seconds that admissions add to a step, of which ``num_prompt_tokens`` prompt tokens have to be computed."""
+        return self.admission_s * num_admitted + self.prompt_token_s * num_prompt_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What will become of one request."""
+
+    num_tokens: int
+    """Response length, the end-of-sequence token included."""
+    is_positive: bool
+    is_truncated: bool
+    """The response would have gone on."""
+
+    def generation(self, request_id: str) -> Generation:
+        """What the engine returns: a first token that tells the verdict, then padding."""
+        return Generation(
+            request_id=request_id,
+            response_ids=_tokens(POSITIVE_TOKEN if self.is_positive else NEGATIVE_TOKEN, self.num_tokens),
+            sampling_logprobs=(),
+            is_truncated=self.is_truncated,
+        )
+
+
+@dataclass(frozen=True)
+class Fates:
+    """Draws fates: a coin with the prompt's pass rate, then a lognormal length, cut at the limit."""
+
+    pass_rates: Mapping[int, float]
+    median_tokens: float
+    sigma: float
+    wrong_length_ratio: float = 1.0
+
+    def draw(self, prompt_ids: Sequence[int], max_new_tokens: int, seed: int) -> Fate:
+        """Decide one response."""
+        generator = random.Random(seed)
+        is_positive = generator.random() < self.pass_rates[prompt_ids[0]]
+        median = self.median_tokens * (1.0 if is_positive else self.wrong_length_ratio)
+        length = max(1, round(median * math.exp(self.sigma * generator.gauss(0, 1))))
+        return Fate(min(length, max_new_tokens), is_positive, length > max_new_tokens)
+
+
+@lru_cache(maxsize=8192)  # responses of one length and verdict share their tokens: memory, not meaning
+def _tokens(verdict: int, num_tokens: int) -> tuple[int, ...]:
+    return (verdict,) + (0,) * (num_tokens - 1)
 
 
 @dataclass(frozen=True, slots=True)

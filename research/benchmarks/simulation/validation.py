@@ -16,11 +16,9 @@ from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.result import RolloutStats
 from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
 from research.benchmarks.simulation.cpu import BLOCK_SIZE, MAX_BATCHED_TOKENS
-from research.benchmarks.simulation.engine import SimulatedEngine
-from research.benchmarks.simulation.fate import Fates
+from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader
 from research.benchmarks.simulation.forced_engine import ForcedEngine
-from research.benchmarks.simulation.grader import SimulatedGrader
-from research.benchmarks.simulation.step_time import StepTime
+from research.benchmarks.simulation.replica import Fates, StepTime
 from research.drive import collect
 
 MAX_MODEL_TOKENS = 320

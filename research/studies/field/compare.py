@@ -16,13 +16,20 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from research.studies.field.curves_plot import plot
-from research.studies.field.place import FOLDER, RUNS, TUNING
 from research.studies.field.reach import Runs
 from research.studies.field.results import Results, add_arguments, train_missing
-from research.studies.field.setting import field_run, prepare
-from research.studies.field.standing import GRPO, best_grpo, comparison, milestones, time_scales
+from research.studies.field.setting import RESULTS, RUNS, TUNING, field_run, prepare
+from research.studies.field.standing import (
+    GRPO,
+    best_grpo,
+    comparison,
+    describe,
+    describe_scales,
+    milestones,
+    time_scales,
+    times,
+)
 from research.studies.field.tune import tuned
-from research.studies.field.wording import describe, describe_scales, times
 from research.studies.runs import StudyRun
 
 MAX_TOKENS = 480_000
@@ -109,7 +116,7 @@ def _report(part: str, found: Mapping[str, Runs]) -> None:
     arrived = [row for row in standings if row.method in GRPO and not row.savings["seconds"].is_bound]
     quickest = [row.method for row in sorted(arrived, key=lambda row: -row.savings["seconds"].value)[:1]]
     shown = list(dict.fromkeys([*top, base, *quickest]))
-    plot(found, FOLDER / f"curves_{part}.png", axes=("generated_tokens", "seconds"), shown=shown)
+    plot(found, RESULTS / f"curves_{part}.png", axes=("generated_tokens", "seconds"), shown=shown)
 
 
 if __name__ == "__main__":

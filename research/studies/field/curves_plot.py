@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from research import plotting
 from research.studies.field.reach import TOKENS, Floats, Runs, mean_curve
 from research.studies.field.standing import GRPO
 
@@ -24,18 +25,13 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
     Bands are one standard error of what differs between methods: a seed, which decides how hard the held-out problems
     are, lifts or lowers all methods alike, and that is taken off (Cousineau 2005).
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     palette = iter(("#1f6f8b", "#c8553d", "#6b8f3a", "#7a5195", "#d99a2b"))
     dashes = iter(("-", "--", ":", "-."))
     colors = {method: "#222222" if method in GRPO else next(palette) for method in shown}
     styles = {method: next(dashes) if method in GRPO else "-" for method in shown}
     ordered = [*(method for method in found if method not in colors), *(method for method in shown if method in found)]
     luck = seed_luck(found)
-    figure, panels = plt.subplots(1, len(axes), figsize=(5.2 * len(axes), 4.2), constrained_layout=True, sharey=True)
+    figure, panels = plotting.panels(1, len(axes), figsize=(5.2 * len(axes), 4.2), sharey=True)
     for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
         scale = 1000 if cost.endswith("tokens") else 1
         for method in ordered:
@@ -57,9 +53,7 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
         panel.grid(alpha=0.25)
     np.atleast_1d(panels)[0].set_ylabel("held-out avg@4")
     np.atleast_1d(panels)[0].legend(frameon=False, loc="lower right")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    plotting.save(figure, path, 150)
 
 
 def seed_luck(found: Mapping[str, Runs]) -> dict[int, Floats]:

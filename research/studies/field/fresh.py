@@ -16,14 +16,12 @@ from collections.abc import Sequence
 
 from research.studies.field.compare import curves, second_seeds
 from research.studies.field.curves_plot import plot
-from research.studies.field.place import FRESH, TUNING
 from research.studies.field.reach import Estimate, Runs
 from research.studies.field.results import Results, add_arguments, train_missing
-from research.studies.field.setting import FOLDER, HELDOUT, field_run, prepare
-from research.studies.field.standing import Standing, best_grpo, comparison, time_scales
+from research.studies.field.setting import FOLDER, FRESH, HELDOUT, TUNING, field_run, prepare
+from research.studies.field.standing import best_grpo, comparison, describe, describe_scales, time_scales
 from research.studies.field.sums import write
 from research.studies.field.tune import tuned
-from research.studies.field.wording import describe, describe_scales
 from research.studies.runs import ROOT, StudyRun
 
 CONTESTANTS = ("grpo_n4", "grpo_n4_4_updates", "dapo_refill", "speed_rl", "ada", "ada_4_updates")
@@ -92,11 +90,6 @@ def fresh_scales() -> dict[str, tuple[Estimate, Estimate, Estimate]]:
         method: (of["generated_tokens"], of["seconds"], Estimate(unseen_tokens[method], math.nan, math.nan))
         for method, of in time_scales(found).items()
     }
-
-
-def standings() -> list[Standing]:
-    """Return how the methods stand, the highest first."""
-    return comparison(fresh_curves())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -24,15 +24,22 @@ from scipy import stats
 
 from research.studies.field.compare import second_seeds
 from research.studies.field.hard_plot import plot
-from research.studies.field.outcomes import BinOutcome
-from research.studies.field.place import HARD, TUNING
 from research.studies.field.reach import Estimate, Floats
 from research.studies.field.results import Results, add_arguments, train_missing
-from research.studies.field.setting import ENGINE_ARGUMENTS, HELDOUT, MODEL_ARGUMENTS, NUM_HELDOUT, field_run, prepare
+from research.studies.field.setting import (
+    ENGINE_ARGUMENTS,
+    HARD,
+    HELDOUT,
+    MODEL_ARGUMENTS,
+    NUM_HELDOUT,
+    TUNING,
+    field_run,
+    prepare,
+)
 from research.studies.field.setting import FOLDER as FIELD
+from research.studies.field.standing import BinOutcome, signed
 from research.studies.field.sums import write
 from research.studies.field.tune import tuned
-from research.studies.field.wording import signed
 from research.studies.group_signal.draw import counted
 from research.studies.runs import ROOT, StudyRun
 

@@ -6,21 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from research import plotting
+
 if TYPE_CHECKING:
-    from research.studies.field.outcomes import BinOutcome
+    from research.studies.field.standing import BinOutcome
 
 _COLORS = ("#222222", "#8a8a8a", "#c8553d", "#1f6f8b")
 
 
 def plot(found: Sequence[BinOutcome], path: Path) -> None:
     """Draw what each method gained by starting pass rate, and how much more than the first, with 95 % intervals."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     methods = list(found[0].gains)
-    figure, panels = plt.subplots(1, 2, figsize=(10.4, 4.2), constrained_layout=True)
+    figure, panels = plotting.panels(1, 2, figsize=(10.4, 4.2))
     for panel, kind in zip(panels, ("gains", "leads"), strict=True):
         shown = methods if kind == "gains" else methods[1:]
         for method in shown:
@@ -40,5 +37,4 @@ def plot(found: Sequence[BinOutcome], path: Path) -> None:
     panels[0].set_ylabel("change of the held-out pass rate")
     panels[1].set_ylabel(f"that over {methods[0]}'s")
     panels[0].legend(frameon=False, loc="lower left", fontsize=9)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    plotting.save(figure, path, 130)

@@ -18,13 +18,11 @@ from statistics import fmean
 
 from research.studies.field.compare import curves, second_seeds
 from research.studies.field.levers_plot import plot
-from research.studies.field.outcomes import Effect
-from research.studies.field.place import LEVERS, TUNING
 from research.studies.field.reach import TOKENS, Runs, difference, final_level, saving
 from research.studies.field.results import Results, add_arguments, train_missing
-from research.studies.field.setting import field_run, prepare
+from research.studies.field.setting import LEVERS, TUNING, field_run, prepare
+from research.studies.field.standing import Effect, signed, times
 from research.studies.field.tune import Tuned, tuned
-from research.studies.field.wording import signed, times
 from research.studies.runs import StudyRun
 
 MAX_TOKENS = 240_000
@@ -37,7 +35,7 @@ class Lever:
     """One change to one method."""
 
     base: str
-    """Name in :data:`~research.studies.field.methods.METHODS`."""
+    """Name in :data:`~research.studies.field.setting.METHODS`."""
     name: str
     """What is changed; part of the run's name."""
     text: str

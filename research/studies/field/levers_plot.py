@@ -6,29 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from research import plotting
+
 if TYPE_CHECKING:
-    from research.studies.field.outcomes import Effect
+    from research.studies.field.standing import Effect
 
 _COLOR = "#1f6f8b"
 
 
 def plot(found: Sequence[Effect], path: Path) -> None:
     """Draw how much higher or lower each changed method ends than the method as it is, with 95 % intervals."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     rows: dict[str, list[Effect]] = {}
     for effect in found:
         rows.setdefault(effect.base, []).append(effect)
     rows = {base: effects for base, effects in rows.items() if len(effects) > 1}
-    figure, panels = plt.subplots(
+    figure, panels = plotting.panels(
         len(rows),
         1,
         figsize=(8.6, sum(0.6 + 0.34 * len(effects) for effects in rows.values())),
         height_ratios=[len(effects) - 1 for effects in rows.values()],
-        constrained_layout=True,
         sharex=True,
         squeeze=False,
     )
@@ -46,6 +42,4 @@ def plot(found: Sequence[Effect], path: Path) -> None:
         panel.grid(axis="x", alpha=0.25)
     panels[-1, 0].locator_params(axis="x", nbins=7)
     panels[-1, 0].set_xlabel("change of held-out avg@4 at the end")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    plotting.save(figure, path, 130)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from research.studies.field.reach import Estimate, Runs, difference, final_level, level_after, nearest_share, saving
-from research.studies.field.time_scale import time_scale
+from research.studies.field.reach import (
+    Estimate,
+    Runs,
+    difference,
+    final_level,
+    level_after,
+    nearest_share,
+    saving,
+    time_scale,
+)
 
 GRPO = ("grpo_n4", "grpo_n4_4_updates", "grpo_n8", "grpo_n16")
 COSTS = ("generated_tokens", "trained_tokens", "seconds", "updates")
@@ -95,3 +104,82 @@ def time_scales(found: Mapping[str, Runs]) -> dict[str, dict[str, Estimate]]:
         method: {cost: time_scale(found[base], runs, cost) for cost, base in COMPARATOR.items()}
         for method, runs in found.items()
     }
+
+
+@dataclass(frozen=True)
+class BinOutcome:
+    """What became of the problems of one difficulty."""
+
+    low: float
+    high: float
+    num_problems: int
+    before: float
+    """Mean pass rate of the untrained model, from responses that did not choose the bin."""
+    gains: Mapping[str, Estimate]
+    """By method: mean pass rate after training minus before; over problems and runs."""
+    leads: Mapping[str, Estimate]
+    """By method: how much more it gains than the first one, on the same problems with the same seeds."""
+
+    @property
+    def name(self) -> str:
+        """Its starting pass rates in words."""
+        return "0" if self.high == 0 else f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a change did."""
+
+    base: str
+    text: str
+    level: float
+    """Held-out avg@4 at the end, mean over seeds."""
+    gain: Estimate
+    """Level minus that of the base."""
+    saving: Estimate
+    """Generated tokens of the base over those of the changed method, to reach the level where the base ends."""
+    trained: float
+    """Trained tokens over generated ones at the end, mean over seeds."""
+    num_seeds: int
+
+
+def describe(standing: Standing) -> str:
+    """Return a line of text."""
+    spread = f"{standing.level:.3f} ({standing.lowest:.3f} to {standing.highest:.3f})"
+    tokens, seconds = standing.savings["generated_tokens"], standing.savings["seconds"]
+    return f"{standing.method:<26} {spread}  tokens {times(tokens)}  seconds {times(seconds)}"
+
+
+def describe_scales(scales: Mapping[str, Mapping[str, Estimate]]) -> str:
+    """Return lines of text: how many times less each method spends along its whole run."""
+    return "\n".join(
+        [
+            "times less along the whole run, and who is 1",
+            *(
+                f"    {method:<30} tokens {times(of['generated_tokens'])}  seconds {times(of['seconds'])}"
+                for method, of in scales.items()
+            ),
+        ]
+    )
+
+
+def times(estimate: Estimate) -> str:
+    """Write a ratio of costs.
+
+    Example:
+        >>> times(Estimate(1.5, 1.2, 1.9)), times(Estimate(0.8, 0.5, 1.1, is_bound=True))
+        ('1.50 [1.20, 1.90]', 'not reached')
+    """
+    if estimate.is_bound:
+        return "not reached"
+    return f"{estimate.value:.2f}{interval(estimate, '.2f')}"
+
+
+def interval(estimate: Estimate, form: str) -> str:
+    """Write an interval in brackets, nothing where a single seed gives none."""
+    return "" if math.isnan(estimate.low) else f" [{estimate.low:{form}}, {estimate.high:{form}}]"
+
+
+def signed(estimate: Estimate) -> str:
+    """Write a difference of held-out rates."""
+    return f"{estimate.value:+.3f}{interval(estimate, '+.3f')}"

@@ -6,29 +6,36 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from research.benchmarks.markdown import markdown
+from research.benchmarks.report import markdown
 from research.studies.field.compare import PARTS, curves, part_runs
 from research.studies.field.fresh import fresh_curves, fresh_runs, fresh_scales
-from research.studies.field.fresh import standings as fresh_standings
 from research.studies.field.hard import CONTESTANTS, found_outcomes, selected
 from research.studies.field.levers import ALL_LEVERS, all_effects
-from research.studies.field.outcomes import BinOutcome
-from research.studies.field.place import FRESH, HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
 from research.studies.field.reach import Curve, Estimate, Runs, final_level
 from research.studies.field.results import Results
-from research.studies.field.standing import COMPARATOR, GRPO, Standing, comparison, milestones, time_scales
+from research.studies.field.setting import FRESH, HARD, LEVERS, RUNS, SMOLLM2, SMOLLM2_TUNING, TUNING
+from research.studies.field.standing import (
+    COMPARATOR,
+    GRPO,
+    BinOutcome,
+    Standing,
+    comparison,
+    milestones,
+    signed,
+    time_scales,
+    times,
+)
 from research.studies.field.tune import NOISE, SEED, SEED_ON_FIRST, NotTunedError, taken, tuned
-from research.studies.field.wording import signed, times
 from research.studies.runs import StudyRun
-from research.studies.smollm2.compare import smollm2_curves, standings, task_runs, with_every_seed
-from research.studies.smollm2.setting import TASKS
+from research.studies.smollm2.compare import task_runs, with_every_seed
 from research.studies.smollm2.tune import SEED as SMOLLM2_SEED
+from research.studies.smollm2.tune import TASKS
 
 
 def tuning(file: Path, seed: int) -> str:
@@ -58,30 +65,63 @@ def _levels(
     return [f"**{texts[key]}**" if key == best else texts.get(key, "-") for key in settings]
 
 
+@dataclass(frozen=True)
+class Contest:
+    """Methods that were compared on one task from one model."""
+
+    file: Path
+    """Of the results."""
+    runs: Callable[[], Mapping[str, Sequence[StudyRun]]]
+    has_every_seed: bool = False
+    """Whether only methods with the most seeds are shown."""
+
+    def curves(self) -> dict[str, Runs]:
+        """Return learning curves by method and seed."""
+        found = curves(self._runs(), Results(self.file))
+        return with_every_seed(found) if self.has_every_seed else found
+
+    def standings(self) -> str:
+        """Return where the methods end, and what they spend beside the best GRPO."""
+        return markdown(_STANDING, [_standing(row) for row in comparison(self.curves())])
+
+    def scale(self) -> str:
+        """Return how many times less the methods spend along the whole run than one GRPO."""
+        scales = time_scales(self.curves())
+        return _scales({method: (of["generated_tokens"], of["seconds"]) for method, of in scales.items()})
+
+    def savings(self) -> str:
+        """Return what the methods spend to reach levels on GRPO's way."""
+        return _milestones(self.curves())
+
+    def prices(self) -> str:
+        """Return where the seconds went."""
+        return _prices(self._runs(), Results(self.file))
+
+    def _runs(self) -> Mapping[str, Sequence[StudyRun]]:
+        _must_exist(self.file)
+        return self.runs()
+
+
+CONTESTS = {
+    **{part: Contest(RUNS, partial(part_runs, part)) for part in PARTS},
+    "fresh": Contest(FRESH, fresh_runs),
+    **{task: Contest(SMOLLM2, partial(task_runs, task), has_every_seed=True) for task in TASKS},
+}
+
+
 def field(part: str) -> str:
-    """Return where the methods of a part of the comparison end, and what they spend beside the best GRPO."""
-    rows = [[*_standing(row), _settings(row.method, part)] for row in comparison(_part(part))]
+    """Return where the methods of a part of the comparison end, with their settings."""
+
+    def settings(method: str) -> str:
+        best = tuned(method, Results(TUNING), on_first=part == "first")
+        return f"{best.lr:g}, {best.prompts}"
+
+    rows = [[*_standing(row), settings(row.method)] for row in comparison(CONTESTS[part].curves())]
     return markdown([*_STANDING, "learning rate, prompts"], rows)
 
 
-def _part(part: str) -> dict[str, Runs]:
-    _must_exist(RUNS)
-    return curves(part_runs(part), Results(RUNS))
-
-
-def _settings(method: str, part: str) -> str:
-    best = tuned(method, Results(TUNING), on_first=part == "first")
-    return f"{best.lr:g}, {best.prompts}"
-
-
-def scale(part: str) -> str:
-    """Return how many times less the methods of a part spend along the whole run than one GRPO."""
-    scales = time_scales(_part(part))
-    return _scales({method: (of["generated_tokens"], of["seconds"]) for method, of in scales.items()})
-
-
 def fresh_scale() -> str:
-    """Return the same for prompts that are seen once, and without the seeds that were looked at."""
+    """Return the time scales for prompts that are seen once, and without the seeds that were looked at."""
     _must_exist(FRESH)
     return _scales(fresh_scales(), "tokens, the last two seeds alone")
 
@@ -97,17 +137,6 @@ def _scales(found: Mapping[str, tuple[Estimate, ...]], *more: str) -> str:
     return markdown(head, rows)
 
 
-def savings(part: str) -> str:
-    """Return what the methods of a part of the comparison spend to reach levels on GRPO's way."""
-    return _milestones(_part(part))
-
-
-def smollm2_savings(task: str) -> str:
-    """Return what the methods spend on the default model to reach levels on GRPO's way."""
-    _must_exist(SMOLLM2)
-    return _milestones(with_every_seed(smollm2_curves(task)))
-
-
 def _milestones(found: Mapping[str, Runs]) -> str:
     reached = milestones(found)
     names = {"generated_tokens": "tokens", "seconds": "seconds"}
@@ -118,24 +147,6 @@ def _milestones(found: Mapping[str, Runs]) -> str:
         for method in ordered
     ]
     return markdown(head, rows)
-
-
-def prices() -> str:
-    """Return where the seconds of the field went."""
-    _must_exist(RUNS)
-    return _prices(part_runs("second"), Results(RUNS))
-
-
-def fresh_prices() -> str:
-    """Return where the seconds went on prompts that are seen once."""
-    _must_exist(FRESH)
-    return _prices(fresh_runs(), Results(FRESH))
-
-
-def smollm2_prices(task: str) -> str:
-    """Return where the seconds went on the default model."""
-    _must_exist(SMOLLM2)
-    return _prices(task_runs(task), Results(SMOLLM2))
 
 
 def _prices(runs_by_method: Mapping[str, Sequence[StudyRun]], results: Results) -> str:
@@ -162,18 +173,6 @@ def _prices(runs_by_method: Mapping[str, Sequence[StudyRun]], results: Results) 
     return markdown(["method", *names], lines)
 
 
-def smollm2(task: str) -> str:
-    """Return where the methods end on the default model, and what they spend beside the best GRPO."""
-    _must_exist(SMOLLM2)
-    return markdown(_STANDING, [_standing(row) for row in standings(task)])
-
-
-def fresh_savings() -> str:
-    """Return what the methods spend on prompts that are seen once to reach levels on GRPO's way."""
-    _must_exist(FRESH)
-    return _milestones(fresh_curves())
-
-
 def fresh_seeds() -> str:
     """Return where each run on prompts that are seen once ends, by seed: nothing was chosen on the last two."""
     _must_exist(FRESH)
@@ -185,12 +184,6 @@ def fresh_seeds() -> str:
         for method, runs in ordered
     ]
     return markdown(["method", *(f"seed {seed}" for seed in seeds)], rows)
-
-
-def fresh() -> str:
-    """Return where the methods end if no problem comes back, and what they spend beside the best GRPO."""
-    _must_exist(FRESH)
-    return markdown(_STANDING, [_standing(row) for row in fresh_standings()])
 
 
 _COSTS = {"generated_tokens": "generated tokens", "trained_tokens": "trained tokens", "seconds": "seconds"}
@@ -275,17 +268,16 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "field_tuning_second": partial(tuning, TUNING, SEED),
     "smollm2_tuning": partial(tuning, SMOLLM2_TUNING, SMOLLM2_SEED),
     **{f"field_{part}": partial(field, part) for part in PARTS},
-    **{f"field_{part}_savings": partial(savings, part) for part in PARTS},
-    **{f"field_{part}_scale": partial(scale, part) for part in PARTS},
-    "field_fresh": fresh,
+    **{f"field_{part}_savings": CONTESTS[part].savings for part in (*PARTS, "fresh")},
+    **{f"field_{part}_scale": CONTESTS[part].scale for part in PARTS},
+    "field_fresh": CONTESTS["fresh"].standings,
     "field_fresh_scale": fresh_scale,
-    "field_fresh_savings": fresh_savings,
     "field_fresh_seeds": fresh_seeds,
     "field_levers": levers,
     "field_hard": hard_prompts,
-    "field_prices": prices,
-    "field_fresh_prices": fresh_prices,
-    **{f"smollm2_{task}_prices": partial(smollm2_prices, task) for task in TASKS},
-    **{f"smollm2_{task}_savings": partial(smollm2_savings, task) for task in TASKS},
-    **{f"smollm2_{task}": partial(smollm2, task) for task in TASKS},
+    "field_prices": CONTESTS["second"].prices,
+    "field_fresh_prices": CONTESTS["fresh"].prices,
+    **{f"smollm2_{task}_prices": CONTESTS[task].prices for task in TASKS},
+    **{f"smollm2_{task}_savings": CONTESTS[task].savings for task in TASKS},
+    **{f"smollm2_{task}": CONTESTS[task].standings for task in TASKS},
 }

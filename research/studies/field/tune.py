@@ -15,11 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from research.studies.field.methods import METHODS
-from research.studies.field.place import TUNING
 from research.studies.field.reach import Curve, final_level
 from research.studies.field.results import Results
-from research.studies.field.setting import field_run, prepare
+from research.studies.field.setting import METHODS, TUNING, field_run, prepare
 from research.studies.runs import StudyRun, train_all
 
 LEARNING_RATES = (1e-4, 3e-4, 3e-5)

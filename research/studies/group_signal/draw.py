@@ -18,7 +18,7 @@ from ada_lightning.analysis.evaluation.results import read_plan, read_results, s
 from ada_lightning.analysis.offline import ResponseStore
 from ada_lightning.analysis.offline.outcome import OutcomeRule
 from research.benchmarks.report import machine, versions
-from research.studies.group_signal.place import counts_file
+from research.studies.group_signal.rules import counts_file
 from research.studies.runs import ROOT
 
 OF_RUN = ("experiment_name", "seed", "num_steps", "sampler", "selection", "advantage", "objective", "optimizer")

@@ -1,4 +1,4 @@
-"""Figures of a model whose right responses were counted: unbiased, with intervals."""
+"""Intervals of figures that are no means: percentile bootstrap over prompts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,34 @@ from typing import Any
 import numpy as np
 
 from ada_lightning.analysis.evaluation.bootstrap import Estimate, bootstrap_means
-from research.studies.group_signal.by_mix import all_outcomes
-from research.studies.group_signal.outcome import Outcome, outcome
+from research.studies.group_signal.figures import all_outcomes
+from research.studies.group_signal.outcome import Outcome, UniformGroups, outcome, uniform_groups
 from research.studies.group_signal.rates import CountedRates, Floats
-from research.studies.group_signal.resampling import SEED, resampled_means, with_interval
 from research.studies.group_signal.rules import BUDGETS, balance_up_to
-from research.studies.group_signal.uniform import UniformGroups, uniform_groups
+
+NUM_RESAMPLES = 10_000
+SEED = 0
+
+
+def resampled_means(values_PC: Floats) -> Floats:
+    """Means over resamples of prompts; the responses of a prompt go with it, so their noise is inside.
+
+    Args:
+        values_PC: figures of each prompt. Shape ``(prompts, columns)``.
+
+    Returns:
+        Shape ``(NUM_RESAMPLES, columns)``.
+    """
+    num_prompts = len(values_PC)
+    shares = np.random.default_rng(SEED).multinomial(num_prompts, [1 / num_prompts] * num_prompts, NUM_RESAMPLES)
+    return np.asarray(shares @ values_PC / num_prompts)
+
+
+def with_interval(figure: float, resampled_B: Floats) -> dict[str, float]:
+    """A figure with its 95 % interval."""
+    low, high = np.quantile(resampled_B, [0.025, 0.975])
+    return {"mean": figure, "low": float(low), "high": float(high)}
+
 
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Group sizes."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from research.studies.group_signal.paper import CURVES, SIZES
-from research.studies.group_signal.rules import BUDGETS
+from research import plotting
+from research.studies.group_signal.rules import BUDGETS, CURVES, SIZES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ _PAPER = {"untrained": "base", "trained": "after RL"}
 
 def plot_groups(measured: Mapping[str, Any], target: Path) -> None:
     """Draw the shares of groups that are all wrong and all right over their size, ours and the paper's."""
-    figure, panels = _panels()
+    figure, panels = plotting.panels(1, 2, figsize=(9, 4))
     for axes, part, title in zip(panels, ("all_wrong", "all_right"), ("all wrong", "all right"), strict=True):
         for model, found in measured.items():
             curve = found["curves"][part]
@@ -37,12 +37,12 @@ def plot_groups(measured: Mapping[str, Any], target: Path) -> None:
         axes.set_ylim(0, 100)
         _sizes(axes, SIZES)
     panels[1].legend(frameon=False, fontsize=9)
-    _save(figure, target)
+    plotting.save(figure, target, 130)
 
 
 def plot_budgets(measured: Mapping[str, Any], target: Path) -> None:
     """Draw prompts with a signal over responses per prompt: uniform groups and Seq-balance."""
-    figure, panels = _panels()
+    figure, panels = plotting.panels(1, 2, figsize=(9, 4))
     for axes, (model, found) in zip(panels, measured.items(), strict=True):
         shown = [at["responses"] for at in found["frontier"]]
         axes.plot(shown, [100 * at["uniform"] for at in found["frontier"]], color="#444444", label="groups of n")
@@ -58,24 +58,10 @@ def plot_budgets(measured: Mapping[str, Any], target: Path) -> None:
         axes.set_ylim(0, 100)
         _sizes(axes, [4, 8, 16, 32, 64, 128])
     panels[0].legend(frameon=False, fontsize=8, loc="upper left")
-    _save(figure, target)
-
-
-def _panels() -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(1, 2)
+    plotting.save(figure, target, 130)
 
 
 def _sizes(axes: Axes, sizes: Any) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.grid(alpha=0.25)
-
-
-def _save(figure: Any, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=130)

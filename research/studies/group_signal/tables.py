@@ -6,12 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from research.benchmarks.markdown import markdown
-from research.studies.group_signal.by_rate import SIZES
-from research.studies.group_signal.paper import CURVES
-from research.studies.group_signal.paper import SIZES as PUBLISHED_SIZES
-from research.studies.group_signal.place import FOLDER
-from research.studies.group_signal.rules import RULES
+from research.benchmarks.report import markdown
+from research.studies.group_signal.figures import SIZES
+from research.studies.group_signal.rules import CURVES, FOLDER, RULES
+from research.studies.group_signal.rules import SIZES as PUBLISHED_SIZES
 
 _PAPER = {"untrained": "base", "trained": "after RL"}
 

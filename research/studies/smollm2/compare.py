@@ -15,15 +15,13 @@ from contextlib import suppress
 
 from research.studies.field.compare import curves
 from research.studies.field.curves_plot import plot
-from research.studies.field.place import FOLDER, SMOLLM2, SMOLLM2_TUNING
 from research.studies.field.reach import Runs
 from research.studies.field.results import Results, add_arguments, train_missing
-from research.studies.field.standing import Standing, best_grpo, comparison
+from research.studies.field.setting import RESULTS, SMOLLM2, SMOLLM2_TUNING
+from research.studies.field.standing import best_grpo, comparison, describe
 from research.studies.field.tune import NotTunedError
-from research.studies.field.wording import describe
 from research.studies.runs import StudyRun
-from research.studies.smollm2.setting import CONTESTANTS, TASKS, smollm2_run
-from research.studies.smollm2.tune import tuned
+from research.studies.smollm2.tune import CONTESTANTS, TASKS, smollm2_run, tuned
 
 MAX_TOKENS = 60_000
 POINTS = 10
@@ -55,11 +53,6 @@ def smollm2_curves(task: str, *, num_seeds: int = NUM_SEEDS) -> dict[str, Runs]:
     return curves(task_runs(task, num_seeds=num_seeds), Results(SMOLLM2))
 
 
-def standings(task: str, *, num_seeds: int = NUM_SEEDS) -> list[Standing]:
-    """Return how the methods that have every seed stand on a task, the highest first."""
-    return comparison(with_every_seed(smollm2_curves(task, num_seeds=num_seeds)))
-
-
 def with_every_seed(found: Mapping[str, Runs]) -> dict[str, Runs]:
     """Return the methods that have the most seeds: a mean over fewer shows which seeds those were."""
     most = max((len(runs) for runs in found.values()), default=0)
@@ -86,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{task}: level to reach: that of {best_grpo(found)}")
             for standing in comparison(found):
                 print(describe(standing))
-            plot(found, FOLDER / f"smollm2_{task}.png", axes=("generated_tokens", "seconds"), shown=list(found))
+            plot(found, RESULTS / f"smollm2_{task}.png", axes=("generated_tokens", "seconds"), shown=list(found))
     except ValueError as error:
         sys.exit(f"error: {error}")
 

@@ -1,9 +1,4 @@
-"""Learning rate and prompts per update on the default model: ``python -m research.studies.smollm2.tune``.
-
-The same numbers of responses per update for GRPO and ada, on sums alone and on a seed that the comparison does not use;
-products take what was found for sums. The highest level is taken; seconds do not count, because other work ran beside
-the tuning. A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/smollm2_tuning.jsonl``.
-"""
+"""What all runs of the default model share: model, tasks, evaluation, budget."""
 
 from __future__ import annotations
 
@@ -12,11 +7,49 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from research.studies.field.place import SMOLLM2_TUNING
 from research.studies.field.results import Results
+from research.studies.field.setting import METHODS, QUIET, SMOLLM2_TUNING
 from research.studies.field.tune import Tuned, best_of, report
 from research.studies.runs import StudyRun, train_all
-from research.studies.smollm2.setting import smollm2_run
+
+TASKS = ("chain_sum", "products")
+CONTESTANTS = (
+    "grpo_n4",
+    "grpo_n4_4_updates",
+    "grpo_chosen_4_updates",
+    "ada_similar_4_updates",
+    "ada_similar_thinned_4_updates",
+)
+"""The two kinds of GRPO that did best in the field, and the three methods that did best where prompts are seen once:
+GRPO on the prompts that ``ada_similar`` chooses, and ``ada_similar``, also with fewer tokens trained. ``ada`` itself
+ended where GRPO does in tuning, and trained on all it drew."""
+NUM_TRAIN = 256
+"""Few enough that each comes back several times in a run, as prompts do in a long one: a memory needs that."""
+
+
+def smollm2_run(
+    study: str, task: str, method: str, *, seed: int, lr: float, prompts: int, max_tokens: int, points: int
+) -> StudyRun:
+    """Return a run of a method on a task with its two tuned settings."""
+    contestant = METHODS[method]
+    overrides = (
+        f"data/source/tasks={task}",
+        f"data.source.num_train={NUM_TRAIN}",
+        *contestant.settings,
+        f"optimizer.lr={lr:g}",
+        f"data.prompts_per_step={prompts * contestant.updates}",
+        *([f"data.num_minibatches={contestant.updates}"] if contestant.updates > 1 else []),
+        "num_steps=100000",
+        f"callbacks.budget.max_generated_tokens={max_tokens}",
+        f"callbacks.evaluation.every_n_tokens={max_tokens // points}",
+        "callbacks.evaluation.every_n_steps=0",
+        "callbacks.evaluation.num_prompts=128",
+        "callbacks.checkpoint.every_n_steps=10",
+        *QUIET,
+    )
+    label = f"{task}-{method}-lr{lr:g}-p{prompts}"
+    return StudyRun(f"{study}/{task}", contestant.experiment, seed, overrides, label=label)
+
 
 TASK = "chain_sum"
 SMALL, LARGE = (3e-6, 1e-5, 3e-5), (1e-5, 3e-5)

@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 
 from research.benchmarks.simulation.pass_rates import MIXES, Mix
-from research.studies.variance.bounds import chosen_bound, generated_bound, trained_bound
 from research.studies.variance.history import history_plans, planned_moments, rounded_leave_one_out
 from research.studies.variance.rules import Rule, all_rules
-from research.studies.variance.update_moments import Array, UpdateMoments, update_moments
+from research.studies.variance.update_moments import (
+    Array,
+    UpdateMoments,
+    chosen_bound,
+    generated_bound,
+    trained_bound,
+    update_moments,
+)
 
 RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 SHARES = (0.5, 0.25, 0.1)

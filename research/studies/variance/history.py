@@ -28,9 +28,15 @@ from ada_lightning.methods.selection import AllSelection
 from research.benchmarks.allocators import sampler_of
 from research.benchmarks.expected_update import Ends
 from research.benchmarks.simulation.pass_rates import Mix
-from research.studies.variance.bounds import weights_of
 from research.studies.variance.rules import of_method
-from research.studies.variance.update_moments import Array, UpdateMoments, ends_with, fixed_weight, update_moments
+from research.studies.variance.update_moments import (
+    Array,
+    UpdateMoments,
+    ends_with,
+    fixed_weight,
+    update_moments,
+    weights_of,
+)
 
 VISIT = 8
 """Responses of the visit."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from research import plotting
 from research.studies.variance.chosen import (
     BASE,
+    FOLDER,
     HISTORY_PLOTTED,
     HISTORY_SHOWN,
     MIX_NAMES,
     PLOTTED,
     RATE_PLOTTED,
     SHOWN,
+    load,
 )
 from research.studies.variance.exact import by_name
-from research.studies.variance.place import FOLDER, load
 
 _COLORS = ("#1f6f8b", "#c8553d", "#6b8f3a", "#7a5195", "#ef9b20", "#4d4d4d")
 _MARKERS = ("o", "s", "D")
@@ -23,9 +25,6 @@ _MARKERS = ("o", "s", "D")
 
 def draw_plots() -> None:
     """Write ``costs.png`` and ``by_rate.png``."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     found = load("exact")
     _costs(found)
     _by_rate(found)
@@ -39,11 +38,9 @@ def relative_costs(found: Mapping[str, Any], mix: str, kind: str) -> dict[str, f
 
 
 def _costs(found: Mapping[str, Any]) -> None:
-    from matplotlib import pyplot as plt
-
     names = [*PLOTTED, *HISTORY_PLOTTED]
     labels = [SHOWN[name] for name in PLOTTED] + [f"{HISTORY_SHOWN[name]} *" for name in HISTORY_PLOTTED]
-    figure, panels = plt.subplots(1, 2, figsize=(10, 5.2), sharey=True, constrained_layout=True)
+    figure, panels = plotting.panels(1, 2, figsize=(10, 5.2), sharey=True)
     for axes, kind in zip(panels, ("generated", "trained"), strict=True):
         for row, (mix, color, marker) in enumerate(zip(MIX_NAMES, _COLORS, _MARKERS, strict=False)):
             costs = relative_costs(found, mix, kind)
@@ -63,15 +60,12 @@ def _costs(found: Mapping[str, Any]) -> None:
     figure.suptitle(
         "Responses for the same signal to noise: less is better  (* knows one earlier visit of 8)", fontsize=11
     )
-    figure.savefig(FOLDER / "costs.png", dpi=110)
-    plt.close(figure)
+    plotting.save(figure, FOLDER / "costs.png", 110)
 
 
 def _by_rate(found: Mapping[str, Any]) -> None:
-    from matplotlib import pyplot as plt
-
     rules = by_name(found)
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, constrained_layout=True)
+    figure, panels = plotting.panels(1, 2, figsize=(10, 4.6), sharey=True)
     for axes, kind in zip(panels, ("generated", "trained"), strict=True):
         for name, color in zip(RATE_PLOTTED, _COLORS, strict=True):
             values = rules[name]["by_rate"][f"{kind}_over_bound"]
@@ -86,5 +80,4 @@ def _by_rate(found: Mapping[str, Any]) -> None:
         axes.grid(alpha=0.25)
     panels[0].set_ylabel("times the least possible for the rule's own objective")
     figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, ncol=3, loc="outside lower center", fontsize=9)
-    figure.savefig(FOLDER / "by_rate.png", dpi=110)
-    plt.close(figure)
+    plotting.save(figure, FOLDER / "by_rate.png", 110)

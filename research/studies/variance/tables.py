@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from research.benchmarks.markdown import markdown
-from research.studies.variance.chosen import BASE, HISTORY_SHOWN, LENGTHS_SHOWN, MIX_NAMES, SHOWN
+from research.benchmarks.report import markdown
+from research.studies.variance.chosen import BASE, HISTORY_SHOWN, LENGTHS_SHOWN, MIX_NAMES, SHOWN, load
 from research.studies.variance.exact import LENGTHS, by_name
-from research.studies.variance.place import load
 
 
 def bounds() -> str:

@@ -17,6 +17,7 @@ from ada_lightning.core.stopping.paths import ends as ends_of
 from ada_lightning.core.stopping.paths import reach
 from ada_lightning.core.stopping.rule import StoppingRule
 from research.benchmarks.expected_update import Ends
+from research.benchmarks.simulation.pass_rates import Mix
 
 Array = NDArray[np.float64]
 
@@ -116,3 +117,65 @@ def fixed_weight(rule: StoppingRule, baseline: float) -> Ends:
     """Return the ends where every response has ``(r - baseline) / N``, whatever the others are: REINFORCE."""
     totals_E = np.array([positives + negatives for positives, negatives in ends_of(rule)], dtype=np.float64)
     return ends_with(rule, (1.0 - baseline) / totals_E, -baseline / totals_E)
+
+
+def generated_bound(signal_P: Array, mix: Mix) -> float:
+    """Least relative variance times responses generated, of all rules that know p and follow ``k(p)``.
+
+    Returns:
+        ``(E[|k| / sqrt(p q)] / E[k])^2``: in units of a score's second moment over the squared length of Delta, where
+        the Delta of all prompts point the same way.
+    """
+    rates_P = mix.grid()
+    spread_P = np.sqrt(rates_P * (1.0 - rates_P))
+    sigma_P = np.divide(np.abs(signal_P), spread_P, out=np.zeros_like(spread_P), where=spread_P > 0)
+    return (mix.expect(sigma_P) / mix.expect(signal_P)) ** 2
+
+
+def trained_bound(signal_P: Array, mix: Mix) -> float:
+    """Return the same for responses trained: ``(E[|k| / max(p, q)] / E[k])^2``."""
+    rates_P = mix.grid()
+    sigma_P = np.abs(signal_P) / np.maximum(rates_P, 1.0 - rates_P)
+    return (mix.expect(sigma_P) / mix.expect(signal_P)) ** 2
+
+
+def chosen_bound(mix: Mix, share: float) -> float:
+    """Least relative variance times responses generated where a step takes the best share of its candidates.
+
+    Weights and objective are free: every response counts ``r - p``, so a prompt's squared signal over noise is ``p q``
+    per response and the best prompts are those nearest to 1/2.
+
+    Returns:
+        1 over the mean of ``p q`` of that share.
+
+    Example:
+        >>> from research.benchmarks.simulation.pass_rates import Mix
+        >>> round(chosen_bound(Mix(0.0, 0.0, 0.5, 0.5), 1.0), 2)  # E[p q] = 1/8 for the arcsine distribution
+        8.0
+    """
+    rates_P, weights_P = mix.grid(), weights_of(mix)
+    useful_P = rates_P * (1.0 - rates_P)
+    order = np.argsort(-useful_P)
+    before_P = np.cumsum(weights_P[order]) - weights_P[order]
+    taken_P = np.clip(share - before_P, 0.0, weights_P[order])
+    return float(taken_P.sum() / (taken_P * useful_P[order]).sum())
+
+
+def weights_of(mix: Mix) -> Array:
+    """Return the share of prompts at each point of the mix's grid."""
+    between = 1.0 - mix.never - mix.always
+    num = len(mix.grid()) - 2
+    return np.concatenate([[mix.never, mix.always], np.full(num, between / num)])
+
+
+def costs_least(rate: float, trained_cost: float) -> float:
+    """Least variance times cost for ``f' = 1``, where a trained response costs so much beside a generated one's 1.
+
+    Example:
+        >>> costs_least(0.5, 0.0), round(costs_least(0.1, 1.0), 3)  # p q; of positives alone p (1 + p)
+        (0.25, 0.11)
+    """
+    rarer = min(rate, 1.0 - rate)
+    of_all = rate * (1.0 - rate) * (1.0 + trained_cost)
+    of_rarer = rarer * (1.0 + trained_cost * rarer)
+    return min(of_all, of_rarer)

@@ -10,10 +10,8 @@ from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.collector import RolloutCollector
-from research.benchmarks.simulation.engine import SimulatedEngine
-from research.benchmarks.simulation.fate import Fate, Fates
-from research.benchmarks.simulation.grader import SimulatedGrader
-from research.benchmarks.simulation.step_time import StepTime
+from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader
+from research.benchmarks.simulation.replica import Fate, Fates, StepTime
 
 SETTINGS = SamplingSettings(max_new_tokens=100)
 # base(n) = 1 + n seconds; 0.25 s per context token; 0.5 s per computed prompt token; 2 s per admission

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 
 import pytest
 
 from ada_lightning.core.records import Belief, Prompt, PromptHistory
-from research.studies import drift
 from research.studies.drift import Counts, Laplace, Similar, foretold, visits
 
 KINDS = ("add 3 + 4", "spell the word tree backwards")
@@ -115,26 +113,3 @@ def test_laplaces_approximation_is_more_moderate_where_responses_are_all_alike()
         memory.learn_step([(PROMPTS["1"], 4, 4)])
     (moments,), (laplace,) = (memory.recall([PROMPTS["1"]]) for memory in (known, before))
     assert moments.belief.mean > laplace.belief.mean + 0.02
-
-
-def test_the_table_tells_how_often_a_loss_is_lower(tmp_path, monkeypatch):
-    def figures(loss, kind):
-        return {"belief_loss": loss, "correlation": 0.5, "visits": 8 if kind == "known" else 0}
-
-    def run(**losses):
-        return {name: {kind: figures(loss, kind) for kind in ("known", "new")} for name, loss in losses.items()}
-
-    results = {
-        "field ada-0": run(counts=0.5, Laplace=0.4),
-        "field ada-1": run(counts=0.5, Laplace=0.6),
-        "SmolLM2 sums ada-0": run(counts=0.5) | {"similar prompts": run(x=0.25)["x"]},
-    }
-    (tmp_path / "runs.json").write_text(json.dumps(results))
-    monkeypatch.setattr(drift, "FILE", tmp_path / "runs.json")
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in drift.table().splitlines()]
-    assert lines[2:] == [
-        ["SmolLM2 sums", "counts", "0.500", "-", "0.500", "-", "-", "-"],
-        ["SmolLM2 sums", "similar prompts", "0.250", "1 of 1", "0.500", "-", "-", "-"],
-        ["field, earlier", "counts", "0.500", "-", "0.500", "-", "-", "-"],
-        ["field, earlier", "Laplace", "0.500", "1 of 2", "0.500", "-", "-", "-"],
-    ]

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from research.studies.field import compare, levers, setting, tune
-from research.studies.field.levers_plot import plot
-from research.studies.field.methods import METHODS
-from research.studies.field.place import RUNS
-from research.studies.field.reach import Estimate, final_level
+from research.studies.field.reach import final_level
 from research.studies.field.results import Results
+from research.studies.field.setting import METHODS, RUNS
 from research.studies.field.sums import problems, worked
 from research.studies.runs import StudyRun
 from tests.unit.research.studies.composing import composed
@@ -127,39 +125,8 @@ def test_the_noise_of_a_level_is_that_of_the_committed_runs():
     assert pytest.approx(np.sqrt(2 * (rest**2).sum() / freedom), abs=0.0005) == tune.NOISE
 
 
-def test_each_model_has_its_own_tuning(tmp_path, monkeypatch):
-    monkeypatch.setattr(StudyRun, "measured", Measured.measured)
-    results = Results(tmp_path / "results.jsonl")
-    for run in tune.tuning_runs("grpo_n16", on_first=True).values():
-        results.add(run)
-    assert tune.tuned("grpo_n16", results, on_first=True).level == tune.SEED_ON_FIRST / 10
-    with pytest.raises(tune.NotTunedError, match=r"run python -m research.studies.field.tune --methods grpo_n16"):
-        tune.tuned("grpo_n16", results)
-    for run in tune.tuning_runs("grpo_n16").values():
-        results.add(run)
-    assert tune.tuned("grpo_n16", results).level == tune.SEED / 10
-
-
 def test_grpo_has_as_many_settings_to_choose_from_as_anyone():
     assert len(tune.GRIDS["grpo_n4"]) == max(map(len, tune.GRIDS.values()))
-
-
-def test_seeds_say_which_model_a_run_starts_from_and_whose_settings_it_has(monkeypatch):
-    monkeypatch.setattr(
-        compare, "tuned", lambda method, results, on_first: tune.Tuned(1e-4 if on_first else 3e-5, 8, 0.3)
-    )
-    rates = {
-        part: {run.seed: re.search(r"-lr([\d.e-]+)-", run.name)[1] for run in compare.part_runs(part)["ada"]}
-        for part in compare.PARTS
-    }
-    assert rates["first"] == dict.fromkeys(range(3), "0.0001")
-    assert rates["second"] == dict.fromkeys(range(3, 3 + compare.NUM_SEEDS), "3e-05")
-
-
-def test_the_committed_runs_from_the_first_model_are_found():
-    """They cannot be trained again."""
-    results = Results(RUNS)
-    assert all(results.has(run) for runs in compare.part_runs("first").values() for run in runs)
 
 
 def test_effects_compare_each_change_with_the_method_as_it_is():
@@ -177,30 +144,3 @@ def test_effects_compare_each_change_with_the_method_as_it_is():
     assert changed.trained == pytest.approx(0.4)
     assert changed.gain.value == pytest.approx((0.05 - 0.02) * 9)
     assert changed.saving.value == pytest.approx(0.05 / 0.02)
-
-
-def test_the_picture_has_every_change_of_every_method(tmp_path):
-    def effect(base, text):
-        return levers.Effect(base, text, 0.3, Estimate(0.02, -0.01, 0.05), Estimate(1.5, 1.2, 1.9), 0.5, 3)
-
-    found = [effect("ada", "as it is"), effect("ada", "two epochs"), effect("grpo_n8", "as it is")]
-    plot(found, tmp_path / "levers" / "effects.png")
-    assert (tmp_path / "levers" / "effects.png").stat().st_size > 5_000
-
-
-def test_on_the_first_model_a_method_can_have_the_settings_of_another(tmp_path, monkeypatch):
-    asked = []
-
-    def runs(method, *, on_first):
-        asked.append(method)
-        return {(1e-4, 8): Measured("study", "grpo", 1, label=method)}
-
-    monkeypatch.setattr(tune, "tuning_runs", runs)
-    results = Results(tmp_path / "results.jsonl")
-    with pytest.raises(tune.NotTunedError, match="ada_n1 is not tuned yet: ada_n1-1;"):
-        tune.tuned("ada_n1_4_updates", results, on_first=True)
-    results.add(Measured("study", "grpo", 1, label="ada_n1"))
-    assert tune.tuned("ada_n1_4_updates", results, on_first=True) == tune.Tuned(1e-4, 8, pytest.approx(0.1))
-    with pytest.raises(tune.NotTunedError, match="ada_n1_4_updates is not tuned yet"):
-        tune.tuned("ada_n1_4_updates", results)
-    assert asked == ["ada_n1", "ada_n1", "ada_n1_4_updates"]

@@ -5,9 +5,7 @@ import json
 import pytest
 
 from research.studies.field import fresh, setting
-from research.studies.field.methods import METHODS
-from research.studies.field.place import RUNS
-from research.studies.field.results import Results
+from research.studies.field.setting import METHODS, RUNS
 from research.studies.field.tune import Tuned
 from research.studies.runs import StudyRun
 from tests.unit.research.studies.composing import composed
@@ -45,25 +43,6 @@ def test_no_method_can_ask_for_a_problem_twice(place):
         per_prompt = cfg.sampler.get("num_screen") or cfg.sampler.group_size
         passed = fresh.MAX_TOKENS / shortest / per_prompt * cfg.curriculum.get("candidate_ratio", 1.0)
         assert passed < fresh.NUM_PROBLEMS
-
-
-def test_runs_that_are_done_are_compared(place, monkeypatch):
-    costs = ("generated_tokens", "trained_tokens", "seconds", "updates")
-
-    def measured(run):
-        slope = 0.02 if "ada" in run.name else 0.01
-        curve = [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": slope * point} for point in range(7)]
-        return {"overrides": list(run.overrides), "curve": curve}
-
-    monkeypatch.setattr(StudyRun, "measured", measured)
-    with pytest.raises(ValueError, match="no run of grpo_n4"):
-        fresh.standings()
-    for method in ("grpo_n4", "ada"):
-        for run in fresh.fresh_runs()[method]:
-            Results(fresh.FRESH).add(run)
-    first, last = fresh.standings()
-    assert (first.method, last.method, first.num_seeds) == ("ada", "grpo_n4", fresh.NUM_SEEDS)
-    assert first.savings["generated_tokens"].value == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,10 @@ from scipy.stats import beta as beta_distribution
 from ada_lightning.analysis.metrics.subsets import chance_all_in_class, pass_at_k
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from research.benchmarks.simulation.pass_rates import MIXES, Mix, expectations
-from research.studies.group_signal.by_mix import BETAS
-from research.studies.group_signal.outcome import outcome
-from research.studies.group_signal.paper import CURVES, FITTED, SIZES, WORKED_EXAMPLE
+from research.studies.group_signal.figures import BETAS
+from research.studies.group_signal.outcome import outcome, uniform_groups
 from research.studies.group_signal.rates import CountedRates, KnownRates, MixRates
-from research.studies.group_signal.rules import BALANCE, RULES
-from research.studies.group_signal.uniform import uniform_groups
+from research.studies.group_signal.rules import BALANCE, CURVES, FITTED, RULES, SIZES, WORKED_EXAMPLE
 
 PASS_RATES = (0.01, 0.1, 0.3, 0.5, 0.8, 0.99)
 UNEVEN = Mix(0.1, 0.2, 0.7, 1.9)

@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 
 from research.studies.field import hard
-from research.studies.field.hard_plot import plot
 from research.studies.field.tune import Tuned
 from tests.unit.research.studies.composing import composed
 
@@ -68,16 +67,3 @@ def test_counts_are_kept_by_model_and_never_mixed_up(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="grpo was drawn on other problems than start"):
         rates.draw("grpo", ("a=1",), ("checkpoint=x",))
     assert not hard.Rates().has("grpo", ("a=1",))
-
-
-def test_without_a_draw_the_command_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(hard, "HARD", tmp_path)
-    with pytest.raises(ValueError, match=r"heldout\.jsonl has no draw of the untrained model; run python -m"):
-        hard.found_outcomes()
-
-
-def test_the_picture_has_every_method_at_every_difficulty(tmp_path):
-    chosen = np.array([0.0, 0.0, 0.1, 0.1, 0.3, 0.3])
-    after = {method: {3: chosen + 0.1, 4: chosen + 0.2} for method in hard.CONTESTANTS}
-    plot(hard.outcomes(chosen, chosen, after), tmp_path / "gains.png")
-    assert (tmp_path / "gains.png").stat().st_size > 10_000

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from research.studies.field import reach
-from research.studies.field.curves_plot import plot, seed_luck
+from research.studies.field.curves_plot import seed_luck
 from research.studies.field.reach import (
     Estimate,
     common_seeds,
@@ -184,12 +184,6 @@ def test_methods_stand_by_their_level_beside_the_best_grpo():
     assert first.gain.value == pytest.approx(0.45)
     assert second.savings["seconds"] == Estimate(1.0, 1.0, 1.0)
     assert last.savings["seconds"].is_bound
-
-
-def test_the_picture_shows_some_methods_and_has_the_others_in_grey(tmp_path):
-    found = {"grpo_n4": seeds(line(0.04), line(0.05)), "pods": seeds(line(0.01)), "ada": seeds(line(0.1), line(0.2))}
-    plot(found, tmp_path / "curves.png", axes=("generated_tokens", "seconds"), shown=["ada", "grpo_n4"])
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
 def test_bands_leave_out_what_a_seed_gives_to_all_methods():

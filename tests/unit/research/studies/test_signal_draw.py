@@ -13,7 +13,7 @@ from ada_lightning.analysis.evaluation.results import EvaluationPlan, set_folder
 from ada_lightning.analysis.offline import JobSettings, ResponseStore
 from ada_lightning.core.records import Grade
 from ada_lightning.rollout.drawn import Draw, DrawnPrompt
-from research.studies.group_signal import draw, place
+from research.studies.group_signal import draw, rules
 from research.studies.group_signal.draw import CountedDraw, check_same_prompts, counted
 from research.studies.signal_loss import main
 from tests.unit.analysis.offline.scripted_job import make_prompts
@@ -66,7 +66,7 @@ def test_an_evaluation_of_two_sets_is_refused(tmp_path):
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """The study's files in another folder, and an evaluate.py that has run."""
-    monkeypatch.setattr(place, "FOLDER", tmp_path / "counts")
+    monkeypatch.setattr(rules, "FOLDER", tmp_path / "counts")
     monkeypatch.setattr(draw, "ROOT", tmp_path)
     commands = []
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from research.benchmarks.simulation.pass_rates import Mix
-from research.studies.group_signal.measured import measured_figures, read_counts
-from research.studies.group_signal.place import counts_file
+from research.studies.group_signal.measured import measured_figures, read_counts, resampled_means, with_interval
+from research.studies.group_signal.outcome import uniform_groups
 from research.studies.group_signal.rates import CountedRates
-from research.studies.group_signal.resampling import resampled_means, with_interval
+from research.studies.group_signal.rules import counts_file
 from research.studies.group_signal.tables import load
-from research.studies.group_signal.uniform import uniform_groups
 
 MIX = Mix(0.25, 0.1, 0.6, 1.5)
 

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from research.studies.field.reach import saving
+from research.studies.field.reach import best_factor, saving, time_scale
 from research.studies.field.standing import time_scales
-from research.studies.field.time_scale import best_factor, time_scale
 
 TOKENS = np.linspace(0.0, 480.0, 121)
 

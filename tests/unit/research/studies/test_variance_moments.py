@@ -10,10 +10,17 @@ from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpeedSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from research.benchmarks.simulation.pass_rates import Mix
-from research.studies.variance.bounds import chosen_bound, costs_least, generated_bound, trained_bound
-from research.studies.variance.place import load
+from research.studies.variance.chosen import load
 from research.studies.variance.rules import exact, of_method, positives_only
-from research.studies.variance.update_moments import ends_with, fixed_weight, update_moments
+from research.studies.variance.update_moments import (
+    chosen_bound,
+    costs_least,
+    ends_with,
+    fixed_weight,
+    generated_bound,
+    trained_bound,
+    update_moments,
+)
 
 RATES = np.array([0.03, 0.2, 0.5, 0.8, 0.97])
 UNIT = RATES * (1.0 - RATES)

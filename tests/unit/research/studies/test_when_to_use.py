@@ -4,8 +4,8 @@ import pytest
 
 from research.studies import when_to_use
 from research.studies.runs import StudyRun
+from research.studies.variance.chosen import load
 from research.studies.variance.exact import by_name
-from research.studies.variance.place import load
 from research.studies.when_to_use import GRPO, SHOWN, Case, cases
 from tests.unit.research.studies.composing import composed
 
@@ -64,9 +64,3 @@ def test_every_line_is_what_one_can_run_with_the_numbers_of_the_rule(label):
         assert cfg.sampler.group_size == 4
     if "history" in rule:
         assert "HistoryBaseline" in cfg.advantage._target_
-
-
-def test_every_case_is_drawn(tmp_path):
-    when_to_use.draw(cases(), tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 10_000
-    assert when_to_use.table().count("\n") == 2 + len(cases()) * len(SHOWN)
