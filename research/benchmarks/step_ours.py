@@ -8,9 +8,9 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from research.benchmarks.step_task import CONF, TASKS, our_overrides, prompts_in_order, report_steps
+from research.benchmarks.step_task import TASKS, our_overrides, prompts_in_order, report_steps
+from research.benchmarks.training import Job
 
 
 def main() -> None:
@@ -33,62 +33,31 @@ def main() -> None:
         # Standard output is the parent's; what a run tells its user goes where warnings go.
         parent, os.environ["COLUMNS"] = os.dup(1), "100"
         os.dup2(2, 1)
-        steps = train([*settings, *arguments.overrides], run_dir, arguments.profile)
+        steps = train([*settings, *arguments.overrides], arguments.profile)
         os.dup2(parent, 1)
     report_steps(steps)
 
 
-def train(overrides: list[str], run_dir: Path, profile: str | None) -> list[dict[str, float]]:
+def train(overrides: list[str], profile_file: str | None) -> list[dict[str, float]]:
     """Run ``train.py``'s own job with these overrides and return its figures, step by step."""
-    from hydra import compose, initialize_config_dir
-    from lightning.pytorch import Callback
-
-    from ada_lightning.config.check import check_config
-    from ada_lightning.programs.training_run import Run
-    from ada_lightning.run.run_dir import RunDir
-    from callbacks.metrics_csv import read_metrics
-
-    class Stopwatch(Callback):
-        """Seconds from one finished update to the next: everything between them, logging included."""
-
-        def __init__(self) -> None:
-            self.steps: list[dict[str, float]] = []
-            self.profile = cProfile.Profile(time.process_time)
-
-        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            self._started, self._cpu_started = time.monotonic(), time.process_time()
-
-        def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
-            now, cpu_now = time.monotonic(), time.process_time()
-            self.steps.append({"step_s": now - self._started, "cpu_s": cpu_now - self._cpu_started})
-            self._started, self._cpu_started = now, cpu_now
-            if profile and len(self.steps) == 1:  # the first step compiles and fills caches
-                self.profile.enable()
-
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose("train", overrides)
-    check_config(cfg)
-    folder = RunDir(run_dir)
-    folder.claim(resume=False)
-    run = Run(cfg, folder)
-    expected = prompts_in_order(run.callbacks[0].tokenizer, num_steps=1, seed=cfg.seed)
-    if [p.prompt_ids for p in run.datamodule.step_prompts(0)] != [p.prompt_ids for p in expected]:
+    job = Job(overrides)
+    expected = prompts_in_order(job.run.callbacks[0].tokenizer, num_steps=1, seed=job.run.cfg.seed)
+    if [p.prompt_ids for p in job.run.datamodule.step_prompts(0)] != [p.prompt_ids for p in expected]:
         raise RuntimeError(f"conf/data no longer gives the prompts of {TASKS}, so the work is not the same")
-    stopwatch = Stopwatch()
-    run.callbacks.append(stopwatch)
+    profile = cProfile.Profile(time.process_time) if profile_file else None
     try:
-        run.fit()
+        return [figures(row) for row in job.fit(profile)]
     finally:
-        if profile:
-            stopwatch.profile.disable()
-            stopwatch.profile.dump_stats(profile)
-    return [timed | figures(row) for timed, row in zip(stopwatch.steps, read_metrics(folder.metrics_csv), strict=True)]
+        if profile is not None:
+            profile.dump_stats(profile_file)
 
 
 def figures(row: dict[str, float]) -> dict[str, float]:
     """What the table shows, from a row of the run's metrics.csv."""
     phases = {name.removeprefix("time/"): seconds for name, seconds in row.items() if name.startswith("time/")}
     return {
+        "step_s": row["step_s"],
+        "cpu_s": row["cpu_s"],
         **phases,
         "tokens": row["rollout/generated_tokens"],
         "responses": row["rollout/num_sampled"],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
 import functools
-import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -25,58 +24,58 @@ QUIET = (
 
 
 class Job:
-    """One training job that can be asked for its steps' figures."""
+    """One training job that can be asked for its steps' figures; without a folder, all of it is in the overrides."""
 
-    def __init__(self, overrides: Sequence[str], folder: Path) -> None:
+    def __init__(self, overrides: Sequence[str], folder: Path | None = None) -> None:
         from ada_lightning.config.check import check_config
         from ada_lightning.programs.training_run import Run
         from ada_lightning.run.run_dir import RunDir
 
-        paths = (f"run_dir={folder / 'run'}", f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}")
-        cfg = composed("train", [*QUIET, *paths, *overrides])
+        if folder is not None:
+            paths = (f"run_dir={folder / 'run'}", f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}")
+            overrides = [*QUIET, *paths, *overrides]
+        cfg = composed("train", overrides)
         check_config(cfg)
         run_dir = RunDir(Path(cfg.run_dir))
         run_dir.claim(resume=False)
         self.metrics_csv = run_dir.metrics_csv
         self.run = Run(cfg, run_dir)
 
-    def fit(self) -> list[dict[str, float]]:
-        """Train; return each step's row of ``metrics.csv``, with ``step_s``, from one finished update to the next."""
+    def fit(self, profile: cProfile.Profile | None = None) -> list[dict[str, float]]:
+        """Train; return each step's row of ``metrics.csv`` with ``step_s`` and ``cpu_s``.
+
+        They go from one finished update to the next: everything between them, logging included. What is profiled
+        begins after the first step, which compiles and fills caches.
+        """
         from lightning.pytorch import Callback
 
         from callbacks.metrics_csv import read_metrics
 
         class Stopwatch(Callback):
-            """Seconds from one finished update to the next: everything between them, logging included."""
+            """Takes the time after each update."""
 
             def __init__(self) -> None:
-                self.seconds: list[float] = []
+                self.steps: list[dict[str, float]] = []
 
             def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-                self._started = time.perf_counter()
+                self._started, self._cpu_started = time.perf_counter(), time.process_time()
 
             def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
-                now = time.perf_counter()
-                self.seconds.append(now - self._started)
-                self._started = now
+                now, cpu_now = time.perf_counter(), time.process_time()
+                self.steps.append({"step_s": now - self._started, "cpu_s": cpu_now - self._cpu_started})
+                self._started, self._cpu_started = now, cpu_now
+                if profile is not None and len(self.steps) == 1:
+                    profile.enable()
 
         stopwatch = Stopwatch()
         self.run.callbacks.append(stopwatch)
-        self.run.fit()
-        rows = [row for row in read_metrics(self.metrics_csv) if "train/loss" in row]
-        return [row | {"step_s": seconds} for row, seconds in zip(rows, stopwatch.seconds, strict=True)]
-
-
-def train_steps(*overrides: str) -> list[dict[str, float]]:
-    """Train in a folder of its own that is removed afterwards; what the run prints goes to standard error."""
-    with tempfile.TemporaryDirectory(prefix="ada_lightning-") as folder:
-        standard_output = os.dup(1)
-        os.dup2(2, 1)
         try:
-            return Job(overrides, Path(folder)).fit()
+            self.run.fit()
         finally:
-            os.dup2(standard_output, 1)
-            os.close(standard_output)
+            if profile is not None:
+                profile.disable()
+        rows = [row for row in read_metrics(self.metrics_csv) if "train/loss" in row]
+        return [row | timed for row, timed in zip(rows, stopwatch.steps, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
