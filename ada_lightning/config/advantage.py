@@ -6,34 +6,34 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from ada_lightning.config.problems import class_at, value_at
+from ada_lightning.config.setup import Setup
 
 _WITHOUT_COMPONENTS = ("exact_match", "format", "math", "numeric", "reasoning_gym")
 """Modules of rewards that return one number."""
 
 
-def advantage_errors(cfg: DictConfig) -> Iterator[str]:
+def advantage_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be loaded are left alone: they are reported by themselves."""
-    yield from _component_errors(cfg)
-    yield from _contrast_errors(cfg)
+    yield from _component_errors(run)
+    yield from _contrast_errors(run)
 
 
-def _component_errors(cfg: DictConfig) -> Iterator[str]:
+def _component_errors(run: Setup) -> Iterator[str]:
     from ada_lightning.methods.advantages import GdpoAdvantage
     from ada_lightning.rewards.weighted import WeightedReward
 
-    if not issubclass(class_at(cfg, "advantage"), GdpoAdvantage):
+    if not issubclass(run.kind("advantage"), GdpoAdvantage):
         return
-    reward = class_at(cfg, "reward.reward")
+    reward = run.kind("reward.reward")
     if reward.__module__ in {f"ada_lightning.rewards.{module}" for module in _WITHOUT_COMPONENTS}:
         yield (
             f"advantage: GdpoAdvantage needs the components of a reward, and reward.reward = {reward.__name__} has "
             "none; use reward=weighted, a function that returns a Verdict with components, or advantage=grpo"
         )
-    parts = value_at(cfg, "reward.reward.rewards")
+    parts = run.value("reward.reward.rewards")
     if not issubclass(reward, WeightedReward) or not isinstance(parts, DictConfig):
         return
-    for name in value_at(cfg, "advantage.weights") or ():
+    for name in run.value("advantage.weights") or ():
         if str(name).partition("/")[0] not in parts:  # what follows a slash is a component's own component
             yield (
                 f"advantage.weights.{name}: the reward has no component {name}; it has {', '.join(map(str, parts))}; "
@@ -41,14 +41,14 @@ def _component_errors(cfg: DictConfig) -> Iterator[str]:
             )
 
 
-def _contrast_errors(cfg: DictConfig) -> Iterator[str]:
+def _contrast_errors(run: Setup) -> Iterator[str]:
     """Advantages that compare the responses of a group do not go with positives alone."""
     from ada_lightning.methods.selection import PositivesSelection
 
-    if not issubclass(class_at(cfg, "selection"), PositivesSelection):
+    if not issubclass(run.kind("selection"), PositivesSelection):
         return
     for key in ("advantage", "advantage.advantage"):
-        part = class_at(cfg, key)
+        part = run.kind(key)
         if getattr(part, "compares", None) == "kept" or getattr(part, "needs_both_classes", False):
             yield (
                 f"selection: PositivesSelection keeps no negative, and {key} = {part.__name__} compares the kept "

@@ -10,32 +10,24 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.advantage import advantage_errors
-from ada_lightning.config.callbacks import callback_errors
-from ada_lightning.config.curriculum import curriculum_errors
-from ada_lightning.config.estimator import estimator_errors
+from ada_lightning.config.engine import model_errors, rollout_errors
+from ada_lightning.config.estimator import curriculum_errors, estimator_errors, label_errors
 from ada_lightning.config.group import group_errors
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
-from ada_lightning.config.labels import label_errors
-from ada_lightning.config.model import model_errors
 from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import override_errors, top_level_keys
 from ada_lightning.config.parallel import parallel_errors
 from ada_lightning.config.problems import (
     ENGINE_ARGUMENTS,
     ConfigError,
-    class_at,
-    component_errors,
     component_message,
     distinct,
     interpolation_errors,
     missing_values,
-    number_at,
-    overruled_errors,
-    value_at,
 )
 from ada_lightning.config.refill import refill_errors
-from ada_lightning.config.rollout import rollout_errors
 from ada_lightning.config.selection import selection_errors
+from ada_lightning.config.setup import Rule, Setup
 from ada_lightning.config.types import type_errors
 from ada_lightning.config.update import update_errors
 from ada_lightning.run.run_dir import name_problem
@@ -95,6 +87,8 @@ COMPLETED: dict[str, tuple[str, ...]] = {
     "callbacks.checkpoint": ("tokenizer",),
 }
 """Arguments that the program fills in by node; a configuration that sets one would be overruled without a word."""
+OWN_PACKAGES = ("callbacks.", "ada_lightning.")
+"""Where constructors only note what they are given. Others' may open connections or files, so they are not tried."""
 PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
 """Those that keep float32 master weights and need no loss scaling."""
 
@@ -110,90 +104,81 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
     Raises:
         ConfigError: one or more problems.
     """
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    of_wrong_type = type_errors(cfg)
-    key_problems = (
-        unknown_keys(plain, plain if known_keys is None else known_keys) | missing_values(cfg) | of_wrong_type
-    )
-    problems = list(key_problems.values()) + interpolation_errors(cfg)
-    problems += _light_errors(cfg, key_problems)
+    run = Setup(cfg)
+    of_wrong_type, wrong_keys, problems = _value_errors(run, known_keys)
+    problems += _light_errors(run, wrong_keys)
     for key, completed in COMPLETED.items():
-        problems += overruled_errors(cfg, key, completed)
+        problems += run.overruled(key, completed)
         # an engine's constructor starts it; what checks its arguments alone is called by the service's check()
-        if key != "rollout.engine" and not any(path.startswith(f"{key}.") for path in key_problems):
-            problems += component_errors(cfg, key, completed)
-    problems += callback_errors(cfg, (*LIGHT_COMPONENTS, *COMPLETED), key_problems)
+        if key != "rollout.engine" and not _is_above(key, wrong_keys):
+            problems += run.errors(key, completed)
+    problems += _callback_errors(run, wrong_keys)
     if not of_wrong_type:  # what compares parts computes with their numbers
-        problems += _errors_across_parts(cfg)
-    if not any(path.startswith("optimizer.") for path in key_problems):
-        problems += _optimizer_errors(cfg)
-    problems = distinct(problems)
+        problems += [message for rule in RULES for message in rule(run)]
+    if not _is_above("optimizer", wrong_keys):
+        problems += _optimizer_errors(run)
     if problems:
-        raise ConfigError(problems)
-    warn_of_settings(cfg)
+        raise ConfigError(distinct(problems))
+    warn_of_settings(run)
 
 
-def _errors_across_parts(cfg: DictConfig) -> list[str]:
-    return [
-        *_length_errors(cfg),
-        *_size_errors(cfg),
-        *parallel_errors(cfg),
-        *(f"{key} {reason}" for key, reason in WITHOUT_EFFECT.items() if value_at(cfg, key) is not None),
-        *_training_errors(cfg),
-        *_attention_errors(cfg),
-        *_objective_errors(cfg),
-        *_stratum_errors(cfg),
-        *advantage_errors(cfg),
-        *estimator_errors(cfg),
-        *group_errors(cfg),
-        *curriculum_errors(cfg),
-        *update_errors(cfg),
-        *label_errors(cfg),
-        *refill_errors(cfg),
-        *selection_errors(cfg),
-        *rollout_errors(cfg),
-        *model_errors(cfg),
-        *_resume_errors(cfg),
-    ]
-
-
-def _light_errors(cfg: DictConfig, key_problems: Collection[str]) -> list[str]:
-    """Try every light component whose keys, and whose references, are in order."""
-    wrong = {key for key in LIGHT_COMPONENTS if any(path.startswith(f"{key}.") for path in key_problems)}
-    problems = []
-    for key in LIGHT_COMPONENTS:
-        if key not in wrong and wrong.isdisjoint(REFERENCES.get(key, ())) and (found := component_errors(cfg, key)):
-            wrong.add(key)
-            problems += found
-    return problems
-
-
-def part_problems(cfg: DictConfig, components: Collection[str]) -> list[str]:
+def part_problems(run: Setup, components: Collection[str]) -> list[str]:
     """Find what can be wrong with the parts that every program has: keys, missing values, constructors, lengths.
 
     Args:
-        cfg: the composed configuration.
+        run: the composed configuration.
         components: nodes whose constructor checks its arguments and does nothing else; ``rollout.engine`` is always
             looked at.
 
     Returns:
         One message per problem.
     """
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain) | missing_values(cfg) | type_errors(cfg)
-    problems = list(key_problems.values()) + interpolation_errors(cfg)
-    problems += overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS)
+    _, wrong_keys, problems = _value_errors(run, None)
+    problems += run.overruled("rollout.engine", ENGINE_ARGUMENTS)
     for key in components:
-        if not any(path.startswith(f"{key}.") for path in key_problems):
-            problems += component_errors(cfg, key)
-    return distinct([*problems, *_length_errors(cfg), *rollout_errors(cfg), *model_errors(cfg)])
+        if not _is_above(key, wrong_keys):
+            problems += run.errors(key)
+    return distinct([*problems, *_length_errors(run), *rollout_errors(run), *model_errors(run)])
 
 
-def _optimizer_errors(cfg: DictConfig) -> list[str]:
+def _value_errors(run: Setup, known_keys: Collection[str] | None) -> tuple[Collection[str], Collection[str], list[str]]:
+    """Keys with a value of a wrong kind, keys with anything wrong by itself, and the messages about them."""
+    plain: Any = OmegaConf.to_container(run.cfg, resolve=False)
+    of_wrong_type = type_errors(run.cfg)
+    by_key = unknown_keys(plain, plain if known_keys is None else known_keys) | missing_values(run.cfg) | of_wrong_type
+    return of_wrong_type, by_key, [*by_key.values(), *interpolation_errors(run.cfg)]
+
+
+def _is_above(key: str, wrong_keys: Collection[str]) -> bool:
+    return any(wrong.startswith(f"{key}.") for wrong in wrong_keys)
+
+
+def _light_errors(run: Setup, wrong_keys: Collection[str]) -> list[str]:
+    """Try every light component whose keys, and whose references, are in order."""
+    wrong = {key for key in LIGHT_COMPONENTS if _is_above(key, wrong_keys)}
+    problems = []
+    for key in LIGHT_COMPONENTS:
+        if key not in wrong and wrong.isdisjoint(REFERENCES.get(key, ())) and (found := run.errors(key)):
+            wrong.add(key)
+            problems += found
+    return problems
+
+
+def _callback_errors(run: Setup, wrong_keys: Collection[str]) -> Iterator[str]:
+    """Try every callback and logger of this project that comes complete out of the configuration."""
+    for key in (f"{group}.{name}" for group in ("callbacks", "logger") for name in run.names(group)):
+        is_own = str(run.value(f"{key}._target_")).startswith(OWN_PACKAGES)
+        if is_own and key not in (*LIGHT_COMPONENTS, *COMPLETED) and not _is_above(key, wrong_keys):
+            yield from run.errors(key)
+
+
+def _optimizer_errors(run: Setup) -> list[str]:
     """Try the optimiser on one parameter: it checks its settings when it is completed with some."""
-    node = value_at(cfg, "optimizer")
+    node = run.value("optimizer")
     if not isinstance(node, DictConfig) or "_target_" not in node:
         return []
+    if run.number("optimizer.lr") == 0:
+        return ["optimizer.lr = 0 changes no weight; use a number above 0, or preview=true to see what steps cost"]
     from torch import nn
 
     try:
@@ -205,13 +190,13 @@ def _optimizer_errors(cfg: DictConfig) -> list[str]:
     return []
 
 
-def _length_errors(cfg: DictConfig) -> Iterator[str]:
+def _length_errors(run: Setup) -> Iterator[str]:
     limit_key = "rollout.max_model_tokens"
-    limit, prompt = number_at(cfg, limit_key), number_at(cfg, "data.max_prompt_tokens")
+    limit, prompt = run.number(limit_key), run.number("data.max_prompt_tokens")
     if limit is None or prompt is None:
         return
     for key in ("rollout.sampling.max_new_tokens", "callbacks.evaluation.sampling.max_new_tokens"):
-        response = number_at(cfg, key)
+        response = run.number(key)
         if response is not None and limit < prompt + response:
             yield (
                 f"{limit_key} = {limit} is less than data.max_prompt_tokens + {key} = {prompt} + {response}: "
@@ -219,75 +204,81 @@ def _length_errors(cfg: DictConfig) -> Iterator[str]:
             )
 
 
-def _size_errors(cfg: DictConfig) -> Iterator[str]:
-    prompts, minibatches = number_at(cfg, "data.prompts_per_step"), number_at(cfg, "data.num_minibatches")
-    if prompts is not None and minibatches is not None and prompts < minibatches:
+def _size_errors(run: Setup) -> Iterator[str]:
+    """Said by the data itself, where the rest of it is in order."""
+    prompts, minibatches = run.number("data.prompts_per_step"), run.number("data.num_minibatches")
+    is_said = any("data.num_minibatches" in message for message in run.errors("data", COMPLETED["data"]))
+    if prompts is not None and minibatches is not None and prompts < minibatches and not is_said:
         yield (
             f"data.prompts_per_step = {prompts} is less than data.num_minibatches = {minibatches}: a minibatch holds "
             f"whole prompts; use data.num_minibatches={prompts} or fewer"
         )
 
 
-def _training_errors(cfg: DictConfig) -> Iterator[str]:
-    precision = value_at(cfg, "trainer.precision")
+def _idle_errors(run: Setup) -> Iterator[str]:
+    return (f"{key} {reason}" for key, reason in WITHOUT_EFFECT.items() if run.value(key) is not None)
+
+
+def _training_errors(run: Setup) -> Iterator[str]:
+    precision = run.value("trainer.precision")
     if precision is not None and precision not in PRECISIONS:
         yield (
             f"trainer.precision = {precision}: small updates need float32 master weights and gradients that are not "
             "scaled; use 32-true or bf16-mixed"
         )
     for key, neutral in (("rollout.sampling.top_p", 1.0), ("rollout.sampling.top_k", -1)):
-        value = number_at(cfg, key)
+        value = run.number(key)
         if value is not None and value != neutral:
             yield (
                 f"{key} = {value}: the engine would sample from another distribution than the one that is trained; "
                 f"use {key}={neutral} (callbacks.evaluation.sampling may cut as it likes)"
             )
-    trained, sampled = number_at(cfg, "policy.temperature"), number_at(cfg, "rollout.sampling.temperature")
+    trained, sampled = run.number("policy.temperature"), run.number("rollout.sampling.temperature")
     if trained != sampled:
         yield f"policy.temperature = {trained} is not rollout.sampling.temperature = {sampled}; set only the latter"
-    kept, drawn = number_at(cfg, "selection.group_size"), number_at(cfg, "sampler.n_max")
+    kept, drawn = run.number("selection.group_size"), run.number("sampler.n_max")
     if kept is not None and drawn is not None and kept > drawn:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
 
 
-def _attention_errors(cfg: DictConfig) -> Iterator[str]:
-    attention = class_at(cfg, "attention")
-    accelerator = value_at(cfg, "trainer.accelerator")
+def _attention_errors(run: Setup) -> Iterator[str]:
+    attention = run.kind("attention")
+    accelerator = run.value("trainer.accelerator")
     if getattr(attention, "needs_gpu", False) and accelerator == "cpu":
         yield f"attention: {attention.__name__} trains on a GPU only, and trainer.accelerator = cpu; use attention=sdpa"
-    if not getattr(attention, "shares_prompts", True) and value_at(cfg, "data.share_prompts"):
+    if not getattr(attention, "shares_prompts", True) and run.value("data.share_prompts"):
         yield (
             f"attention: {attention.__name__} cannot share a prompt among responses; use data.share_prompts=false, or "
             "attention=sdpa or attention=flex"
         )
 
 
-def _objective_errors(cfg: DictConfig) -> Iterator[str]:
-    if "objective" in cfg and "objective" not in (value_at(cfg, "advantage") or ()):
+def _objective_errors(run: Setup) -> Iterator[str]:
+    if "objective" in run.cfg and "objective" not in (run.value("advantage") or ()):
         yield (
             "objective is set, but the chosen advantage has none: it follows its own rule whatever the objective; "
             "use advantage=exact or advantage=stratified, or leave the objective out"
         )
 
 
-def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
+def _stratum_errors(run: Setup) -> Iterator[str]:
     """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
     from ada_lightning.methods.advantages import ExactAdvantage, StratifiedAdvantage
     from ada_lightning.methods.pass_rates import PathCountingRate
     from ada_lightning.methods.selection import RewardStrataSelection
 
-    selection, advantage = class_at(cfg, "selection"), class_at(cfg, "advantage")
+    selection, advantage = run.kind("selection"), run.kind("advantage")
     two_classes = (ExactAdvantage, StratifiedAdvantage)
     if issubclass(selection, RewardStrataSelection) and issubclass(advantage, two_classes):
         yield (
             f"selection: {selection.__name__} weighs responses by their stratum of rewards, and {advantage.__name__} "
             "needs weights by positive and negative; use advantage=weighted_leave_one_out or selection=balanced"
         )
-    cause, way_out = _partial_credit(cfg)
+    cause, way_out = _partial_credit(run)
     if not cause:
         return
     for key in ("advantage", "advantage.pass_rate", "advantage.baseline", "advantage.advantage"):
-        part = class_at(cfg, key)
+        part = run.kind(key)
         if issubclass(part, (*two_classes, PathCountingRate)):
             yield (
                 f"{cause}, and {key} = {part.__name__} is for rewards of 0 and 1: all between would be lost; "
@@ -296,31 +287,55 @@ def _stratum_errors(cfg: DictConfig) -> Iterator[str]:
             return
 
 
-def _partial_credit(cfg: DictConfig) -> tuple[str, str]:
+def _partial_credit(run: Setup) -> tuple[str, str]:
     """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
     from ada_lightning.rewards.overlong import OverlongReward
     from ada_lightning.rewards.weighted import WeightedReward
 
-    if issubclass(class_at(cfg, "reward.reward"), OverlongReward):
+    if issubclass(run.kind("reward.reward"), OverlongReward):
         return "reward.reward takes something off for length", " or another reward"
-    by_name = value_at(cfg, "reward.reward.rewards")
+    by_name = run.value("reward.reward.rewards")
     names = list(by_name) if isinstance(by_name, DictConfig) else []
     for reward in ("reward.reward", *(f"reward.reward.rewards.{name}" for name in names), "reward.reward.default"):
-        if value_at(cfg, f"{reward}.binary") is False:
+        if run.value(f"{reward}.binary") is False:
             return f"{reward}.binary = false gives partial credit", f" or {reward}.binary=true"
-        if issubclass(class_at(cfg, reward), WeightedReward):
+        if issubclass(run.kind(reward), WeightedReward):
             return f"{reward} is a weighted sum", ""
     return "", ""
 
 
-def _resume_errors(cfg: DictConfig) -> Iterator[str]:
-    if problem := name_problem(str(value_at(cfg, "run_name"))):
+def _resume_errors(run: Setup) -> Iterator[str]:
+    if problem := name_problem(str(run.value("run_name"))):
         yield problem
-    checkpoint = value_at(cfg, "ckpt")
+    checkpoint = run.value("ckpt")
     if checkpoint not in (None, "last", "auto"):
         yield (
             f"ckpt = {checkpoint}: use ckpt=last, which continues the run named by run_name=..., or ckpt=auto, which "
             "also starts it where it left no checkpoint"
         )
-    elif checkpoint is not None and value_at(cfg, "preview"):
+    elif checkpoint is not None and run.value("preview"):
         yield "preview=true shows what a fresh run would cost; leave ckpt out"
+
+
+RULES: tuple[Rule, ...] = (
+    _length_errors,
+    _size_errors,
+    parallel_errors,
+    _idle_errors,
+    _training_errors,
+    _attention_errors,
+    _objective_errors,
+    _stratum_errors,
+    advantage_errors,
+    estimator_errors,
+    group_errors,
+    curriculum_errors,
+    update_errors,
+    label_errors,
+    refill_errors,
+    selection_errors,
+    rollout_errors,
+    model_errors,
+    _resume_errors,
+)
+"""What does not go together: every one is asked, and all that they say is told at once."""

@@ -1,4 +1,4 @@
-"""Checks across sampler, selection and advantage: whether the update that was asked for can exist at all.
+"""Checks across sampler, selection, advantage, curriculum and reward: whether each has what it goes by.
 
 Everything that needs torch is imported where it is used: the command line is checked before torch is there.
 """
@@ -8,25 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from ada_lightning.config.setup import Setup
 
 if TYPE_CHECKING:
     from ada_lightning.core.protocols import Objective, Sampler
     from ada_lightning.core.stopping.rule import StoppingRule
 
 
-def estimator_errors(cfg: DictConfig) -> Iterator[str]:
+def estimator_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
     from ada_lightning.analysis.statement.rules import rule_without_history
     from ada_lightning.core.protocols import Sampler
     from ada_lightning.methods.advantages import ExactAdvantage, StratifiedAdvantage
 
-    yield from budget_errors(cfg)
-    advantage, sampler, selection = (part_of(cfg, key) for key in ("advantage", "sampler", "selection"))
-    yield from history_errors(sampler, part_of(cfg, "estimator"))
+    yield from budget_errors(run)
+    advantage, sampler, selection = (run.part(key) for key in ("advantage", "sampler", "selection"))
+    yield from history_errors(sampler, run.part("estimator"))
     if isinstance(advantage, ExactAdvantage | StratifiedAdvantage):
         yield from class_errors(selection)
     if isinstance(sampler, Sampler):
@@ -100,10 +97,10 @@ def class_errors(selection: Any) -> Iterator[str]:
         )
 
 
-def budget_errors(cfg: DictConfig) -> Iterator[str]:
+def budget_errors(run: Setup) -> Iterator[str]:
     """A step's budget must reach for the first block of every prompt."""
     keys = ("sampler.budget_per_step", "data.prompts_per_step", "sampler.samples_per_round")
-    budget, prompts, block = (_integer(cfg, key) for key in keys)
+    budget, prompts, block = (run.number(key) for key in keys)
     if budget and prompts and block and 0 < budget < prompts * block:
         yield (
             f"sampler.budget_per_step = {budget} is less than data.prompts_per_step * sampler.samples_per_round = "
@@ -112,19 +109,36 @@ def budget_errors(cfg: DictConfig) -> Iterator[str]:
         )
 
 
-def part_of(cfg: DictConfig, key: str) -> Any:
-    """Make a part of the run; None where that fails or nothing is chosen."""
-    try:
-        node = OmegaConf.select(cfg, key)
-        is_component = isinstance(node, DictConfig) and "_target_" in node
-        return instantiate(node, _partial_=False) if is_component else None
-    except (InstantiationException, OmegaConfBaseException, ValueError, TypeError, OSError, ImportError):
-        return None
+def curriculum_errors(run: Setup) -> Iterator[str]:
+    """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
+    from ada_lightning.core.protocols import Curriculum, RememberingEstimator
+
+    curriculum, estimator = run.part("curriculum"), run.part("estimator")
+    if estimator is None or not isinstance(curriculum, Curriculum) or not curriculum.needs_history:
+        return
+    if not isinstance(estimator, RememberingEstimator):
+        yield (
+            f"curriculum: {type(curriculum).__name__} chooses by what is remembered of each prompt, and "
+            f"{type(estimator).__name__} keeps nothing by prompt; use estimator=beta_history or estimator=ema with it, "
+            "or curriculum=uniform"
+        )
 
 
-def _integer(cfg: DictConfig, key: str) -> int | None:
-    try:
-        value = OmegaConf.select(cfg, key)
-    except OmegaConfBaseException:
-        return None
-    return value if isinstance(value, int) else None
+def label_errors(run: Setup) -> Iterator[str]:
+    """Yield a message where the reward tells no answers, or answers that depend on the reference."""
+    from ada_lightning.core.protocols import Sampler, Trait
+
+    sampler, reward = run.part("sampler"), run.part("reward.reward")
+    if not isinstance(sampler, Sampler) or Trait.GIVES_REWARDS not in sampler.traits or reward is None:
+        return
+    told = getattr(reward, "answers_without_reference", None)
+    if told is True:
+        return
+    name = type(reward).__name__
+    reason = f"{name} spells an answer like the reference where it equals it" if told is False else f"{name} tells none"
+    yield (
+        f"sampler: {type(sampler).__name__} makes labels of the answers that a reward finds without the reference, and "
+        f"{reason}; use reward=exact_match, reward=numeric, reward=reasoning_gym, reward=math with "
+        "reward.reward.own_spelling=true, or a function that returns a Verdict with an answer and has the attribute "
+        "answers_without_reference = True"
+    )

@@ -9,19 +9,12 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.evaluation.arguments import OF_RUN
+from ada_lightning.config.engine import model_errors
 from ada_lightning.config.keys import unknown_keys
-from ada_lightning.config.model import model_errors
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.prepare import UNUSED
-from ada_lightning.config.problems import (
-    ENGINE_ARGUMENTS,
-    ConfigError,
-    component_errors,
-    missing_values,
-    number_at,
-    overruled_errors,
-    value_at,
-)
+from ada_lightning.config.problems import ENGINE_ARGUMENTS, ConfigError, missing_values
+from ada_lightning.config.setup import Setup
 from ada_lightning.config.types import type_errors
 
 
@@ -35,19 +28,20 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     Raises:
         ConfigError: one or more problems.
     """
+    run = Setup(cfg)
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
     key_problems = unknown_keys(plain, plain) | missing_values(cfg) | type_errors(cfg)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
-    for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in _set_names(cfg))):
+    for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in run.names("eval.sets"))):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
-            problems += component_errors(cfg, key)
+            problems += run.errors(key)
     problems += [
         *_effect_errors(cfg, overrides),
-        *overruled_errors(cfg, "rollout.engine", ENGINE_ARGUMENTS),
-        *_set_errors(cfg),
-        *_value_errors(cfg),
-        *_length_errors(cfg),
-        *model_errors(cfg),
+        *run.overruled("rollout.engine", ENGINE_ARGUMENTS),
+        *_set_errors(run),
+        *_value_errors(run),
+        *_length_errors(run),
+        *model_errors(run),
     ]
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
@@ -72,38 +66,33 @@ def _effect_errors(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
     return overrides_without_effect(typed, unused, "evaluate.py with these sets")
 
 
-def _set_names(cfg: DictConfig) -> list[str]:
-    sets = value_at(cfg, "eval.sets")
-    return [str(name) for name in sets] if isinstance(sets, DictConfig) else []
-
-
-def _set_errors(cfg: DictConfig) -> Iterator[str]:
-    names = _set_names(cfg)
+def _set_errors(run: Setup) -> Iterator[str]:
+    names = run.names("eval.sets")
     if not names:
         yield "eval.sets is empty: there is nothing to evaluate on; use eval=heldout, eval=paper or eval=files"
     for name in names:
         if not re.fullmatch(r"[\w.-]+", name):
             yield f"eval.sets.{name}: a set's name becomes a folder; use letters, digits, _, - and ."
-        elif not isinstance(value_at(cfg, f"eval.sets.{name}"), DictConfig) or "_target_" not in cfg.eval.sets[name]:
+        elif not isinstance(run.value(f"eval.sets.{name}"), DictConfig) or "_target_" not in run.cfg.eval.sets[name]:
             yield (
                 f"eval.sets.{name} has no _target_; use ada_lightning.analysis.evaluation.sets.DatasetSet (with path, "
                 "reward) or EvaluationSet (with source, reward)"
             )
 
 
-def _value_errors(cfg: DictConfig) -> Iterator[str]:
+def _value_errors(run: Setup) -> Iterator[str]:
     for key in ("eval.num_samples", "prompts_per_file", "max_prompt_tokens"):
-        value = value_at(cfg, key)
+        value = run.value(key)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             yield f"{key} must be an integer of at least 1; got {value}"
-    if (failure := value_at(cfg, "grader_failure")) not in ("as_zero", "exclude"):
+    if (failure := run.value("grader_failure")) not in ("as_zero", "exclude"):
         yield f"grader_failure must be as_zero or exclude; got {failure}"
-    if number_at(cfg, "positive_threshold") is None:
-        yield f"positive_threshold must be a number; got {value_at(cfg, 'positive_threshold')}"
+    if run.number("positive_threshold") is None:
+        yield f"positive_threshold must be a number; got {run.value('positive_threshold')}"
 
 
-def _length_errors(cfg: DictConfig) -> Iterator[str]:
-    limit, response = number_at(cfg, "rollout.max_model_tokens"), number_at(cfg, "sampling.max_new_tokens")
+def _length_errors(run: Setup) -> Iterator[str]:
+    limit, response = run.number("rollout.max_model_tokens"), run.number("sampling.max_new_tokens")
     if limit is not None and response is not None and limit <= response:
         yield (
             f"rollout.max_model_tokens = {limit} leaves no room for a prompt beside sampling.max_new_tokens = "

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from omegaconf import DictConfig
-
-from ada_lightning.config.estimator import part_of
+from ada_lightning.config.setup import Setup
 
 
-def group_errors(cfg: DictConfig) -> Iterator[str]:
+def group_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
-    advantage, sampler, selection = (part_of(cfg, key) for key in ("advantage", "sampler", "selection"))
+    advantage, sampler, selection = (run.part(key) for key in ("advantage", "sampler", "selection"))
     rule = getattr(advantage, "advantage", advantage)  # the rule of a group that is whitened afterwards
     drawn_key, num_drawn = _most_drawn(sampler)
     kept_key, num_kept = _most_kept(selection)

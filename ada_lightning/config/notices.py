@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
-from ada_lightning.config.problems import class_at, number_at, value_at
+from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import is_first_process
 
 CPU_KV_CACHE_GIB = 0.5
@@ -18,30 +17,30 @@ SHORT_RESPONSE_TOKENS = 32
 """Of rollout.sampling.max_new_tokens: enough for the task of the first run, adding numbers of one or two digits."""
 
 
-def warn_of_settings(cfg: DictConfig) -> None:
+def warn_of_settings(run: Setup) -> None:
     """Warn of everything here once, whatever the number of processes; the caller of the check is named as its place."""
     chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
-    for notice in settings_notices(cfg, chosen) if is_first_process() else ():
+    for notice in settings_notices(run, chosen) if is_first_process() else ():
         warnings.warn(notice, UserWarning, stacklevel=3)
 
 
-def settings_notices(cfg: DictConfig, chosen: Iterable[str] = ()) -> Iterator[str]:
+def settings_notices(run: Setup, chosen: Iterable[str] = ()) -> Iterator[str]:
     """Yield one message for each.
 
     Args:
-        cfg: a configuration that has passed its check.
+        run: a configuration that has passed its check.
         chosen: overrides of the command line: a length that stands there is meant.
     """
-    yield from _engine_notices(cfg)
+    yield from _engine_notices(run)
     if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
-        yield from _length_notices(cfg)
-    yield from _memory_notices(cfg)
+        yield from _length_notices(run)
+    yield from _memory_notices(run)
 
 
-def _engine_notices(cfg: DictConfig) -> Iterator[str]:
+def _engine_notices(run: Setup) -> Iterator[str]:
     """An engine for a CPU starts on a GPU too, with a cache for a handful of sequences and without CUDA graphs."""
-    gib, is_eager = number_at(cfg, "rollout.engine.kv_cache_gib"), value_at(cfg, "rollout.engine.enforce_eager")
-    is_gpu = value_at(cfg, "trainer.accelerator") in ("cuda", "gpu")
+    gib, is_eager = run.number("rollout.engine.kv_cache_gib"), run.value("rollout.engine.enforce_eager")
+    is_gpu = run.value("trainer.accelerator") in ("cuda", "gpu")
     if is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
         yield (
             f"the trainer is on a GPU, and the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
@@ -50,14 +49,14 @@ def _engine_notices(cfg: DictConfig) -> Iterator[str]:
         )
 
 
-def _length_notices(cfg: DictConfig) -> Iterator[str]:
+def _length_notices(run: Setup) -> Iterator[str]:
     """The default length is that of the first run's task; mathematics and data sets need room to reason."""
     from ada_lightning.data.dataset import DatasetSource
     from ada_lightning.rewards.math import MathReward
 
-    response, prompt = number_at(cfg, _LENGTH), number_at(cfg, "data.max_prompt_tokens")
-    what = "a data set" if issubclass(class_at(cfg, "data.source"), DatasetSource) else ""
-    what = what or ("reward=math" if issubclass(class_at(cfg, "reward.reward"), MathReward) else "")
+    response, prompt = run.number(_LENGTH), run.number("data.max_prompt_tokens")
+    what = "a data set" if issubclass(run.kind("data.source"), DatasetSource) else ""
+    what = what or ("reward=math" if issubclass(run.kind("reward.reward"), MathReward) else "")
     if what and response is not None and response <= SHORT_RESPONSE_TOKENS:
         yield (
             f"{_LENGTH} = {response} cuts every response of {what} at {response} tokens, where "
@@ -66,15 +65,15 @@ def _length_notices(cfg: DictConfig) -> Iterator[str]:
         )
 
 
-def _memory_notices(cfg: DictConfig) -> Iterator[str]:
+def _memory_notices(run: Setup) -> Iterator[str]:
     """Time is counted in prompts sampled, so one large step can be all that is remembered."""
     from ada_lightning.methods.estimators import SimilarPrompts
 
-    prompts = number_at(cfg, "data.prompts_per_step")
-    if prompts is None or not issubclass(class_at(cfg, "estimator"), SimilarPrompts):
+    prompts = run.number("data.prompts_per_step")
+    if prompts is None or not issubclass(run.kind("estimator"), SimilarPrompts):
         return
     for name in ("num_visits", "drift_visits"):
-        known = number_at(cfg, f"estimator.{name}")
+        known = run.number(f"estimator.{name}")
         if known is not None and known < 2 * prompts:
             yield (
                 f"estimator.{name} = {known:g} counts prompts sampled, and a step samples {prompts:g} of them: hardly "

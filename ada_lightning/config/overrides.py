@@ -21,7 +21,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ada_lightning.config.keys import WITHOUT_EFFECT, accepted_keys, unknown_key
+from ada_lightning.config.keys import GROUPS_OF_COMPONENTS, WITHOUT_EFFECT, accepted_keys, unknown_key
 
 VERSION_BASE = "1.3"
 
@@ -132,7 +132,7 @@ def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence
     for choices in _variants(groups):
         config = _compose_plain(config_name, choices) if choices else base
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
-        found |= dict.fromkeys(message for override in keys if (message := _key_error(override, config)))
+        found |= dict.fromkeys(message for override in keys if (message := _key_error(loader, override, config)))
     return list(found)
 
 
@@ -225,6 +225,11 @@ def _options(loader: ConfigLoader, group: str) -> list[str]:
     return sorted(options)
 
 
+def _named(loader: ConfigLoader, group: str) -> list[str]:
+    """Options of a group itself, without those of groups within it."""
+    return [option for option in _options(loader, group) if "/" not in option]
+
+
 def _values(override: Override) -> list[str]:
     """Options that an override of a group names; none for ``~group``, ``group=null`` and ``glob(...)``."""
     if override.is_choice_sweep():
@@ -281,7 +286,7 @@ def _variants(groups: Sequence[Override]) -> Iterator[list[str]]:
             yield [*fixed, *first[:index], line, *first[index + 1 :]]
 
 
-def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
+def _key_error(loader: ConfigLoader, override: Override, config: Mapping[str, Any]) -> str | None:
     """Say what is wrong with an override of a key, given the composed configuration it applies to."""
     key, line = override.key_or_group, override.input_line or ""
     if "/" in key or override.package is not None:
@@ -293,7 +298,7 @@ def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
     if depth == len(names) or (isinstance(node, str) and "${" in node):  # there it is, or below an interpolation
         if override.is_add() and depth == len(names) and not isinstance(node, dict | list):
             return f"{line}: {key} exists already; leave out the plus: {line.lstrip('+')}"
-        return _mapping_error(override, node) if isinstance(node, dict) else None
+        return _mapping_error(loader, override, node) if isinstance(node, dict) else None
     is_added = override.is_add() or override.is_force_add()
     owner = ".".join(names[:depth])
     if not isinstance(node, dict):
@@ -307,17 +312,31 @@ def _key_error(override: Override, config: Mapping[str, Any]) -> str | None:
     return unknown_key(".".join(names[: depth + 1]), accepted, component or owner or "the configuration")
 
 
-def _mapping_error(override: Override, node: Mapping[str, Any]) -> str | None:
+def _mapping_error(loader: ConfigLoader, override: Override, node: Mapping[str, Any]) -> str | None:
     """Say what of a value cannot be laid over a node of keys with values."""
     value, key = override.value(), override.key_or_group
     if isinstance(value, list):
         names = ", ".join(str(name) for name in node if name != "_target_")
         return f"{override.input_line}: {key} is no list but keys with values ({names}); to add one: +{key}.<name>={{}}"
+    if "_target_" in node and isinstance(value, str | int | float) and "${" not in str(value):
+        return _word_error(loader, key, str(value))
     new = [name for name in value if name not in node] if isinstance(value, dict) and not override.is_add() else []
     accepted = _accepted_in(node, is_top=False, is_added=True)
     if new and accepted is not None and new[0] not in accepted:
         return unknown_key(f"{key}.{new[0]}", accepted, str(node["_target_"]).rpartition(".")[2])
     return f"{key}.{new[0]} is not set in the configuration; to add it write +{key}.{new[0]}=..." if new else None
+
+
+def _word_error(loader: ConfigLoader, key: str, word: str) -> str | None:
+    """Say how a part is chosen that was given as a word: by its group, or with the group around it."""
+    own = key.replace(".", "/")
+    outer = own.rpartition("/")[0]
+    if outer in GROUPS_OF_COMPONENTS:  # callbacks.preview=false: how to leave one out is said with the composed keys
+        return None
+    choices = {group: options for group in (own, outer) if (options := _named(loader, group))}
+    way_out = next((f"write {group}={word}" for group, options in choices.items() if word in options), "")
+    listed = "; or ".join(f"{group}=<option>, of {', '.join(options)}" for group, options in choices.items())
+    return f"{key}={word}: {key} is a part with settings, and no word; {way_out or f'choose one by {listed}'}"
 
 
 def _walk(config: Mapping[str, Any], names: Sequence[str]) -> tuple[int, Any]:

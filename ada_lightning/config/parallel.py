@@ -7,19 +7,19 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ada_lightning.config.problems import class_at, value_at
+from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import Launch, launch
 
 
-def parallel_errors(cfg: DictConfig, launched: Launch | None = None) -> Iterator[str]:
+def parallel_errors(run: Setup, launched: Launch | None = None) -> Iterator[str]:
     """Yield one message per problem.
 
     Args:
-        cfg: the composed configuration, every ``auto`` of the trainer resolved.
+        run: the composed configuration, every ``auto`` of the trainer resolved.
         launched: how this process was started; read from the environment if not given.
     """
-    yield from _accelerator_errors(cfg)
-    counts = {key: value_at(cfg, key) for key in ("trainer.devices", "trainer.num_nodes")}
+    yield from _accelerator_errors(run)
+    counts = {key: run.value(key) for key in ("trainer.devices", "trainer.num_nodes")}
     wrong = {key: value for key, value in counts.items() if not isinstance(value, int) or value < 1}
     for key, value in wrong.items():
         if value is not None:
@@ -27,12 +27,12 @@ def parallel_errors(cfg: DictConfig, launched: Launch | None = None) -> Iterator
     if wrong:
         return
     num_processes = counts["trainer.devices"] * counts["trainer.num_nodes"]
-    problems = [*_launch_errors(num_processes, launched or launch()), *_strategy_errors(cfg, num_processes)]
+    problems = [*_launch_errors(num_processes, launched or launch()), *_strategy_errors(run, num_processes)]
     yield from problems
     if num_processes > 1 and not problems:  # else perhaps one process was meant
-        yield from _engine_errors(cfg, num_processes)
-        yield from _mask_errors(cfg)
-    yield from _shard_errors(cfg)
+        yield from _engine_errors(run, num_processes)
+        yield from _mask_errors(run)
+    yield from _shard_errors(run)
 
 
 def check_sweep(cfg: DictConfig) -> None:
@@ -41,18 +41,19 @@ def check_sweep(cfg: DictConfig) -> None:
     Raises:
         ValueError: it is one.
     """
-    if value_at(cfg, "trainer.devices") != 1 or value_at(cfg, "trainer.num_nodes") != 1:
+    run = Setup(cfg)
+    if run.value("trainer.devices") != 1 or run.value("trainer.num_nodes") != 1:
         raise ValueError(
             "a sweep (-m) runs its jobs one after the other in this process, and each of these would take several; "
             "start every run by itself, with a run_name of its own, or use trainer.devices=1 trainer.num_nodes=1"
         )
 
 
-def _accelerator_errors(cfg: DictConfig) -> Iterator[str]:
+def _accelerator_errors(run: Setup) -> Iterator[str]:
     """Lightning looks a name up when the trainer is made, after the model has been fetched."""
     from lightning.pytorch.accelerators import AcceleratorRegistry
 
-    accelerator = value_at(cfg, "trainer.accelerator")
+    accelerator = run.value("trainer.accelerator")
     names = sorted({"auto", "gpu", *AcceleratorRegistry.available_accelerators()})
     if isinstance(accelerator, str) and accelerator not in names:
         yield f"trainer.accelerator = {accelerator} is no kind of device; use one of {', '.join(names)}"
@@ -67,10 +68,10 @@ def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
         )
 
 
-def _strategy_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
+def _strategy_errors(run: Setup, num_processes: int) -> Iterator[str]:
     from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_problem
 
-    strategy = class_at(cfg, "trainer.strategy")
+    strategy = run.kind("trainer.strategy")
     if not issubclass(strategy, ShardedStrategy | ReplicatedStrategy):
         if num_processes > 1:
             yield (
@@ -78,53 +79,53 @@ def _strategy_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
                 "(weights in shards) or trainer=ddp (a copy of the model on each); or use trainer.devices=1 "
                 "trainer.num_nodes=1"
             )
-        elif strategy is not object or value_at(cfg, "trainer.strategy") not in (None, "auto"):
+        elif strategy is not object or run.value("trainer.strategy") not in (None, "auto"):
             yield "trainer.strategy: one process needs none; leave it out, or use trainer=fsdp or trainer=ddp"
         return
     if issubclass(strategy, ShardedStrategy):
-        sizes = [value_at(cfg, f"trainer.strategy.{name}_parallel_size") for name in ("data", "tensor")]
+        sizes = [run.value(f"trainer.strategy.{name}_parallel_size") for name in ("data", "tensor")]
         data: Any = "auto" if sizes[0] is None else sizes[0]
         tensor = 1 if sizes[1] is None else sizes[1]
         if isinstance(tensor, int) and tensor >= 1 and (problem := size_problem(data, tensor, num_processes)):
             yield problem
 
 
-def _shard_errors(cfg: DictConfig) -> Iterator[str]:
+def _shard_errors(run: Setup) -> Iterator[str]:
     """What reads or adds whole weights does not go with shards of them."""
     from ada_lightning.methods.gradient_norms import PolicyGradientNorm
     from ada_lightning.parallel.strategies import ShardedStrategy
     from ada_lightning.training.losses import TrainableLoss
     from ada_lightning.training.models.lora import LoraParameters
 
-    if not issubclass(class_at(cfg, "trainer.strategy"), ShardedStrategy):
+    if not issubclass(run.kind("trainer.strategy"), ShardedStrategy):
         return
     for key, kinds in (
         ("parameters", LoraParameters),
         ("loss", TrainableLoss),
         ("sampler.gradient_norm", PolicyGradientNorm),
     ):
-        part = class_at(cfg, key)
+        part = run.kind(key)
         if issubclass(part, kinds):
             yield f"{key} = {part.__name__} needs weights that are whole in every process; use trainer=ddp with it"
 
 
-def _mask_errors(cfg: DictConfig) -> Iterator[str]:
+def _mask_errors(run: Setup) -> Iterator[str]:
     """A mask that models the coming update knows of one process's part of it only."""
-    node = value_at(cfg, "token_masks")
+    node = run.value("token_masks")
     for name in map(str, node) if isinstance(node, DictConfig) else ():
-        if hasattr(class_at(cfg, f"token_masks.{name}"), "begin_update"):
+        if hasattr(run.kind(f"token_masks.{name}"), "begin_update"):
             yield (
                 f"token_masks.{name} models the coming update, and each of several processes would see its own part of "
                 "it only; train in one process with it"
             )
 
 
-def _engine_errors(cfg: DictConfig, num_processes: int) -> Iterator[str]:
+def _engine_errors(run: Setup, num_processes: int) -> Iterator[str]:
     """An engine in the trainer's process takes over torch's default group, and its start is collective."""
     from ada_lightning.rollout.engines.host import TrainerProcess
 
-    host, engine = class_at(cfg, "rollout.host"), class_at(cfg, "rollout.engine")
-    is_gpu = value_at(cfg, "trainer.accelerator") in ("cuda", "gpu")
+    host, engine = run.kind("rollout.host"), run.kind("rollout.engine")
+    is_gpu = run.value("trainer.accelerator") in ("cuda", "gpu")
     way_out = "rollout=vllm_gpu_process rollout/weight_transfer=reload" if is_gpu else "rollout=vllm_process"
     if issubclass(host, TrainerProcess) and engine.__name__ == "VllmEngine":
         yield (

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig
 
 from ada_lightning.analysis.offline.band import PassRateBand
 from ada_lightning.config.check import part_problems
 from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.config.setup import Setup
 
 COMPONENTS = ("reward.reward", "reward", "data.source", "data", "rollout", "model", "band")
 UNUSED = (
@@ -42,34 +40,30 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
     Raises:
         ConfigError: one or more problems.
     """
+    run = Setup(cfg)
     problems = [
         *overrides_without_effect(overrides, UNUSED, "prepare.py"),
-        *part_problems(cfg, COMPONENTS),
-        *_size_errors(cfg),
-        *_band_errors(cfg),
+        *part_problems(run, COMPONENTS),
+        *_size_errors(run),
+        *_band_errors(run),
     ]
     if problems:
         raise ConfigError(dict.fromkeys(problems))
-    warn_of_settings(cfg)
+    warn_of_settings(run)
 
 
-def _size_errors(cfg: DictConfig) -> Iterator[str]:
+def _size_errors(run: Setup) -> Iterator[str]:
     for key in ("num_samples", "prompts_per_file"):
-        value = OmegaConf.select(cfg, key)
+        value = run.value(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             yield f"{key} must be an integer of at least 1; got {value}"
 
 
-def _band_errors(cfg: DictConfig) -> Iterator[str]:
+def _band_errors(run: Setup) -> Iterator[str]:
     """Whether anything can be selected, where the band and the number of samples are in order themselves."""
-    if any(_size_errors(cfg)):
-        return
-    try:
-        band = instantiate(cfg.band)
-    except (InstantiationException, OmegaConfBaseException):
-        return
-    if isinstance(band, PassRateBand):
+    band = run.part("band")
+    if isinstance(band, PassRateBand) and not any(_size_errors(run)):
         try:
-            band.check_samples(cfg.num_samples)
+            band.check_samples(run.cfg.num_samples)
         except ValueError as error:
             yield str(error)

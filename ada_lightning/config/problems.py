@@ -6,12 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import InterpolationKeyError, InterpolationToMissingValueError, OmegaConfBaseException
-
-from ada_lightning.config.keys import locate
 
 ENGINE_ARGUMENTS = ("model_path", "log_file", "max_model_tokens", "eos_token_ids")
 """Arguments of ``rollout.engine`` that every program fills in."""
@@ -77,56 +73,6 @@ def _leaves(plain: Any, key: str) -> Iterator[tuple[str, Any]]:
         yield key, plain
 
 
-def overruled_errors(cfg: DictConfig, key: str, completed: Collection[str]) -> list[str]:
-    """Say which arguments of a component are set although the program fills them in.
-
-    Args:
-        cfg: the composed configuration.
-        key: dotted key of the component.
-        completed: arguments that the program fills in.
-    """
-    node = value_at(cfg, key)
-    names = sorted(set(node) & set(completed)) if isinstance(node, DictConfig) else []
-    return [f"{key}.{name} is filled in by the program and cannot be set; leave it out" for name in names]
-
-
-def component_errors(cfg: DictConfig, key: str, completed: Collection[str] = ()) -> list[str]:
-    """Try a constructor, with empty stand-ins for what the program fills in later, and its ``check()`` if it has one.
-
-    Args:
-        cfg: the composed configuration.
-        key: dotted key of the component.
-        completed: arguments that the program fills in.
-
-    Returns:
-        One message, or none where the node is in order or no component.
-    """
-    node = value_at(cfg, key)
-    if not isinstance(node, DictConfig) or "_target_" not in node:
-        return []
-    try:
-        component = instantiate(node, _partial_=False, **dict.fromkeys(completed, ()))
-        if callable(check := getattr(component, "check", None)):
-            check()
-    except OmegaConfBaseException:  # a value that is missing or cannot be resolved is reported by itself
-        return []
-    except InstantiationException as error:
-        cause = error.__cause__ or error
-        place = re.search(r"^full_key: ([\w.]+)$", str(error), re.MULTILINE)  # of the part within it that failed
-        if isinstance(cause, OmegaConfBaseException):
-            return []
-        return [_with_typed_keys(cfg, component_message(place[1] if place else key, cause))]
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        return [_with_typed_keys(cfg, component_message(key, error))]
-    return []
-
-
-def _with_typed_keys(cfg: DictConfig, message: str) -> str:
-    """Replace keys whose value is that of another one by that one: a constructor knows its own arguments only."""
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    return re.sub(r"\b[a-z_]+(?:\.\w+)+", lambda key: origin(plain, key[0]), message)
-
-
 def component_message(key: str, error: BaseException) -> str:
     """Spell what a constructor raised.
 
@@ -172,27 +118,3 @@ def _written_at(plain: Mapping[str, Any], key: str) -> Any:
     for name in key.split("."):
         node = node.get(name) if isinstance(node, dict) else None
     return node
-
-
-def value_at(cfg: DictConfig, key: str) -> Any:
-    """Value at a dotted key; None where there is none."""
-    try:
-        return OmegaConf.select(cfg, key)
-    except OmegaConfBaseException:  # an interpolation that cannot be resolved is reported by itself
-        return None
-
-
-def number_at(cfg: DictConfig, key: str) -> int | float | None:
-    """Value at a dotted key; None where there is none or it is no number."""
-    value = value_at(cfg, key)
-    return value if isinstance(value, int | float) else None
-
-
-def class_at(cfg: DictConfig, key: str) -> type:
-    """Class of a component; ``object`` where there is none or it cannot be loaded, which is reported by itself."""
-    target = value_at(cfg, f"{key}._target_")
-    try:
-        found = locate(target) if isinstance(target, str) else object
-    except (ImportError, AttributeError):
-        return object
-    return found if isinstance(found, type) else object

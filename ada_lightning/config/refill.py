@@ -6,33 +6,32 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig
 
-from ada_lightning.config.estimator import part_of
-from ada_lightning.config.problems import class_at, number_at, value_at
+from ada_lightning.config.setup import Setup
 
 
-def refill_errors(cfg: DictConfig) -> Iterator[str]:
+def refill_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
     from ada_lightning.core.protocols import Refill
 
-    yield from _overlong_errors(cfg)
-    refill = part_of(cfg, "refill")
+    yield from _overlong_errors(run)
+    refill = run.part("refill")
     if not isinstance(refill, Refill) or not refill.is_on:
         return
-    yield from _sampler_errors(cfg)
+    yield from _sampler_errors(run)
     if component := getattr(refill, "component", ""):
-        yield from _component_errors(cfg, component)
-    if refill.keep_surplus and number_at(cfg, "loss.importance_cap") == 0:
+        yield from _component_errors(run, component)
+    if refill.keep_surplus and run.number("loss.importance_cap") == 0:
         yield (
             "refill.keep_surplus trains on groups of an earlier policy, and loss.importance_cap = 0 corrects for "
             "nothing; use loss.importance_cap=2 or refill.keep_surplus=false"
         )
 
 
-def _sampler_errors(cfg: DictConfig) -> Iterator[str]:
+def _sampler_errors(run: Setup) -> Iterator[str]:
     from ada_lightning.core.protocols import Sampler, Trait
 
-    sampler = part_of(cfg, "sampler")
-    if budget := number_at(cfg, "sampler.budget_per_step"):
+    sampler = run.part("sampler")
+    if budget := run.number("sampler.budget_per_step"):
         yield (
             f"sampler.budget_per_step = {budget} divides a step among its prompts, and refill lets further ones join; "
             "use refill.max_ratio to limit a step, and sampler.budget_per_step=0"
@@ -44,16 +43,16 @@ def _sampler_errors(cfg: DictConfig) -> Iterator[str]:
         )
 
 
-def _component_errors(cfg: DictConfig, component: str) -> Iterator[str]:
+def _component_errors(run: Setup, component: str) -> Iterator[str]:
     """The component must be one that the reward has, where its components are known without a response."""
     from ada_lightning.rewards.overlong import OverlongReward
     from ada_lightning.rewards.weighted import WeightedReward
 
-    kind = class_at(cfg, "reward.reward")
-    by_name = value_at(cfg, "reward.reward.rewards")
+    kind = run.kind("reward.reward")
+    by_name = run.value("reward.reward.rewards")
     if issubclass(kind, OverlongReward):
         known = ["correct", "overlong"]
-        is_nested = issubclass(class_at(cfg, "reward.reward.reward"), WeightedReward)
+        is_nested = issubclass(run.kind("reward.reward.reward"), WeightedReward)
     elif issubclass(kind, WeightedReward) and isinstance(by_name, DictConfig):
         known, is_nested = [str(name) for name in by_name], True
     else:
@@ -65,12 +64,12 @@ def _component_errors(cfg: DictConfig, component: str) -> Iterator[str]:
         )
 
 
-def _overlong_errors(cfg: DictConfig) -> Iterator[str]:
+def _overlong_errors(run: Setup) -> Iterator[str]:
     """Responses that the reward never sees have no penalty."""
     from ada_lightning.rewards.overlong import OverlongReward
 
-    truncated = value_at(cfg, "rollout.truncated")
-    if issubclass(class_at(cfg, "reward.reward"), OverlongReward) and truncated in ("zero", "exclude"):
+    truncated = run.value("rollout.truncated")
+    if issubclass(run.kind("reward.reward"), OverlongReward) and truncated in ("zero", "exclude"):
         yield (
             f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward "
             "is about those; use rollout.truncated=grade or mask"

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omegaconf import DictConfig
-
-from ada_lightning.config.problems import class_at, number_at
+from ada_lightning.config.setup import Setup
 
 
-def selection_errors(cfg: DictConfig) -> Iterator[str]:
+def selection_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Classes that cannot be loaded are reported by themselves."""
-    chosen = class_at(cfg, "selection")
+    chosen = run.kind("selection")
     for key in ("selection", "selection.selection"):  # the second: of a selection that drops whole pools first
-        selection = class_at(cfg, key)
-        yield from _rank_errors(cfg, key, selection)
-        yield from _class_errors(cfg, key, selection)
-        yield from _pruning_errors(cfg, key, selection)
-        yield from _thinning_errors(cfg, key, selection)
-    yield from _size_errors(cfg, chosen)
+        selection = run.kind(key)
+        yield from _rank_errors(run, key, selection)
+        yield from _class_errors(run, key, selection)
+        yield from _pruning_errors(run, key, selection)
+        yield from _thinning_errors(run, key, selection)
+    yield from _size_errors(run, chosen)
 
 
 def _has(selection: type, *names: str) -> bool:
@@ -28,12 +26,12 @@ def _has(selection: type, *names: str) -> bool:
     return issubclass(selection, Selection) and any(Trait[name] in selection.traits for name in names)
 
 
-def _rank_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
+def _rank_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
     """What ranks responses by their advantage knows that of the whole pool alone."""
     if not _has(selection, "RANKS_BY_ADVANTAGE"):
         return
     for part in ("advantage", "advantage.advantage"):
-        if getattr(advantage := class_at(cfg, part), "compares", None) == "kept":
+        if getattr(advantage := run.kind(part), "compares", None) == "kept":
             yield (
                 f"{key}: {selection.__name__} takes advantages over the whole pool, and {part} = {advantage.__name__} "
                 "compares with what was kept of it; use advantage=official, with advantage.normalize_std=true for "
@@ -41,12 +39,12 @@ def _rank_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
             )
 
 
-def _class_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
+def _class_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
     """What ranks responses may keep one class of a pool alone, and nothing makes up for the pull that is gone."""
     if not _has(selection, "MAY_DROP_A_CLASS"):
         return
     for part in ("advantage", "advantage.advantage"):
-        if getattr(advantage := class_at(cfg, part), "needs_both_classes", False):
+        if getattr(advantage := run.kind(part), "needs_both_classes", False):
             yield (
                 f"{key}: {selection.__name__} may drop all positives or all negatives of a pool that has both, and "
                 f"{part} = {advantage.__name__} follows its objective only where both are kept; use "
@@ -54,20 +52,20 @@ def _class_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
             )
 
 
-def _pruning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
+def _pruning_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
     """The weights of pruning are those of advantages: other terms would count what is left out as nothing."""
     if not _has(selection, "PRUNES_RESPONSES", "PRUNES_PROMPTS"):
         return
     for name in ("kl_coef", "entropy_coef"):
-        if number_at(cfg, f"loss.{name}"):
+        if run.number(f"loss.{name}"):
             yield (
                 f"{key}: {selection.__name__} leaves out responses by chance and makes up for it in their advantages; "
-                f"loss.{name} = {number_at(cfg, f'loss.{name}')} would act on what is left alone; use loss.{name}=0, "
+                f"loss.{name} = {run.number(f'loss.{name}')} would act on what is left alone; use loss.{name}=0, "
                 "or selection=all"
             )
 
 
-def _thinning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str]:
+def _thinning_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
     """Prompts whose rewards are all equal must train, and by the advantage that thinning goes by."""
     from ada_lightning.methods.advantages import HistoryBaselineAdvantage
     from ada_lightning.methods.refill import NoRefill
@@ -76,32 +74,32 @@ def _thinning_errors(cfg: DictConfig, key: str, selection: type) -> Iterator[str
 
     if not issubclass(selection, ThinnedSelection):
         return
-    if not issubclass(advantage := class_at(cfg, "advantage"), HistoryBaselineAdvantage):
+    if not issubclass(advantage := run.kind("advantage"), HistoryBaselineAdvantage):
         yield (
             f"{key}: {selection.__name__} thins out prompts whose rewards are all equal by their advantage against "
             f"history, and with {advantage.__name__} those do not train, or not by that; use "
             "advantage=history_baseline, or selection=all"
         )
-    if getattr(class_at(cfg, "loss"), "needs_groups_without_signal", None) is True:
+    if getattr(run.kind("loss"), "needs_groups_without_signal", None) is True:
         yield (
             f"{key}: {selection.__name__} weighs what it keeps by its advantage, and loss = "
-            f"{class_at(cfg, 'loss').__name__} trains on prompts whose rewards are all equal by other terms; use "
+            f"{run.kind('loss').__name__} trains on prompts whose rewards are all equal by other terms; use "
             "selection=all with this loss"
         )
-    if issubclass(reduction := class_at(cfg, "loss.reduction"), ResponseMeanReduction | TokenMeanReduction):
+    if issubclass(reduction := run.kind("loss.reduction"), ResponseMeanReduction | TokenMeanReduction):
         yield (
             f"{key}: {selection.__name__} leaves out responses by chance and makes up for it in others' advantages; "
             f"loss.reduction = {reduction.__name__} would divide by what is left; use loss/reduction=constant or "
             "loss/reduction=prompt_mean"
         )
-    if not issubclass(refill := class_at(cfg, "refill"), NoRefill):
+    if not issubclass(refill := run.kind("refill"), NoRefill):
         yield (
             f"{key}: {selection.__name__} thins out prompts whose rewards are all equal, and {refill.__name__} "
             "replaces every one of them; use refill=none, or selection=all"
         )
 
 
-def _size_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
+def _size_errors(run: Setup, selection: type) -> Iterator[str]:
     """Of a group size that nobody would keep to.
 
     Not asked of the samplers that go on in blocks: their default is small, for the balanced selections.
@@ -116,15 +114,13 @@ def _size_errors(cfg: DictConfig, selection: type) -> Iterator[str]:
         XrpoSampler,
     )
 
-    sampler = class_at(cfg, "sampler")
+    sampler = run.kind("sampler")
     plans = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSampler, VipSampler, XrpoSampler)
     if not (issubclass(sampler, plans) and _has(selection, "KEEPS_WHAT_THERE_IS")):
         return
-    pilots = [
-        number_at(cfg, f"sampler.{name}") or 0 for name in ("num_pilot", "num_commit", "num_screen", "num_continue")
-    ]
-    most = number_at(cfg, "sampler.n_max") or sum(pilots)
-    group_size = number_at(cfg, "sampler.group_size")
+    pilots = [run.number(f"sampler.{name}") or 0 for name in ("num_pilot", "num_commit", "num_screen", "num_continue")]
+    most = run.number("sampler.n_max") or sum(pilots)
+    group_size = run.number("sampler.group_size")
     if group_size is not None and group_size < most:
         yield (
             f"sampler.group_size = {group_size} has no effect: {selection.__name__} keeps what there is, up to {most} "

@@ -90,7 +90,7 @@ class RolloutDataModule(LightningDataModule):
         if num_minibatches > prompts_per_step:
             errors.append(
                 f"data.num_minibatches = {num_minibatches} exceeds data.prompts_per_step = {prompts_per_step}: "
-                "a minibatch holds whole prompts"
+                f"a minibatch holds whole prompts; use data.num_minibatches={prompts_per_step} or fewer"
             )
         if not isinstance(skip_groups_without_signal, bool):  # a word would count as true
             errors.append(f"data.skip_groups_without_signal must be true or false; got {skip_groups_without_signal!r}")

@@ -14,8 +14,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 CONF = Path(__file__).resolve().parents[3] / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))
 SELF_EVIDENT = {"experiment_name", "revision", "app_name", "header", "choices", "footer", "template"}
@@ -72,14 +70,12 @@ def begins_with_a_comment(text: str) -> bool:
     return bool(lines) and re.match(r"# *\w{2,}|# *[\w.-]+", lines[0]) is not None
 
 
-@pytest.mark.parametrize("file", FILES, ids=names_of)
-def test_a_file_says_what_it_is(file):
-    assert begins_with_a_comment(file.read_text(encoding="utf-8")), f"{names_of(file)} must begin with a comment"
+def test_every_file_says_what_it_is():
+    assert [names_of(file) for file in FILES if not begins_with_a_comment(file.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize("file", FILES, ids=names_of)
-def test_a_value_says_what_it_does(file):
-    assert not bare_values(file), f"{names_of(file)}: add a comment that says what each does and its unit"
+def test_every_value_says_what_it_does_and_its_unit():
+    assert {names_of(file): bare for file in FILES if (bare := bare_values(file))} == {}
 
 
 def test_the_rule_sees_a_bare_value_and_not_the_text_of_a_block():

@@ -10,7 +10,8 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.check import ConfigError, check_config, override_errors
-from ada_lightning.config.curriculum import curriculum_errors
+from ada_lightning.config.estimator import curriculum_errors
+from ada_lightning.config.setup import Setup
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.objectives import LinearObjective, PassAtKObjective
 
@@ -35,7 +36,7 @@ def test_curricula_compose_with_samplers_and_estimators_that_remember(curriculum
     overrides = [f"curriculum={curriculum}", f"estimator={estimator}", f"sampler={sampler}"]
     assert override_errors(overrides, CONF, "train") == []
     cfg = composed(*overrides)
-    assert list(curriculum_errors(cfg)) == []
+    assert list(curriculum_errors(Setup(cfg))) == []
     assert instantiate(cfg.curriculum).needs_history == (curriculum != "uniform")
 
 
@@ -116,4 +117,4 @@ def test_the_data_module_gets_it_from_the_program():
 
 
 def test_absent_parts_are_left_alone():
-    assert list(curriculum_errors(OmegaConf.create({"curriculum": None, "sampler": "${missing}"}))) == []
+    assert list(curriculum_errors(Setup(OmegaConf.create({"curriculum": None, "sampler": "${missing}"})))) == []

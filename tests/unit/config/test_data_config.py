@@ -117,3 +117,38 @@ def test_the_papers_own_sets_and_bare_problems_give_the_papers_prompt(tmp_path):
         assert prompt.reference["answer"] == "2"
         found.append(prompt.prompt_id)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("override", "way_out"),
+    [
+        ("rollout.schedule=barrier", "write rollout/schedule=barrier"),
+        ("reward.reward=math", "write reward=math"),
+        ("data.source=gsm8k", "choose one by data=<option>, of "),
+    ],
+)
+def test_a_word_where_a_part_stands_is_refused_with_the_group_that_chooses_it(override, way_out):
+    (error,) = override_errors([override], CONF, "train")
+    key = override.partition("=")[0]
+    assert error.startswith(f"{override}: {key} is a part with settings, and no word; ")
+    assert way_out in error
+
+
+def test_a_part_may_be_left_out_or_referred_to():
+    assert override_errors(["rollout.schedule=null"], CONF, "train") == []
+    assert override_errors(["callbacks.evaluation.sampling=${rollout.sampling}"], CONF, "train") == []
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("data.num_minibatches=99", "data: data.num_minibatches = 99 exceeds data.prompts_per_step = 32: a minibatch "),
+        ("optimizer.lr=0", "optimizer.lr = 0 changes no weight; use a number above 0"),
+        ("rollout.engine.max_num_seqs=1000000000", "rollout.engine.max_num_seqs = 1000000000: the engine's table of "),
+    ],
+)
+def test_one_problem_is_told_once(override, expected):
+    with pytest.raises(ConfigError) as refused:
+        check_config(composed(override))
+    (problem,) = refused.value.problems
+    assert problem.startswith(expected)

@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.check import ConfigError, check_config
 from ada_lightning.config.estimator import estimator_errors
+from ada_lightning.config.setup import Setup
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 SPREAD = "SpreadSampler ends a prompt's sampling by more than its counts"
@@ -19,7 +20,7 @@ def composed(*overrides: str) -> DictConfig:
 
 
 def errors(*overrides: str) -> list[str]:
-    return list(estimator_errors(composed(*overrides)))
+    return list(estimator_errors(Setup(composed(*overrides))))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_window_must_hold_what_makes_a_prompt_known():
 
 def test_part_that_cannot_be_made_is_reported_once_by_itself():
     cfg = composed("sampler.k_pos=0")
-    assert list(estimator_errors(cfg)) == []
+    assert list(estimator_errors(Setup(cfg))) == []
     with pytest.raises(ConfigError) as error:
         check_config(cfg)
     assert len(error.value.problems) == 1
@@ -123,4 +124,7 @@ def test_check_of_the_configuration_asks():
 
 
 def test_absent_parts_are_left_alone():
-    assert list(estimator_errors(OmegaConf.create({"sampler": None, "data": {"prompts_per_step": "${missing}"}}))) == []
+    assert (
+        list(estimator_errors(Setup(OmegaConf.create({"sampler": None, "data": {"prompts_per_step": "${missing}"}}))))
+        == []
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.config.group import group_errors
+from ada_lightning.config.setup import Setup
 from tests.unit.config.test_partial_credit_config import composed
 
 COMPARING = {
@@ -20,7 +21,7 @@ COMPARING = {
 
 
 def errors(*overrides):
-    return list(group_errors(composed(*overrides)))
+    return list(group_errors(Setup(composed(*overrides))))
 
 
 @pytest.mark.parametrize("advantage", COMPARING)

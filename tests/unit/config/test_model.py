@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from hydra import compose, initialize_config_dir
 
+from ada_lightning.config.engine import model_errors
 from ada_lightning.config.evaluation import check_evaluation
-from ada_lightning.config.model import model_errors
 from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.config.setup import Setup
 from ada_lightning.parallel import hardware
 from tests.unit.config.test_partial_credit_config import composed, problems
 
@@ -57,12 +58,12 @@ def test_what_the_engine_has_no_room_for_is_refused_in_one_sentence(overrides, b
     ],
 )
 def test_what_there_is_room_for_passes(overrides):
-    assert list(model_errors(composed(*overrides))) == []
+    assert list(model_errors(Setup(composed(*overrides)))) == []
 
 
 def test_on_a_machine_with_a_gpu_its_engine_is_not_judged(monkeypatch):
     monkeypatch.setattr(hardware, "count_gpus", lambda: 1)
-    assert list(model_errors(composed("rollout=vllm_gpu"))) == []
+    assert list(model_errors(Setup(composed("rollout=vllm_gpu")))) == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_on_a_machine_with_a_gpu_its_engine_is_not_judged(monkeypatch):
 )
 def test_a_folder_of_ones_own_is_read_and_scaled_positions_are_left_to_the_engine(tmp_path, rope, num_problems):
     (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 256, **rope}))
-    found = list(model_errors(composed("model=pretrained", f"model.path={tmp_path}")))
+    found = list(model_errors(Setup(composed("model=pretrained", f"model.path={tmp_path}"))))
     assert len(found) == num_problems
     assert all("rollout.max_model_tokens = 320" in message for message in found)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.config.notices import settings_notices
+from ada_lightning.config.setup import Setup
 from tests.unit.config.test_partial_credit_config import composed
 
 
@@ -19,10 +20,10 @@ from tests.unit.config.test_partial_credit_config import composed
     ],
 )
 def test_a_step_that_is_all_the_memory_there_is(overrides, said):
-    found = list(settings_notices(composed("+experiment=ada_similar", *overrides)))
+    found = list(settings_notices(Setup(composed("+experiment=ada_similar", *overrides))))
     assert len(found) == len(said)
     assert all(notice.startswith(start) for notice, start in zip(found, said, strict=True))
 
 
 def test_other_estimators_count_no_time_in_prompts():
-    assert list(settings_notices(composed("+experiment=ada", "data.prompts_per_step=4096"))) == []
+    assert list(settings_notices(Setup(composed("+experiment=ada", "data.prompts_per_step=4096")))) == []

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from ada_lightning.config.refill import refill_errors
 from ada_lightning.config.selection import selection_errors
+from ada_lightning.config.setup import Setup
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 
@@ -22,7 +23,7 @@ def composed(*overrides: str) -> DictConfig:
 
 def problems(*overrides: str) -> list[str]:
     cfg = composed(*overrides)
-    return [*refill_errors(cfg), *selection_errors(cfg)]
+    return [*refill_errors(Setup(cfg)), *selection_errors(Setup(cfg))]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from ada_lightning.config.check import ConfigError, check_config
-from ada_lightning.config.labels import label_errors
+from ada_lightning.config.estimator import label_errors
+from ada_lightning.config.setup import Setup
 from ada_lightning.config.update import update_errors
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
@@ -55,7 +56,7 @@ def test_masks_combine_and_none_is_none():
     ],
 )
 def test_what_does_not_go_together_is_refused(overrides, message):
-    found = list(update_errors(composed(*overrides)))
+    found = list(update_errors(Setup(composed(*overrides))))
     if not message:
         assert found == []
     else:
@@ -80,9 +81,9 @@ def test_what_does_not_go_together_is_refused(overrides, message):
     ],
 )
 def test_labels_are_made_of_answers_that_know_no_reference(overrides, message):
-    found = list(label_errors(composed("+experiment=optpo", *overrides)))
+    found = list(label_errors(Setup(composed("+experiment=optpo", *overrides))))
     assert [message in text for text in found] == ([True] if message else [])
-    assert list(label_errors(composed(*overrides))) == []  # any other sampler takes any reward
+    assert list(label_errors(Setup(composed(*overrides)))) == []  # any other sampler takes any reward
 
 
 def test_path_counting_does_not_go_with_a_majority():
@@ -96,6 +97,8 @@ def test_a_misspelt_key_of_a_mask_is_found():
 
 
 def test_a_mask_that_models_the_output_embedding_needs_it_to_train():
-    (found,) = (line for line in update_errors(composed("token_masks=capo", "parameters=lora")) if "freezes" in line)
+    (found,) = (
+        line for line in update_errors(Setup(composed("token_masks=capo", "parameters=lora"))) if "freezes" in line
+    )
     assert found.endswith("use parameters=all")
-    assert not [line for line in update_errors(composed("token_masks=capo")) if "freezes" in line]
+    assert not [line for line in update_errors(Setup(composed("token_masks=capo"))) if "freezes" in line]

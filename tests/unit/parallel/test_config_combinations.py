@@ -8,6 +8,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from ada_lightning.config.parallel import parallel_errors
+from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import Launch
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
@@ -16,7 +17,7 @@ CONF = Path(__file__).resolve().parents[3] / "conf"
 def errors(*overrides):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose("train", [*overrides, "rollout=vllm_process"])
-    return list(parallel_errors(cfg, Launch("torchrun", 2, 1)))
+    return list(parallel_errors(Setup(cfg), Launch("torchrun", 2, 1)))
 
 
 @pytest.mark.parametrize(

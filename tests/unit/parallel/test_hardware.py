@@ -5,6 +5,7 @@ from hydra import compose, initialize_config_dir
 
 from ada_lightning.config.check import ConfigError, check_config
 from ada_lightning.config.parallel import check_sweep, parallel_errors
+from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import check_devices, choose_hardware
 from tests.integration.conftest import ROOT
@@ -57,7 +58,7 @@ def test_auto_is_what_the_machine_and_the_launcher_have(trainer, num_gpus, launc
 def errors(*overrides, launched=BY_ITSELF):
     cfg = composed(*overrides)
     choose_hardware(cfg.trainer, num_gpus=0, launched=launched)
-    return list(parallel_errors(cfg, launched))
+    return list(parallel_errors(Setup(cfg), launched))
 
 
 TWO = Launch("torchrun", 2, 1)

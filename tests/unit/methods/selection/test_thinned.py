@@ -8,6 +8,7 @@ import pytest
 
 from ada_lightning.analysis.statement.bends import choice_lines
 from ada_lightning.config.selection import selection_errors
+from ada_lightning.config.setup import Setup
 from ada_lightning.core.records import Belief, ResponseGroup
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage
 from ada_lightning.methods.sampling import UniformSampler
@@ -129,19 +130,19 @@ def test_a_full_advantage_that_is_none_is_refused(full):
     ],
 )
 def test_what_thinning_does_not_go_with_is_refused(overrides, said):
-    (error,) = selection_errors(composed(*overrides))
+    (error,) = selection_errors(Setup(composed(*overrides)))
     assert said in error
 
 
 @pytest.mark.parametrize("experiment", ["ada", "pruning"])
 def test_what_it_goes_with_passes(experiment):
     chosen = ["selection=thinned"] if experiment == "ada" else []
-    assert list(selection_errors(composed(f"+experiment={experiment}", *chosen))) == []
+    assert list(selection_errors(Setup(composed(f"+experiment={experiment}", *chosen)))) == []
 
 
 def test_a_selection_within_another_is_looked_at():
     within = ["selection.selection._target_=ada_lightning.methods.selection.ThinnedSelection"]
-    (error,) = selection_errors(composed("+experiment=grpo", "selection=resolved", *within))
+    (error,) = selection_errors(Setup(composed("+experiment=grpo", "selection=resolved", *within)))
     assert error.startswith("selection.selection: ThinnedSelection thins out")
 
 

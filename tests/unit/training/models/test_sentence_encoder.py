@@ -11,7 +11,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from ada_lightning.config.problems import component_errors
+from ada_lightning.config.setup import Setup
 from ada_lightning.core.protocols import PromptEmbedding
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators import FixedLengthScale, GaussianProcessEstimator
@@ -156,7 +156,7 @@ def test_the_check_of_the_configuration_reaches_it(tmp_path):
         }
     )
     instantiate(cfg.estimator)
-    (error,) = component_errors(cfg, "estimator")
+    (error,) = Setup(cfg).errors("estimator")
     assert error.startswith("estimator: estimator.embedding.path=")
     assert error.endswith("does not exist; give a folder with an encoder, or a hub id (organisation/name)")
 

@@ -1,0 +1,184 @@
+"""What of an engine's settings goes with neither where it lives, nor the trainer, the model or this machine.
+
+vLLM finds most of it when it has started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ada_lightning.config.setup import Setup
+from ada_lightning.rollout.engines.host import TrainerProcess
+from ada_lightning.rollout.engines.ray_pool import RayPool
+from ada_lightning.rollout.engines.weight_transfer import CudaIpc, Reload
+
+_ROPE_WITHOUT_FACTOR = ("default", "llama3", "longrope", "su", "yarn")
+"""Kinds of position encoding whose ``max_position_embeddings`` is the longest sequence as it stands."""
+_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+
+def rollout_errors(run: Setup) -> Iterator[str]:
+    """Compare ``rollout.engine``, ``rollout.host``, ``rollout.reproducible`` and ``trainer``.
+
+    Args:
+        run: the composed configuration; ``trainer`` may be missing.
+
+    Yields:
+        One message per problem.
+    """
+    yield from _transfer_errors(run)
+    yield from _reproducible_errors(run)
+    level = run.number("rollout.engine.sleep_level")
+    is_cpu = run.value("trainer.accelerator") == "cpu"
+    if level and is_cpu:
+        yield (
+            f"rollout.engine.sleep_level = {level}: vLLM sleeps on a GPU only, and trainer.accelerator = cpu; "
+            "use rollout.engine.sleep_level=0"
+        )
+    spread, gpus = run.number("rollout.engine.tensor_parallel_size"), run.number("rollout.host.num_gpus")
+    if run.kind("rollout.host") is RayPool and not is_cpu and spread and gpus is not None and gpus < spread > 1:
+        yield (
+            f"rollout.host.num_gpus = {gpus} is less than rollout.engine.tensor_parallel_size = {spread}: an engine "
+            f"needs a GPU for each part; use rollout.host.num_gpus={spread}"
+        )
+
+
+def _reproducible_errors(run: Setup) -> Iterator[str]:
+    """An engine that decodes by itself, between two polls too, has batches that follow the clock."""
+    host = run.kind("rollout.host")
+    if run.value("rollout.reproducible") is True and host is not object and not issubclass(host, TrainerProcess):
+        yield (
+            f"reproducible=true does not go with rollout.host = {host.__name__}: an engine outside of the trainer's "
+            "process steps by its own clock, so what runs beside what in it differs from run to run, and with it the "
+            "rounding; use rollout=vllm_cpu or vllm_gpu with one training process, or reproducible=false"
+        )
+
+
+def _transfer_errors(run: Setup) -> Iterator[str]:
+    transfer = run.kind("rollout.engine.weight_transfer")
+    if transfer in (object, Reload):
+        return
+    name, way_out = transfer.__name__, "use rollout/weight_transfer=reload"
+    if run.value("trainer.accelerator") == "cpu":
+        yield f"rollout.engine.weight_transfer: {name} goes from GPU to GPU, and trainer.accelerator = cpu; {way_out}"
+    host = run.kind("rollout.host")
+    if host in (object, TrainerProcess):
+        yield (
+            f"rollout.engine.weight_transfer: {name} goes to another process, and the engine lives in the trainer's; "
+            f"{way_out}, which copies nothing there, or rollout=vllm_gpu_process"
+        )
+    elif host is RayPool:
+        yield (
+            f"rollout.engine.weight_transfer: {name} reaches no engine that replaces another within a step; {way_out} "
+            "with rollout.host = RayPool: weights stay in Ray's object store"
+        )
+    devices = run.number("trainer.devices")
+    if transfer is CudaIpc and devices is not None and devices > 1:
+        yield (
+            f"rollout.engine.weight_transfer: {name} shares one GPU with one training process, and trainer.devices = "
+            f"{devices}; use rollout/weight_transfer=nccl"
+        )
+
+
+def model_errors(run: Setup) -> Iterator[str]:
+    """Compare ``rollout`` with the ``config.json`` of ``model``, and with this machine.
+
+    Args:
+        run: the composed configuration; ``trainer`` may be missing.
+
+    Yields:
+        One message per problem.
+    """
+    yield from _machine_errors(run)
+    yield from _table_errors(run)
+    if description := _description(run):
+        yield from _length_errors(run, description)
+        yield from _shape_errors(run, description)
+
+
+def _description(run: Setup) -> Mapping[str, Any]:
+    """Return what is known of the model without its weights; nothing where it is out of order or does not tell."""
+    try:
+        return dict(getattr(run.part("model"), "description", dict)())
+    except (ValueError, OSError):  # reported by the check of the model
+        return {}
+
+
+def _length_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
+    key, longest = "rollout.max_model_tokens", description.get("max_position_embeddings")
+    rope = description.get("rope_parameters") or description.get("rope_scaling") or {}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    tokens = run.number(key)
+    if isinstance(longest, int) and tokens is not None and kind in _ROPE_WITHOUT_FACTOR and tokens > longest:
+        yield (
+            f"{key} = {tokens} is more than the model can attend to, {longest} tokens (max_position_embeddings in its "
+            f"config.json); use {key}={longest} or less, with shorter prompts and responses, or another model"
+        )
+
+
+def _shape_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
+    heads, spread = description.get("num_attention_heads"), run.number("rollout.engine.tensor_parallel_size")
+    if isinstance(heads, int) and isinstance(spread, int) and spread > 0 and heads % spread:
+        yield (
+            f"rollout.engine.tensor_parallel_size = {spread} does not divide the model's {heads} attention heads; use "
+            "rollout.engine.tensor_parallel_size=1 or a number that does"
+        )
+    cache, tokens = run.number("rollout.engine.kv_cache_gib"), run.number("rollout.max_model_tokens")
+    per_token = _gib_per_token(description, str(run.value("rollout.engine.dtype")))
+    needed = per_token * (tokens or 0) / max(spread or 1, 1)
+    if cache is not None and 0 < cache < needed:
+        yield (
+            f"rollout.engine.kv_cache_gib = {cache} cannot hold one sequence of rollout.max_model_tokens = {tokens}, "
+            f"which takes {needed:.3g} GiB; raise the one, to many times that for many sequences at once, or lower the "
+            "other"
+        )
+
+
+def _gib_per_token(description: Mapping[str, Any], dtype: str) -> float:
+    """KV cache of one token; 0 where not every layer keeps every token, or the shape is not known."""
+    layers, heads = description.get("num_hidden_layers"), description.get("num_attention_heads")
+    groups, width = description.get("num_key_value_heads", heads), description.get("hidden_size")
+    if description.get("model_type") not in ("llama", "qwen2", "qwen3", "mistral") or description.get("sliding_window"):
+        return 0.0
+    if not (isinstance(layers, int) and isinstance(heads, int) and isinstance(groups, int) and isinstance(width, int)):
+        return 0.0
+    head = description.get("head_dim") or width // heads
+    return 2 * layers * groups * head * _BYTES.get(dtype, 0) / 2**30
+
+
+def _machine_errors(run: Setup) -> Iterator[str]:
+    """An engine on this machine's CPU: a trainer on a GPU has a check of its own, and Ray's engines are elsewhere."""
+    from ada_lightning.parallel.hardware import count_gpus
+
+    is_here = run.value("trainer.accelerator") in (None, "cpu") and run.kind("rollout.host") is not RayPool
+    if not is_here or run.kind("rollout.engine") is object or count_gpus():
+        return
+    if run.value("rollout.engine.enforce_eager") is False:
+        yield (
+            "rollout.engine.enforce_eager = false, as in rollout=vllm_gpu: the engine would capture CUDA graphs, and "
+            "torch sees no GPU on this machine; use rollout=vllm_cpu or rollout=vllm_process"
+        )
+    cache, memory = run.number("rollout.engine.kv_cache_gib"), _memory_gib()
+    if cache is not None and cache > memory:
+        yield (
+            f"rollout.engine.kv_cache_gib = {cache} is more than the memory of this machine, {memory:.1f} GiB; use "
+            "rollout.engine.kv_cache_gib=0.5, which is enough for a small model"
+        )
+
+
+def _table_errors(run: Setup) -> Iterator[str]:
+    """VLLM keeps a table of every token of as many sequences as it may decode at once, four bytes each."""
+    sequences, tokens = run.number("rollout.engine.max_num_seqs"), run.number("rollout.max_model_tokens")
+    needed, memory = (sequences or 0) * (tokens or 0) * 4 / 2**30, _memory_gib()
+    if needed > memory and run.kind("rollout.host") is not RayPool:
+        yield (
+            f"rollout.engine.max_num_seqs = {sequences}: the engine's table of sequences of up to "
+            f"rollout.max_model_tokens = {tokens} tokens would take {needed:.0f} GiB, more than the memory of this "
+            f"machine, {memory:.1f} GiB; use rollout.engine.max_num_seqs=256 or fewer"
+        )
+
+
+def _memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
