@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_stopped import RunStoppedError
 from callbacks.alarm_bound import AlarmBound
-from callbacks.mlflow_logger import MLflowTracking
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +29,16 @@ class Alarms(Callback):
 
     Args:
         bounds: by name of the alarm.
+        run_dir: folder of the run, where ``alarms.json`` says how each alarm that was ever raised stands.
     """
 
-    def __init__(self, *, bounds: Mapping[str, AlarmBound]) -> None:
+    def __init__(self, *, bounds: Mapping[str, AlarmBound], run_dir: str | Path | None = None) -> None:
         self.bounds = dict(bounds)
         self._num_out = dict.fromkeys(self.bounds, 0)
         self._num_steps = 0
         self._names: set[str] = set()
+        self._texts: dict[str, str] = {}
+        self._run_dir = None if run_dir is None else RunDir(run_dir)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -66,11 +70,12 @@ class Alarms(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """How long each figure has been out of bounds."""
-        return {"num_out": dict(self._num_out)}
+        return {"num_out": dict(self._num_out), "texts": dict(self._texts)}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; alarms that are new start at 0."""
         self._num_out |= {name: count for name, count in state_dict["num_out"].items() if name in self.bounds}
+        self._texts = dict(state_dict.get("texts", {}))  # older checkpoints have none
 
     def _warn_of_missing(self, metrics: Mapping[str, float]) -> None:
         """Say which alarms watch nothing; some figures are not there in every step, so not at once."""
@@ -98,9 +103,9 @@ class Alarms(Callback):
         elif was_on and not is_on:
             log.warning("alarm %s is over: %s = %.4g", name, bound.metric, value)
         if is_on != was_on:
-            for logger in trainer.loggers:
-                if isinstance(logger, MLflowTracking):
-                    logger.log_tag(f"alarm.{name}", self._text(name, bound, value) if is_on else "over")
+            self._texts[name] = self._text(name, bound, value) if is_on else "over"
+            if self._run_dir is not None and trainer.is_global_zero:
+                self._run_dir.write_json("alarms.json", self._texts)
         return is_on
 
     def _text(self, name: str, bound: AlarmBound, value: float) -> str:

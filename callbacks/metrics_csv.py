@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
 from ada_lightning.run.files import append_whole, write_whole
-from ada_lightning.run.metrics_file import read_cells, read_metrics
+from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells, read_metrics
 from ada_lightning.run.run_dir import RunDir
 
 __all__ = ["MetricsCsv", "read_metrics"]
@@ -22,6 +23,8 @@ __all__ = ["MetricsCsv", "read_metrics"]
 
 class MetricsCsv(Logger):
     """Appends to ``metrics.csv`` of the run folder: one row per step, one column per metric.
+
+    ``unix_ms`` says when a row began.
 
     Lightning's ``CSVLogger`` deletes the file of an earlier session; here a resume continues it, and rows of steps that
     the resume repeats are dropped.
@@ -65,6 +68,8 @@ class MetricsCsv(Logger):
             self.drop_after(step)
         cells = {key: _cell(value) for key, value in metrics.items()} | {"step": str(step)}
         current = int(self._row["step"]) if self._row else -1
+        if step != current:
+            cells[TIME_COLUMN] = str(int(time.time() * 1000))
         if step < current or not cells.keys() <= set(self._columns):
             self._merge_into_table(cells)
         elif step == current:
@@ -80,7 +85,7 @@ class MetricsCsv(Logger):
         drop by the checkpoint's own step, which also clears an old row of the step that is logged first.
         """
         columns, rows = read_cells(self.path)
-        self._rewrite(columns or ["step"], [row for row in rows if int(row["step"]) <= step])
+        self._rewrite(columns or ["step", TIME_COLUMN], [row for row in rows if int(row["step"]) <= step])
         self._is_open = True
 
     def _append(self, row: dict[str, str]) -> None:
@@ -107,7 +112,8 @@ class MetricsCsv(Logger):
         _, rows = read_cells(self.path)
         by_step = {int(row["step"]): row for row in rows}
         step = int(cells["step"])
-        by_step[step] = by_step.get(step, {}) | cells
+        known = {name: cell for name, cell in by_step.get(step, {}).items() if cell}
+        by_step[step] = known | cells | ({TIME_COLUMN: known[TIME_COLUMN]} if TIME_COLUMN in known else {})
         new_columns = [column for column in cells if column not in self._columns]
         self._rewrite(self._columns + new_columns, [by_step[key] for key in sorted(by_step)])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ada_lightning.run.credentials import hidden, take
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_sender import MlflowSender
+from callbacks.mlflow_upload import MlflowUpload
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,31 +40,31 @@ def deliver(path: Path, *, tracking_uri: str = "") -> bool:
     Returns:
         Whether nothing waits any more.
     """
-    sender = MlflowSender(RunDir(path))
-    target = sender.read_target()
+    upload = MlflowUpload(RunDir(path))
+    target = upload.read_target()
     if not target:
         print(f"{path}: nothing to deliver; no run told MLflow anything from here")
         return path.is_dir()
-    if not sender.lock():
+    if not upload.lock():
         print(f"{path}: this run is going on, and delivers by itself")
         return False
     uri = tracking_uri or target["tracking_uri"]
     try:
         if not tracking_uri and not _is_meant(path, hidden(uri)):
             return False
-        uri = sender.tracking_uri_override = take(uri)
-        waiting = sender.waiting()
-        failure = sender.send()
+        uri = upload.tracking_uri_override = take(uri)
+        upload.take_over_older_version()
+        note = "; the run had been killed" if upload.close_killed_run() else ""
+        waiting = upload.waiting() or "nothing: it has everything"
+        failure = upload.send(is_final=True)
         if failure is not None:
-            print(
-                f"{path}: {uri} failed: {hidden(f'{type(failure).__name__}: {failure}')}; waiting: {sender.waiting()}"
-            )
+            reason = hidden(f"{type(failure).__name__}: {failure}")
+            print(f"{path}: {uri} failed: {reason}; waiting: {upload.waiting()}")
             return False
-        note = "; the run had been killed" if RunDir(path).mlflow_run_id and sender.close_killed_run() else ""
         print(f"{path}: delivered {waiting} to {uri}{note}")
         return True
     finally:
-        sender.unlock()
+        upload.unlock()
 
 
 def _is_meant(path: Path, uri: str) -> bool:

@@ -19,8 +19,7 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.run.credentials import hidden, take
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_sender import MlflowSender
-from callbacks.outbox import Outbox
+from callbacks.mlflow_upload import MlflowUpload
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +33,13 @@ LOCK_RETRY_S = 1.0
 
 
 class MLflowTracking(Logger):
-    """Sends metrics, settings, files and tables to MLflow from a thread of its own.
+    """Uploads the run folder to MLflow from a thread of its own, whenever the run logs something and at its end.
 
-    Training only appends to a queue in the run folder (``mlflow/``, tens of microseconds). The thread imports
-    ``mlflow``, opens the store and sends; metrics that queued up meanwhile go out in one request. Where MLflow fails,
-    one warning says so and the queue waits on disk: it is delivered when the server answers again, at the end of the
-    run, by a resume, or by ``python -m callbacks.mlflow_deliver <run folder>``. Lightning's ``MLFlowLogger`` does each
-    of these inside the training step, and stops where the server does.
+    Training only wakes the thread: figures are those that :class:`~callbacks.metrics_csv.MetricsCsv` has put into
+    ``metrics.csv``, settings and artifacts the files of the folder. Where MLflow fails, one warning says so, and what
+    is missing there is sent when the server answers again, at the end of the run, by a resume, or by ``python -m
+    callbacks.mlflow_deliver <run folder>``. Lightning's ``MLFlowLogger`` does each of these inside the training step,
+    and stops where the server does.
 
     Args:
         run_dir: folder of the run. It remembers the MLflow run, so that a resume continues the same curves.
@@ -49,11 +48,10 @@ class MLflowTracking(Logger):
         tracking_uri: server, or ``sqlite:///<file>`` relative to the folder the program was started in. A user and a
             password in it are kept in the environment, and nowhere else.
         parent: name of the sweep this run belongs to; its runs are nested under one run of that name.
-        max_outbox_mb: most megabytes that wait for a server; a longer queue takes nothing more, and ``metrics.csv`` has
-            the figures.
+        max_outbox_mb: gone; an error where it is given.
 
     Raises:
-        ValueError: ``max_outbox_mb`` is not positive.
+        ValueError: ``max_outbox_mb`` is given.
     """
 
     def __init__(
@@ -64,25 +62,24 @@ class MLflowTracking(Logger):
         experiment_name: str,
         tracking_uri: str = "sqlite:///mlflow.db",
         parent: str | None = None,
-        max_outbox_mb: float = 256,
+        max_outbox_mb: float | None = None,
     ) -> None:
         super().__init__()
-        if max_outbox_mb <= 0:
+        if max_outbox_mb is not None:
             raise ValueError(
-                f"max_outbox_mb must be positive; got {max_outbox_mb}; to train without MLflow: logger=csv"
+                "logger.mlflow.max_outbox_mb is gone: nothing waits in a queue of its own any more, what MLflow misses "
+                "is sent from metrics.csv and the other files of the run folder; leave the option out"
             )
         self.run_dir = RunDir(run_dir)
         self.run_name = run_name
         self.experiment_name = experiment_name
         self.tracking_uri = _absolute(take(tracking_uri))
         self.parent = parent or ""
-        self._sender = MlflowSender(self.run_dir, max_outbox_mb=max_outbox_mb)
-        self._session = os.urandom(8).hex()
+        self._upload = MlflowUpload(self.run_dir)
         self._thread: Thread | None = None
         self._wake = Event()
         self._is_ending = Event()
-        self._first_step: int | None = None
-        self._has_backlog = False
+        self._has_metrics = False
         self._warned: set[str] = set()
 
     @property
@@ -104,41 +101,21 @@ class MLflowTracking(Logger):
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
-        """Queue the settings: nested ones under dotted names, and the run folder's config files uncut."""
-        settings = dict(vars(params)) if isinstance(params, Namespace) else dict(params)
-        self._put(self._sender.figures, {"kind": "params", "params": settings})
-        for file in sorted(self.run_dir.path.glob("config*.yaml")):
-            self.log_file(file)
+        """Begin: the run folder's config files hold every setting."""
+        self._begin()
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Queue the metrics of a step."""
-        if self._first_step is None:
-            self._first_step = step or 0
-        figures = {name: float(value) for name, value in metrics.items()}
-        self._put(self._sender.figures, {"kind": "points", "step": step or 0, "metrics": figures})
-
-    @rank_zero_only
-    def log_tag(self, name: str, text: str) -> None:
-        """Queue a tag of the run; a later one of that name replaces it."""
-        self._put(self._sender.figures, {"kind": "tag", "name": name, "text": text})
-
-    @rank_zero_only
-    def log_file(self, path: Path, folder: str = "") -> None:
-        """Queue a file of the run folder for a folder of the run's artifacts.
-
-        It is read when its turn comes and must stay until then. What lies outside the run folder is not sent.
-        """
-        self._put(self._sender.files, {"kind": "file", "artifact": folder, "path": self._relative(path)})
-
-    @rank_zero_only
-    def log_table(self, artifact: str, path: Path) -> None:
-        """Queue JSON lines with equal keys, a file of the run folder, as a table ``artifact`` (a ``.json`` name)."""
-        self._put(self._sender.files, {"kind": "table", "artifact": artifact, "path": self._relative(path)})
+        """Have the metrics of the step sent, which the run folder's ``metrics.csv`` holds by now."""
+        if not self._has_metrics and not self.run_dir.metrics_csv.exists():
+            self._warn("csv", "there is no metrics.csv to send figures from; keep logger.csv, before logger.mlflow")
+        self._has_metrics = True
+        self._begin()
+        self._wake.set()
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """End the run and wait for the queue, within limits.
+        """End the run and wait until everything is sent, within limits.
 
         Lightning says ``failed`` for Ctrl-C too, but calls this while it handles the exception.
         """
@@ -148,99 +125,74 @@ class MLflowTracking(Logger):
             final = "KILLED"
         else:
             final = "FINISHED" if status in ("success", "finished") else "FAILED"
-        self._put(self._sender.figures, {"kind": "finish", "status": final})
-        if self.parent:
-            self._put(self._sender.files, {"kind": "sweep", "artifact": "", "path": ""})
-        self._is_ending.set()
-        self._wake.set()
-        self._thread.join(MAX_FINISH_WAIT_S)
         try:
-            if self._thread.is_alive() or not self._sender.is_done():
+            self._upload.write_target(status=final, end_ms=int(time.time() * 1000))
+            self._is_ending.set()
+            self._wake.set()
+            self._thread.join(MAX_FINISH_WAIT_S)
+            if self._thread.is_alive() or self._upload.waiting():
                 log.warning(
-                    "MLflow at %s has not taken everything (waiting: %s). Deliver it later: "
-                    "python -m callbacks.mlflow_deliver %s",
+                    "MLflow at %s has not taken everything. Deliver it later: python -m callbacks.mlflow_deliver %s",
                     self.tracking_uri,
-                    self._sender.waiting(),
                     self.run_dir.path,
                 )
-        except OSError as error:
+        except (OSError, KeyError) as error:
+            self._is_ending.set()
+            self._wake.set()
             self._warn("disk", f"{type(error).__name__}: {error}")
         self._thread = None
 
-    def _put(self, outbox: Outbox, record: dict[str, Any]) -> None:
-        """Append a record with its time. The only part that training waits for."""
-        stamp = {"session": self._session, "time_ms": int(time.time() * 1000)}
-        try:
-            if self._thread is None:
-                self._start(stamp)
-            if not outbox.append(record | stamp):
-                self._warn("full", f"more than max_outbox_mb waits in {outbox.path}; what follows is not kept for it")
-        except OSError as error:  # the disk of the run folder
-            self._warn("disk", f"{type(error).__name__}: {error}; what cannot be written is not kept for it")
-        self._wake.set()
-
-    def _start(self, stamp: dict[str, Any]) -> None:
+    def _begin(self) -> None:
+        """Start the thread, once."""
+        if self._thread is not None:
+            return
         self._is_ending.clear()
         # A daemon: a hanging server must not keep a finished program alive.
         self._thread = Thread(target=self._work, name="mlflow", daemon=True)
         try:
-            self._sender.write_target(
-                {
-                    "tracking_uri": self.tracking_uri,
-                    "experiment_name": self.experiment_name,
-                    "run_name": self.run_name,
-                    "parent": self.parent,
-                    "source": os.path.abspath(sys.argv[0]),
-                }
+            self._upload.take_over_older_version()
+            self._upload.write_target(
+                tracking_uri=self.tracking_uri,
+                experiment_name=self.experiment_name,
+                run_name=self.run_name,
+                parent=self.parent,
+                source=os.path.abspath(sys.argv[0]),
+                status="RUNNING",
+                end_ms=None,
             )
-            self._has_backlog = not self._sender.is_done()
-            self._sender.figures.append({"kind": "start"} | stamp)
+        except OSError as error:  # the disk of the run folder
+            self._warn("disk", f"{type(error).__name__}: {error}")
         finally:
             self._thread.start()
 
     def _work(self) -> None:
         try:
-            if self._prepare():
-                self._send_until_the_end()
+            while not self._upload.lock():
+                self._warn("lock", "another process delivers this run")
+                if self._is_ending.wait(LOCK_RETRY_S) and not self._upload.lock():
+                    return
+            self._send_until_the_end()
         except OSError as error:
             self._warn("disk", f"{type(error).__name__}: {error}")
         finally:
-            self._sender.unlock()
-
-    def _prepare(self) -> bool:
-        """Become the only sender, and forget what an earlier session could not send and this one repeats."""
-        while not self._sender.lock():
-            self._warn("lock", "another process delivers this run")
-            if self._is_ending.wait(LOCK_RETRY_S):
-                return self._sender.lock()
-        if self._has_backlog:  # which of it is repeated, the first step tells
-            while self._first_step is None and not self._is_ending.is_set():
-                self._wake.wait()
-                self._wake.clear()
-            if self._first_step is not None:
-                self._sender.drop_repeated(session=self._session, first_step=self._first_step)
-        return True
+            self._upload.unlock()
 
     def _send_until_the_end(self) -> None:
         pause = FIRST_RETRY_S
         while True:
-            is_ending = self._is_ending.is_set()  # before sending: everything has been queued then
             self._wake.clear()
-            failure = self._sender.send()
+            is_ending = self._is_ending.is_set()  # before sending: everything is in the folder then
+            failure = self._upload.send(with_metrics=self._has_metrics or is_ending, is_final=is_ending)
+            if failure is not None:
+                self._warn("server", f"{type(failure).__name__}: {failure}")
             if is_ending:
                 return
             if failure is None:
                 pause = FIRST_RETRY_S
                 self._wake.wait()
             else:
-                self._warn("server", f"{type(failure).__name__}: {failure}")
                 self._is_ending.wait(pause)
                 pause = min(2 * pause, MAX_RETRY_S)
-
-    def _relative(self, path: Path) -> str:
-        """Path inside the run folder, which may be moved, or else absolute."""
-        resolved, folder = path.resolve(), self.run_dir.path.resolve()
-        return str(resolved.relative_to(folder) if resolved.is_relative_to(folder) else resolved)
 
     def _warn(self, kind: str, reason: str) -> None:
         if kind not in self._warned:

@@ -51,47 +51,26 @@ class MlflowRun:
 
     Args:
         tracking_uri: store or server.
-        experiment_name: made where it does not exist.
-        run_name: name of the run in the UI.
-        run_id: run to continue; empty for the run with ``key``, or else a new one.
-        parent: name of the sweep this run belongs to; empty for a run of its own.
-        key: identifies a run whose id is not known yet.
-        source: program that trains, as the UI shows it.
-        start_ms: milliseconds since 1970 at which a new run began; 0 for now.
+        run_id: run to continue; empty for the run with the target's ``key``, or else a new one.
+        target: ``experiment_name``, made where it does not exist; ``run_name`` in the UI; ``parent``, name of the sweep
+            this run belongs to, empty for a run of its own; ``key``, which identifies a run whose id is not known yet;
+            ``source``, the program that trains; ``start_ms`` since 1970 at which a new run began, 0 for now.
     """
 
-    def __init__(
-        self,
-        *,
-        tracking_uri: str,
-        experiment_name: str,
-        run_name: str,
-        run_id: str,
-        parent: str,
-        key: str,
-        source: str,
-        start_ms: int,
-    ) -> None:
+    def __init__(self, *, tracking_uri: str, run_id: str, target: Mapping[str, Any]) -> None:
         for variable, value in _ENVIRONMENT.items():
             os.environ.setdefault(variable, value)
         logging.getLogger("alembic").setLevel(logging.WARNING)
-        self._experiment_name = experiment_name
+        self._experiment_name = target["experiment_name"]
         self._client = _client(tracking_uri)
         self.run_id = run_id
         if not run_id:
             experiment_id = self._experiment_id(tracking_uri)
-            self.run_id = self._find(experiment_id, KEY_TAG, key) or self._create(
-                experiment_id=experiment_id, name=run_name, parent=parent, key=key, source=source, start_ms=start_ms
-            )
+            self.run_id = self._find(experiment_id, KEY_TAG, target["key"]) or self._create(experiment_id, target)
 
     def resume(self) -> None:
         """Mark the run as running."""
         self._client.update_run(self.run_id, status="RUNNING")
-
-    def status(self) -> str:
-        """``RUNNING``, ``FINISHED``, ``FAILED`` or ``KILLED``."""
-        status: str = self._client.get_run(self.run_id).info.status
-        return status
 
     def log_metrics(self, points: Sequence[Point]) -> None:
         """Write points, in as few requests as MLflow allows. A point that the store has is stored once."""
@@ -160,8 +139,8 @@ class MlflowRun:
             self._client.set_tag(parent, BEST_TAG, run.info.run_name)
             self._client.log_metric(parent, f"best/{key}", run.data.metrics[key])
 
-    def finish(self, status: str, end_ms: int | None) -> None:
-        """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, at a time or now."""
+    def finish(self, status: str, end_ms: int) -> None:
+        """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, at a time."""
         self._client.set_terminated(self.run_id, status, end_ms)
 
     def _log_table(self, run_id: str, artifact: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -184,16 +163,18 @@ class MlflowRun:
             artifacts = (folder / re.sub(r"[^\w.-]", "_", self._experiment_name)).as_uri()
         return self._client.create_experiment(self._experiment_name, artifact_location=artifacts)
 
-    def _create(self, *, experiment_id: str, name: str, parent: str, key: str, source: str, start_ms: int) -> str:
+    def _create(self, experiment_id: str, target: Mapping[str, Any]) -> str:
         from mlflow.tracking.context.registry import resolve_tags
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_SOURCE_NAME
 
         # Delivered by another program, the state of the working tree is not that of the run any more.
-        tags = resolve_tags() if os.path.abspath(sys.argv[0]) == os.path.abspath(source) else {}
-        tags |= {KEY_TAG: key, MLFLOW_SOURCE_NAME: source}
-        if parent:
-            tags[MLFLOW_PARENT_RUN_ID] = self._sweep_run_id(experiment_id, parent)
-        run = self._client.create_run(experiment_id, start_time=start_ms or None, run_name=name, tags=tags)
+        tags = resolve_tags() if os.path.abspath(sys.argv[0]) == os.path.abspath(target["source"]) else {}
+        tags |= {KEY_TAG: target["key"], MLFLOW_SOURCE_NAME: target["source"]}
+        if target["parent"]:
+            tags[MLFLOW_PARENT_RUN_ID] = self._sweep_run_id(experiment_id, target["parent"])
+        run = self._client.create_run(
+            experiment_id, start_time=target["start_ms"] or None, run_name=target["run_name"], tags=tags
+        )
         return run.info.run_id
 
     def _sweep_run_id(self, experiment_id: str, name: str) -> str:

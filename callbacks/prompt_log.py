@@ -15,7 +15,6 @@ from ada_lightning.core.stopping.rule import StoppingRule
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.files import append_whole
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -77,21 +76,6 @@ class PromptLog(RolloutListener):
         for group in result.groups:
             writer.writerow(_row(result, group))
         append_whole(self.path, text.getvalue().encode())
-
-    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Send the file to MLflow."""
-        self._send(trainer)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Send what there is of an interrupted run."""
-        self._send(trainer)
-
-    def _send(self, trainer: Trainer) -> None:
-        if not trainer.is_global_zero or not self.path.exists():
-            return
-        for logger in trainer.loggers:
-            if isinstance(logger, MLflowTracking):
-                logger.log_file(self.path)
 
 
 def read_prompts(run_dir: str | Path) -> pd.DataFrame:

@@ -12,7 +12,6 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -100,12 +99,12 @@ class ResponseLog(RolloutListener):
             self._drop_repeated(result.step)
             self._is_open = True
         if result.step % self.every_n_steps == 0:
-            self._write(trainer, pl_module, "train", result, _first(result.groups, self.max_prompts))
+            self._write(pl_module, "train", result, _first(result.groups, self.max_prompts))
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Write the responses to held-out prompts."""
         if trainer.is_global_zero:
-            self._write(trainer, pl_module, "eval", result, _first(result.groups, self.max_heldout_prompts))
+            self._write(pl_module, "eval", result, _first(result.groups, self.max_heldout_prompts))
 
     def _drop_repeated(self, step: int) -> None:
         """An evaluation named by this step came before its rollout, maybe just now."""
@@ -116,7 +115,6 @@ class ResponseLog(RolloutListener):
 
     def _write(
         self,
-        trainer: Trainer,
         pl_module: Any,
         stage: str,
         result: RolloutResult | EvaluationResult,
@@ -137,9 +135,6 @@ class ResponseLog(RolloutListener):
         target.parent.mkdir(parents=True, exist_ok=True)
         with replacing(target) as temporary:
             parquet.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
-        for logger in trainer.loggers:
-            if isinstance(logger, MLflowTracking):
-                logger.log_file(target, f"{FOLDER}/{stage}")
 
 
 def read_responses(run_dir: str | Path, stage: str) -> pd.DataFrame:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -58,10 +57,7 @@ class RolloutTable(RolloutListener):
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         temporary = self.folder / f".step_{step:06d}.tmp"
         temporary.write_text(lines, encoding="utf-8")
-        target = temporary.replace(self.folder / f"step_{step:06d}.jsonl")
-        for logger in trainer.loggers:
-            if isinstance(logger, MLflowTracking):
-                logger.log_table(f"rollouts/step_{step:06d}.json", target)
+        temporary.replace(self.folder / f"step_{step:06d}.jsonl")
 
 
 def _rows(step: int, group: ResponseGroup, pl_module: Any) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -53,10 +52,8 @@ class RunPlot(RolloutListener, ABC):
             self._plot(trainer)
 
     def _plot(self, trainer: Trainer) -> None:
-        target = self.draw() if trainer.is_global_zero else None
-        for logger in trainer.loggers if target else []:
-            if isinstance(logger, MLflowTracking) and target:
-                logger.log_file(target)
+        if trainer.is_global_zero:
+            self.draw()
 
     def _way_out(self) -> str:
         return ""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.response_log import FOLDER
 from callbacks.rollout_listener import RolloutListener
 
@@ -68,10 +67,7 @@ class SamplePage(RolloutListener):
         path = self.run_dir.path / FOLDER / stage / f"step_{step:06d}.parquet"
         if not trainer.is_global_zero or not path.exists():
             return
-        target = write_sample_page(self.run_dir.path, max_prompts=self.max_prompts)
-        for logger in trainer.loggers:
-            if isinstance(logger, MLflowTracking):
-                logger.log_file(target)
+        write_sample_page(self.run_dir.path, max_prompts=self.max_prompts)
 
 
 def write_sample_page(run_dir: Path, *, max_prompts: int = 8) -> Path:

@@ -122,16 +122,13 @@ class Summary(RolloutListener):
             return
         summary = self._summary(trainer, status=status, error=error)
         try:
-            file = self.run_dir.write_summary(summary)
+            self.run_dir.write_summary(summary)
         except OSError as failed:
             if not error:
                 raise
             print(f"summary.json could not be written: {failed}", flush=True)  # the run fails for a reason of its own
             return
         print("\n".join(self._closing_lines(trainer, summary)), flush=True)
-        for logger in trainer.loggers:
-            if isinstance(logger, MLflowTracking):
-                logger.log_file(file)
 
     def _summary(self, trainer: Trainer, *, status: str, error: str) -> dict[str, Any]:
         counts = self._counts

@@ -11,7 +11,6 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.evaluation.report import (
-    FILES,
     find_evaluation,
     flat_figures,
     write_comparison,
@@ -30,6 +29,7 @@ from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.run_dir import make_private
 from ada_lightning.run.stop_signals import StopSignals
 from ada_lightning.run.terminal import quiet_libraries
+from callbacks.metrics_csv import MetricsCsv
 
 NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")
 """Settings of an evaluation that one comparing two finished ones does not read."""
@@ -209,9 +209,9 @@ class Evaluation:
             return
         logger = instantiate(self.cfg.mlflow)
         logger.log_hyperparams(json.loads(json.dumps(OmegaConf.to_container(self.cfg, resolve=True))))
-        logger.log_metrics(flat_figures(results), step=0)
-        for file in FILES:
-            logger.log_file(self.folder / file)
+        figures = flat_figures(results)
+        for each in (MetricsCsv(run_dir=self.folder), logger):  # MLflow is sent from the folder's files
+            each.log_metrics(figures, step=0)
         logger.finalize("success")
 
 

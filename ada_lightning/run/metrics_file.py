@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
+
+TIME_COLUMN = "unix_ms"
+"""When the row of a step began: milliseconds since 1970. No metric of the run."""
+_BLOCK = 65_536
+"""Bytes read at once from the end of a file."""
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
@@ -12,7 +18,10 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
     A last line cut off by a kill is left out. A file that does not exist has no steps.
     """
-    return [{key: float(cell) for key, cell in row.items() if cell != ""} for row in read_cells(path)[1]]
+    return [
+        {key: float(cell) for key, cell in row.items() if cell != "" and key != TIME_COLUMN}
+        for row in read_cells(path)[1]
+    ]
 
 
 def read_cells(path: Path) -> tuple[list[str], list[dict[str, str]]]:
@@ -23,3 +32,32 @@ def read_cells(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     complete = text[: text.rfind("\n") + 1]  # a line that a kill cut off has no line end
     header, *lines = list(csv.reader(io.StringIO(complete))) or [[]]
     return header, [dict(zip(header, line, strict=True)) for line in lines]
+
+
+def read_cells_since(path: Path, step: int) -> list[dict[str, str]]:
+    """Read the rows of ``step`` and later as they are written, from the end: what is before is not looked at.
+
+    Rows are in the order of steps, and the step is their first cell. A file that does not exist has none.
+    """
+    if not path.exists():
+        return []
+    with path.open("rb") as file:
+        header = next(csv.reader([file.readline().decode()]), [])
+        start, position, content = file.tell(), file.seek(0, os.SEEK_END), b""
+        while position > start:
+            block = min(_BLOCK, position - start)
+            position -= block
+            file.seek(position)
+            content = file.read(block) + content
+            lines = content.split(b"\n")  # the first may have been cut
+            if any(_step_of(line, default=step) < step for line in lines[1:-1]):
+                break
+    lines = content.split(b"\n")[:-1]  # a line that a kill cut off has no line end
+    wanted = [line.decode() for line in lines if _step_of(line, default=step - 1) >= step and line.count(b",")]
+    cells = [line for line in csv.reader(wanted) if len(line) == len(header)]
+    return [dict(zip(header, line, strict=True)) for line in cells]
+
+
+def _step_of(line: bytes, *, default: int) -> int:
+    first = line.split(b",", 1)[0]
+    return int(first) if first.isdigit() else default

@@ -181,6 +181,10 @@ class RunDir:
         first, _, _ = newest.read_text(encoding="utf-8").partition("\n") if newest.exists() else ("", "", "")
         return first.removeprefix("# ") if first.startswith("# python ") else ""
 
+    def newest_config(self) -> Path:
+        """File with the settings that the run was started or last continued with; it may not be there."""
+        return self._newest_config()[0]
+
     def _newest_config(self) -> tuple[Path, int]:
         """Return the file, and how many resumes changed settings."""
         resumed = sorted(self.path.glob("config-resumed-*.yaml"), key=_last_number)
@@ -282,8 +286,12 @@ class RunDir:
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
         """Write ``summary.json``, whole or not at all."""
-        target = self.path / "summary.json"
-        _replace(target, json.dumps(summary, indent=2) + "\n")
+        return self.write_json("summary.json", summary)
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> Path:
+        """Write a file of the folder, whole or not at all."""
+        target = self.path / name
+        _replace(target, json.dumps(content, indent=2) + "\n")
         return target
 
     @property

@@ -32,7 +32,7 @@ KINDS = (
     "engine_dies",
     "sigterm",
 )
-NOT_COMPARED = ("time/", "rollout/engine_restarts", "grader/cache_hits")
+NOT_COMPARED = ("time/", "unix_ms", "rollout/engine_restarts", "grader/cache_hits")
 """Columns that say what a session cost, not what it computed."""
 BFLOAT16 = ("trainer.precision=bf16-mixed", "rollout.engine.dtype=bfloat16")
 MODES: dict[str, tuple[str, ...]] = {

@@ -14,8 +14,6 @@ from ada_lightning.analysis.evaluation.results import EvaluationPlan, read_plan,
 from ada_lightning.analysis.evaluation.tables import comparison_text, powers_of_two, results_text
 from ada_lightning.run.atomic import replacing
 
-FILES = ("results.json", "results.md", "pass_at_k.png", "config.yaml")
-
 
 def write_results(
     folder: Path, plan: EvaluationPlan, about: Mapping[str, Any], *, seed: int

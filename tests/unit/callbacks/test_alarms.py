@@ -114,8 +114,8 @@ def test_mlflow_gets_a_tag(tmp_path, mlflow_uri):
     import mlflow
 
     logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="alarms", tracking_uri=mlflow_uri)
-    alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1)})
-    trainer, policy = Trainer([logger]), Policy()
+    alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1)}, run_dir=tmp_path)
+    trainer, policy = Trainer([MetricsCsv(run_dir=tmp_path), logger]), Policy()
     step(alarms, trainer, policy, x=2.0)
     logger.finalize("success")
     run = mlflow.MlflowClient(mlflow_uri).get_run(logger.version)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ada_lightning.run.metrics_file import read_cells, read_cells_since
 from callbacks.metrics_csv import MetricsCsv, read_metrics
 
 
@@ -15,11 +16,19 @@ def logger(tmp_path):
     return MetricsCsv(run_dir=tmp_path)
 
 
+def shown(logger):
+    """The file without the times of its rows, which are those of the clock."""
+    columns, rows = read_cells(logger.path)
+    assert all(abs(int(row["unix_ms"]) / 1000 - time.time()) < 3600 for row in rows)
+    lines = [columns, *(list(row.values()) for row in rows)]
+    return "".join(",".join(line[:1] + line[2:]) + "\n" for line in lines)
+
+
 def test_calls_of_a_step_share_a_row(logger):
     logger.log_metrics({"a": 1.5}, step=0)
     logger.log_metrics({"b": 2}, step=0)
     logger.log_metrics({"a": 3.0}, step=1)
-    assert logger.path.read_text() == "step,a,b\n0,1.5,2\n1,3,\n"
+    assert shown(logger) == "step,a,b\n0,1.5,2\n1,3,\n"
 
 
 def test_a_row_is_on_disk_as_soon_as_it_is_logged(logger):
@@ -30,7 +39,7 @@ def test_a_row_is_on_disk_as_soon_as_it_is_logged(logger):
 def test_second_value_of_a_step_replaces_the_first(logger):
     for value in (1.0, 2.25, 3.0):
         logger.log_metrics({"a": value}, step=4)
-    assert logger.path.read_text() == "step,a\n4,3\n"
+    assert shown(logger) == "step,a\n4,3\n"
 
 
 def test_earlier_step_is_merged_where_it_belongs(logger):
@@ -38,7 +47,7 @@ def test_earlier_step_is_merged_where_it_belongs(logger):
     logger.log_metrics({"eval": 0.2}, step=2)
     logger.log_metrics({"a": 2.0}, step=1)
     logger.log_metrics({"a": 3.0}, step=2)
-    assert logger.path.read_text() == "step,a,eval\n0,1,0.1\n1,2,\n2,3,0.2\n"
+    assert shown(logger) == "step,a,eval\n0,1,0.1\n1,2,\n2,3,0.2\n"
 
 
 def test_new_column_is_empty_in_older_rows(logger):
@@ -71,7 +80,7 @@ def test_line_cut_off_by_a_kill_is_ignored_and_then_replaced(tmp_path, logger):
         file.write("1,2.3")
     assert len(read_metrics(logger.path)) == 1
     MetricsCsv(run_dir=tmp_path).log_metrics({"a": 5.0}, step=1)
-    assert logger.path.read_text() == "step,a\n0,1\n1,5\n"
+    assert shown(logger) == "step,a\n0,1\n1,5\n"
 
 
 def test_not_a_number_survives_the_way_through_the_file(logger):
@@ -111,3 +120,11 @@ def test_lightning_writes_a_row_per_step(fit, tmp_path):
     assert rows[0]["eval/avg_at_4"] == 0.05
     assert rows[0]["train/loss"] == 2.0
     assert rows[3] == {"step": 3, "eval/avg_at_4": 0.56}
+
+
+@pytest.mark.parametrize("step", [0, 1, 4999, 5000, 5001])
+def test_the_end_of_a_file_is_what_the_whole_says(logger, step):
+    """5,001 rows are more than one block; the last line is cut."""
+    header = "step,unix_ms,a,b\n"
+    logger.path.write_text(header + "".join(f"{row},1,{row / 3:.9g},\n" for row in range(5001)) + "5001,2,0.")
+    assert read_cells_since(logger.path, step) == read_cells(logger.path)[1][step:]

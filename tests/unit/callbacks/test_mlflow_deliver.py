@@ -17,11 +17,12 @@ import requests
 from mlflow import MlflowClient
 
 import callbacks.mlflow_logger
-from callbacks.metrics_csv import MetricsCsv
+from ada_lightning.run.run_dir import RunDir
 from callbacks.mlflow_deliver import main as deliver_main
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.mlflow_run import MlflowRun
+from callbacks.mlflow_upload import MlflowUpload
 from tests.unit.callbacks.small_run import Data
+from tests.unit.callbacks.test_mlflow_logger import Tracked
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,8 @@ def running_server(port, store):
         server.wait()
 
 
-def make(path, uri, **arguments):
-    return MLflowTracking(run_dir=path, run_name=path.name, experiment_name="deliver", tracking_uri=uri, **arguments)
+def make(path, uri):
+    return Tracked(path, run_name=path.name, experiment_name="deliver", tracking_uri=uri)
 
 
 def main(arguments):
@@ -85,13 +86,11 @@ def run_id(path):
 def test_a_run_without_its_server_is_delivered_when_the_server_is_there(tmp_path, port, store, capsys, fit):
     uri = f"http://127.0.0.1:{port}"
     path = tmp_path / "down"
-    path.mkdir()
-    (path / "config.yaml").write_text("a: 1\n")
-    (path / "rows.jsonl").write_text('{"prompt": "1+1", "reward": 1.0}\n')
+    (path / "rollouts").mkdir(parents=True)
+    (path / "rollouts" / "step_000000.jsonl").write_text('{"prompt": "1+1", "reward": 1.0}\n')
     logger = make(path, uri)
-    logger.log_hyperparams({"a": {"b": 1}})
-    logger.log_table("rollouts/step_000000.json", path / "rows.jsonl")
-    fit([], loggers=[MetricsCsv(run_dir=path), logger])
+    logger.settings({"a": {"b": 1}})
+    fit([], loggers=[logger.csv, logger.mlflow])
     assert logger.version == ""
     assert main([str(path)]) == 1
     assert "failed" in capsys.readouterr().out
@@ -108,7 +107,7 @@ def test_a_run_without_its_server_is_delivered_when_the_server_is_there(tmp_path
         assert artifacts == ["config.yaml", "rollouts"]
         capsys.readouterr()
         assert main([str(path)]) == 0
-        assert "delivered 0 records of figures and 0 of files" in capsys.readouterr().out
+        assert "delivered nothing: it has everything" in capsys.readouterr().out
 
 
 def test_a_server_that_comes_back_during_the_run_gets_everything_in_order(tmp_path, port, store, monkeypatch):
@@ -118,15 +117,15 @@ def test_a_server_that_comes_back_during_the_run_gets_everything_in_order(tmp_pa
     logger = make(path, uri)
     for step in range(5):
         logger.log_metrics({"a": float(step)}, step=step)
-    while "server" not in logger._warned:
+    while "server" not in logger.mlflow._warned:
         time.sleep(0.05)
     with running_server(port, store):
-        while not logger._sender.is_done():
+        while not (logger.version and len(history(uri, logger.version, "a")) == 5):
             time.sleep(0.05)
         logger.log_metrics({"a": 5.0}, step=5)
         logger.finalize("success")
         assert history(uri, logger.version, "a") == [(step, float(step)) for step in range(6)]
-        assert logger._sender.figures.path.stat().st_size == 0
+        assert not MlflowUpload(RunDir(path)).waiting()
 
 
 @pytest.fixture
@@ -183,7 +182,7 @@ def test_resume_delivers_what_its_first_session_could_not_without_the_steps_it_r
     first.finalize("failed")
     broken.clear()
     second = make(path, uri)
-    second.log_hyperparams({"x": 1})
+    second.settings({"x": 1})
     for step in range(3, 6):  # the checkpoint was that of step 3
         second.log_metrics({"a": 2.0}, step=step)
     second.finalize("success")
@@ -191,24 +190,71 @@ def test_resume_delivers_what_its_first_session_could_not_without_the_steps_it_r
     assert MlflowClient(uri).get_run(second.version).info.status == "FINISHED"
 
 
+def test_a_repeated_step_is_sent_again_only_where_it_came_out_differently(tmp_path, uri):
+    """MLflow only appends: what a lost attempt had sent stays, and what is equal has one point."""
+    path = tmp_path / "repeated"
+    first = make(path, uri)
+    for step in range(6):
+        first.log_metrics({"same": step / 3, "time/s": 1.0 + step}, step=step)
+    first.finalize("failed")
+    for _ in range(2):  # the second is killed before it has repeated all of them
+        again = make(path, uri)
+        for step in (3, 4):
+            again.log_metrics({"same": step / 3, "time/s": 7.5}, step=step)
+        again.finalize("failed")
+    last = make(path, uri)
+    for step in (3, 4, 5, 6):
+        last.log_metrics({"same": step / 3, "time/s": 7.5}, step=step)
+    last.finalize("success")
+    assert history(uri, run_id(path), "same") == [(s, pytest.approx(s / 3)) for s in range(7)]
+    assert sorted(step for step, _ in history(uri, run_id(path), "time/s")) == [0, 1, 2, 3, 3, 4, 4, 5, 5, 6]
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+def test_what_was_sent_and_not_noted_makes_no_second_point(tmp_path, uri, cut):
+    """A kill between the server's answer and the note of it, or while the note is written."""
+    path = tmp_path / f"noted{cut}"
+    logger = make(path, uri)
+    for step in range(3):
+        logger.log_metrics({"a": 1.0, "b": float("nan")}, step=step)
+    logger.finalize("success")
+    noted = path / "mlflow" / "delivered.jsonl"
+    noted.write_bytes(noted.read_bytes()[:cut])
+    assert main([str(path)]) == 0
+    assert [len(history(uri, run_id(path), name)) for name in "ab"] == [3, 3]
+
+
+def test_a_folder_of_an_older_version_is_not_sent_twice(tmp_path, uri):
+    path = tmp_path / "older"
+    logger = make(path, uri)
+    logger.log_metrics({"a": 1.0}, step=0)
+    logger.finalize("success")
+    (path / "mlflow" / "delivered.jsonl").unlink()
+    (path / "mlflow" / "figures.jsonl").write_text("")  # the queue that version 0.1 emptied
+    (path / "metrics.csv").write_text("step,a\n0,1\n")
+    resumed = make(path, uri)
+    resumed.settings({"x": 1})
+    resumed.log_metrics({"a": 2.0}, step=1)
+    resumed.finalize("success")
+    assert history(uri, run_id(path), "a") == [(0, 1.0), (1, 2.0)]
+
+
 def test_artifact_folder_that_cannot_be_written_holds_up_files_only(tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     (tmp_path / "mlruns").write_text("where the artifacts should go")  # root may write into any folder
     path = tmp_path / "full"
-    path.mkdir()
-    (path / "curves.png").write_bytes(b"1")
     logger = make(path, uri)
     for step in range(3):
-        logger.log_file(path / "curves.png")
         logger.log_metrics({"a": 1.0}, step=step)
-    (path / "curves.png").write_bytes(b"2")
+        (path / "curves.png").write_bytes(b"1")
+    (path / "curves.png").write_bytes(b"22")
     logger.finalize("success")
     assert len(history(uri, logger.version, "a")) == 3
     assert MlflowClient(uri).get_run(logger.version).info.status == "FINISHED"
     assert main([str(path)]) == 1
     (tmp_path / "mlruns").unlink()
     assert main([str(path)]) == 0
-    assert Path(MlflowClient(uri).download_artifacts(logger.version, "curves.png")).read_bytes() == b"2"
+    assert Path(MlflowClient(uri).download_artifacts(logger.version, "curves.png")).read_bytes() == b"22"
 
 
 def test_what_mlflow_refuses_for_good_holds_up_nothing(tmp_path, uri, caplog):
@@ -219,16 +265,16 @@ def test_what_mlflow_refuses_for_good_holds_up_nothing(tmp_path, uri, caplog):
     logger.finalize("success")
     assert history(uri, logger.version, "b") == [(1, 1.0)]
     assert "MLflow refused metrics of step 0 for good" in caplog.text
-    assert logger._sender.is_done()
+    assert not MlflowUpload(RunDir(path)).waiting()
 
 
 def test_killed_run_is_delivered_and_marked(tmp_path, uri, capsys):
     path = tmp_path / "killed"
     code = (
         "import os, signal, sys\n"
-        "from callbacks.mlflow_logger import MLflowTracking\n"
-        "logger = MLflowTracking(run_dir=sys.argv[1], run_name='killed', experiment_name='deliver',"
-        " tracking_uri=sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from tests.unit.callbacks.test_mlflow_logger import Tracked\n"
+        "logger = Tracked(Path(sys.argv[1]), run_name='killed', experiment_name='deliver', tracking_uri=sys.argv[2])\n"
         "for step in range(100): logger.log_metrics({'a': 1.0}, step=step)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
@@ -245,7 +291,7 @@ def test_run_that_goes_on_is_left_to_itself(tmp_path, uri, capsys):
     path = tmp_path / "going"
     logger = make(path, uri)
     logger.log_metrics({"a": 1.0}, step=0)
-    while logger._sender._lock_file is None:
+    while logger.mlflow._upload._lock_file is None:
         time.sleep(0.01)
     assert main([str(path)]) == 1
     assert "delivers by itself" in capsys.readouterr().out
@@ -291,50 +337,47 @@ def test_server_that_hangs_costs_training_nothing(tmp_path, fit, monkeypatch):
     server.daemon_threads = True
     Thread(target=server.serve_forever, daemon=True).start()
     logger = make(tmp_path, f"http://127.0.0.1:{server.server_port}")
-    logger.log_hyperparams({"a": 1})
+    logger.settings({"a": 1})
     Hanging.seen.wait()
-    thread = logger._thread
-    fit([], loggers=[logger], data=Data(num_steps=20))  # ends although no request is ever answered
+    thread = logger.mlflow._thread
+    fit([], loggers=[logger.csv, logger.mlflow], data=Data(num_steps=20))  # ends although nothing is ever answered
     Hanging.release.set()
     thread.join()
     server.shutdown()
-    steps = [json.loads(line).get("step") for line in logger._sender.figures.path.read_text().splitlines()]
-    assert {step for step in steps if step is not None} == set(range(21))
+    assert MlflowUpload(RunDir(tmp_path)).waiting().startswith("21 steps of metrics")
 
 
-def queued(path, uri, *files):
-    """A run folder whose queue names files, as somebody may have made it."""
+def folder_naming(path, uri):
+    """A run folder that names a store, as somebody may have made it."""
     logger = make(path, "sqlite:////dev/null/mlflow.db")
     logger.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    for file in files:
-        record = {"kind": "file", "artifact": "", "path": str(file), "session": "x", "time_ms": 1}
-        with logger._sender.files.path.open("a") as queue:
-            queue.write(json.dumps(record) + "\n")
     target = json.loads((path / "mlflow" / "target.json").read_text())
     (path / "mlflow" / "target.json").write_text(json.dumps(target | {"tracking_uri": uri}))
     return path
 
 
-def test_a_queue_sends_files_of_its_run_folder_only(tmp_path, uri, caplog):
-    secret = tmp_path / "secret.txt"
-    secret.write_text("mine")
+def test_only_files_of_the_run_folder_are_sent(tmp_path, uri, caplog):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "a.png").write_text("mine")
+    (secret / "a.parquet").write_text("mine")
     path = tmp_path / "a" / "theirs"
-    path.mkdir(parents=True)
-    (path / "link.txt").symlink_to(secret)
-    (path / "folder").symlink_to(tmp_path)
-    (path / "fine.txt").write_text("theirs")
-    (path / "inside.txt").symlink_to("fine.txt")
-    ways = ["../../secret.txt", secret, "link.txt", "folder/secret.txt", "folder", ".", "fine.txt", "inside.txt"]
-    queued(path, uri, *ways)
+    (path / "responses").mkdir(parents=True)
+    (path / "link.png").symlink_to(secret / "a.png")
+    (path / "responses" / "folder").symlink_to(secret)
+    (path / "fine.png").write_text("theirs")
+    (path / "inside.png").symlink_to("fine.png")
+    folder_naming(path, uri)
     assert main([str(path)]) == 0
-    assert [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))] == ["fine.txt"]
-    assert caplog.text.count("lies outside the run folder") == 5
+    assert [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))] == ["fine.png", "inside.png"]
+    assert "link.png lies outside the run folder" in caplog.text
+    assert "a.parquet lies outside the run folder" in caplog.text
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("n", 1)])
 def test_a_server_that_the_folder_names_is_confirmed(tmp_path, uri, monkeypatch, capsys, answer, code):
-    path = queued(tmp_path / "theirs", uri)
+    path = folder_naming(tmp_path / "theirs", uri)
     asked = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: (asked.append(question), answer)[1])
@@ -344,7 +387,7 @@ def test_a_server_that_the_folder_names_is_confirmed(tmp_path, uri, monkeypatch,
 
 
 def test_a_server_that_the_folder_names_gets_nothing_where_nobody_is_asked(tmp_path, uri, capsys, monkeypatch):
-    path = queued(tmp_path / "theirs", uri)
+    path = folder_naming(tmp_path / "theirs", uri)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
     assert deliver_main([str(path)]) == 1
     assert f"say so: --tracking-uri {uri}" in capsys.readouterr().out
@@ -352,32 +395,26 @@ def test_a_server_that_the_folder_names_gets_nothing_where_nobody_is_asked(tmp_p
     assert deliver_main([str(path)]) == 0
 
 
-@pytest.mark.parametrize("text", ["a\u2028b", "a\u2029b", "a\x85b", "a\x0bb", "a\x0cb", "a\x1cb", "a\rb", "a\nb"])
-def test_no_character_of_a_response_holds_up_the_files_behind_it(tmp_path, uri, text):
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        *((json.dumps({"response": f"a{mark}b"}, ensure_ascii=False) + "\n", [[f"a{mark}b"]])
+          for mark in "\u2028\u2029\x85\x0b\x0c\x1c\r\n"),
+        *((broken, None) for broken in ("", "{", "[]\n{", "1\n")),
+    ],
+)  # fmt: skip
+def test_no_table_holds_up_the_files_behind_it(tmp_path, uri, content, rows):
     path = tmp_path / "run"
-    path.mkdir()
-    (path / "rows.jsonl").write_text(json.dumps({"response": text}, ensure_ascii=False) + "\n", encoding="utf-8")
-    (path / "later.txt").write_text("x")
+    (path / "rollouts").mkdir(parents=True)
+    (path / "rollouts" / "a.jsonl").write_text(content, encoding="utf-8", newline="")
+    (path / "rollouts" / "b.jsonl").write_text('{"a": 1}\n')
     logger = make(path, uri)
-    logger.log_table("rows.json", path / "rows.jsonl")
-    logger.log_file(path / "later.txt")
+    logger.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    assert logger._sender.is_done()
+    assert not MlflowUpload(RunDir(path)).waiting()
     client = MlflowClient(uri)
-    table = json.loads(Path(client.download_artifacts(logger.version, "rows.json")).read_text(encoding="utf-8"))
-    assert table["data"] == [[text]]
-    assert {file.path for file in client.list_artifacts(logger.version)} == {"rows.json", "later.txt"}
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]\n{"])
-def test_a_table_that_is_none_does_not_hold_up_the_files_behind_it(tmp_path, uri, content):
-    path = tmp_path / "run"
-    path.mkdir()
-    (path / "rows.jsonl").write_text(content)
-    (path / "later.txt").write_text("x")
-    logger = make(path, uri)
-    logger.log_table("rows.json", path / "rows.jsonl")
-    logger.log_file(path / "later.txt")
-    logger.finalize("success")
-    assert logger._sender.is_done()
-    assert [file.path for file in MlflowClient(uri).list_artifacts(logger.version)] == ["later.txt"]
+    sent = {file.path for file in client.list_artifacts(logger.version, "rollouts")}
+    assert sent == {"rollouts/b.json"} | ({"rollouts/a.json"} if rows else set())
+    if rows:
+        table = json.loads(Path(client.download_artifacts(logger.version, "rollouts/a.json")).read_text("utf-8"))
+        assert table["data"] == rows

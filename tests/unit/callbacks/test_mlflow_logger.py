@@ -8,17 +8,42 @@ import pytest
 from mlflow import MlflowClient
 
 import callbacks.mlflow_logger
+from ada_lightning.run.metrics_file import read_cells
 from ada_lightning.run.run_dir import RunDir
 from callbacks.metrics_csv import MetricsCsv, read_metrics
 from callbacks.mlflow_logger import MLflowTracking
 from tests.unit.callbacks.small_run import Data
 
 
+class Tracked:
+    """Logs as a run does: first to the folder, then to MLflow."""
+
+    def __init__(self, folder, **arguments):
+        self.csv, self.mlflow = MetricsCsv(run_dir=folder), MLflowTracking(run_dir=folder, **arguments)
+        self.tracking_uri = self.mlflow.tracking_uri
+
+    def settings(self, values, file="config.yaml"):
+        self.csv.path.parent.mkdir(parents=True, exist_ok=True)
+        (self.csv.path.parent / file).write_text(json.dumps(values))
+        self.mlflow.log_hyperparams(values)
+
+    def log_metrics(self, metrics, step):
+        self.csv.log_metrics(metrics, step=step)
+        self.mlflow.log_metrics(metrics, step=step)
+
+    def finalize(self, status):
+        self.mlflow.finalize(status)
+
+    @property
+    def version(self):
+        return self.mlflow.version
+
+
 @pytest.fixture
 def make(tmp_path, mlflow_uri, request):
     def make(name="run", **arguments):
-        arguments = {"experiment_name": request.node.name, "tracking_uri": mlflow_uri} | arguments
-        return MLflowTracking(run_dir=tmp_path / name, run_name=name, **arguments)
+        arguments = {"experiment_name": request.node.name, "tracking_uri": mlflow_uri, "run_name": name} | arguments
+        return Tracked(tmp_path / name, **arguments)
 
     return make
 
@@ -56,30 +81,57 @@ def test_metrics_that_queued_up_go_out_in_one_request(make, monkeypatch):
 
 def test_more_parameters_than_one_request_takes_and_longer_than_a_value_may_be(make):
     logger = make()
-    logger.log_hyperparams({"many": {f"p{i}": i for i in range(250)}, "long": "x" * 9000, "list": [1, None]})
+    logger.settings({"many": {f"p{i}": i for i in range(250)}, "long": "x" * 9000, "list": [1, None]})
     logger.finalize("success")
     params = stored(logger).data.params
     assert len(params) == 252
     assert (params["many.p249"], params["list"], len(params["long"])) == ("249", "[1, null]", 6000)
 
 
-def test_config_file_is_an_artifact(make, tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.yaml").write_text("a: 1\n")
+def test_artifacts_are_what_the_folder_has_and_tags_how_the_alarms_stand(make, tmp_path):
     logger = make()
-    logger.log_hyperparams({"a": 1})
+    files = {
+        "data_report.json": "{}", "prompts.csv": "step", "curves.png": "p", "samples.html": "<p>", "engine.log": "no",
+        "responses/train/step_000000.parquet": "r", "checkpoints/last/x.png": "no", ".hidden.png": "no",
+        "alarms.json": '{"flat": "over"}',
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_text(text)
+    logger.settings({"a": 1})
+    logger.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    assert artifacts(logger) == ["config.yaml"]
+    assert artifacts(logger) == [
+        "config.yaml",
+        "curves.png",
+        "data_report.json",
+        "prompts.csv",
+        "responses",
+        "samples.html",
+    ]
+    assert artifacts(logger, "responses/train") == ["responses/train/step_000000.parquet"]
+    assert stored(logger).data.tags["alarm.flat"] == "over"
+
+
+def test_points_have_the_times_of_their_rows(make):
+    logger = make()
+    logger.csv.log_metrics({"a": 1.0}, step=0)
+    (row,) = read_cells(logger.csv.path)[1]
+    logger.log_metrics({"b": 2.0}, step=0)
+    logger.finalize("success")
+    for name in ("a", "b"):
+        (point,) = MlflowClient(logger.tracking_uri).get_metric_history(logger.version, name)
+        assert point.timestamp == int(row["unix_ms"])
 
 
 def test_resume_continues_the_same_run_and_tells_changed_settings(make, caplog):
     first = make()
-    first.log_hyperparams({"lr": 1, "seed": 0, "long": "x" * 9000, "ckpt": None})
+    first.settings({"lr": 1, "seed": 0, "long": "x" * 9000, "ckpt": None})
     first.log_metrics({"a": 1.0}, step=0)
     first.finalize("failed")
     assert stored(first).info.status == "FAILED"
     resumed = make()
-    resumed.log_hyperparams({"lr": 2, "seed": 0, "long": "x" * 9000, "new": 3, "ckpt": "last"})
+    resumed.settings({"lr": 2, "seed": 0, "long": "x" * 9000, "new": 3, "ckpt": "last"}, "config-resumed-1.yaml")
     resumed.log_metrics({"a": 2.0}, step=1)
     resumed.finalize("success")
     assert resumed.version == first.version
@@ -107,7 +159,7 @@ def test_runs_of_a_sweep_share_one_parent(make):
 def test_sweep_has_a_table_of_what_differs_between_its_runs_and_what_came_out(make):
     loggers = [make(f"job{i}", parent="sweep") for i in range(2)]
     for i, logger in enumerate(loggers):
-        logger.log_hyperparams({"sampler": {"k_pos": 2 + i, "n_max": 32}, "run_name": f"job{i}"})
+        logger.settings({"sampler": {"k_pos": 2 + i, "n_max": 32}, "run_name": f"job{i}"})
         logger.log_metrics({"eval/avg_at_4": 0.1, "train/loss": 9.0}, step=0)
         logger.log_metrics({"eval/avg_at_4": 0.5 + i / 4}, step=3)
         logger.finalize("success" if i else "failed")
@@ -122,34 +174,25 @@ def test_sweep_has_a_table_of_what_differs_between_its_runs_and_what_came_out(ma
     assert parent.data.metrics["best/eval/avg_at_4"] == 0.75
 
 
-@pytest.fixture
-def rows(tmp_path):
-    file = tmp_path / "run" / "rows.jsonl"
-    file.parent.mkdir()
-    file.write_text('{"prompt": "1+1", "reward": 1.0}\n{"prompt": "2+2", "reward": 0.0}\n')
-    return file
-
-
-def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri, rows):
+def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)  # load_table looks nowhere else
+    monkeypatch.setattr(callbacks.mlflow_run, "MAX_TABLES", 3)  # the list must fit into a tag
     logger = make()
-    logger.log_table("rollouts/step_000000.json", rows)
+    folder = tmp_path / "run" / "rollouts"
+    folder.mkdir(parents=True)
+    for step in range(5):
+        (folder / f"step_{step}.jsonl").write_text(
+            '{"prompt": "1+1", "reward": 1.0}\n{"prompt": "2+2", "reward": 0.0}\n'
+        )
+    logger.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    assert artifacts(logger, "rollouts") == ["rollouts/step_000000.json"]
+    assert artifacts(logger, "rollouts") == [f"rollouts/step_{step}.json" for step in range(5)]
+    listed = json.loads(stored(logger).data.tags["mlflow.loggedArtifacts"])
+    assert [entry["path"] for entry in listed] == [f"rollouts/step_{step}.json" for step in (2, 3, 4)]
     table = MlflowClient(logger.tracking_uri).load_table(
-        stored(logger).info.experiment_id, "rollouts/step_000000.json", [logger.version]
+        stored(logger).info.experiment_id, "rollouts/step_4.json", [logger.version]
     )
     assert table.to_dict("list") == {"prompt": ["1+1", "2+2"], "reward": [1.0, 0.0]}
-
-
-def test_list_of_tables_stays_within_the_length_of_a_tag(make, monkeypatch, rows):
-    monkeypatch.setattr(callbacks.mlflow_run, "MAX_TABLES", 3)
-    logger = make()
-    for step in range(5):
-        logger.log_table(f"step_{step}.json", rows)
-    logger.finalize("success")
-    listed = json.loads(stored(logger).data.tags["mlflow.loggedArtifacts"])
-    assert [entry["path"] for entry in listed] == ["step_2.json", "step_3.json", "step_4.json"]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +202,7 @@ def test_list_of_tables_stays_within_the_length_of_a_tag(make, monkeypatch, rows
 def test_lightning_ends_the_run_with_the_right_status(fit, make, error, raised, status):
     logger = make()
     with pytest.raises(raised):
-        fit([], loggers=[logger], data=Data(fail_at=1, error=error))
+        fit([], loggers=[logger.csv, logger.mlflow], data=Data(fail_at=1, error=error))
     assert stored(logger).info.status == status
 
 
@@ -168,13 +211,13 @@ def test_sigterm_is_not_a_failure(fit, make):
 
     logger = make()
     with pytest.raises(SIGTERMException):
-        fit([], loggers=[logger], data=Data(fail_at=1, error=SIGTERMException()))
+        fit([], loggers=[logger.csv, logger.mlflow], data=Data(fail_at=1, error=SIGTERMException()))
     assert stored(logger).info.status == "KILLED"
 
 
 def test_finished_training_has_every_metric(fit, make):
     logger = make()
-    fit([], loggers=[logger])
+    fit([], loggers=[logger.csv, logger.mlflow])
     run = stored(logger)
     assert run.info.status == "FINISHED"
     assert run.data.metrics["eval/avg_at_4"] == 0.56
@@ -186,12 +229,12 @@ def test_training_goes_on_where_mlflow_does_not(fit, make, tmp_path, caplog, mon
     monkeypatch.setattr(callbacks.mlflow_run.time, "sleep", lambda seconds: None)
     logger = make(tracking_uri=uri)
     with caplog.at_level(logging.WARNING, "callbacks.mlflow_logger"):
-        fit([], loggers=[MetricsCsv(run_dir=tmp_path), logger])
-    assert len(read_metrics(tmp_path / "metrics.csv")) == 4
+        fit([], loggers=[logger.csv, logger.mlflow])
+    assert len(read_metrics(tmp_path / "run" / "metrics.csv")) == 4
     warnings = [record for record in caplog.records if record.name == "callbacks.mlflow_logger"]
     assert len(warnings) == 2
     assert "metrics.csv" in warnings[0].getMessage()
-    assert f"python -m callbacks.mlflow_deliver {tmp_path}" in warnings[1].getMessage()
+    assert f"python -m callbacks.mlflow_deliver {tmp_path / 'run'}" in warnings[1].getMessage()
     assert logger.version == ""
 
 
@@ -203,9 +246,9 @@ def test_server_that_hangs_does_not_keep_the_program(make, monkeypatch, caplog):
     monkeypatch.setattr(callbacks.mlflow_logger, "MAX_FINISH_WAIT_S", 0.05)
     logger = make()
     logger.log_metrics({"a": 1.0}, step=0)
-    thread = logger._thread
+    thread = logger.mlflow._thread
     logger.finalize("success")
-    assert "has not taken everything (waiting: 3 records of figures" in caplog.text
+    assert "has not taken everything" in caplog.text
     release.set()
     thread.join()  # or it would meet the next test's patches
 
@@ -235,9 +278,9 @@ def test_pauses_between_attempts_grow(make, monkeypatch):
 
     monkeypatch.setattr(callbacks.mlflow_run.MlflowRun, "__init__", fail)
     logger = make()
-    logger._is_ending = Ending()
+    logger.mlflow._is_ending = Ending()
     logger.log_metrics({"a": 1.0}, step=0)
-    logger._thread.join()
+    logger.mlflow._thread.join()
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
@@ -258,27 +301,21 @@ def test_importing_the_logger_does_not_import_mlflow():
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0
 
 
-def test_queue_without_room_is_refused():
-    with pytest.raises(ValueError, match="max_outbox_mb must be positive; got 0; to train without MLflow: logger=csv"):
-        MLflowTracking(run_dir="x", run_name="x", experiment_name="x", max_outbox_mb=0)
+def test_an_option_that_is_gone_says_so():
+    with pytest.raises(ValueError, match=r"logger\.mlflow\.max_outbox_mb is gone"):
+        MLflowTracking(run_dir="x", run_name="x", experiment_name="x", max_outbox_mb=256)
 
 
-def test_a_full_queue_is_said_once_and_does_not_stop_training(make, monkeypatch, caplog):
-    def fail(self, **arguments):
-        raise ConnectionError("nobody listens")
-
-    monkeypatch.setattr(callbacks.mlflow_run.MlflowRun, "__init__", fail)
-    logger = make(max_outbox_mb=0.001)
-    for step in range(50):
-        logger.log_metrics({"a": 1.0}, step=step)
+def test_without_metrics_csv_there_is_nothing_to_send_and_that_is_said(make, caplog):
+    logger = make()
+    logger.mlflow.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    assert logger._sender.figures.path.stat().st_size <= 1000
-    assert caplog.text.count("more than max_outbox_mb waits") == 1
+    assert "keep logger.csv" in caplog.text
 
 
 def test_run_folder_that_cannot_be_written_does_not_stop_training(make, tmp_path, caplog):
     (tmp_path / "run").write_text("a file where the folder should be")
-    logger = make()
+    logger = make().mlflow
     logger.log_metrics({"a": 1.0}, step=0)
     logger.log_hyperparams({"a": 1})
     logger.finalize("success")

@@ -36,7 +36,7 @@ class Connecting(Callback):
         ("callbacks.rollout_table.every_n_steps=0", "callbacks.rollout_table: every_n_steps must be at least 1"),
         ("callbacks.sample_page.max_prompts=0", "callbacks.sample_page: max_prompts must be at least 1"),
         ("callbacks.sampling_plots.every_n_steps=0", "callbacks.sampling_plots: every_n_steps must be at least 1"),
-        ("logger.mlflow.max_outbox_mb=0", "logger.mlflow: max_outbox_mb must be positive; got 0"),
+        ("logger.mlflow.max_outbox_mb=0", "logger.mlflow: logger.mlflow.max_outbox_mb is gone"),
         ("trainer.accelerator=gpuu", "trainer.accelerator = gpuu is no kind of device; use one of auto, cpu, cuda"),
     ],
 )
