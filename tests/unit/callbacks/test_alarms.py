@@ -25,6 +25,8 @@ class Policy:
 
 
 class Trainer:
+    is_global_zero = True
+
     def __init__(self, loggers=()):
         self.loggers = list(loggers)
         self.datamodule = Data()
