@@ -13,6 +13,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
 from ada_lightning.analysis.metrics.curriculum import curriculum_figures
+from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.batch import TrainingBatch
 from ada_lightning.core.named_state import load_named_state, named_state
@@ -21,13 +22,12 @@ from ada_lightning.core.protocols import (
     PassRateEstimator,
     Refill,
     RememberingEstimator,
-    RolloutAdvantage,
     Sampler,
     Selection,
+    Trait,
 )
 from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup, ResponsePool
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.methods.advantages.assigned import with_advantages
 from ada_lightning.methods.refill.none import NoRefill
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.refilling import Refilling, refill_figures
@@ -206,14 +206,13 @@ class AdaptiveSampling(Callback):
             chosen = self._chosen_figures(policy, data, prompts)
             result = self._sample(policy, step, prompts, beliefs=beliefs)
             training, figures = result.groups, chosen
-        if isinstance(policy.advantage, RolloutAdvantage):
-            training = with_advantages(policy.advantage, training)
-        training = tuple(_judged(policy, group) for group in training)
+        numbers = policy.advantages(training)
+        training = tuple(group.with_advantages(row) for group, row in zip(training, numbers, strict=True))
         result = _with_groups(result, training)
         self._warn_of_threshold(policy, training)
         self._unlearned = [group.pool for group in result.groups]
         self._step_metrics = {}
-        self._pending_metrics = self._figures(result) | figures
+        self._pending_metrics = self._figures(result) | figures | effective_weights(training)
         for listener in listeners(trainer):
             self._pending_metrics |= listener.rollout_figures(result)
             listener.on_rollout_end(trainer, policy, result)
@@ -300,8 +299,7 @@ class AdaptiveSampling(Callback):
 
     def _warn_of_threshold(self, policy: PolicyModule, groups: Sequence[ResponseGroup]) -> None:
         """Say once that amounts of rewards are lost where the advantage counts positives."""
-        whole = getattr(policy.advantage, "advantage", policy.advantage)  # of one that is whitened
-        if self._has_warned_of_threshold or not getattr(whole, "needs_both_classes", False):
+        if self._has_warned_of_threshold or Trait.NEEDS_BOTH_CLASSES not in policy.advantage.traits:
             return
         rewards = [response.reward for group in groups for response in group.pool.responses]
         threshold = self.service.positive_threshold
@@ -310,7 +308,7 @@ class AdaptiveSampling(Callback):
             self._has_warned_of_threshold = True
             num_above = sum(reward > threshold for reward in rewards)
             warnings.warn(
-                f"{type(whole).__name__} learns from which rewards are above rollout.positive_threshold = "
+                f"{type(policy.advantage).__name__} learns from which rewards are above rollout.positive_threshold = "
                 f"{threshold:g}, not from their amounts: of {len(rewards)} rewards, from {min(rewards):g} to "
                 f"{max(rewards):g}, {num_above} are"
                 f"{'; nothing can be learned of such a step' if num_above in (0, len(rewards)) else ''}. Set it to "
@@ -341,18 +339,6 @@ class AdaptiveSampling(Callback):
         computed = self._metrics.compute() | self._calibration.compute()
         figures = {name: float(value) for name, value in computed.items()}
         return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
-
-
-def _judged(policy: PolicyModule, group: ResponseGroup) -> ResponseGroup:
-    """Mark a group that cannot change the policy: an advantage may be 0 although rewards differ.
-
-    Asking for advantages packs the group's tokens, so not where a right and a wrong response are kept or where a value
-    was assigned: these are told apart.
-    """
-    is_told_apart = len({kept.response.is_positive for kept in group.kept}) > 1 or any(k.advantage for k in group.kept)
-    if not group.can_train or is_told_apart or any(policy.group_advantages(group)):
-        return group
-    return replace(group, is_inert=True)
 
 
 def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> RolloutResult:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.core.packing import pack_groups
-from ada_lightning.core.protocols import Refill, RolloutAdvantage, Sampler, Selection
+from ada_lightning.core.protocols import Refill, Sampler, Selection, Trait
 from ada_lightning.core.records import RefillProgress
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
@@ -241,12 +241,12 @@ def computes_all_groups(policy: PolicyModule, data: RolloutDataModule) -> bool:
     """Return whether the update computes groups whose rewards are all equal, too.
 
     It does for terms of the loss that do not depend on the advantage (KL, entropy), for a loss of another kind, and for
-    advantages that such groups may have. Those assigned with the whole rollout are taken to be of that kind: a rule
-    that gives some of these groups zeros makes an update cheaper than this says.
+    advantages that such groups may have. A rule that gives some of these groups zeros makes an update cheaper than this
+    says.
     """
     return (
         policy.needs_groups_without_signal
-        or isinstance(policy.advantage, RolloutAdvantage)
+        or Trait.TRAINS_EQUAL_REWARDS in policy.advantage.traits
         or not data.skip_groups_without_signal
     )
 

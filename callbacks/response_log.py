@@ -126,7 +126,7 @@ class ResponseLog(RolloutListener):
         rows = [
             {"stage": stage, "step": result.step, "policy_version": result.policy_version} | row
             for group in groups
-            for row in _rows(group, pl_module if stage == "train" else None)
+            for row in _rows(group)
         ]
         if not rows:
             return
@@ -179,11 +179,9 @@ def _first(groups: Sequence[ResponseGroup], limit: float) -> Sequence[ResponseGr
     return groups if limit >= len(groups) else groups[: int(limit)]
 
 
-def _rows(group: ResponseGroup, policy: Any) -> Iterator[dict[str, Any]]:
+def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
     weights = {kept.response.sample_index: kept.selection_weight for kept in group.kept}
-    advantages = {}
-    if policy is not None:
-        advantages = dict(zip(weights, map(float, policy.group_advantages(group)), strict=True))
+    advantages = {kept.response.sample_index: kept.advantage for kept in group.kept}
     prompt = group.pool.prompt
     question = "\n".join(f"{message['role']}: {message['content']}" for message in prompt.messages)
     for response in group.pool.responses:

@@ -50,7 +50,7 @@ class RolloutTable(RolloutListener):
             return
         groups = sorted(result.groups, key=lambda group: not group.has_signal)[: self.max_prompts]
         step = result.step
-        rows = [row for group in groups for row in _rows(step, group, pl_module)]
+        rows = [row for group in groups for row in _rows(step, group)]
         if not rows:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -60,14 +60,8 @@ class RolloutTable(RolloutListener):
         temporary.replace(self.folder / f"step_{step:06d}.jsonl")
 
 
-def _rows(step: int, group: ResponseGroup, pl_module: Any) -> list[dict[str, Any]]:
-    advantages = dict(
-        zip(
-            (kept.response.sample_index for kept in group.kept),
-            pl_module.group_advantages(group),
-            strict=True,
-        )
-    )
+def _rows(step: int, group: ResponseGroup) -> list[dict[str, Any]]:
+    advantages = {kept.response.sample_index: kept.advantage for kept in group.kept}
     prompt = group.pool.prompt
     question = "\n".join(f"{message['role']}: {message['content']}" for message in prompt.messages)
     return [

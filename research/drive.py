@@ -135,20 +135,7 @@ def keep(selection: Any, pool: ResponsePool) -> ResponseGroup:
 
 def advantages(rule: Any, groups: Sequence[ResponseGroup]) -> NDArray[np.float64]:
     """Return the advantage of every kept response of groups with a signal, group after group. Shape ``(B,)``."""
-    return advantages_of(rule, packed_together(groups))
-
-
-def packed_together(groups: Sequence[ResponseGroup]) -> Any:
-    """Return groups in the form that advantages are computed from."""
-    from ada_lightning.core.packing import group_microbatch
-
-    return group_microbatch(*groups)
-
-
-def advantages_of(rule: Any, packed: Any) -> NDArray[np.float64]:
-    """Return advantages of what :func:`packed_together` made. Shape ``(B,)``."""
-    values: NDArray[np.float64] = rule(packed).double().numpy()
-    return values
+    return np.array([value for row in rule.assign(groups) for value in row], dtype=np.float64)
 
 
 def pack(groups: Sequence[ResponseGroup], *, share_prompts: bool, max_tokens: int = 1024) -> Any:

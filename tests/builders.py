@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ada_lightning.core.records import Grade, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 
 
@@ -67,3 +69,13 @@ class InstantGrader:
 def decode(response_ids):
     """Text of a scripted response."""
     return str(response_ids[0])
+
+
+def assigned(advantage, *groups):
+    """Advantages of the kept responses of a rollout, one after the other. Shape ``(B,)``."""
+    return np.array([value for row in advantage.assign(groups) for value in row])
+
+
+def weighed(advantage, groups):
+    """The groups with their advantages."""
+    return [group.with_advantages(row) for group, row in zip(groups, advantage.assign(groups), strict=True)]

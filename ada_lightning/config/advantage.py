@@ -7,9 +7,16 @@ from collections.abc import Iterator
 from omegaconf import DictConfig
 
 from ada_lightning.config.setup import Setup
+from ada_lightning.core.protocols import Advantage, Trait
 
 _WITHOUT_COMPONENTS = ("exact_match", "format", "math", "numeric", "reasoning_gym")
 """Modules of rewards that return one number."""
+
+
+def traits_at(run: Setup, key: str) -> frozenset[Trait]:
+    """What is known of an advantage by its class; nothing where there is none or it cannot be loaded."""
+    part = run.kind(key)
+    return part.traits if issubclass(part, Advantage) else frozenset()
 
 
 def advantage_errors(run: Setup) -> Iterator[str]:
@@ -49,7 +56,7 @@ def _contrast_errors(run: Setup) -> Iterator[str]:
         return
     for key in ("advantage", "advantage.advantage"):
         part = run.kind(key)
-        if getattr(part, "compares", None) == "kept" or getattr(part, "needs_both_classes", False):
+        if traits_at(run, key) & {Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES}:
             yield (
                 f"selection: PositivesSelection keeps no negative, and {key} = {part.__name__} compares the kept "
                 "responses of a prompt with each other; use advantage=accepted, or selection=all"

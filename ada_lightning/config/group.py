@@ -6,20 +6,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from ada_lightning.config.setup import Setup
+from ada_lightning.core.protocols import Advantage, Trait
 
 
 def group_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
     advantage, sampler, selection = (run.part(key) for key in ("advantage", "sampler", "selection"))
-    rule = getattr(advantage, "advantage", advantage)  # the rule of a group that is whitened afterwards
+    if not isinstance(advantage, Advantage):
+        return
     drawn_key, num_drawn = _most_drawn(sampler)
     kept_key, num_kept = _most_kept(selection)
-    compared = getattr(rule, "compares", None)
+    traits = advantage.traits
     # One response that is kept of a rule that needs both classes is what the check of estimators looks at.
-    if num_drawn == 1 and compared and not (num_kept == 1 and getattr(rule, "needs_both_classes", False)):
-        yield _message(drawn_key, rule, "drawn")
-    elif num_kept == 1 and compared == "kept":
-        yield _message(kept_key, rule, "kept")
+    is_left = num_kept == 1 and Trait.NEEDS_BOTH_CLASSES in traits
+    if num_drawn == 1 and traits & {Trait.COMPARES_DRAWN, Trait.COMPARES_KEPT} and not is_left:
+        yield _message(drawn_key, advantage, "drawn")
+    elif num_kept == 1 and Trait.COMPARES_KEPT in traits:
+        yield _message(kept_key, advantage, "kept")
 
 
 def _message(key: str, rule: Any, what: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ada_lightning.config.advantage import traits_at
 from ada_lightning.config.setup import Setup
+from ada_lightning.core.protocols import Trait
 
 
 def selection_errors(run: Setup) -> Iterator[str]:
@@ -31,11 +33,11 @@ def _rank_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
     if not _has(selection, "RANKS_BY_ADVANTAGE"):
         return
     for part in ("advantage", "advantage.advantage"):
-        if getattr(advantage := run.kind(part), "compares", None) == "kept":
+        if Trait.COMPARES_KEPT in traits_at(run, part):
             yield (
-                f"{key}: {selection.__name__} takes advantages over the whole pool, and {part} = {advantage.__name__} "
-                "compares with what was kept of it; use advantage=official, with advantage.normalize_std=true for "
-                "GRPO's"
+                f"{key}: {selection.__name__} takes advantages over the whole pool, and {part} = "
+                f"{run.kind(part).__name__} compares with what was kept of it; use advantage=official, with "
+                "advantage.normalize_std=true for GRPO's"
             )
 
 
@@ -44,10 +46,10 @@ def _class_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
     if not _has(selection, "MAY_DROP_A_CLASS"):
         return
     for part in ("advantage", "advantage.advantage"):
-        if getattr(advantage := run.kind(part), "needs_both_classes", False):
+        if Trait.NEEDS_BOTH_CLASSES in traits_at(run, part):
             yield (
                 f"{key}: {selection.__name__} may drop all positives or all negatives of a pool that has both, and "
-                f"{part} = {advantage.__name__} follows its objective only where both are kept; use "
+                f"{part} = {run.kind(part).__name__} follows its objective only where both are kept; use "
                 "advantage=official, or selection=balanced"
             )
 

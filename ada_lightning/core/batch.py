@@ -9,15 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ada_lightning.core.stopping.rule import StoppingRule
-
 
 @dataclass(frozen=True, slots=True)
 class Microbatch:
     """Responses that pass through the policy together. Shape letters as in :mod:`ada_lightning.core.records`.
 
-    Every response carries the statistics of its pool and of its group, so advantage and weight are elementwise and any
-    split into microbatches gives the same gradient.
+    Every response carries what its loss is made of, so any split into microbatches gives the same gradient.
     """
 
     input_ids_T: Tensor
@@ -45,34 +42,16 @@ class Microbatch:
     """float32."""
     is_positive_B: Tensor
     """bool."""
-    num_positive_B: Tensor
-    """Positives in the response's pool. float32, as all counts here: they are divided by each other."""
-    num_sampled_B: Tensor
-    """Responses in its pool."""
-    pool_reward_sum_B: Tensor
-    pool_squared_deviation_B: Tensor
-    """Sum of squared distances from the pool's mean. Not of squares: those cancel in float32."""
-    first_round_reward_sum_B: Tensor
-    """Sum of rewards in the pool's first round, the unbiased sample of the pass rate."""
-    first_round_size_B: Tensor
-    group_size_B: Tensor
-    """Responses kept for its prompt."""
-    group_reward_sum_B: Tensor
-    group_squared_deviation_B: Tensor
-    selection_weight_B: Tensor
-    """Responses of its class in the pool per kept response of its class; see
-    :class:`~ada_lightning.core.records.KeptResponse` for what a class is."""
+    advantage_B: Tensor
+    """What each response weighs in the update, inverse probability included; 0 where none was assigned. float32."""
     inverse_probability_B: Tensor
-    """1 / (probability that selection kept it), 1 where nothing was left to chance. Multiplies the advantage."""
-    assigned_advantage_B: Tensor
-    """Assigned for the whole rollout at once by a :class:`~ada_lightning.core.protocols.RolloutAdvantage`, else 0."""
-    prior_alpha_B: Tensor
-    prior_beta_B: Tensor
-    """Beta belief about the prompt's pass rate before the step. float32."""
-    rule_B: Tensor
-    """Index into ``rules`` of the rule that ended the response's pool; -1 where counts alone did not decide. int64."""
-    rules: tuple[StoppingRule, ...]
-    """The distinct stopping rules of the microbatch."""
+    """1 / (probability that its prompt was sampled and selection kept it), 1 where nothing was left to chance. Part of
+    the advantage already."""
+    group_size_B: Tensor
+    """Responses kept for its prompt. float32."""
+    pool_weight_B: Tensor
+    """``(N_s / m_s) (n / N)``: with it a mean over a prompt's n kept responses is about the mean over its pool of N.
+    The weights of a group average 1, as long as something was kept of every class of its pool. float32."""
     is_filler: bool = False
     """Whether it only keeps its process busy while others compute theirs: its loss and its figures count nothing."""
 

@@ -13,7 +13,6 @@ import torch
 from ada_lightning.core.batch import BatchCounts, Microbatch, TrainingBatch
 from ada_lightning.core.records import KeptResponse, ResponseGroup
 from ada_lightning.core.seeded_tensors import response_identity
-from ada_lightning.core.stopping.rule import StoppingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +248,6 @@ def _microbatch(documents: Sequence[_Document]) -> Microbatch:
         num_tokens_B=lengths.to(torch.float32),
         identity_B=torch.tensor([_identity(group, kept) for group, kept in responses], dtype=torch.int64),
         **_statistics(responses),
-        **_rules([group.pool.rule for group, _ in responses]),
     )
 
 
@@ -265,42 +263,22 @@ def _identity(group: ResponseGroup, kept: KeptResponse) -> int:
 
 def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict[str, Any]:
     """What travels with every response, by field name. Shapes ``(B,)``."""
-    pools = [group.pool for group, _ in responses]
-    group_rewards = [[kept.response.reward for kept in group.kept] for group, _ in responses]
+    sizes = [len(group.kept) for group, _ in responses]
     return {
         "rewards_B": _column([kept.response.reward for _, kept in responses]),
         "is_positive_B": torch.tensor([kept.response.is_positive for _, kept in responses]),
-        "num_positive_B": _column([pool.num_positive for pool in pools]),
-        "num_sampled_B": _column([pool.num_sampled for pool in pools]),
-        "pool_reward_sum_B": _column([sum(r.reward for r in pool.responses) for pool in pools]),
-        "pool_squared_deviation_B": _column([_squared_deviation([r.reward for r in p.responses]) for p in pools]),
-        "first_round_reward_sum_B": _column([sum(pool.first_round_rewards) for pool in pools]),
-        "first_round_size_B": _column([len(pool.first_round_rewards) for pool in pools]),
-        "group_size_B": _column([len(rewards) for rewards in group_rewards]),
-        "group_reward_sum_B": _column([sum(rewards) for rewards in group_rewards]),
-        "group_squared_deviation_B": _column([_squared_deviation(rewards) for rewards in group_rewards]),
-        "selection_weight_B": _column([kept.selection_weight for _, kept in responses]),
+        "advantage_B": _column([kept.advantage or 0.0 for _, kept in responses]),
         "inverse_probability_B": _column(
             [kept.inverse_probability * group.pool.inverse_probability for group, kept in responses]
         ),
-        "assigned_advantage_B": _column([kept.advantage for _, kept in responses]),
-        "prior_alpha_B": _column([pool.belief.alpha for pool in pools]),
-        "prior_beta_B": _column([pool.belief.beta for pool in pools]),
+        "group_size_B": _column(sizes),
+        "pool_weight_B": _column(
+            [
+                kept.selection_weight * size / max(group.pool.num_sampled, 1)
+                for (group, kept), size in zip(responses, sizes, strict=True)
+            ]
+        ),
     }
-
-
-def _rules(rules: Sequence[StoppingRule | None]) -> dict[str, Any]:
-    """Each distinct rule once, and which one is whose."""
-    index = {rule: position for position, rule in enumerate(dict.fromkeys(rule for rule in rules if rule is not None))}
-    return {
-        "rule_B": torch.tensor([-1 if rule is None else index[rule] for rule in rules], dtype=torch.int64),
-        "rules": tuple(index),
-    }
-
-
-def _squared_deviation(rewards: Sequence[float]) -> float:
-    mean = sum(rewards) / len(rewards) if rewards else 0.0
-    return sum((reward - mean) ** 2 for reward in rewards)
 
 
 def _column(values: Sequence[float]) -> torch.Tensor:

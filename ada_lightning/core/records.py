@@ -15,14 +15,13 @@ H      hidden size
 V      vocabulary
 ====== =========================================================================
 
-This module needs the standard library and torch only. ``torch`` itself is needed by the tensors
-of :mod:`ada_lightning.core.batch`; the records here are plain Python so that reward workers can use them.
+The records here are plain Python, so that reward workers can use them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -229,8 +228,7 @@ class ResponsePool:
     rule: StoppingRule | None = None
     """The rule of counts that ended the pool, set when it is complete. None where more than the counts decided."""
     inverse_probability: float = 1.0
-    """1 / (probability that its prompt was sampled at all), where a sampler left that to chance. The policy multiplies
-    advantages by it."""
+    """1 / (probability that its prompt was sampled at all), where a sampler left that to chance."""
     is_resolved_by_sampler: bool | None = None
     """What a sampler that looks at more than counts says of the complete pool; None leaves it to ``rule``."""
 
@@ -281,32 +279,24 @@ class KeptResponse:
     """Pool responses of its class per kept response of its class (``N_s / m_s``). Classes are positive and negative, or
     the strata of a selection by reward strata."""
     inverse_probability: float = 1.0
-    """1 / (probability that a random selection kept it), where it was kept by chance; the policy multiplies its
-    advantage by it. 1 where nothing was left to chance."""
-    advantage: float = 0.0
-    """Assigned once for the whole rollout by a :class:`~ada_lightning.core.protocols.RolloutAdvantage`; unused
-    otherwise."""
+    """1 / (probability that a random selection kept it), where it was kept by chance, and 1 otherwise."""
+    advantage: float | None = None
+    """What it weighs in the update, over the probability that it was sampled and kept. Assigned once for the whole
+    rollout; None before."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseGroup:
-    """One prompt's outcome of a rollout step: its pool's statistics and what is kept of it.
-
-    The statistics travel with every kept response, so pass rate, advantage and weight are elementwise
-    in ``training_step`` whatever the split into minibatches, microbatches or ranks.
-    """
+    """One prompt's outcome of a rollout step: its pool, and what is kept of it."""
 
     pool: ResponsePool
     kept: tuple[KeptResponse, ...]
     is_surplus: bool = False
     """With a signal, and not needed in a step that was filled up: it keeps nothing and does not train."""
-    is_inert: bool = False
-    """Every kept response has an advantage of 0, although rewards differ, as where none is above the positive threshold
-    of an advantage that counts positives."""
 
     @property
     def has_signal(self) -> bool:
-        """Whether responses are told apart: some are kept, and rewards or assigned advantages differ.
+        """Whether responses are told apart: some are kept, and rewards or advantages differ.
 
         Where every advantage is 0 in spite of that, it has none.
 
@@ -315,17 +305,17 @@ class ResponseGroup:
         """
         if self.is_surplus:
             return True
-        if self.is_inert or not self.kept:
-            return False
-        return self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1
+        differs = self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1
+        return differs and any(kept.advantage != 0.0 for kept in self.kept)
 
     @property
     def can_train(self) -> bool:
-        """Whether any response of this group can have a non-zero advantage.
+        """Whether any response of this group has an advantage; before they are assigned, whether rewards differ."""
+        if any(kept.advantage is None for kept in self.kept):
+            return self.has_signal
+        return any(kept.advantage for kept in self.kept)
 
-        Rewards differ, or one was assigned: an advantage of the whole rollout may have something to say about groups
-        whose responses are all alike, such as one that compares them with the prompt's history.
-        """
-        if self.is_inert or not self.kept:
-            return False
-        return self.has_signal or any(kept.advantage != 0.0 for kept in self.kept)
+    def with_advantages(self, advantages: Sequence[float]) -> ResponseGroup:
+        """Write down what each kept response weighs, in the order of ``kept``."""
+        pairs = zip(self.kept, advantages, strict=True)
+        return replace(self, kept=tuple(replace(kept, advantage=advantage) for kept, advantage in pairs))

@@ -24,7 +24,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from ada_lightning.core.batch import Microbatch, TrainingBatch
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.protocols import Advantage, AttentionBackend
 from ada_lightning.core.records import Prompt, ResponseGroup
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
@@ -34,7 +33,6 @@ from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.parallel.sharding import Sharding, run_inside
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.run.malloc import give_back_freed_memory
-from ada_lightning.training.effective_weight import EffectiveWeight
 from ada_lightning.training.logprobs import chosen_logprobs
 from ada_lightning.training.losses import ForesightedMask, HeadUpdate, PolicyLoss, TokenMask, TokenTerms, TrainableLoss
 from ada_lightning.training.models.compiled import compile_layers
@@ -120,7 +118,6 @@ class PolicyModule(LightningModule):
         self.checkpoint_path = checkpoint_path
         self.update_guard = update_guard or UpdateGuard()
         self.clock = PhaseClock()
-        self._effective_weight = EffectiveWeight()
         self.policy_version = 0
         """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
         self.num_skipped_updates = 0
@@ -282,7 +279,6 @@ class PolicyModule(LightningModule):
     def _forget_update(self) -> None:
         """Drop what a failed attempt at an update left: gradients, figures, freed memory that is still held."""
         self.zero_grad(set_to_none=True)  # the loss's own parameters, too
-        self._effective_weight.reset()
         gc.collect()
         if self.device.type == "cpu":
             give_back_freed_memory()
@@ -291,9 +287,7 @@ class PolicyModule(LightningModule):
 
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
-        advantages_B = self.advantage(microbatch) * microbatch.inverse_probability_B
-        if not microbatch.is_filler:
-            self._effective_weight.update(microbatch, advantages_B)
+        advantages_B = microbatch.advantage_B
         hidden_TH, logprobs_K, entropy_K = self._forward(self.model, microbatch)
         old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
         reference_logprobs_K = old_logprobs_K
@@ -420,12 +414,22 @@ class PolicyModule(LightningModule):
             for microbatch in batch:
                 loss, _ = self.microbatch_loss(microbatch.to(self.device), batch)
                 loss.backward()
-        self._effective_weight.reset()
         self.zero_grad(set_to_none=True)
 
-    def group_advantages(self, group: ResponseGroup) -> list[float]:
-        """Advantage of each kept response of a group, in its order; for tables."""
-        return self.advantage(group_microbatch(group)).tolist() if group.kept else []
+    def advantages(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
+        """What every kept response of a rollout weighs in the update, group by group in the order of ``group.kept``.
+
+        What was left to chance is undone here: a number that was sampled or kept with probability q counts 1/q times.
+        Asked once for a rollout; the numbers then travel with the responses
+        (:attr:`~ada_lightning.core.records.KeptResponse.advantage`), so that no split of the rollout changes them.
+        """
+        return [
+            [
+                value * kept.inverse_probability * group.pool.inverse_probability
+                for kept, value in zip(group.kept, values, strict=True)
+            ]
+            for group, values in zip(groups, self.advantage.assign(groups), strict=True)
+        ]
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads.
@@ -480,8 +484,8 @@ class PolicyModule(LightningModule):
 
     @property
     def needs_groups_without_signal(self) -> bool:
-        """Whether groups whose rewards are all equal contribute to the update, by the loss or by the advantage."""
-        return self.loss.needs_groups_without_signal or getattr(self.advantage, "needs_groups_without_signal", False)
+        """Whether the loss computes groups without any advantage, too."""
+        return self.loss.needs_groups_without_signal
 
     @property
     def _needs_hidden(self) -> bool:
@@ -577,6 +581,3 @@ class PolicyModule(LightningModule):
             "train/lr": lr,
             **update_figures(sums),
         }
-        if batch.microbatches:
-            self.update_metrics |= {name: float(value) for name, value in self._effective_weight.compute().items()}
-        self._effective_weight.reset()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+import numpy as np
 
 from ada_lightning.core.protocols import Objective, PoolEnd, Sampler
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
@@ -43,7 +43,7 @@ from ada_lightning.methods.sampling.giving_up import NEVER, GivingUp
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from research.benchmarks.expected_update import ExactUpdates, Method, measure_updates, scripted_response
 from research.benchmarks.report import DOCS
-from research.drive import advantages_of, keep, packed_together, rule_of
+from research.drive import keep, rule_of
 
 PASS_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 SIMULATED_RATES = (0.05, 0.2, 0.5, 0.9)
@@ -178,7 +178,7 @@ def _exact(
 
 
 def _case(method: Method, objective: Objective) -> Case:
-    return Case(method, lambda rate: float(objective.weight(torch.tensor(rate, dtype=torch.float64))), is_exact=False)
+    return Case(method, lambda rate: float(objective.weight(np.asarray(rate))), is_exact=False)
 
 
 def _print_tables(report: dict[str, Any]) -> None:
@@ -212,7 +212,7 @@ def deviations(cases: Sequence[Case], prompts_per_rate: int) -> dict[str, float]
             expected, spread = exact.at(rate), exact.standard_deviation_at(rate)
             for quantity in ("multiplier", "noise", "num_sampled"):
                 target = getattr(expected, quantity)
-                # Where an outcome is certain nothing varies but the rounding of float32 advantages.
+                # Where an outcome is certain nothing varies but the rounding of advantages.
                 error = max(getattr(spread, quantity) / math.sqrt(prompts_per_rate), FLOAT32_ROUNDING * abs(target))
                 difference = getattr(measured[case.method.name, rate], quantity) - target
                 scores[f"{case.method.name} at {rate:g}: {quantity}"] = difference / error
@@ -248,12 +248,12 @@ def _cost(num_prompts: int = 32) -> dict[str, float]:
         pool.rule = rule_of(sampler, pool)
         pools.append(pool)
     selection = BalancedSelection(group_size=4)
-    packed = packed_together([keep(selection, pool) for pool in pools])
+    groups = [keep(selection, pool) for pool in pools]
     advantage = ExactAdvantage(objective=PowerObjective(0.3))  # in no case above, so its tables are not there yet
     seconds = []
     for _ in range(12):
         started = time.perf_counter()
-        advantages_of(advantage, packed)
+        advantage.assign(groups)
         seconds.append(time.perf_counter() - started)
     cost = {"first": 1e3 * seconds[0], "later": 1e3 * statistics.median(seconds[1:])}
     print(

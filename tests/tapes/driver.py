@@ -27,7 +27,6 @@ from lightning.pytorch import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor, nn
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.seeded_tensors import response_identity
@@ -316,18 +315,11 @@ class Recorder(RolloutListener):
     def on_rollout_end(self, trainer: Trainer, pl_module: Any, result: Any) -> None:
         launched, ScriptedEngine.launched[:] = list(ScriptedEngine.launched), []
         seeds = {(slot, index): seed for slot, index, seed in launched}
-        advantages = _advantages(pl_module, (*result.groups, *result.carried))
         self._names = dict(_names(result.step, (*result.groups, *result.carried)))
         self.steps.append(
             {
-                "prompts": {
-                    str(group.pool.slot): _group(group, kept, seeds)
-                    for group, kept in zip(result.groups, advantages, strict=False)
-                },
-                "carried": {
-                    _name(result.step, group.pool): _kept(group, kept)
-                    for group, kept in zip(result.carried, advantages[len(result.groups) :], strict=True)
-                },
+                "prompts": {str(group.pool.slot): _group(group, seeds) for group in result.groups},
+                "carried": {_name(result.step, group.pool): _kept(group) for group in result.carried},
                 "updates": [],
                 "state": {},
                 "launched": _launched(launched, result.groups),
@@ -376,17 +368,7 @@ def _name(step: int, pool: ResponsePool) -> str:
     return str(pool.slot) if pool.step == step else f"carried {pool.slot}"
 
 
-def _advantages(policy: PolicyModule, groups: Sequence[ResponseGroup]) -> list[list[float]]:
-    """Advantage of every kept response, as it enters the loss: with its inverse probability."""
-    filled = [group for group in groups if group.kept]
-    values: Iterator[float] = iter(())
-    if filled:
-        microbatch = group_microbatch(*filled)
-        values = iter((policy.advantage(microbatch) * microbatch.inverse_probability_B).tolist())
-    return [[next(values) for _ in group.kept] for group in groups]
-
-
-def _group(group: ResponseGroup, advantages: Sequence[float], seeds: dict[tuple[int, int], int]) -> dict[str, Any]:
+def _group(group: ResponseGroup, seeds: dict[tuple[int, int], int]) -> dict[str, Any]:
     pool = group.pool
     drawn = [seeds[pool.slot, index] for index in range(pool.num_drawn)]
     return {
@@ -405,17 +387,17 @@ def _group(group: ResponseGroup, advantages: Sequence[float], seeds: dict[tuple[
         "is_resolved": pool.is_resolved,
         "is_ended_by_counts": pool.rule is not None,
         "is_surplus": group.is_surplus,
-        **_kept(group, advantages),
+        **_kept(group),
     }
 
 
-def _kept(group: ResponseGroup, advantages: Sequence[float]) -> dict[str, Any]:
+def _kept(group: ResponseGroup) -> dict[str, Any]:
     probability = group.pool.inverse_probability
     return {
         "kept": [kept.response.sample_index for kept in group.kept],
         "selection_weights": [kept.selection_weight for kept in group.kept],
         "inverse_probabilities": [kept.inverse_probability * probability for kept in group.kept],
-        "advantages": list(advantages),
+        "advantages": [kept.advantage for kept in group.kept],
     }
 
 

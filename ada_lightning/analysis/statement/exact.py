@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 
 from ada_lightning.analysis.statement.rules import rule_without_history, rules_by_pass_rate
 from ada_lightning.analysis.statement.table import PASS_RATES, differ, table_lines
@@ -10,7 +10,7 @@ from ada_lightning.core.protocols import Objective, Sampler
 from ada_lightning.core.stopping.paths import MAX_RESPONSES
 from ada_lightning.core.stopping.posterior import PosteriorRule
 from ada_lightning.core.stopping.rule import CappedRule, StoppingRule
-from ada_lightning.methods.objectives.log import LogObjective
+from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.objectives.support import supported_terms, supported_weight
 from ada_lightning.methods.sampling.giving_up import GiveUpByPosterior
 
@@ -32,7 +32,7 @@ def exact_lines(objective: Objective, sampler: Sampler) -> list[str]:
 
 def wanted_weights(objective: Objective) -> list[float]:
     """``f'(p)`` at the table's pass rates."""
-    weights: list[float] = objective.weight(torch.tensor(PASS_RATES, dtype=torch.float64)).tolist()
+    weights: list[float] = objective.weight(np.array(PASS_RATES)).tolist()
     return weights
 
 

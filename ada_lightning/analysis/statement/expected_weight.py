@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
-from ada_lightning.core.packing import group_microbatch
-from ada_lightning.core.protocols import Advantage, RolloutAdvantage, Selection
+from ada_lightning.core.protocols import Advantage, Selection
 from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.stopping.paths import Point, end_probability, ends
 from ada_lightning.core.stopping.rule import StoppingRule
-from ada_lightning.methods.advantages.assigned import with_advantages
 
 _NEGLIGIBLE = 1e-9
 """Ends less likely than this are left out: with 1000 responses there are thousands of them."""
@@ -41,23 +37,22 @@ def expected_weights(
         [4.0, 4.0]
     """
     likely = [end for end in ends(rule) if max(end_probability(rule, end, rate) for rate in pass_rates) >= _NEGLIGIBLE]
-    ended = [_group(selection, rule, end) for end in likely]
-    if isinstance(advantage, RolloutAdvantage):
-        ended = list(with_advantages(advantage, ended))
-    trains_all = getattr(advantage, "needs_groups_without_signal", False)
-    groups = [group for group in ended if group.kept and (trains_all or group.can_train)]
-    if not groups:  # groups without signal are not computed at all
-        return [0.0] * len(pass_rates)
-    microbatch = group_microbatch(*groups)
-    advantages_B = advantage(microbatch).double()
-    counts_B2 = torch.stack([microbatch.num_positive_B, microbatch.num_sampled_B - microbatch.num_positive_B], 1)
-    weights = []
-    for rate in pass_rates:
-        chance = {end: end_probability(rule, end, rate) for end in likely}
-        chance_B = torch.tensor([chance[int(p), int(q)] for p, q in counts_B2.tolist()], dtype=torch.float64)
-        pull_B = torch.where(microbatch.is_positive_B, advantages_B / rate, -advantages_B / (1.0 - rate))
-        weights.append(float(chance_B @ pull_B))
-    return weights
+    groups = [_group(selection, rule, end) for end in likely]
+    sums = [_class_sums(group, values) for group, values in zip(groups, advantage.assign(groups), strict=True)]
+    return [
+        sum(
+            end_probability(rule, end, rate) * (of_positives / rate - of_negatives / (1.0 - rate))
+            for end, (of_positives, of_negatives) in zip(likely, sums, strict=True)
+        )
+        for rate in pass_rates
+    ]
+
+
+def _class_sums(group: ResponseGroup, advantages: Sequence[float]) -> tuple[float, float]:
+    """Add up the advantages of kept positives, and of kept negatives."""
+    pairs = list(zip(group.kept, advantages, strict=True))
+    positives, negatives = ([a for kept, a in pairs if kept.response.is_positive is label] for label in (True, False))
+    return sum(positives), sum(negatives)
 
 
 def _group(selection: Selection, rule: StoppingRule, end: Point) -> ResponseGroup:

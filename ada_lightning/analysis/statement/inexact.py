@@ -18,9 +18,8 @@ from ada_lightning.methods.advantages import (
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
-from ada_lightning.methods.objectives.logit import LogitObjective
-from ada_lightning.methods.pass_rates import FirstRoundRate, PoolMeanRate, PosteriorRate
-from ada_lightning.methods.pass_rates.leave_one_out import LeaveOneOutRate
+from ada_lightning.methods.objectives import LogitObjective
+from ada_lightning.methods.pass_rates import FirstRoundRate, LeaveOneOutRate, PoolMeanRate, PosteriorRate
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,

@@ -1,6 +1,6 @@
 """The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
 
-from ada_lightning.core.protocols.advantage import Advantage, Compared, PassRate, RolloutAdvantage
+from ada_lightning.core.protocols.advantage import Advantage, PassRate
 from ada_lightning.core.protocols.attention import AttentionBackend
 from ada_lightning.core.protocols.curriculum import Curriculum, LearningCurriculum, Usefulness
 from ada_lightning.core.protocols.engine import RolloutEngine
@@ -17,7 +17,6 @@ from ada_lightning.core.protocols.selection import Selection
 __all__ = [
     "Advantage",
     "AttentionBackend",
-    "Compared",
     "Curriculum",
     "GradientNorm",
     "LearningCurriculum",
@@ -33,7 +32,6 @@ __all__ = [
     "Refill",
     "RememberingEstimator",
     "Reward",
-    "RolloutAdvantage",
     "RolloutEngine",
     "Sampler",
     "Selection",

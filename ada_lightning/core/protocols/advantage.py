@@ -3,60 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.core.protocols.part import Part, Trait
 from ada_lightning.core.records import ResponseGroup
 
-if TYPE_CHECKING:  # torch stays out of reward workers
-    from torch import Tensor
 
-    from ada_lightning.core.batch import Microbatch
+class Advantage(Part):
+    """How much better than expected each kept response was: one number, weight included, assigned once for a rollout.
+
+    A rule that looks at one group overrides :meth:`of_group`; one that compares groups overrides :meth:`assign`.
+    Neither may depend on the order of groups, or on earlier rollouts. Traits stand on the class, so that a
+    configuration is checked before the rule is made; an instance may have its own.
+    """
+
+    def of_group(self, group: ResponseGroup) -> Sequence[float] | NDArray[np.float64]:
+        """Return the advantage of every kept response of a group, in the order of ``group.kept``.
+
+        Asked of groups that keep something and whose rewards differ; of all that keep something with
+        :attr:`Trait.TRAINS_EQUAL_REWARDS`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs a method of_group(group), or assign(groups)")
+
+    def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
+        """Return the advantage of every kept response of a rollout, group by group, in the order of ``group.kept``."""
+        trains_all = Trait.TRAINS_EQUAL_REWARDS in self.traits
+        return [
+            [float(value) for value in self.of_group(group)]
+            if group.kept and (trains_all or group.pool.has_signal)
+            else [0.0] * len(group.kept)
+            for group in groups
+        ]
 
 
-@runtime_checkable
-class PassRate(Protocol):
-    """Which estimate of a pool's pass rate a weight or a baseline uses. Elementwise."""
+class PassRate:
+    """Which estimate of a prompt's pass rate a weight or a baseline uses."""
 
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Pass rate of each response's prompt. Shape ``(B,)``, float32, in [0, 1].
+    may_be_zero = False
+    """Whether it is 0 in some pools that hold a positive, so that a power of it needs a bound."""
+    is_known_before = False
+    """Whether it is more than the pool's own rewards, so that equal rewards may still differ from it."""
+
+    def __call__(self, group: ResponseGroup) -> float | NDArray[np.float64]:
+        """Pass rate of the group's prompt, in [0, 1]: one number, or one for each kept response, shape ``(G,)``.
 
         Where rewards are not binary, the expected reward in the reward's unit.
         """
-        ...
-
-
-Compared = Literal["drawn", "kept"]
-"""The responses of a prompt that a baseline is made of: all that were drawn in the step, or those that train."""
-
-
-class Advantage(Protocol):
-    """How much better than expected each kept response was, weight included. Elementwise.
-
-    It may have attributes, of the class where they are always the same:
-
-    - ``needs_groups_without_signal``: True where the advantages of a group whose rewards are all equal may differ from
-      0, so that such groups are not left out of the update;
-    - ``compares``: which responses of its prompt a response is compared with, so that a single one is refused;
-    - ``needs_both_classes``: True where it follows its objective only if positives and negatives are kept of every pool
-      that has both.
-    """
-
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Advantages of the microbatch's responses. Shape ``(B,)``, float32."""
-        ...
-
-
-@runtime_checkable
-class RolloutAdvantage(Protocol):
-    """An advantage that needs all groups of a rollout at once, such as a mean or a spread over the whole batch.
-
-    It is asked once per rollout; ``__call__`` then returns ``microbatch.assigned_advantage_B``.
-    """
-
-    def assign(self, groups: Sequence[ResponseGroup]) -> Sequence[Sequence[float]]:
-        """Return the advantage of every kept response, group by group, in the order of ``group.kept``."""
-        ...
-
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return what :meth:`assign` said. Shape ``(B,)``, float32."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} needs a method __call__(group)")

@@ -27,6 +27,15 @@ class Trait(Enum):
     COMPARES_POOLS = auto()
     """A selection that looks at all pools of a step before it keeps anything."""
 
+    NEEDS_BOTH_CLASSES = auto()
+    """An advantage that follows its objective only if positives and negatives are kept of every pool that has both."""
+    COMPARES_DRAWN = auto()
+    """An advantage whose baseline is made of the responses drawn for the prompt in the step: one alone has none."""
+    COMPARES_KEPT = auto()
+    """An advantage whose baseline is made of the responses that train: one alone has none."""
+    TRAINS_EQUAL_REWARDS = auto()
+    """An advantage that may differ from 0 in a group whose rewards are all equal."""
+
 
 class Part:
     """A part of a method. What most of them do not need is here, with nothing done."""

@@ -1,8 +1,4 @@
-"""Estimators of the update: what each kept response weighs, from statistics that travel with it.
-
-Those that look at the whole rollout (:class:`~ada_lightning.core.protocols.RolloutAdvantage`) are asked once for all of
-it.
-"""
+"""Estimators of the update: what each kept response weighs, assigned once for a rollout."""
 
 from ada_lightning.methods.advantages.accepted import AcceptedAdvantage
 from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage

@@ -10,46 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ada_lightning.core.packing import group_microbatch
-from ada_lightning.core.protocols import Advantage, RolloutAdvantage
+from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.advantages.assigned import AssignedAdvantage, whitened_groups
+from ada_lightning.methods.functional import whitened_groups
 
 _EPSILON = 1e-8
 
 
-class BatchWhitenedAdvantage(AssignedAdvantage):
+class BatchWhitenedAdvantage(Advantage):
     """``(A - mean of A) / (standard deviation of A + 1e-8)`` over all kept responses of a rollout.
 
     A group without signal keeps advantages of 0 where the mean is 0, as it is for rules that centre each group; by
     tokens it is not, and then such groups train against the mean, as they do in the published code. Ragged groups count
-    by their responses: a prompt with more of them moves mean and deviation more. The split into minibatches,
-    microbatches or ranks changes nothing: it is asked once for the rollout.
+    by their responses: a prompt with more of them moves mean and deviation more.
 
     Args:
-        advantage: the rule of a group, elementwise.
+        advantage: the rule whose advantages are whitened.
         by_tokens: count a response as often as it has tokens, as verl and OpenRLHF do; False counts each once.
-
-    Raises:
-        ValueError: ``advantage`` is itself one of the whole rollout.
 
     Source:
         REINFORCE++, arXiv:2501.03262, section 3.
     """
 
     def __init__(self, *, advantage: Advantage, by_tokens: bool = False) -> None:
-        if isinstance(advantage, RolloutAdvantage):
-            raise ValueError(
-                f"advantage.advantage must be the rule of a group; {type(advantage).__name__} looks at the whole "
-                "rollout already; use it alone, or one of ada_lightning.methods.advantages that does not"
-            )
         self.advantage = advantage
         self.by_tokens = by_tokens
+        self.traits = advantage.traits | ({Trait.TRAINS_EQUAL_REWARDS} if by_tokens else frozenset())
 
     def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """Return the advantages, group by group."""
-        values = [self.advantage(group_microbatch(group)).tolist() if group.kept else [] for group in groups]
-        return whitened_groups(groups, values, by_tokens=self.by_tokens, epsilon=_EPSILON)
+        return whitened_groups(groups, self.advantage.assign(groups), by_tokens=self.by_tokens, epsilon=_EPSILON)
 
     def bend(self) -> str:
         """What whitening does to the update of the group's rule."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Compared, Objective
-from ada_lightning.methods.functional.contrast import class_contrast
-from ada_lightning.methods.functional.tables import at_pool_end
+from ada_lightning.core.protocols import Advantage, Objective, Trait
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.functional import at_pool_end, class_contrast
 from ada_lightning.methods.objectives.support import coefficient_table
 
 
-class ExactAdvantage:
+class ExactAdvantage(Advantage):
     """Weights kept responses by path counting, so that a prompt's expected update is ``f'(p) grad p``.
 
     The pool mean at a stopping time is biased, and keeping as many positives as negatives changes the class mix: both
@@ -32,17 +31,15 @@ class ExactAdvantage:
         Ours; Girshick, Mosteller and Savage 1946 for the principle. ``docs/estimators.md`` has the derivation.
     """
 
-    compares: ClassVar[Compared] = "drawn"
-    needs_both_classes: ClassVar[bool] = True
+    traits = frozenset({Trait.COMPARES_DRAWN, Trait.NEEDS_BOTH_CLASSES})
 
     def __init__(self, *, objective: Objective) -> None:
         self.objective = objective
 
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``+c / m+`` or ``-c / m-``. Shape ``(B,)``, float32.
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return ``+c / m+`` or ``-c / m-``. Shape ``(G,)``.
 
         Raises:
-            ValueError: a pool was ended by more than its counts.
+            ValueError: the pool was ended by more than its counts.
         """
-        coefficient_B = at_pool_end(microbatch, partial(coefficient_table, self.objective))
-        return class_contrast(microbatch, coefficient_B)
+        return class_contrast(group, at_pool_end(group.pool, partial(coefficient_table, self.objective)))

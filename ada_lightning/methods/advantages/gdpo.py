@@ -11,17 +11,16 @@ import math
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from ada_lightning.core.protocols import Compared
+from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import Response, ResponseGroup
-from ada_lightning.methods.advantages.assigned import AssignedAdvantage, whitened_groups
+from ada_lightning.methods.functional import whitened_groups
 
 _EPSILON = 1e-4
 """Added to standard deviations, those of groups and that of the rollout (NVlabs/GDPO)."""
 
 
-class GdpoAdvantage(AssignedAdvantage):
+class GdpoAdvantage(Advantage):
     """Sum over components of ``weight * (c - mean) / (std + 1e-4)`` within the kept group, whitened over the rollout.
 
     Groups whose rewards are all equal but whose components differ have a signal and train; groups in which no component
@@ -44,7 +43,7 @@ class GdpoAdvantage(AssignedAdvantage):
         arXiv:2601.05242; NVlabs/GDPO for 1e-4 and the unbiased deviation.
     """
 
-    compares: ClassVar[Compared] = "kept"
+    traits = frozenset({Trait.COMPARES_KEPT, Trait.TRAINS_EQUAL_REWARDS})
 
     def __init__(self, *, weights: Mapping[str, float], by_tokens: bool = False) -> None:
         self.weights = {str(name): weight for name, weight in weights.items()}

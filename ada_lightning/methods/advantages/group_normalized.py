@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import numpy as np
+from numpy.typing import NDArray
 
-from torch import Tensor
-
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Compared
-from ada_lightning.methods.functional.moments import centered, unbiased_std
+from ada_lightning.core.protocols import Advantage, Trait
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.functional import centered, kept_rewards, unbiased_std
 
 
-class GroupNormalizedAdvantage:
+class GroupNormalizedAdvantage(Advantage):
     """Standardises each reward by mean and standard deviation of the kept group.
 
     Args:
@@ -21,15 +20,12 @@ class GroupNormalizedAdvantage:
         DeepSeekMath, arXiv:2402.03300, section 4.1.2; Dr. GRPO, arXiv:2503.20783.
     """
 
-    compares: ClassVar[Compared] = "kept"
+    traits = frozenset({Trait.COMPARES_KEPT})
 
     def __init__(self, *, normalize_std: bool = True) -> None:
         self.normalize_std = normalize_std
 
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``(r - mean) / (std + 1e-6)`` or ``r - mean``. Shape ``(B,)``, float32."""
-        advantages_B = centered(microbatch.rewards_B, microbatch.group_reward_sum_B, microbatch.group_size_B)
-        if not self.normalize_std:
-            return advantages_B
-        std_B = unbiased_std(microbatch.group_squared_deviation_B, microbatch.group_size_B)
-        return advantages_B / (std_B + 1e-6)
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return ``(r - mean) / (std + 1e-6)`` or ``r - mean``. Shape ``(G,)``."""
+        rewards = kept_rewards(group)
+        return centered(rewards) / (unbiased_std(rewards) + 1e-6 if self.normalize_std else 1.0)

@@ -9,14 +9,13 @@ is wrong and sure of itself adds noise, never bias; a group of equal rewards tra
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 
+from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.advantages.assigned import AssignedAdvantage
-from ada_lightning.methods.functional.history_advantages import history_advantages
+from ada_lightning.methods.functional import history_advantages
 
 
-class HistoryBaselineAdvantage(AssignedAdvantage):
+class HistoryBaselineAdvantage(Advantage):
     """``r - (k m + sum of the other rewards) / (k + n - 1)`` with m the mean and k the strength of the prompt's belief.
 
     The baseline of a response is the posterior mean of the pass rate given the belief Beta(alpha, beta) of before the
@@ -31,11 +30,10 @@ class HistoryBaselineAdvantage(AssignedAdvantage):
         worth: ``python -m research.studies.gradient_variance``.
     """
 
-    def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
-        """Return the advantages group by group."""
-        return [self._of_group(group) for group in groups]
+    traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
 
-    def _of_group(self, group: ResponseGroup) -> list[float]:
+    def of_group(self, group: ResponseGroup) -> list[float]:
+        """Return the advantages, in the reward's unit."""
         rewards = [kept.response.reward for kept in group.kept]
         if not {0.0, 1.0}.issuperset(rewards):
             warnings.warn(

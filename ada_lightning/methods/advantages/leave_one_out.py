@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import numpy as np
+from numpy.typing import NDArray
 
-from torch import Tensor
-
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Compared
-from ada_lightning.methods.functional.moments import centered
+from ada_lightning.core.protocols import Advantage, Trait
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.functional import centered, kept_rewards
 
 
-class LeaveOneOutAdvantage:
+class LeaveOneOutAdvantage(Advantage):
     """Reward minus the mean of the *other* kept responses, so the baseline is independent of the response.
 
     Source:
         RLOO: Ahmadian et al., "Back to Basics", arXiv:2402.14740; Kool et al. 2019.
     """
 
-    compares: ClassVar[Compared] = "kept"
+    traits = frozenset({Trait.COMPARES_KEPT})
 
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``(r - mean) n / (n - 1)``; 0 in a group of one. Shape ``(B,)``, float32."""
-        size_B = microbatch.group_size_B
-        advantages_B = centered(microbatch.rewards_B, microbatch.group_reward_sum_B, size_B)
-        return advantages_B * size_B / (size_B - 1).clamp_min(1.0)
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return ``(r - mean) n / (n - 1)``; 0 in a group of one. Shape ``(G,)``."""
+        size = len(group.kept)
+        return centered(kept_rewards(group)) * size / max(size - 1, 1)

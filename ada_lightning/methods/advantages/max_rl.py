@@ -7,17 +7,15 @@ prompts are lost and the series ends one term earlier than without a baseline.
 
 from __future__ import annotations
 
-from typing import ClassVar
+import numpy as np
+from numpy.typing import NDArray
 
-import torch
-from torch import Tensor
-
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Compared
-from ada_lightning.methods.functional.moments import centered
+from ada_lightning.core.protocols import Advantage, Trait
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.functional import centered, kept_rewards
 
 
-class MaxRlAdvantage:
+class MaxRlAdvantage(Advantage):
     """``(r - mean) / mean`` with the mean of the kept group.
 
     With n responses for every prompt, all of them kept, the mean over a group of advantage times score has the
@@ -30,10 +28,10 @@ class MaxRlAdvantage:
         arXiv:2602.02710; prime-rl's ``max_rl``. The degenerate case as there: 0 where the mean is not positive.
     """
 
-    compares: ClassVar[Compared] = "kept"
+    traits = frozenset({Trait.COMPARES_KEPT})
 
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``(r - mean) / mean``; 0 where the mean is not positive. Shape ``(B,)``, float32."""
-        mean_B = microbatch.group_reward_sum_B / microbatch.group_size_B
-        advantages_B = centered(microbatch.rewards_B, microbatch.group_reward_sum_B, microbatch.group_size_B)
-        return torch.where(mean_B > 0, advantages_B / mean_B.where(mean_B > 0, 1.0), 0.0)
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return ``(r - mean) / mean``; 0 where the mean is not positive. Shape ``(G,)``."""
+        rewards = kept_rewards(group)
+        mean = rewards.mean()
+        return centered(rewards) / mean if mean > 0 else np.zeros_like(rewards)

@@ -8,16 +8,16 @@ bonus, and neither do wrong ones; a group of equal rewards has no advantage that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import fmean, stdev
-from typing import ClassVar
+from statistics import fmean
 
-from ada_lightning.core.protocols import Compared
-from ada_lightning.core.records import Response, ResponseGroup
-from ada_lightning.methods.advantages.assigned import AssignedAdvantage
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
 
 
-class NoveltyAdvantage(AssignedAdvantage):
+class NoveltyAdvantage(GroupNormalizedAdvantage):
     """GRPO's advantage, plus ``min(max(scale (1 - eta), 0), cap A)`` for right answers.
 
     With s(y) the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
@@ -26,8 +26,7 @@ class NoveltyAdvantage(AssignedAdvantage):
     Args:
         scale: of the bonus.
         cap: largest bonus, as a share of the advantage.
-        normalize_std: divide by the group's standard deviation, as in
-            :class:`~ada_lightning.methods.advantages.group_normalized.GroupNormalizedAdvantage`.
+        normalize_std: divide by the group's standard deviation, as in the base class.
 
     Raises:
         ValueError: ``scale`` or ``cap`` negative or not finite; both in one message.
@@ -35,8 +34,6 @@ class NoveltyAdvantage(AssignedAdvantage):
     Source:
         Bamba et al., arXiv:2510.06672 (scale 2.5, cap 0.5).
     """
-
-    compares: ClassVar[Compared] = "kept"
 
     def __init__(self, *, scale: float = 2.5, cap: float = 0.5, normalize_std: bool = True) -> None:
         errors = [
@@ -46,26 +43,18 @@ class NoveltyAdvantage(AssignedAdvantage):
         ]
         if errors:
             raise ValueError("; ".join(errors))
+        super().__init__(normalize_std=normalize_std)
         self.scale = scale
         self.cap = cap
-        self.normalize_std = normalize_std
 
-    def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
-        """Return the advantages group by group; the bonus looks at one group only."""
-        return [self._of_group([kept.response for kept in group.kept]) for group in groups]
-
-    def _of_group(self, responses: Sequence[Response]) -> list[float]:
-        if not responses:
-            return []
-        rewards = [response.reward for response in responses]
-        spread = (stdev(rewards) if len(rewards) > 1 else 0.0) + 1e-6 if self.normalize_std else 1.0
-        scores = [fmean(response.sampling_logprobs or [0.0]) for response in responses]
-        mean_reward, mean_score = fmean(rewards), fmean(scores)
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return the advantages, bonus included."""
+        scores = [fmean(kept.response.sampling_logprobs or [0.0]) for kept in group.kept]
+        mean_score = fmean(scores)
         advantages = []
-        for response, score in zip(responses, scores, strict=True):
-            advantage = (response.reward - mean_reward) / spread
-            if response.is_positive and advantage > 0:
+        for kept, advantage, score in zip(group.kept, super().of_group(group).tolist(), scores, strict=True):
+            if kept.response.is_positive and advantage > 0:
                 novelty = self.scale * (1.0 - math.exp(score - mean_score))
                 advantage += min(max(novelty, 0.0), self.cap * advantage)
             advantages.append(advantage)
-        return advantages
+        return np.array(advantages)

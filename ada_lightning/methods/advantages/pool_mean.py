@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import math
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Compared, PassRate
-from ada_lightning.methods.functional.moments import unbiased_std
-from ada_lightning.methods.pass_rates.first_round import FirstRoundRate
-from ada_lightning.methods.pass_rates.leave_one_out import LeaveOneOutRate
-from ada_lightning.methods.pass_rates.path_counting import PathCountingRate
-from ada_lightning.methods.pass_rates.pool_mean import PoolMeanRate
-from ada_lightning.methods.pass_rates.posterior import PosteriorRate
+from ada_lightning.core.protocols import Advantage, PassRate, Trait
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.functional import kept_rewards, unbiased_std
+from ada_lightning.methods.pass_rates import PoolMeanRate
 
 _POOL_MEAN = PoolMeanRate()
 _SMALLEST_RATE = 1e-6
 """Keeps ``p^-power`` finite where the rate is 0. By the pool's mean all advantages are 0 there."""
-_MAY_BE_ZERO = (FirstRoundRate, LeaveOneOutRate, PathCountingRate)
-"""Rates that are 0 in some pools that hold a positive: a weight of theirs needs a bound of its own."""
 
 
-class PoolMeanAdvantage:
+class PoolMeanAdvantage(Advantage):
     """Centers each reward on the mean over every response sampled for its prompt, not over the few kept.
 
     With balanced selection the kept group's own mean would be 1/2 for every prompt and erase difficulty.
@@ -46,6 +41,8 @@ class PoolMeanAdvantage:
         official code ``core_algos.py`` L262-373 at 05be605 with ``global_stat_est`` on.
     """
 
+    traits = frozenset({Trait.COMPARES_DRAWN})
+
     def __init__(
         self,
         *,
@@ -59,7 +56,7 @@ class PoolMeanAdvantage:
             errors.append(f"advantage.weight_power must not be negative; got {weight_power}")
         if max_weight < 1:
             errors.append(f"advantage.max_weight must be at least 1 (.inf sets no limit); got {max_weight}")
-        if weight_power > 0 and math.isinf(max_weight) and isinstance(pass_rate, _MAY_BE_ZERO):
+        if weight_power > 0 and math.isinf(max_weight) and pass_rate.may_be_zero:
             errors.append(
                 f"advantage.weight_power = {weight_power} takes a power of {type(pass_rate).__name__}, which is 0 in "
                 "some pools that hold a positive, where the weight would have no bound; set advantage.max_weight "
@@ -72,37 +69,27 @@ class PoolMeanAdvantage:
         self.weight_power = weight_power
         self.max_weight = max_weight
         self.pass_rate = pass_rate
+        if pass_rate.is_known_before:  # history holds the baseline
+            self.traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
 
-    @property
-    def needs_groups_without_signal(self) -> bool:
-        """Whether a baseline from history leaves advantages in groups whose rewards are all equal."""
-        return isinstance(self.pass_rate, PosteriorRate)
-
-    @property
-    def compares(self) -> Compared | None:
-        """The responses that a baseline is made of, unless history holds it."""
-        return None if self.needs_groups_without_signal else "drawn"
-
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(B,)``, float32.
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(G,)``.
 
         Raises:
             ValueError: there is a power to take of a rate that negative rewards have made negative, or 0 although
                 rewards differ.
         """
-        pass_rate_B = self.pass_rate(microbatch)
-        advantages_B = microbatch.rewards_B - pass_rate_B
+        rate = np.asarray(self.pass_rate(group))
+        drawn = [response.reward for response in group.pool.responses]
+        advantages = kept_rewards(group) - rate
         if self.weight_power > 0:
-            has_no_power_B = (pass_rate_B <= 0) & (microbatch.pool_reward_sum_B <= 0) | (pass_rate_B < 0)
-            if bool((has_no_power_B & (advantages_B != 0)).any()):
+            has_no_power = (rate < 0) | ((rate <= 0) & (sum(drawn) <= 0))
+            if np.any(has_no_power & (advantages != 0)):
                 raise ValueError(
                     f"advantage.weight_power = {self.weight_power} takes a power of a pool's pass rate, which is "
-                    f"{float(pass_rate_B.min()):g} in a pool whose rewards differ; use advantage.weight_power=0 with "
+                    f"{rate.min():g} in a pool whose rewards differ; use advantage.weight_power=0 with "
                     "negative rewards"
                 )
-            weight_B = pass_rate_B.clamp_min(_SMALLEST_RATE) ** -self.weight_power
-            advantages_B = advantages_B * weight_B.clamp_max(self.max_weight)
-        if not self.normalize_std:
-            return advantages_B
-        std_B = unbiased_std(microbatch.pool_squared_deviation_B, microbatch.num_sampled_B)
-        return advantages_B / (std_B + 1e-6)
+            weight = np.maximum(rate, _SMALLEST_RATE) ** -self.weight_power
+            advantages = advantages * np.minimum(weight, self.max_weight)
+        return advantages / (unbiased_std(drawn) + 1e-6 if self.normalize_std else 1.0)

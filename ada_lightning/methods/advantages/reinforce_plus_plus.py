@@ -6,9 +6,7 @@ per step. Degenerate case: groups of equal rewards have the advantage of the rol
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from ada_lightning.core.protocols import Compared
+from ada_lightning.core.protocols import Trait
 from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
 
@@ -27,7 +25,7 @@ class ReinforcePlusPlusBaselineAdvantage(BatchWhitenedAdvantage):
         REINFORCE++ with baseline, arXiv:2501.03262, section 3; there KL is part of the reward, here of the loss.
     """
 
-    compares: ClassVar[Compared] = "kept"
+    traits = frozenset({Trait.COMPARES_KEPT})
 
     def __init__(self, *, by_tokens: bool = True) -> None:
         super().__init__(advantage=GroupNormalizedAdvantage(normalize_std=False), by_tokens=by_tokens)

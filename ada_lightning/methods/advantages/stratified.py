@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import numpy as np
+from numpy.typing import NDArray
 
-import torch
-from torch import Tensor
-
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Compared, Objective, PassRate
-from ada_lightning.methods.functional.contrast import class_contrast
+from ada_lightning.core.protocols import Advantage, Objective, PassRate, Trait
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.functional import class_contrast
 
 
-class StratifiedAdvantage:
+class StratifiedAdvantage(Advantage):
     """``c = f'(p) p (1-p)`` at an estimated pass rate, split over the kept responses of each class.
 
     Undoes the class mix of the selection for any sampler, but not the bias of an estimate taken at a stopping time: how
@@ -27,37 +25,26 @@ class StratifiedAdvantage:
         Post-stratification; derived for Reinforce-Ada in ``docs/estimators.md``.
     """
 
-    compares: ClassVar[Compared] = "drawn"
-    needs_both_classes: ClassVar[bool] = True
+    traits = frozenset({Trait.COMPARES_DRAWN, Trait.NEEDS_BOTH_CLASSES})
 
     def __init__(self, *, objective: Objective, pass_rate: PassRate) -> None:
         self.objective = objective
         self.pass_rate = pass_rate
 
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return ``+c / m+`` or ``-c / m-``; 0 in a pool without both classes. Shape ``(B,)``, float32.
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return ``+c / m+`` or ``-c / m-``; 0 where the estimate is 0 or 1. Shape ``(G,)``.
 
         Raises:
             ValueError: a reward is neither 0 nor 1, or the positive threshold does not tell them apart.
         """
-        _check_binary(microbatch)
-        pass_rate_B = self.pass_rate(microbatch)
-        is_mixed_B = (microbatch.num_positive_B > 0) & (microbatch.num_positive_B < microbatch.num_sampled_B)
-        inside_B = (pass_rate_B > 0) & (pass_rate_B < 1) & is_mixed_B
-        safe_B = torch.where(inside_B, pass_rate_B, 0.5)
-        coefficient_B = self.objective.weight(safe_B) * safe_B * (1.0 - safe_B)
-        return class_contrast(microbatch, torch.where(inside_B, coefficient_B, 0.0))
-
-
-def _check_binary(microbatch: Microbatch) -> None:
-    """Compare the kept rewards, and the sum over the pool, with what counting positives gives: equal for 0 and 1."""
-    is_other_B = (microbatch.rewards_B != microbatch.is_positive_B) | (
-        microbatch.pool_reward_sum_B != microbatch.num_positive_B
-    )
-    if bool(is_other_B.any()):
-        raise ValueError(
-            "advantage=stratified estimates pass rates from rewards of 0 and 1, with rollout.positive_threshold "
-            "between them; a pool holds others, beside or instead of a kept reward of "
-            f"{float(microbatch.rewards_B[is_other_B][0]):g}; use a reward of 0 and 1, or "
-            "advantage=weighted_leave_one_out"
-        )
+        for response in group.pool.responses:
+            if response.reward != response.is_positive:
+                raise ValueError(
+                    "advantage=stratified estimates pass rates from rewards of 0 and 1, with "
+                    f"rollout.positive_threshold between them; a pool holds a reward of {response.reward:g}; use a "
+                    "reward of 0 and 1, or advantage=weighted_leave_one_out"
+                )
+        rate = np.broadcast_to(self.pass_rate(group), len(group.kept))
+        inside = (rate > 0) & (rate < 1)
+        safe = np.where(inside, rate, 0.5)
+        return class_contrast(group, np.where(inside, self.objective.weight(safe) * safe * (1.0 - safe), 0.0))

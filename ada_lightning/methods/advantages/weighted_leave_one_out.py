@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import numpy as np
+from numpy.typing import NDArray
 
-from torch import Tensor
-
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.protocols import Compared, PassRate
-from ada_lightning.methods.pass_rates.leave_one_out import LeaveOneOutRate
+from ada_lightning.core.protocols import Advantage, PassRate, Trait
+from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.functional import kept_rewards
+from ada_lightning.methods.pass_rates import LeaveOneOutRate
 
 _LEAVE_ONE_OUT = LeaveOneOutRate()
 
 
-class WeightedLeaveOneOutAdvantage:
+class WeightedLeaveOneOutAdvantage(Advantage):
     """``(N_s / m_s) / N * (r - baseline)``: the sum over a prompt's kept responses is the pool's mean over all N.
 
     ``N_s / m_s`` (:attr:`~ada_lightning.core.records.KeptResponse.selection_weight`) undoes the selection. Goes with
-    the
-    ``constant`` loss reduction, which divides by nothing random.
+    the ``constant`` loss reduction, which divides by nothing random.
 
     Exact for a fixed number of responses: the expected sum of ``A score`` is then the gradient of the mean reward, for
     any selection here, and with rewards of 0 and 1 it is the exact linear estimator, ``c = P Q / (N (N - 1))``.
@@ -40,12 +39,12 @@ class WeightedLeaveOneOutAdvantage:
         Leave-one-out: Kool et al. 2019, as in RLOO, arXiv:2402.14740; the weights are those of stratified sampling.
     """
 
-    compares: ClassVar[Compared] = "drawn"
+    traits = frozenset({Trait.COMPARES_DRAWN})
 
     def __init__(self, *, baseline: PassRate = _LEAVE_ONE_OUT) -> None:
         self.baseline = baseline
 
-    def __call__(self, microbatch: Microbatch) -> Tensor:
-        """Return the weighted advantages, in the reward's unit. Shape ``(B,)``, float32."""
-        share_B = microbatch.selection_weight_B / microbatch.num_sampled_B
-        return share_B * (microbatch.rewards_B - self.baseline(microbatch))
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return the weighted advantages, in the reward's unit. Shape ``(G,)``."""
+        share = np.array([kept.selection_weight for kept in group.kept]) / group.pool.num_sampled
+        return share * (kept_rewards(group) - self.baseline(group))

@@ -11,7 +11,7 @@ from ada_lightning.core.protocols import Objective, Sampler
 from ada_lightning.core.records import Prompt, ResponsePool
 from ada_lightning.core.stopping.paths import ends, reach
 from ada_lightning.core.stopping.rule import StoppingRule
-from ada_lightning.methods.objectives.linear import LinearObjective
+from ada_lightning.methods.objectives import LinearObjective
 from ada_lightning.methods.objectives.support import supported_weight
 
 _GRID = np.linspace(0.0, 1.0, 401)

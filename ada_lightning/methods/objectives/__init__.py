@@ -1,11 +1,12 @@
 """What is maximised: a function f of each prompt's pass rate p."""
 
-from ada_lightning.methods.objectives.linear import LinearObjective
-from ada_lightning.methods.objectives.log import LogObjective
 from ada_lightning.methods.objectives.logit import LogitObjective
-from ada_lightning.methods.objectives.pass_at_k import PassAtKObjective
-from ada_lightning.methods.objectives.power import PowerObjective
-from ada_lightning.methods.objectives.series import PowerSeriesObjective
+from ada_lightning.methods.objectives.power_series import (
+    LinearObjective,
+    LogObjective,
+    PassAtKObjective,
+    PowerObjective,
+)
 
 __all__ = [
     "LinearObjective",
@@ -13,5 +14,4 @@ __all__ = [
     "LogitObjective",
     "PassAtKObjective",
     "PowerObjective",
-    "PowerSeriesObjective",
 ]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+
+from ada_lightning.core.protocols import Objective
+
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class LogitObjective:
+class LogitObjective(Objective):
     """f(p) = logit(p) / 2 - p: hard prompts and nearly solved ones count more, by ``1 / (2 p q) - 1``.
 
     Balanced selection with reward minus pool mean has this expected update (up to the bias of the pool mean). Here it
@@ -16,13 +21,13 @@ class LogitObjective:
     ``p q f'(p) = sum_(k >= 2) (p^k q + p q^k) / 2``.
     """
 
-    def value(self, pass_rate_B: Tensor) -> Tensor:
+    def value(self, pass_rate: Values) -> Values:
         """``logit(p) / 2 - p``."""
-        return 0.5 * (pass_rate_B.log() - (-pass_rate_B).log1p()) - pass_rate_B
+        return 0.5 * (np.log(pass_rate) - np.log1p(-pass_rate)) - pass_rate
 
-    def weight(self, pass_rate_B: Tensor) -> Tensor:
+    def weight(self, pass_rate: Values) -> Values:
         """``1 / (2 p q) - 1``."""
-        return 0.5 / (pass_rate_B * (1.0 - pass_rate_B)) - 1.0
+        return 0.5 / (pass_rate * (1.0 - pass_rate)) - 1.0
 
     def terms(self, n_max: int) -> dict[tuple[int, int], float]:
         """``p q f'(p)`` as coefficients of ``p^i q^j``, by (i, j): one half at every (1, k) and (k, 1) with k >= 2."""

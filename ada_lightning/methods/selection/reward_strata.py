@@ -15,8 +15,8 @@ class RewardStrataSelection(Selection):
 
     Every stratum that can train keeps at least one response, so the weights ``N_s / m_s`` give each stratum s its share
     of the pool. They are weights per stratum and not per class of positives and negatives: estimators that read the
-    number of kept positives out of them (:mod:`ada_lightning.methods.functional.contrast`) are refused by the config
-    check.
+    number of kept positives out of them (:func:`~ada_lightning.methods.functional.class_contrast`) are refused by
+    the config check.
 
     Args:
         group_size: responses kept per prompt, fewer where the pool is smaller.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
-from ada_lightning.methods.functional.history_advantages import history_advantages
+from ada_lightning.methods.functional import history_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 

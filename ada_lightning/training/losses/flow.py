@@ -15,7 +15,6 @@ from torch import Tensor
 
 from ada_lightning.core.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional.policy_gradient import MAX_LOG_RATIO
-from ada_lightning.training.losses.functional.pool_weights import pool_weights
 from ada_lightning.training.losses.functional.prompt_means import prompt_means
 from ada_lightning.training.losses.partition import PartitionHead
 from ada_lightning.training.losses.terms import LossReduction, TokenTerms
@@ -120,7 +119,7 @@ class FlowRlLoss(TrainableLoss):
         token_weights_B = self.reduction.token_weights(microbatch, counts) * microbatch.inverse_probability_B
         loss = (token_weights_B * microbatch.num_tokens_B * weight_B * residual_B.square()).sum()
         gap_K = (terms.old_logprobs_K - terms.sampling_logprobs_K).abs()
-        pool_weights_K = pool_weights(microbatch)[terms.response_K]
+        pool_weights_K = microbatch.pool_weight_B[terms.response_K]
         sums = {
             "clip_ratio": ((weight_B != free_weight_B) * microbatch.num_tokens_B).sum(),
             "sequence_weight": (weight_B * microbatch.num_tokens_B).sum(),

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from ada_lightning.core.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional.policy_gradient import kl_to_reference
-from ada_lightning.training.losses.functional.pool_weights import pool_weights
 from ada_lightning.training.losses.importance import TokenTruncation
 from ada_lightning.training.losses.terms import ImportanceCorrection, LossReduction, TokenTerms
 
@@ -20,7 +19,7 @@ class PolicyGradientLoss(ABC):
     """Minus the reduced sum over tokens of ``weight * objective - kl_coef * KL + entropy_coef * entropy``.
 
     A subclass gives the objective. KL and entropy are those of the pool, not of the kept responses: each response's
-    part is weighted by :func:`~ada_lightning.training.losses.functional.pool_weights.pool_weights`, since a group that
+    part is weighted by :attr:`~ada_lightning.core.batch.Microbatch.pool_weight_B`, since a group that
     is half positives says little about what the policy usually does. Advantages bring their own weights.
 
     Token masks and importance weights multiply the objective only. What they leave out stays in the denominators.
@@ -100,7 +99,7 @@ class PolicyGradientLoss(ABC):
             sums["importance_weight"] = weight_K.sum()
             objective_K = objective_K * weight_K
         objective_K = objective_K * terms.mask_K
-        pool_weights_K = pool_weights(microbatch)[terms.response_K]
+        pool_weights_K = microbatch.pool_weight_B[terms.response_K]
         if self.kl_coef > 0:
             kl_K = pool_weights_K * kl_to_reference(terms.logprobs_K, terms.reference_logprobs_K)
             sums["kl"] = kl_K.sum()

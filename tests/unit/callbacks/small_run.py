@@ -21,7 +21,10 @@ def make_group(prompt_id: str, rewards: list[float], num_kept: int) -> ResponseG
                 reward=reward, is_positive=reward > 0.7, policy_version=0,
             )
         )  # fmt: skip
-    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses[:num_kept]))
+    return ResponseGroup(
+        pool,
+        tuple(KeptResponse(response, 1.0, advantage=response.reward - 0.5) for response in pool.responses[:num_kept]),
+    )
 
 
 STATS = RolloutStats(
@@ -60,9 +63,6 @@ class Policy(LightningModule):
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    def group_advantages(self, group):
-        return [kept.response.reward - 0.5 for kept in group.kept]
 
 
 class Data(LightningDataModule):

@@ -6,6 +6,7 @@ import pytest
 
 from ada_lightning.config.group import group_errors
 from ada_lightning.config.setup import Setup
+from ada_lightning.core.protocols import Advantage, Trait
 from tests.unit.config.test_partial_credit_config import composed
 
 COMPARING = {
@@ -60,10 +61,10 @@ def test_what_has_something_to_compare_with_passes(overrides):
     assert errors(*overrides) == []
 
 
-class BestOfGroup:
+class BestOfGroup(Advantage):
     """A user's own rule; what it says of itself is all that the check knows."""
 
-    compares = "kept"
+    traits = frozenset({Trait.COMPARES_KEPT})
 
 
 def test_a_rule_of_the_users_own_says_what_it_compares():

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from ada_lightning.core.packing import pack_groups
-from tests.builders import make_group
+from ada_lightning.core.records import KeptResponse, ResponseGroup
+from tests.builders import make_group, make_pool
 
 OPTIONS = {
     "num_minibatches": 1,
@@ -52,14 +54,19 @@ def test_a_group_too_long_for_one_document_repeats_its_prompt():
     assert [m.document_lengths for m in batch] == [((3, 4, 4),)] * 3
 
 
-def test_statistics_of_pool_and_group_travel_with_every_response():
-    (batch,) = pack([make_group([1.0, 0.0, 0.0, 0.5])])
+def test_what_its_loss_is_made_of_travels_with_every_response():
+    pool = make_pool([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], key=7)
+    pool.inverse_probability = 2.0
+    kept = [
+        KeptResponse(pool.responses[0], 2.0, 3.0, advantage=6.0),
+        KeptResponse(pool.responses[1], 4.0, advantage=-1.0),
+    ]
+    (batch,) = pack([ResponseGroup(pool, tuple(kept))])
     (microbatch,) = batch.microbatches
-    assert microbatch.num_sampled_B.tolist() == [4.0] * 4
-    assert microbatch.num_positive_B.tolist() == [1.0] * 4
-    assert microbatch.pool_reward_sum_B.tolist() == [1.5] * 4
-    assert microbatch.pool_squared_deviation_B.tolist() == [0.6875] * 4  # 1.25 - 4 * 0.375**2
-    assert microbatch.group_size_B.tolist() == [4.0] * 4
+    assert microbatch.advantage_B.tolist() == [6.0, -1.0]
+    assert microbatch.inverse_probability_B.tolist() == [6.0, 2.0]
+    assert microbatch.group_size_B.tolist() == [2.0, 2.0]
+    assert microbatch.pool_weight_B.tolist() == pytest.approx([2 * 2 / 6, 4 * 2 / 6])
 
 
 def test_groups_without_signal_are_not_computed_but_stay_in_the_denominators():

@@ -18,6 +18,7 @@ from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
+from tests.builders import weighed
 
 
 def group_of(key, rewards, *, max_length=9):
@@ -69,7 +70,7 @@ class GivenRollouts(RolloutDataModule):
     def setup(self, stage):
         policy = self.trainer.lightning_module
         self.connect(
-            collect=lambda step, prompts: (ROLLOUTS[self.rollout](), policy.policy_version),
+            collect=lambda step, prompts: (weighed(policy.advantage, ROLLOUTS[self.rollout]()), policy.policy_version),
             score_old=policy.score_old,
             keep_groups_without_signal=policy.needs_groups_without_signal,
             ranks=policy.ranks,

@@ -17,6 +17,7 @@ from ada_lightning.methods.pass_rates import PosteriorRate
 from ada_lightning.training.attention import FlexAttention, SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
+from tests.builders import weighed
 
 EXACT = {"atol": 2e-5, "rtol": 1e-4}  # float32 sums in another order, through 4 layers
 
@@ -56,7 +57,7 @@ def make_policy(tiny_path, *, lr=0.1, loss_options=None, **options):
 
 def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=0, share_prompts=True, keep_all=False):
     return pack_groups(
-        groups,
+        weighed(PoolMeanAdvantage(), groups),
         num_minibatches=num_minibatches,
         max_tokens_per_microbatch=max_tokens,
         policy_version=policy_version,
@@ -142,10 +143,12 @@ def test_gradient_is_the_policy_gradient_computed_independently(tiny_path):
     torch.testing.assert_close(ours, {n: p.grad for n, p in policy.model.named_parameters()}, **EXACT)
 
 
-def test_group_advantages_come_in_the_order_of_the_group(tiny_path):
-    policy = make_policy(tiny_path)
-    assert policy.group_advantages(GROUPS[0]) == pytest.approx([2 / 3, -1 / 3, -1 / 3])
-    assert policy.group_advantages(ResponseGroup(GROUPS[0].pool, ())) == []
+def test_what_was_left_to_chance_is_undone_once(tiny_path):
+    """A prompt sampled with probability 1/2, of which the first response was kept with probability 1/4."""
+    pool = replace(GROUPS[0].pool, inverse_probability=2.0)
+    first, *others = GROUPS[0].kept
+    groups = [ResponseGroup(pool, (replace(first, inverse_probability=4.0), *others)), ResponseGroup(pool, ())]
+    assert make_policy(tiny_path).advantages(groups) == [pytest.approx([16 / 3, -2 / 3, -2 / 3]), []]
 
 
 class Batches(LightningDataModule):
@@ -185,7 +188,7 @@ def test_training_raises_the_probability_of_what_was_rewarded(tiny_path):
     policy = make_policy(tiny_path, loss_options={"importance_cap": 0.0})
     (batch,) = pack()
     (microbatch,) = batch.microbatches
-    advantages_B = policy.advantage(microbatch)
+    advantages_B = microbatch.advantage_B
 
     def objective():
         with torch.no_grad():

@@ -13,7 +13,6 @@ import statistics
 import pytest
 import torch
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.records import Generation, Grade, Prompt, SamplingSettings
 from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage
@@ -23,6 +22,7 @@ from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from tests.builders import assigned
 
 POLICY = torch.softmax(torch.tensor([0.3, -1.2, -0.9, 0.8, 0.1, 0.6], dtype=torch.float64), dim=0)
 IS_RIGHT = torch.tensor([0, 1, 1, 0, 0, 0], dtype=torch.bool)
@@ -89,7 +89,7 @@ def updates(groups, advantage, scores=SCORES):
     """Sum over kept responses of advantage times score, per prompt. Shape (P, 6)."""
     rows = torch.zeros(len(groups), 6, dtype=torch.float64)
     with_signal = [index for index, group in enumerate(groups) if group.can_train]
-    weights = advantage(group_microbatch(*(groups[index] for index in with_signal))).double()
+    weights = torch.from_numpy(assigned(advantage, *(groups[index] for index in with_signal)))
     kept = [(index, one.response.response_ids[0]) for index in with_signal for one in groups[index].kept]
     prompts, symbols = torch.tensor(kept).T
     return rows.index_add_(0, prompts, weights[:, None] * scores[symbols])

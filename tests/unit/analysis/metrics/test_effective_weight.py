@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.core.packing import group_microbatch
+from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.core.stopping import QuotaRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.training.effective_weight import EffectiveWeight
-from tests.builders import make_pool
+from tests.builders import make_pool, weighed
 
 
 def group_of(num_positive, num_negative):
@@ -18,12 +17,8 @@ def group_of(num_positive, num_negative):
     return ResponseGroup(pool, BalancedSelection(group_size=4).select(pool))
 
 
-def weights(advantage, *splits):
-    metric = EffectiveWeight()
-    for groups in splits:
-        microbatch = group_microbatch(*groups)
-        metric.update(microbatch, advantage(microbatch))
-    return {name: float(value) for name, value in metric.compute().items()}
+def weights(advantage, groups):
+    return effective_weights(weighed(advantage, groups))
 
 
 def test_the_factor_on_grad_p_by_hand():
@@ -41,12 +36,6 @@ def test_a_bin_holds_the_mean_over_its_prompts():
     first = 2 * (30 / 2 + 2 / 30)
     second = 31 / 1 + 3 * 1 / 31
     assert found == {"weight/pass_rate_from_0": pytest.approx((first + second) / 2)}
-
-
-def test_any_split_gives_the_same():
-    groups = [group_of(2, 6), group_of(3, 5), group_of(2, 2)]
-    advantage = ExactAdvantage(objective=LogObjective())
-    assert weights(advantage, groups) == pytest.approx(weights(advantage, groups[:1], groups[1:]))
 
 
 def test_prompts_without_both_classes_do_not_count():

@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ada_lightning.core.packing import group_microbatch, pack_groups
+from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import KeptResponse, ResponseGroup
 from ada_lightning.methods.advantages import GdpoAdvantage, GroupNormalizedAdvantage
-from ada_lightning.methods.advantages.assigned import with_advantages
-from tests.builders import make_group, make_pool
+from tests.builders import assigned, make_group, make_pool, weighed
 
 WEIGHTS = {"correct": 1.0, "format": 0.5}
 
@@ -62,12 +61,12 @@ def test_equal_totals_with_other_components_train():
     """1 + 0 and 0 + 1: GRPO sees nothing here; components of unequal weight tell them apart."""
     equal = group(parts(1, 0), parts(0, 1), parts(1, 0), parts(0, 1))
     assert not equal.has_signal
-    (assigned,) = with_advantages(GdpoAdvantage(weights=WEIGHTS), [equal])
-    assert assigned.has_signal
-    advantages = [kept.advantage for kept in assigned.kept]
+    (found,) = weighed(GdpoAdvantage(weights=WEIGHTS), [equal])
+    assert found.has_signal
+    advantages = [kept.advantage for kept in found.kept]
     assert advantages[0] == advantages[2] == -advantages[1] == -advantages[3] > 0.5
     (batch,) = pack_groups(
-        [assigned],
+        [found],
         num_minibatches=1,
         max_tokens_per_microbatch=1000,
         policy_version=0,
@@ -75,13 +74,13 @@ def test_equal_totals_with_other_components_train():
         keep_groups_without_signal=False,
         share_prompts=True,
     )
-    assert batch.microbatches[0].assigned_advantage_B.tolist() == pytest.approx(advantages)
+    assert batch.microbatches[0].advantage_B.tolist() == pytest.approx(advantages)
 
 
 def test_mixes_that_grpo_collapses_stay_apart():
     """Section 2 of the paper: rewards (0, 1) and (0, 2) have one advantage in GRPO, and two here."""
     low, high = (group(parts(0, 0), parts(*top), key=key) for key, top in ((1, (0, 1)), (2, (1, 1))))
-    rewards = [GroupNormalizedAdvantage()(group_microbatch(each)).tolist() for each in (low, high)]
+    rewards = [assigned(GroupNormalizedAdvantage(), each).tolist() for each in (low, high)]
     assert rewards[0] == pytest.approx(rewards[1], rel=1e-5)
     found = GdpoAdvantage(weights={"correct": 1.0, "format": 1.0}).assign([low, high])
     assert found[1][1] == pytest.approx(2 * found[0][1])
@@ -90,15 +89,15 @@ def test_mixes_that_grpo_collapses_stay_apart():
 def test_a_single_component_is_grpo_with_whitening():
     groups = [group({"correct": 1.0}, {"correct": 0.0}, {"correct": 0.0}), group({"correct": 0.0}, {"correct": 1.0})]
     found = [value for row in GdpoAdvantage(weights={"correct": 3.0}).assign(groups) for value in row]
-    grpo = [value for each in groups for value in GroupNormalizedAdvantage()(group_microbatch(each)).tolist()]
+    grpo = [value for each in groups for value in assigned(GroupNormalizedAdvantage(), each).tolist()]
     scale = found[0] / grpo[0]
     assert found == pytest.approx([scale * value for value in grpo], rel=1e-3)  # 1e-4 beside deviations of 0.6 and 0.7
 
 
 def test_groups_without_any_difference_have_none():
     groups = [group(parts(1, 0), parts(0, 1)), group(parts(1, 1), parts(1, 1), parts(1, 1)), group(parts(0, 1))]
-    assigned = with_advantages(GdpoAdvantage(weights=WEIGHTS), groups)
-    assert [each.has_signal for each in assigned] == [True, False, False]
+    found = weighed(GdpoAdvantage(weights=WEIGHTS), groups)
+    assert [each.has_signal for each in found] == [True, False, False]
 
 
 def test_a_component_that_does_not_apply_to_a_prompt_adds_nothing_to_it():
@@ -145,11 +144,3 @@ def test_a_name_that_no_response_has_is_warned_of():
 def test_bad_weights_are_rejected(weights, message):
     with pytest.raises(ValueError, match=message):
         GdpoAdvantage(weights=weights)
-
-
-def test_it_remembers_nothing_and_drops_with_the_dropped():
-    rule = GdpoAdvantage(weights=WEIGHTS)
-    groups = [group(parts(1, 0), parts(0, 1)), ResponseGroup(make_pool([0.0]), ())]
-    first = rule.assign(groups)
-    assert rule.assign(groups) == first
-    assert first[1] == []

@@ -2,17 +2,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
+import numpy as np
 import pytest
-import torch
 
-from ada_lightning.core.packing import group_microbatch
-from ada_lightning.core.protocols import RolloutAdvantage
-from ada_lightning.core.records import Belief, ResponseGroup
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage, LeaveOneOutAdvantage
-from ada_lightning.methods.advantages.assigned import with_advantages
-from tests.builders import make_group, make_pool
+from tests.builders import assigned, make_group, weighed
 
 
 def believed(rewards, alpha, beta):
@@ -62,22 +58,16 @@ def test_a_right_belief_takes_the_noise_of_a_small_group_away():
 def test_without_a_history_it_is_rloo():
     group = believed([1.0, 0.0, 0.0, 1.0, 1.0], 1e-9, 1e-9)
     (advantages,) = HistoryBaselineAdvantage().assign([group])
-    torch.testing.assert_close(torch.tensor(advantages), LeaveOneOutAdvantage()(group_microbatch(group)))
+    assert np.array(advantages) == pytest.approx(assigned(LeaveOneOutAdvantage(), group))
 
 
 def test_equal_rewards_train_as_far_as_they_surprise():
-    assert isinstance(HistoryBaselineAdvantage(), RolloutAdvantage)
-    expected, surprise = with_advantages(
+    expected, surprise = weighed(
         HistoryBaselineAdvantage(), [believed([1.0, 1.0], 99.0, 1.0), believed([1.0, 1.0], 1.0, 99.0)]
     )
     assert expected.can_train
     assert not expected.has_signal
     assert surprise.kept[0].advantage > 50 * expected.kept[0].advantage > 0
-
-
-def test_a_group_that_keeps_nothing_has_no_advantages():
-    empty = ResponseGroup(make_pool([0.0]), ())
-    assert HistoryBaselineAdvantage().assign([replace(empty), make_group([1.0])])[0] == []
 
 
 def test_it_says_that_rewards_on_another_scale_are_compared_with_a_pass_rate():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from ada_lightning.core.packing import group_microbatch, pack_groups
-from ada_lightning.core.protocols import RolloutAdvantage
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages import (
     AcceptedAdvantage,
@@ -19,9 +16,9 @@ from ada_lightning.methods.advantages import (
     LeaveOneOutAdvantage,
     ReinforcePlusPlusBaselineAdvantage,
 )
-from ada_lightning.methods.advantages.assigned import with_advantages
+from ada_lightning.methods.functional import whitened
 from ada_lightning.methods.selection import PositivesSelection
-from tests.builders import make_group, make_pool
+from tests.builders import make_group, make_pool, weighed
 
 MIXED = make_group([1.0, 0.0, 0.0], num_tokens=[2, 4, 6], key=1)
 EVEN = make_group([1.0, 1.0, 0.0, 0.0, 0.0], num_tokens=[1, 2, 3, 4, 5], key=2)  # ragged: 5 responses
@@ -63,9 +60,9 @@ def test_reinforce_plus_plus_whitens_over_tokens_as_the_published_code():
 
 
 def test_groups_without_signal_keep_zeros_or_train_against_the_mean():
-    by_response = with_advantages(RULES[0], GROUPS)
+    by_response = weighed(RULES[0], GROUPS)
     assert [group.can_train for group in by_response] == [True, True, False, False, False]
-    by_token = with_advantages(ReinforcePlusPlusBaselineAdvantage(), GROUPS)
+    by_token = weighed(ReinforcePlusPlusBaselineAdvantage(), GROUPS)
     assert [group.can_train for group in by_token] == [True, True, True, True, False]
     advantages = {kept.advantage for group in by_token[2:4] for kept in group.kept}
     assert len(advantages) == 1  # all by the same amount
@@ -76,59 +73,21 @@ def test_a_rollout_without_any_signal_has_none():
         assert flat(rule.assign([WRONG, RIGHT])) == [0.0] * 4
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_each_rule_is_one_of_the_whole_rollout_and_remembers_nothing(rule):
-    assert isinstance(rule, RolloutAdvantage)
-    first = rule.assign(GROUPS)
-    rule.assign([EVEN])
-    assert rule.assign(GROUPS) == first
-    assert [len(row) for row in first] == [len(group.kept) for group in GROUPS]
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_order_of_groups_changes_nothing(rule):
-    order = list(GROUPS)
-    random.Random(1).shuffle(order)
-    expected = dict(zip((group.pool.prompt.prompt_id for group in GROUPS), rule.assign(GROUPS), strict=True))
-    for group, row in zip(order, rule.assign(order), strict=True):
-        assert row == pytest.approx(expected[group.pool.prompt.prompt_id], rel=1e-12)
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("num_minibatches", "max_tokens"), [(1, 10_000), (1, 1), (3, 10_000), (3, 1)])
-def test_any_split_of_the_rollout_trains_on_the_same_advantages(rule, num_minibatches, max_tokens):
-    """Whitening a minibatch by itself would give others."""
-    assigned = with_advantages(rule, GROUPS)
-    batches = pack_groups(
-        assigned,
-        num_minibatches=num_minibatches,
-        max_tokens_per_microbatch=max_tokens,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=True,
-        share_prompts=True,
-    )
-    packed = torch.cat([rule(microbatch) for batch in batches for microbatch in batch])
-    expected = torch.tensor([kept.advantage for group in assigned for kept in group.kept])
-    torch.testing.assert_close(packed.sort().values, expected.sort().values)
-
-
-def test_a_rule_of_the_whole_rollout_cannot_be_whitened_once_more():
-    with pytest.raises(
-        ValueError, match=r"advantage.advantage must be the rule of a group; AcceptedAdvantage looks at"
-    ):
-        BatchWhitenedAdvantage(advantage=AcceptedAdvantage())
+def test_what_is_whitened_may_be_a_rule_of_the_whole_rollout():
+    rule = BatchWhitenedAdvantage(advantage=AcceptedAdvantage())
+    accepted = flat(AcceptedAdvantage().assign(GROUPS))
+    assert flat(rule.assign(GROUPS)) == pytest.approx(whitened(accepted, [1.0] * len(accepted), epsilon=1e-8))
 
 
 class TestAccepted:
     def test_positives_weigh_1_and_train_without_any_contrast(self):
-        assigned = with_advantages(AcceptedAdvantage(), GROUPS)
-        assert [[kept.advantage for kept in group.kept] for group in assigned[:2]] == [[1, 0, 0], [1, 1, 0, 0, 0]]
-        assert [group.can_train for group in assigned] == [True, True, False, True, False]
+        groups = weighed(AcceptedAdvantage(), GROUPS)
+        assert [[kept.advantage for kept in group.kept] for group in groups[:2]] == [[1, 0, 0], [1, 1, 0, 0, 0]]
+        assert [group.can_train for group in groups] == [True, True, False, True, False]
 
     def test_packing_leaves_out_prompts_without_a_positive_and_counts_them(self):
         (batch,) = pack_groups(
-            with_advantages(AcceptedAdvantage(), GROUPS),
+            weighed(AcceptedAdvantage(), GROUPS),
             num_minibatches=1,
             max_tokens_per_microbatch=10_000,
             policy_version=0,
@@ -153,11 +112,13 @@ class TestAccepted:
         assert (kept.response.sample_index, kept.selection_weight) == (1, 2.0)
 
 
-def test_an_assigned_zero_does_not_hide_a_signal_of_rewards():
-    """Rules of a group assign nothing; their groups train as before."""
-    assert MIXED.has_signal
-    assert not RIGHT.has_signal
-    kept = tuple(replace(k, advantage=0.5) for k in RIGHT.kept)
-    assert ResponseGroup(RIGHT.pool, kept).can_train
-    assert not ResponseGroup(RIGHT.pool, kept).has_signal  # its responses are not told apart
-    assert group_microbatch(ResponseGroup(RIGHT.pool, kept)).assigned_advantage_B.tolist() == [0.5, 0.5]
+def test_a_group_has_a_signal_where_rewards_or_advantages_differ_and_trains_where_one_is_not_0():
+    assert (MIXED.has_signal, MIXED.can_train) == (True, True)  # before advantages are assigned
+    assert (RIGHT.has_signal, RIGHT.can_train) == (False, False)
+    nothing, alike, apart = (RIGHT.with_advantages(row) for row in ([0.0, 0.0], [0.5, 0.5], [0.5, -0.5]))
+    assert (nothing.has_signal, nothing.can_train) == (False, False)
+    assert (alike.has_signal, alike.can_train) == (False, True)  # its responses are not told apart
+    assert (apart.has_signal, apart.can_train) == (True, True)
+    inert = MIXED.with_advantages([0.0] * 3)
+    assert (inert.has_signal, inert.can_train) == (False, False)
+    assert group_microbatch(alike).advantage_B.tolist() == [0.5, 0.5]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ada_lightning.methods.functional.whitening import whitened
+from ada_lightning.methods.functional import whitened
 
 
 def test_it_is_the_unbiased_z_score():

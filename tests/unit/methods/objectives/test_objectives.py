@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
-import torch
 
 from ada_lightning.core.stopping import CappedRule, FixedRule, QuotaRule
 from ada_lightning.core.stopping.paths import end_probability, ends
@@ -46,15 +46,16 @@ def expected_factor(objective, rule, pass_rate):
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective.formula())
 class TestEveryObjective:
     def test_weight_is_the_derivative_of_value(self, objective):
-        pass_rate = torch.linspace(0.05, 0.95, 19, dtype=torch.float64, requires_grad=True)
-        (derivative,) = torch.autograd.grad(objective.value(pass_rate).sum(), pass_rate)
-        torch.testing.assert_close(objective.weight(pass_rate.detach()), derivative, rtol=1e-10, atol=1e-12)
+        """By a complex step, which has no rounding of differences."""
+        pass_rate = np.linspace(0.05, 0.95, 19)
+        derivative = objective.value(pass_rate + 1e-30j).imag / 1e-30
+        assert objective.weight(pass_rate) == pytest.approx(derivative, rel=1e-10, abs=1e-12)
 
     def test_terms_add_up_to_the_weight(self, objective):
         """400 terms leave 0.9^400 = 5e-19 of the slowest series at p = .1."""
         for pass_rate in (0.1, 0.5, 0.9):
             total = sum(b * pass_rate**i * (1 - pass_rate) ** j for (i, j), b in objective.terms(400).items())
-            wanted = float(objective.weight(torch.tensor(pass_rate, dtype=torch.float64)))
+            wanted = float(objective.weight(np.asarray(pass_rate)))
             assert total / (pass_rate * (1 - pass_rate)) == pytest.approx(wanted, rel=1e-9)
 
     def test_every_term_has_both_classes(self, objective):

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.records import Belief, KeptResponse, ResponseGroup
 from ada_lightning.core.stopping import QuotaRule
 from ada_lightning.methods.pass_rates import FirstRoundRate, PathCountingRate, PoolMeanRate, PosteriorRate
@@ -11,14 +9,14 @@ from tests.builders import make_pool, make_response
 
 
 @pytest.fixture
-def microbatch():
+def group():
     """1 of 4 right in the first round, 1 of 4 in the second; stopped by balance 2/2."""
     pool = make_pool([])
     for index, reward in enumerate([1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]):
         pool.add(make_response(index, reward, round_index=index // 4))
     pool.belief = Belief(1.0, 3.0)
     pool.rule = QuotaRule(k_pos=2, k_neg=2, samples_per_round=4, n_max=32)
-    return group_microbatch(ResponseGroup(pool, (KeptResponse(pool.responses[0], 2.0),)))
+    return ResponseGroup(pool, (KeptResponse(pool.responses[0], 2.0),))
 
 
 @pytest.mark.parametrize(
@@ -31,12 +29,12 @@ def microbatch():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_rates_by_hand(microbatch, rate, expected):
-    torch.testing.assert_close(rate(microbatch), torch.tensor([expected]))
+def test_rates_by_hand(group, rate, expected):
+    assert rate(group) == pytest.approx(expected)
 
 
 def test_a_pool_without_a_rule_of_counts_cannot_be_counted():
     pool = make_pool([1.0, 0.0])
-    microbatch = group_microbatch(ResponseGroup(pool, (KeptResponse(pool.responses[0], 1.0),)))
+    group = ResponseGroup(pool, (KeptResponse(pool.responses[0], 1.0),))
     with pytest.raises(ValueError, match=r"ended by more than its counts .* use advantage=stratified"):
-        PathCountingRate()(microbatch)
+        PathCountingRate()(group)

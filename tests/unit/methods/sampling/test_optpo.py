@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
@@ -18,7 +17,7 @@ from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.schedule import Barrier, Continuous
-from tests.builders import InstantGrader, make_prompt
+from tests.builders import InstantGrader, assigned, make_prompt
 
 
 def make_sampler(**options):
@@ -167,9 +166,7 @@ def test_labels_never_leak(schedule):
     for group in first:
         answers = [r.answer for r in group.pool.responses]
         assert group.pool.is_resolved == (majority_log_odds(answers, vote_accuracy=0.7) > math.log(20.0))
-    advantages = [
-        [GroupNormalizedAdvantage()(group_microbatch(group)).tolist() for group in groups] for groups, _ in runs
-    ]
+    advantages = [[assigned(GroupNormalizedAdvantage(), group).tolist() for group in groups] for groups, _ in runs]
     assert all(other == advantages[0] for other in advantages)
     histories = []
     for groups, _ in runs:

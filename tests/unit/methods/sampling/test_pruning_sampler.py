@@ -13,7 +13,7 @@ from ada_lightning.methods.selection import AllSelection, PruningSelection
 from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.training.losses import ConstantReduction
-from tests.builders import decode, make_pool, make_prompt
+from tests.builders import decode, make_pool, make_prompt, weighed
 from tests.unit.rollout.test_stages import AlternatingLabels, PilotSampler
 
 BELIEFS = {1: Belief(1, 30), 2: Belief(5, 5), 3: Belief(30, 1), 4: Belief(4, 6)}
@@ -63,13 +63,14 @@ def test_prompts_of_little_expected_advantage_are_left_out_as_often_as_asked():
 
 def step_advantage(groups):
     """Sum of advantage times a fixed vector of each prompt's: what an update is linear in."""
+    groups = weighed(PoolMeanAdvantage(normalize_std=True), groups)
     (batch,) = pack_groups(
         groups, num_minibatches=1, max_tokens_per_microbatch=10_000, policy_version=0, shuffle_seed=0,
         keep_groups_without_signal=False, share_prompts=False,
     )  # fmt: skip
     result = torch.zeros(10, dtype=torch.float64)
     for microbatch in batch:
-        advantages_B = PoolMeanAdvantage(normalize_std=True)(microbatch) * microbatch.inverse_probability_B
+        advantages_B = microbatch.advantage_B * microbatch.inverse_probability_B
         weights_B = ConstantReduction(token_scale=1.0).token_weights(microbatch, batch.counts)
         starts = (microbatch.position_ids_T == 0).nonzero()[:, 0]
         keys_B = microbatch.input_ids_T[starts]

@@ -5,16 +5,14 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.records import Belief
 from ada_lightning.core.stopping import FixedRule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage
 from ada_lightning.methods.sampling import DrGrpoVariance, RlooVariance, VipSampler
-from tests.builders import make_group, make_pool
+from tests.builders import assigned, make_group, make_pool
 from tests.unit.methods.sampling.beliefs import GOLDEN, UNKNOWN, any_beliefs, planned, seen
 
 RLOO, DR_GRPO = RlooVariance(), DrGrpoVariance()
@@ -118,7 +116,7 @@ def test_variance_is_that_of_the_advantage_by_simulation(variance, advantage, si
     by_count = np.zeros((size + 1, 2))
     for num_positive in range(1, size):
         group = make_group([1.0] * num_positive + [0.0] * (size - num_positive))
-        advantages = advantage(group_microbatch(group)).tolist()
+        advantages = assigned(advantage, group).tolist()
         by_count[num_positive] = advantages[-1], advantages[0]
     advantages = by_count[rewards.sum(1).astype(int)[:, None], rewards.astype(int)]
     estimates = (advantages * generator.standard_normal((num_groups, size))).mean(1)
@@ -224,4 +222,4 @@ def test_settings_that_cannot_work_are_rejected_together(change, message):
 
 def test_no_state_outlives_a_step():
     assert vip().state_dict() == {}
-    assert torch.tensor(planned(vip(), [])).numel() == 0
+    assert len(planned(vip(), [])) == 0

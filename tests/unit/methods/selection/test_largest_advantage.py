@@ -2,15 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-import torch
 
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, LargestAdvantageSelection
 from ada_lightning.methods.selection.magnitude import pool_advantages
-from tests.builders import make_pool
+from tests.builders import assigned, make_pool
 
 
 def indices(kept):
@@ -22,11 +21,10 @@ def indices(kept):
 def test_what_is_ranked_by_is_what_trains(rewards, normalize_std):
     """The advantage that the policy computes later, of the whole pool."""
     pool = make_pool(rewards)
-    microbatch = group_microbatch(ResponseGroup(pool, AllSelection().select(pool)))
-    trained = PoolMeanAdvantage(normalize_std=normalize_std)(microbatch)
-    ranked = torch.tensor(pool_advantages(pool, normalize_std=normalize_std))
+    trained = assigned(PoolMeanAdvantage(normalize_std=normalize_std), ResponseGroup(pool, AllSelection().select(pool)))
+    ranked = np.array(pool_advantages(pool, normalize_std=normalize_std))
     if pool.has_signal:
-        torch.testing.assert_close(ranked, trained, rtol=1e-5, atol=1e-5)
+        assert ranked == pytest.approx(trained, rel=1e-5, abs=1e-5)
     else:
         assert ranked.tolist() == [0.0] * len(rewards)
 

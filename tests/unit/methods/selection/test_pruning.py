@@ -15,7 +15,7 @@ from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage, 
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.selection import AllSelection, FixedFractionPruning, PruningSelection
 from ada_lightning.training.losses import ConstantReduction, ResponseMeanReduction
-from tests.builders import make_pool
+from tests.builders import make_pool, weighed
 
 REWARDS = ([1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 1], [0.2, 0.9, 0.4, 0.4, 0.1, 0.0], [1, 0, 1, 0, 0, 1])
 NUM_DRAWS = 1200
@@ -38,11 +38,11 @@ def gradient(selection, advantage, reduction, step, weights_HV, hidden_VH):
     groups = [group for group in groups if group.kept]
     num_responses = sum(len(group.kept) for group in groups)
     counts = BatchCounts(len(REWARDS), num_responses, 1.0)
-    microbatch = group_microbatch(*groups)
+    microbatch = group_microbatch(*weighed(advantage, groups))
     weights_HV = weights_HV.clone().requires_grad_()
     logits_KV = hidden_VH[microbatch.input_ids_T[microbatch.predictor_K]] @ weights_HV
     logprobs_K = logits_KV.log_softmax(-1).gather(1, microbatch.token_ids_K[:, None])[:, 0]
-    advantages_B = advantage(microbatch) * microbatch.inverse_probability_B
+    advantages_B = microbatch.advantage_B * microbatch.inverse_probability_B
     token_weights_B = reduction.token_weights(microbatch, counts)
     loss = -((advantages_B * token_weights_B)[microbatch.response_K] * logprobs_K).sum()
     (result,) = torch.autograd.grad(loss, weights_HV)

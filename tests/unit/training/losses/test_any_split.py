@@ -18,7 +18,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
     TokenTerms,
 )
-from tests.builders import make_group
+from tests.builders import make_group, weighed
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 
 GROUPS = [
@@ -45,7 +45,7 @@ def figures(key, length, position):
 def gradients(loss, max_tokens, keep_all):
     """Derivative by each token's log-probability, by what names the token."""
     (batch,) = pack_groups(
-        GROUPS,
+        weighed(GroupNormalizedAdvantage(), GROUPS),
         num_minibatches=1,
         max_tokens_per_microbatch=max_tokens,
         policy_version=0,
@@ -73,7 +73,7 @@ def gradients(loss, max_tokens, keep_all):
             response_K=microbatch.response_K,
             mask_K=rows[:, 3],
         )
-        value, _ = loss(terms, GroupNormalizedAdvantage()(microbatch), microbatch, batch.counts)
+        value, _ = loss(terms, microbatch.advantage_B, microbatch, batch.counts)
         (gradient_K,) = torch.autograd.grad(value, logprobs_K)
         found |= dict(zip(names, gradient_K.tolist(), strict=True))
     return found, len(batch.microbatches)

@@ -19,7 +19,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
     TokenTerms,
 )
-from tests.builders import make_group, make_pool
+from tests.builders import make_group, make_pool, weighed
 
 # One prompt, a right response of 2 tokens and a wrong one of 1 token; pool mean 1/2, so advantages +1/2 and -1/2.
 # Ratios: right response e^0.5 = 1.6487 (clipped at 1.28) and 1; wrong response e^-0.5 = 0.6065 (clipped at 0.8).
@@ -31,7 +31,10 @@ SAMPLING = [-1.0, -2.0 - math.log(4), -1.5 + math.log(2)]  # importance weights 
 @pytest.fixture
 def batch():
     (batch,) = pack_groups(
-        [make_group([1.0, 0.0], num_tokens=[2, 1]), make_group([0.0, 0.0], num_tokens=[1, 4], key=8)],
+        weighed(
+            PoolMeanAdvantage(),
+            [make_group([1.0, 0.0], num_tokens=[2, 1]), make_group([0.0, 0.0], num_tokens=[1, 4], key=8)],
+        ),
         num_minibatches=1,
         max_tokens_per_microbatch=1000,
         policy_version=0,
@@ -58,7 +61,7 @@ def terms(**changes):
 def loss_of(batch, the_terms=None, **options):
     loss = ClippedPolicyLoss(**{"reduction": ConstantReduction(token_scale=10), "importance_cap": 0.0, **options})
     (microbatch,) = batch.microbatches
-    return loss(the_terms or terms(), PoolMeanAdvantage()(microbatch), microbatch, batch.counts)
+    return loss(the_terms or terms(), microbatch.advantage_B, microbatch, batch.counts)
 
 
 def test_clipped_loss_by_hand(batch):

@@ -14,7 +14,7 @@ import torch
 from ada_lightning.core.packing import pack_groups
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction, PromptMeanReduction, TokenTerms
-from tests.builders import make_group
+from tests.builders import make_group, weighed
 
 ADVANTAGES = {
     "grpo": GroupNormalizedAdvantage(normalize_std=True),
@@ -31,7 +31,9 @@ REDUCTIONS = {
 def gradient(advantage: str, reduction: str, pass_rate: float, num_right: int, size: int) -> float:
     """Of the loss by theta, for a step of one prompt."""
     (batch,) = pack_groups(
-        [make_group([1.0] * num_right + [0.0] * (size - num_right), num_tokens=[1] * size)],
+        weighed(
+            ADVANTAGES[advantage], [make_group([1.0] * num_right + [0.0] * (size - num_right), num_tokens=[1] * size)]
+        ),
         num_minibatches=1,
         max_tokens_per_microbatch=1000,
         policy_version=0,
@@ -55,7 +57,7 @@ def gradient(advantage: str, reduction: str, pass_rate: float, num_right: int, s
         mask_K=torch.ones(size),
     )
     loss, _ = ClippedPolicyLoss(reduction=REDUCTIONS[reduction])(
-        terms, ADVANTAGES[advantage](microbatch), microbatch, batch.counts
+        terms, microbatch.advantage_B, microbatch, batch.counts
     )
     loss.backward()
     return float(theta.grad)
