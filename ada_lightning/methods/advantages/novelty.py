@@ -13,11 +13,12 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
 
 
-class NoveltyAdvantage(GroupNormalizedAdvantage):
+class NoveltyAdvantage(Advantage):
     """GRPO's advantage, plus ``min(max(scale (1 - eta), 0), cap A)`` for right answers.
 
     With s(y) the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
@@ -26,7 +27,7 @@ class NoveltyAdvantage(GroupNormalizedAdvantage):
     Args:
         scale: of the bonus.
         cap: largest bonus, as a share of the advantage.
-        normalize_std: divide by the group's standard deviation, as in the base class.
+        normalize_std: divide by the group's standard deviation, as GRPO does.
 
     Raises:
         ValueError: ``scale`` or ``cap`` negative or not finite; both in one message.
@@ -34,6 +35,8 @@ class NoveltyAdvantage(GroupNormalizedAdvantage):
     Source:
         Bamba et al., arXiv:2510.06672 (scale 2.5, cap 0.5).
     """
+
+    traits = frozenset({Trait.COMPARES_KEPT})
 
     def __init__(self, *, scale: float = 2.5, cap: float = 0.5, normalize_std: bool = True) -> None:
         errors = [
@@ -43,7 +46,7 @@ class NoveltyAdvantage(GroupNormalizedAdvantage):
         ]
         if errors:
             raise ValueError("; ".join(errors))
-        super().__init__(normalize_std=normalize_std)
+        self.plain = GroupNormalizedAdvantage(normalize_std=normalize_std)
         self.scale = scale
         self.cap = cap
 
@@ -52,7 +55,7 @@ class NoveltyAdvantage(GroupNormalizedAdvantage):
         scores = [fmean(kept.response.sampling_logprobs or [0.0]) for kept in group.kept]
         mean_score = fmean(scores)
         advantages = []
-        for kept, advantage, score in zip(group.kept, super().of_group(group).tolist(), scores, strict=True):
+        for kept, advantage, score in zip(group.kept, self.plain.of_group(group).tolist(), scores, strict=True):
             if kept.response.is_positive and advantage > 0:
                 novelty = self.scale * (1.0 - math.exp(score - mean_score))
                 advantage += min(max(novelty, 0.0), self.cap * advantage)
