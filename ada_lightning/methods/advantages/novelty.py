@@ -46,6 +46,7 @@ class NoveltyAdvantage(Advantage):
         ]
         if errors:
             raise ValueError("; ".join(errors))
+        self.normalize_std = normalize_std
         self.plain = GroupNormalizedAdvantage(normalize_std=normalize_std)
         self.scale = scale
         self.cap = cap

@@ -115,7 +115,7 @@ def selected():
     """
     pool = make_pool([1.0, 0.0, 0.0, 0.0], num_tokens=[2, 1, 5, 5])
     (batch,) = pack_groups(
-        [ResponseGroup(pool, BalancedSelection(group_size=2).select(pool))],
+        weighed(PoolMeanAdvantage(), [ResponseGroup(pool, BalancedSelection(group_size=2).select(pool))]),
         num_minibatches=1,
         max_tokens_per_microbatch=1000,
         policy_version=0,
