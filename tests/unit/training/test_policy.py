@@ -13,7 +13,6 @@ from lightning.pytorch import Callback, LightningDataModule, Trainer
 from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.methods.advantages import PoolMeanAdvantage
-from ada_lightning.methods.pass_rates import PosteriorRate
 from ada_lightning.training.attention import FlexAttention, SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
@@ -230,7 +229,8 @@ def test_later_minibatches_use_the_old_logprobs(tiny_path):
 def test_a_gradient_that_is_not_finite_skips_the_update_and_keeps_the_count(tiny_path):
     policy = make_policy(tiny_path)
     (batch,) = pack()
-    broken = replace(batch.microbatches[0], rewards_B=torch.full_like(batch.microbatches[0].rewards_B, float("nan")))
+    (microbatch,) = batch.microbatches
+    broken = replace(microbatch, advantage_B=torch.full_like(microbatch.advantage_B, float("nan")))
     before = weights(policy)
     with pytest.warns(RuntimeWarning, match="update 1 is left out: its gradient norm is nan"):
         trainer = fit(policy, [replace(batch, microbatches=(broken,))])
@@ -278,11 +278,8 @@ def test_the_logged_learning_rate_is_that_of_the_update(tiny_path):
     assert Noted.rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3])
 
 
-def test_a_baseline_from_history_trains_groups_of_equal_rewards(tiny_path):
-    """A surprise moves the policy though no two rewards differ, so such groups must be computed."""
+def test_a_loss_with_other_terms_computes_groups_without_an_advantage(tiny_path):
     assert not make_policy(tiny_path).needs_groups_without_signal
-    policy = make_policy(tiny_path, advantage=PoolMeanAdvantage(pass_rate=PosteriorRate()))
-    assert policy.needs_groups_without_signal
     assert make_policy(tiny_path, loss_options={"kl_coef": 1.0}).needs_groups_without_signal
 
 

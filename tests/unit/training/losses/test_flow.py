@@ -21,7 +21,7 @@ from ada_lightning.training.losses import (
 )
 from ada_lightning.training.losses.functional.prompt_means import prompt_means
 from ada_lightning.training.policy import PolicyModule
-from tests.builders import make_group
+from tests.builders import make_group, weighed
 from tests.unit.training.test_policy import GROUPS, pack
 
 OLD = [-1.0, -2.0, -1.5]
@@ -46,7 +46,7 @@ def make_loss(**options):
 
 def packed(*groups, **options):
     (batch,) = pack_groups(
-        groups,
+        weighed(GroupNormalizedAdvantage(), groups),
         **{
             "num_minibatches": 1,
             "max_tokens_per_microbatch": 1000,
