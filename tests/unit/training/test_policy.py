@@ -54,9 +54,18 @@ def make_policy(tiny_path, *, lr=0.1, loss_options=None, **options):
     return policy
 
 
-def pack(groups=GROUPS, *, max_tokens=10_000, num_minibatches=1, policy_version=0, share_prompts=True, keep_all=False):
+def pack(
+    groups=GROUPS,
+    *,
+    max_tokens=10_000,
+    num_minibatches=1,
+    policy_version=0,
+    share_prompts=True,
+    keep_all=False,
+    advantage=None,
+):
     return pack_groups(
-        weighed(PoolMeanAdvantage(), groups),
+        weighed(advantage or PoolMeanAdvantage(), groups),
         num_minibatches=num_minibatches,
         max_tokens_per_microbatch=max_tokens,
         policy_version=policy_version,

@@ -183,7 +183,7 @@ def gradients(policy, batch):
 def test_gradients_are_those_of_a_plain_implementation(tiny_path):
     """One response at a time through the model's own logits and hidden states, log Z by the head's layers in order."""
     policy = make_policy(tiny_path)
-    (batch,) = pack(keep_all=True)
+    (batch,) = pack(advantage=GroupNormalizedAdvantage(), keep_all=True)
     ours = gradients(policy, batch)
     policy.zero_grad()
     head = policy.loss.partition
@@ -214,10 +214,13 @@ def test_gradients_are_those_of_a_plain_implementation(tiny_path):
 @pytest.mark.parametrize("options", [{"max_tokens": 1}, {"share_prompts": False}])
 def test_no_split_changes_a_gradient_dropout_included(tiny_path, options):
     policy = make_policy(tiny_path, dropout=0.5)
-    whole, split = (gradients(policy, pack(keep_all=True, **some)[0]) for some in ({}, options))
+    whole, split = (
+        gradients(policy, pack(advantage=GroupNormalizedAdvantage(), keep_all=True, **some)[0])
+        for some in ({}, options)
+    )
     torch.testing.assert_close(whole, split, atol=2e-3, rtol=1e-3)
     policy.loss.eval()
-    without = gradients(policy, pack(keep_all=True)[0])
+    without = gradients(policy, pack(advantage=GroupNormalizedAdvantage(), keep_all=True)[0])
     assert float((whole["loss.partition.output.weight"] - without["loss.partition.output.weight"]).abs().max()) > 0.1
 
 
