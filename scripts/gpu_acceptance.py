@@ -87,28 +87,28 @@ def reload() -> str:
 
 def process() -> str:
     """Weights reach an engine in a process of its own through memory of the CPU."""
-    from ada_lightning.rollout.engines.own_process import OwnProcess
+    from ada_lightning.rollout.engines.process_pool import ProcessPool
 
-    with probe(OwnProcess()) as (opened, models):
+    with probe(ProcessPool()) as (opened, models):
         return check_weights(opened, models)
 
 
 def ipc() -> str:
     """Weights reach an engine in another process on this GPU by vLLM's CUDA IPC, twice."""
-    from ada_lightning.rollout.engines.own_process import OwnProcess
+    from ada_lightning.rollout.engines.process_pool import ProcessPool
     from ada_lightning.rollout.engines.weight_transfer import CudaIpc
 
-    with probe(OwnProcess(), weight_transfer=CudaIpc(buffer_mib=256)) as (opened, models):
+    with probe(ProcessPool(), weight_transfer=CudaIpc(buffer_mib=256)) as (opened, models):
         return check_weights(opened, models)
 
 
 def nccl() -> str:
     """Weights reach an engine on the second GPU by vLLM's NCCL broadcast, twice."""
     need_gpus(2)
-    from ada_lightning.rollout.engines.own_process import OwnProcess
+    from ada_lightning.rollout.engines.process_pool import ProcessPool
     from ada_lightning.rollout.engines.weight_transfer import Nccl
 
-    host = OwnProcess(environment={"CUDA_VISIBLE_DEVICES": gpu_name(1)})
+    host = ProcessPool(environment={"CUDA_VISIBLE_DEVICES": gpu_name(1)})
     with probe(host, weight_transfer=Nccl(buffer_mib=16, time_limit_s=60)) as (opened, models):
         return check_weights(opened, models)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ada_lightning.config.setup import Setup
 from ada_lightning.rollout.engines.host import TrainerProcess
+from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
 from ada_lightning.rollout.engines.weight_transfer import CudaIpc, Reload
 
@@ -36,6 +37,13 @@ def rollout_errors(run: Setup) -> Iterator[str]:
         yield (
             f"rollout.engine.sleep_level = {level}: vLLM sleeps on a GPU only, and trainer.accelerator = cpu; "
             "use rollout.engine.sleep_level=0"
+        )
+    engines = run.number("rollout.host.num_engines")
+    is_gpu = run.value("trainer.accelerator") in ("cuda", "gpu")
+    if run.kind("rollout.host") is ProcessPool and engines is not None and engines > 1 and is_gpu:
+        yield (
+            f"rollout.host.num_engines = {engines}: engines in processes of this machine would share one GPU; use "
+            "rollout=ray rollout.host.num_gpus=1, which gives each its own, or rollout.host.num_engines=1"
         )
     spread, gpus = run.number("rollout.engine.tensor_parallel_size"), run.number("rollout.host.num_gpus")
     if run.kind("rollout.host") is RayPool and not is_cpu and spread and gpus is not None and gpus < spread > 1:

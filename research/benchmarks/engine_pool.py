@@ -72,13 +72,13 @@ def main() -> None:
 def hosts() -> dict[str, Any]:
     """Every way, by name; the first is what others compare with."""
     from ada_lightning.rollout.engines.host import TrainerProcess
-    from ada_lightning.rollout.engines.own_process import OwnProcess
+    from ada_lightning.rollout.engines.process_pool import ProcessPool
     from ada_lightning.rollout.engines.ray_pool import RayPool
 
     RayPool(num_engines=3, object_store_gib=0.2)._start_ray()  # for both pools
     return {
         BASE: TrainerProcess(),
-        "its own process": OwnProcess(num_threads=1),
+        "its own process": ProcessPool(num_threads=1),
         "one Ray actor": RayPool(num_engines=1),
         "two Ray actors": RayPool(num_engines=2),
     }

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from ada_lightning.rollout.engines.own_process import OwnProcess
+from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from tests.integration.test_train import column
 from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.vllm
 @pytest.fixture(scope="module")
 def engine(tiny_path, tmp_path_factory):
     log_file = tmp_path_factory.mktemp("engine") / "engine.log"
-    engine = OwnProcess(num_threads=1).open(
+    engine = ProcessPool(num_threads=1).open(
         partial(
             VllmEngine,
             model_path=tiny_path,

@@ -1,15 +1,17 @@
-"""Several engines behind one: more slots, and a step goes on when one of them dies."""
+"""Engines elsewhere behind one: more slots, and a step goes on when one of them dies."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.rollout.engines.engine_loop import ALIVE_INTERVAL_S
 from ada_lightning.rollout.engines.engine_messages import (
     Abort,
     Aborted,
@@ -21,12 +23,16 @@ from ada_lightning.rollout.engines.engine_messages import (
     Loaded,
     Ready,
     Sleep,
+    Stop,
     Submit,
+    Update,
+    Updated,
 )
 from ada_lightning.rollout.engines.errors import EngineError, check_fits
-from ada_lightning.rollout.engines.patience import Patience
 from ada_lightning.rollout.engines.pool_member import PoolMember, PoolPlace, PublishedWeights
+from ada_lightning.rollout.engines.shared_weights import in_engine_type
 from ada_lightning.rollout.engines.weight_digest import digest_error
+from ada_lightning.rollout.engines.weight_transfer import WeightSender, WeightTransfer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,11 +40,35 @@ if TYPE_CHECKING:
 _POLL_WAIT_S = 0.02
 """Longest wait of one poll: how long a verdict of the graders may lie before the collector looks at it."""
 _LISTEN_WAIT_S = 1.0
+_CLOSE_WAIT_S = 5.0
 _MAX_HOMES = 10_000
 
 
+def limit_errors(
+    *, num_engines: int, max_restarts: int, affinity: int, start_timeout_s: float, call_timeout_s: float
+) -> list[str]:
+    """Say what is wrong with the limits of a pool, by the keys that a user types."""
+    errors = [f"rollout.host.num_engines must be at least 1; got {num_engines}"] if num_engines < 1 else []
+    errors += [
+        f"rollout.host.{name} must not be negative; got {value}"
+        for name, value in (("max_restarts", max_restarts), ("affinity", affinity))
+        if value < 0
+    ]
+    errors += [
+        f"rollout.host.{name} must be a positive number of seconds; got {value}"
+        for name, value in (("start_timeout_s", start_timeout_s), ("call_timeout_s", call_timeout_s))
+        if not 0 < value < float("inf")
+    ]
+    if 0 < call_timeout_s < 2 * ALIVE_INTERVAL_S:
+        errors.append(
+            f"rollout.host.call_timeout_s = {call_timeout_s} is too short: a working engine says so every "
+            f"{ALIVE_INTERVAL_S:g} s; use {2 * ALIVE_INTERVAL_S:g} or more"
+        )
+    return errors
+
+
 class EnginePool(RolloutEngine):
-    """A :class:`~ada_lightning.core.protocols.RolloutEngine` made of several.
+    """A :class:`~ada_lightning.core.protocols.RolloutEngine` made of one or several that run elsewhere.
 
     A request goes to the engine with the fewest in flight for its size, or to the one that has the last request of the
     same prompt, whose prefix is cached there, if that has at most ``affinity`` more requests. A request beyond all
@@ -85,10 +115,12 @@ class EnginePool(RolloutEngine):
         self._num_aborts = 0
         self._homes: dict[tuple[int, ...], _Seat] = {}
         self._weights: PublishedWeights | None = None
+        self._policy_version = -1
+        self._sender: WeightSender | None = None
         self._seats: list[_Seat] = []
         try:
             for index in range(num_engines):
-                self._seats.append(_Seat(index, place.open(index), Patience(start_timeout_s)))
+                self._seats.append(_Seat(index, place.open(index), start_timeout_s))
             while not all(seat.is_ready for seat in self._seats):
                 self._listen(_LISTEN_WAIT_S, is_starting=True)
         except BaseException:
@@ -181,9 +213,15 @@ class EnginePool(RolloutEngine):
         remaining = iter(named_tensors)
         try:
             self._require_seats()
+            while any(seat.is_open and not seat.is_ready for seat in self._seats):  # it reads those before
+                self._listen(_LISTEN_WAIT_S)
             self._homes.clear()
-            self._weights = None  # their memory is free for the new ones
+            self._weights, self._policy_version = None, -1  # their memory is free for the new ones
+            if transfer := self._seats[0].weight_transfer:
+                self._send_by(transfer, remaining, policy_version)
+                return
             self._weights = self._place.publish(remaining, policy_version, self._seats[0].weight_dtype)
+            self._policy_version = policy_version
         except EngineError:
             for _ in remaining:
                 continue
@@ -218,12 +256,51 @@ class EnginePool(RolloutEngine):
         """End every engine. Safe to call twice."""
         seats, self._seats = self._seats, []
         for seat in seats:
-            seat.member.close()
+            with contextlib.suppress(EngineError):
+                seat.member.send(Stop())
+        for seat in seats:
+            seat.member.close(_CLOSE_WAIT_S)
+        self._disconnect()
         self._requests.clear()
         self._backlog.clear()
         self._finished.clear()
         self._weights = None
         self._place.close()
+
+    def _send_by(
+        self, transfer: WeightTransfer, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int
+    ) -> None:
+        """Send weights from GPU to GPU, connecting first where that was not done."""
+        (seat,) = self._seats
+
+        # A connection outlives the version it began with, so that the version must not be bound here.
+        def call(method: str, argument: dict[str, Any]) -> None:
+            seat.is_updated = False
+            self._send(seat, Update(method, argument, self._arriving_version))
+            while not seat.is_updated:
+                self._listen(_LISTEN_WAIT_S)
+
+        self._arriving_version = policy_version
+        try:
+            self._sender = self._sender or transfer.connect(call, seat.num_workers)
+            self._sender.send(in_engine_type(named_tensors, seat.weight_dtype))
+        except EngineError:
+            raise
+        except Exception as error:
+            failure = EngineError(f"weight transfer failed: {type(error).__name__}: {error}")
+            self._lose(seat, failure)
+            raise failure from error
+        self._policy_version = policy_version
+
+    def _disconnect(self) -> None:
+        """Close the transfer, whose port and GPU memory the next engine needs."""
+        sender, self._sender = self._sender, None
+        if sender is None:
+            return
+        try:
+            sender.close()
+        except Exception as error:
+            warnings.warn(f"the weight transfer did not close cleanly: {error}", RuntimeWarning, stacklevel=2)
 
     def _note_size(self) -> None:
         """Slots of all engines, those included that are being replaced, and whether all can sleep."""
@@ -261,14 +338,19 @@ class EnginePool(RolloutEngine):
             try:
                 events = seat.member.events()
                 if events:
-                    seat.patience.heard()
-                elif seat.is_owing and seat.patience.waited(waited_s, wait_s):
-                    raise EngineError(f"it made no progress for {seat.patience.silent_s:.0f} s and was killed")
+                    seat.silent_s = 0.0
+                elif seat.is_owing:
+                    # Only time spent listening counts; a process that a scheduler stopped waits for longer than asked.
+                    seat.silent_s += min(waited_s, 2 * wait_s)
+                    if seat.silent_s > seat.limit_s:
+                        raise EngineError(f"it made no progress for {seat.silent_s:.0f} s and was killed")
                 for event in events:
                     self._receive(seat, event)
             except EngineError as error:
                 if is_starting:
-                    raise EngineError(f"engine {seat.index} did not start: {error}") from error
+                    raise EngineError(
+                        f"engine {seat.index} did not start: {error}; {seat.member.log_file} may tell more"
+                    ) from error
                 self._lose(seat, error)
         self._dispatch()
 
@@ -276,7 +358,7 @@ class EnginePool(RolloutEngine):
         if isinstance(event, Finished):
             self._take(seat, event)
         elif isinstance(event, Ready):
-            seat.open(event, Patience(self._call_timeout_s))
+            seat.open(event, self._call_timeout_s)
             if self._weights is not None:
                 self._load(seat)
         elif isinstance(event, Loaded):
@@ -287,13 +369,16 @@ class EnginePool(RolloutEngine):
             seat.aborted_tokens += event.num_tokens
         elif isinstance(event, Asleep):
             seat.keeps_weights = event.keeps_weights
+        elif isinstance(event, Updated):
+            seat.is_updated = True
         elif isinstance(event, Failed):
             raise EngineError(event.reason)
 
     def _take(self, seat: _Seat, event: Finished) -> None:
-        expected = -1 if self._weights is None else self._weights.policy_version
-        if event.policy_version != expected:
-            raise EngineError(f"it sampled from policy version {event.policy_version} instead of {expected}")
+        if event.policy_version != self._policy_version:
+            raise EngineError(
+                f"it sampled from policy version {event.policy_version} instead of {self._policy_version}"
+            )
         for generation in event.generations:
             seat.in_flight.discard(generation.request_id)
             if generation.request_id in self._requests:
@@ -315,7 +400,7 @@ class EnginePool(RolloutEngine):
         seat.is_ready = False
         self._send(seat, Load(self._weights.policy_version, self._weights.named_tensors))
 
-    def _send(self, seat: _Seat, command: Submit | Abort | Load | Sleep) -> None:
+    def _send(self, seat: _Seat, command: Submit | Abort | Load | Update | Sleep) -> None:
         try:
             seat.member.send(command)
         except EngineError as error:
@@ -331,10 +416,10 @@ class EnginePool(RolloutEngine):
         self._homes = {prompt: home for prompt, home in self._homes.items() if home is not seat}
         seat.reset()
         seat.num_losses += 1
-        is_over = seat.num_losses > self._max_restarts
+        is_over = seat.num_losses > self._max_restarts or seat.weight_transfer is not None
         if not is_over:
             try:
-                seat.restart(self._place.open(seat.index), Patience(self._start_timeout_s))
+                seat.restart(self._place.open(seat.index), self._start_timeout_s)
                 self.num_restarts += 1
             except EngineError as start_error:
                 error, is_over = start_error, True
@@ -343,7 +428,9 @@ class EnginePool(RolloutEngine):
             self._note_size()
         warnings.warn(
             f"engine {seat.index} broke ({error}; process {seat.pid}) with {len(unfinished)} requests in flight, which "
-            "others finish; " + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced"),
+            "others finish; "
+            + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced")
+            + f"; {seat.member.log_file} may tell more",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -351,6 +438,7 @@ class EnginePool(RolloutEngine):
 
     def _require_seats(self, last_error: EngineError | None = None) -> None:
         if not self._seats:
+            self.close()
             raise EngineError(
                 "no engine of the pool is left: each broke more often than rollout.host.max_restarts"
                 + (f"; the last one: {last_error}" if last_error else "")
@@ -360,10 +448,12 @@ class EnginePool(RolloutEngine):
 class _Seat:
     """One place in the pool, whoever sits there now."""
 
-    def __init__(self, index: int, member: PoolMember, patience: Patience) -> None:
+    def __init__(self, index: int, member: PoolMember, limit_s: float) -> None:
         self.index = index
         self.member = member
-        self.patience = patience
+        self.limit_s = limit_s
+        """Of its silence while something should come from it, in seconds."""
+        self.silent_s = 0.0
         self.max_num_seqs = 0
         self.max_model_tokens = 0
         self.weight_dtype = ""
@@ -377,29 +467,35 @@ class _Seat:
         self.aborted_tokens = 0
         self.num_losses = 0
         self.can_sleep = False
+        self.weight_transfer: WeightTransfer | None = None
+        self.num_workers = 1
+        self.is_updated = True
+        """Whether the last call of a weight transfer was made."""
         self.keeps_weights: bool | None = True
         """None while it falls asleep."""
 
     @property
     def is_owing(self) -> bool:
         """Whether something should come from it."""
-        return not self.is_ready or bool(self.in_flight) or self.keeps_weights is None
+        return not (self.is_ready and self.is_updated) or bool(self.in_flight) or self.keeps_weights is None
 
-    def open(self, ready: Ready, patience: Patience) -> None:
+    def open(self, ready: Ready, limit_s: float) -> None:
         """Note what a member says of itself."""
         self.max_num_seqs, self.max_model_tokens = ready.max_num_seqs, ready.max_model_tokens
         self.weight_dtype, self.pid = ready.weight_dtype, ready.pid
         self.can_sleep = ready.can_sleep
+        self.weight_transfer, self.num_workers = ready.weight_transfer, ready.num_workers
         self.is_open = self.is_ready = True
-        self.patience = patience
+        self.limit_s, self.silent_s = limit_s, 0.0
 
     def reset(self) -> None:
         """Forget what the member had to do."""
         self.is_open = self.is_ready = False
+        self.is_updated = True
         self.in_flight.clear()
         self.aborting.clear()
         self.keeps_weights = True
 
-    def restart(self, member: PoolMember, patience: Patience) -> None:
+    def restart(self, member: PoolMember, limit_s: float) -> None:
         """Seat another member."""
-        self.member, self.patience = member, patience
+        self.member, self.limit_s, self.silent_s = member, limit_s, 0.0

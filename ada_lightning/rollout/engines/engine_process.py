@@ -1,118 +1,53 @@
-"""The main program of a process that holds one engine: ``ProcessEngine`` starts it, nobody else."""
+"""The main program of a process that holds one engine: ``ProcessPool`` starts it, nobody else."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ada_lightning.rewards.isolation import Isolation, isolate
 from ada_lightning.rollout.engines.engine_loop import EngineLoop
-from ada_lightning.rollout.engines.engine_messages import Command, Load, Stop
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from ada_lightning.rollout.engines.shared_weights import SharedTensor
+from ada_lightning.rollout.engines.engine_messages import Command, Stop
 
 
-@dataclass(frozen=True, slots=True)
-class BeginLoad:
-    """Tensors of a policy version follow."""
-
-    policy_version: int
-
-
-@dataclass(frozen=True, slots=True)
-class TensorThere:
-    """One tensor stands in the shared memory."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True)
-class TensorTaken:
-    """The shared memory is free again."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndLoad:
-    """No further tensor follows."""
-
-
-def main(trainer_pid: int, connection_fd: int, memory_fd: int, log_file: str) -> None:
+def main(trainer_pid: int, connection_fd: int, cores: str, log_file: str) -> None:
     """Serve one engine until told to stop, or until the trainer's process ends.
 
     Args:
         trainer_pid: process whose end ends this one, whatever the engine is doing.
         connection_fd: socket to the trainer.
-        memory_fd: of the memory that weights come through.
+        cores: numbers of those that it may use, with commas; empty: those of the trainer.
         log_file: where everything printed goes.
     """
     isolate(Isolation(trainer_pid, None, log_file))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
+    if cores:  # vLLM binds its threads to the first cores that it may use: engines would share those
+        os.sched_setaffinity(0, map(int, cores.split(",")))
     connection = Connection(connection_fd)
     open_engine: Callable[[], Any] = connection.recv()
-
-    from ada_lightning.rollout.engines.shared_weights import SharedTensor
-
     commands: SimpleQueue[Command] = SimpleQueue()
-    tensors: SimpleQueue[TensorThere | EndLoad] = SimpleQueue()
-    arriving = _ArrivingTensors(SharedTensor(memory_fd), tensors, connection)
-    Thread(target=_sort_messages, args=(connection, commands, tensors, arriving), daemon=True).start()
+    Thread(target=_read, args=(connection, commands), daemon=True).start()
     EngineLoop(open_engine, commands, connection.send).run()
 
 
-class _ArrivingTensors:
-    """Tensors in the order in which the trainer sends them, each copied out of the shared memory."""
-
-    def __init__(
-        self, memory: SharedTensor, tensors: SimpleQueue[TensorThere | EndLoad], connection: Connection
-    ) -> None:
-        self._memory = memory
-        self._tensors = tensors
-        self._connection = connection
-
-    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
-        import torch
-
-        while isinstance(there := self._tensors.get(), TensorThere):
-            tensor = self._memory.read(there.shape, getattr(torch, there.dtype))
-            self._connection.send(TensorTaken())  # the trainer prepares the next while the engine loads this one
-            yield there.name, tensor
-
-
-def _sort_messages(
-    connection: Connection,
-    commands: SimpleQueue[Command],
-    tensors: SimpleQueue[TensorThere | EndLoad],
-    arriving: _ArrivingTensors,
-) -> None:
+def _read(connection: Connection, commands: SimpleQueue[Command]) -> None:
     """Read all the time, so that the trainer never waits for an engine step to hand something over."""
-    while True:
+    command: Command | None = None
+    while not isinstance(command, Stop):
         try:
-            message = connection.recv()
+            command = connection.recv()
         except (EOFError, OSError):
             os._exit(0)  # the trainer closed its end: there is nobody to work for
-        if isinstance(message, TensorThere | EndLoad):
-            tensors.put(message)
-        elif isinstance(message, BeginLoad):
-            commands.put(Load(message.policy_version, arriving))
-        else:
-            commands.put(message)
-            if isinstance(message, Stop):
-                return
+        commands.put(command)
 
 
 if __name__ == "__main__":
     from ada_lightning.rollout.engines.engine_process import main as imported_main  # classes of messages exist once
 
-    imported_main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    imported_main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ada_lightning.rollout.engines.engine_messages import Command, Event
@@ -18,6 +19,9 @@ class PoolMember(Protocol):
 
     No call waits for it.
     """
+
+    log_file: Path
+    """What it prints; on its own machine."""
 
     def send(self, command: Command) -> None:
         """Hand a command over, after those before it.
@@ -35,8 +39,8 @@ class PoolMember(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """End it, by force. Safe to call twice."""
+    def close(self, wait_s: float = 0.0) -> None:
+        """End it, by force where it has not ended by itself after so many seconds. Safe to call twice."""
         ...
 
 

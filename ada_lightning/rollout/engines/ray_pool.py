@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.rollout.engines.engine_environment import enter_engine_environment
-from ada_lightning.rollout.engines.engine_loop import ALIVE_INTERVAL_S, EngineLoop
+from ada_lightning.rollout.engines.engine_loop import EngineLoop
 from ada_lightning.rollout.engines.engine_messages import Command, Event
-from ada_lightning.rollout.engines.engine_pool import EnginePool
+from ada_lightning.rollout.engines.engine_pool import EnginePool, limit_errors
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.pool_member import PoolMember, PublishedWeights
+from ada_lightning.rollout.engines.shared_weights import in_engine_type, on_cpu
 from ada_lightning.rollout.engines.weight_digest import WeightDigest
 from ada_lightning.rollout.engines.weight_transfer import chunks
 
@@ -78,31 +79,22 @@ class RayPool:
         call_timeout_s: float = 300.0,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        errors = [
-            f"rollout.host.{name} must be at least 1; got {value}"
-            for name, value in (("num_engines", num_engines), ("num_cpus", num_cpus))
-            if value < 1
-        ]
-        errors += [
-            f"rollout.host.{name} must not be negative; got {value}"
-            for name, value in (("num_gpus", num_gpus), ("max_restarts", max_restarts), ("affinity", affinity))
-            if value < 0
-        ]
-        errors += [
-            f"rollout.host.{name} must be positive; got {value}"
-            for name, value in (
-                ("chunk_mib", chunk_mib),
-                ("start_timeout_s", start_timeout_s),
-            )
-            if value <= 0
-        ]
+        self._limits: dict[str, Any] = {
+            "num_engines": num_engines,
+            "max_restarts": max_restarts,
+            "affinity": affinity,
+            "start_timeout_s": start_timeout_s,
+            "call_timeout_s": call_timeout_s,
+        }
+        errors = limit_errors(**self._limits)
+        if num_cpus < 1:
+            errors.append(f"rollout.host.num_cpus must be at least 1; got {num_cpus}")
+        if num_gpus < 0:
+            errors.append(f"rollout.host.num_gpus must not be negative; got {num_gpus}")
+        if chunk_mib <= 0:
+            errors.append(f"rollout.host.chunk_mib must be positive; got {chunk_mib}")
         if object_store_gib < 0.1:  # Ray's own minimum is 75 MiB
             errors.append(f"rollout.host.object_store_gib must be at least 0.1; got {object_store_gib}")
-        if call_timeout_s < 2 * ALIVE_INTERVAL_S:
-            errors.append(
-                f"rollout.host.call_timeout_s = {call_timeout_s} is too short: a working engine says so every "
-                f"{ALIVE_INTERVAL_S:g} s; use {2 * ALIVE_INTERVAL_S:g} or more"
-            )
         if address.startswith("ray://"):
             errors.append(
                 f"rollout.host.address = {address}: Ray's client has no object store to put weights into; start the "
@@ -116,12 +108,6 @@ class RayPool:
         self._num_gpus = num_gpus
         self._object_store_gib = object_store_gib
         self._chunk_mib = chunk_mib
-        self._limits: dict[str, Any] = {
-            "max_restarts": max_restarts,
-            "affinity": affinity,
-            "start_timeout_s": start_timeout_s,
-            "call_timeout_s": call_timeout_s,
-        }
         self._environment = dict(environment or {})
 
     def check(self) -> None:
@@ -147,7 +133,8 @@ class RayPool:
         if is_ours:
             self._start_ray()
         place = _RayPlace(
-            lambda index: partial(engine, log_file=log_file.with_stem(f"{log_file.stem}-{index}")),
+            engine,
+            log_file,
             actor_options={"num_cpus": self._num_cpus, "num_gpus": self._num_gpus},
             num_threads=self._num_cpus,
             environment=self._environment,
@@ -155,7 +142,7 @@ class RayPool:
             stops_ray=is_ours,
         )
         try:
-            return EnginePool(place, num_engines=self._num_engines, **self._limits)
+            return EnginePool(place, **self._limits)
         except EngineError as error:
             needed = f"{self._num_engines} x {self._num_cpus} CPU and {self._num_gpus:g} GPU"
             raise EngineError(f"{error} (Ray was asked for {needed})") from error
@@ -233,7 +220,8 @@ class _EngineActor:
 class _RayMember:
     """One actor."""
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: Any, log_file: Path) -> None:
+        self.log_file = log_file
         self._actor = actor
         self._outbox: list[Command] = []
         self.pending = self._ask()
@@ -264,7 +252,7 @@ class _RayMember:
         self.pending = self._ask()
         return events
 
-    def close(self) -> None:
+    def close(self, wait_s: float = 0.0) -> None:
         """Kill the actor."""
         import ray
 
@@ -279,7 +267,8 @@ class _RayPlace:
     """A :class:`~ada_lightning.rollout.engines.pool_member.PoolPlace` in Ray.
 
     Args:
-        open_engine: gives what makes the engine of an index.
+        engine: makes an engine from its ``log_file``.
+        log_file: of the run.
         actor_options: resources of an actor.
         num_threads: CPU threads of an engine.
         environment: further variables of an actor.
@@ -289,7 +278,8 @@ class _RayPlace:
 
     def __init__(
         self,
-        open_engine: Callable[[int], Callable[[], RolloutEngine]],
+        engine: Callable[..., RolloutEngine],
+        log_file: Path,
         *,
         actor_options: Mapping[str, float],
         num_threads: int,
@@ -297,7 +287,8 @@ class _RayPlace:
         chunk_bytes: int,
         stops_ray: bool,
     ) -> None:
-        self._open_engine = open_engine
+        self._engine = engine
+        self._log_file = log_file
         self._actor_options = actor_options
         self._num_threads = num_threads
         self._environment = environment
@@ -311,7 +302,9 @@ class _RayPlace:
         options: Any = {"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"events": 1}}
         remote: Any = ray.remote  # its annotations do not know concurrency groups
         actor_class = remote(**options, **self._actor_options)(_EngineActor)
-        return _RayMember(actor_class.remote(self._open_engine(index), self._num_threads, self._environment))
+        log_file = self._log_file.with_stem(f"{self._log_file.stem}-{index}")
+        open_engine = partial(self._engine, log_file=log_file)
+        return _RayMember(actor_class.remote(open_engine, self._num_threads, self._environment), log_file)
 
     def wait(self, members: Sequence[PoolMember], timeout_s: float) -> None:
         """Send what was kept, and wait for a first answer."""
@@ -327,13 +320,11 @@ class _RayPlace:
     ) -> PublishedWeights:
         """Put weights into the object store, where they stay as long as the result is kept."""
         import ray
-        import torch
         from ray.exceptions import RayError
 
         digest = WeightDigest()
-        dtype = getattr(torch, weight_dtype.removeprefix("torch.")) if weight_dtype else None
         references = []
-        for chunk in chunks(_on_cpu(named_tensors, dtype), self._chunk_bytes):
+        for chunk in chunks(on_cpu(in_engine_type(named_tensors, weight_dtype)), self._chunk_bytes):
             for name, tensor in chunk:
                 digest.add(name, tensor)
             try:
@@ -369,12 +360,6 @@ class _StoredTensors:
                     # What the store holds is read-only, and engines keep tensors until a whole layer has come.
                     tensor = torch.from_numpy(data.copy()).view(tensor.dtype).view(shape)
                 yield name, tensor
-
-
-def _on_cpu(named_tensors: Iterable[tuple[str, Tensor]], dtype: Any) -> Iterator[tuple[str, Tensor]]:
-    for name, tensor in named_tensors:
-        cast = tensor.detach().to(dtype) if dtype is not None and tensor.is_floating_point() else tensor.detach()
-        yield name, cast.cpu().contiguous()
 
 
 def _as_stored(chunk: Sequence[tuple[str, Tensor]]) -> Stored:

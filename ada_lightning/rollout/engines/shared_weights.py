@@ -1,65 +1,88 @@
-"""Tensors from one process to another through memory that both see, one at a time."""
+"""Weights from one process to others through memory that all of them see."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import tempfile
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ada_lightning.rollout.engines.weight_digest import Digest, WeightDigest
+
 if TYPE_CHECKING:
-    import torch
+    import numpy as np
     from torch import Tensor
 
 
-class SharedTensor:
-    """A piece of anonymous memory that holds one tensor after another.
+class SharedWeights:
+    """Anonymous memory that holds all tensors of one policy version, for every engine of this machine.
 
     A file descriptor without a name: nothing to unlink, nothing left behind by a process that is killed, and no limit
     by the size of ``/dev/shm`` (64 MB in a container by default). It belongs to the process's own memory limit.
-
-    Args:
-        descriptor: of memory made by :func:`shared_memory`.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self) -> None:
+        if hasattr(os, "memfd_create"):
+            self.descriptor = os.memfd_create("ada_lightning_weights")
+        else:
+            with tempfile.TemporaryFile() as file:
+                self.descriptor = os.dup(file.fileno())
+
+    def write(self, named_tensors: Iterable[tuple[str, Tensor]]) -> tuple[SharedTensors, Digest]:
+        """Put tensors, which are on the CPU, in the place of those before. None of them is held afterwards."""
+        os.ftruncate(self.descriptor, 0)
+        digest, places, offset = WeightDigest(), [], 0
+        for name, tensor in named_tensors:
+            digest.add(name, tensor)
+            places.append((name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), offset))
+            data = memoryview(_as_bytes(tensor))
+            while data:  # a single call writes 2 GiB at most
+                written = os.pwrite(self.descriptor, data, offset)
+                data, offset = data[written:], offset + written
+        return SharedTensors(self.descriptor, places), digest.value()
+
+    def close(self) -> None:
+        """Give the memory back. Safe to call twice."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class SharedTensors:
+    """The tensors as a process reads them that was given the descriptor under the same number; any number of times."""
+
+    def __init__(self, descriptor: int, places: list[tuple[str, tuple[int, ...], str, int]]) -> None:
         self._descriptor = descriptor
-        self._buffer: Tensor | None = None
+        self._places = places
 
-    def write(self, tensor: Tensor) -> Tensor:
-        """Put a tensor there, from whatever device; returns it as it stands there, valid until the next one."""
-        num_bytes = tensor.numel() * tensor.element_size()
-        if os.fstat(self._descriptor).st_size < num_bytes:
-            os.ftruncate(self._descriptor, num_bytes)
-        shared = self._view(tensor.shape, tensor.dtype, num_bytes)
-        shared.copy_(tensor)
-        return shared
-
-    def read(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Return a copy of the tensor that stands there: engines keep tensors until a whole layer has come."""
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
         import torch
 
-        num_bytes = torch.Size(shape).numel() * dtype.itemsize
-        return self._view(shape, dtype, num_bytes).clone()
-
-    def release(self) -> None:
-        """Give the memory back until the next tensor."""
-        self._buffer = None
-        os.ftruncate(self._descriptor, 0)
-
-    def _view(self, shape: tuple[int, ...], dtype: torch.dtype, num_bytes: int) -> Tensor:
-        import torch
-
-        if num_bytes == 0:
-            return torch.empty(shape, dtype=dtype)
-        if self._buffer is None or self._buffer.numel() < num_bytes:
-            self._buffer = torch.frombuffer(mmap.mmap(self._descriptor, num_bytes), dtype=torch.uint8)
-        return self._buffer[:num_bytes].view(dtype).view(shape)
+        for name, shape, dtype, offset in self._places:
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+            data = memoryview(_as_bytes(tensor))
+            while data and (num_read := os.preadv(self._descriptor, [data], offset)):
+                data, offset = data[num_read:], offset + num_read
+            yield name, tensor
 
 
-def shared_memory() -> int:
-    """Make empty memory that a child process can be given; returns its file descriptor."""
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("ada_lightning_weights")
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+def in_engine_type(named_tensors: Iterable[tuple[str, Tensor]], weight_dtype: str) -> Iterator[tuple[str, Tensor]]:
+    """Cast to the engine's own type, where it tells one: in bfloat16 half of the bytes travel."""
+    import torch
+
+    dtype = getattr(torch, weight_dtype.removeprefix("torch.")) if weight_dtype else None
+    for name, tensor in named_tensors:
+        is_cast = dtype is not None and tensor.is_floating_point()
+        yield name, tensor.detach().to(dtype) if is_cast else tensor.detach()
+
+
+def on_cpu(named_tensors: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """Bring tensors to the CPU, one at a time."""
+    for name, tensor in named_tensors:
+        yield name, tensor.cpu().contiguous()
+
+
+def _as_bytes(tensor: Tensor) -> np.ndarray:
+    import torch
+
+    return tensor.reshape(-1).view(torch.uint8).numpy()

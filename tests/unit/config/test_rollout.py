@@ -62,12 +62,16 @@ def test_shipped_places_are_in_order(overrides):
             [*GPU, "rollout=ray", "+rollout.engine.tensor_parallel_size=2", "rollout.host.num_gpus=1"],
             "rollout.host.num_gpus = 1 is less than rollout.engine.tensor_parallel_size = 2",
         ),
+        (
+            [*GPU, "rollout=vllm_gpu_process", "rollout.host.num_engines=2"],
+            "rollout.host.num_engines = 2: engines in processes of this machine would share one GPU",
+        ),
         (["rollout=ray", "rollout.host.num_engines=0"], "rollout.host.num_engines must be at least 1; got 0"),
         (
             ["rollout=ray", "+rollout.host.num_engine=3"],
             "unknown key rollout.host.num_engine; did you mean num_engines?",
         ),
-        (["reproducible=true", "rollout=vllm_process"], "reproducible=true does not go with rollout.host = OwnProcess"),
+        (["reproducible=true", "rollout=vllm_process"], "does not go with rollout.host = ProcessPool"),
         (["reproducible=true", "rollout=ray"], "reproducible=true does not go with rollout.host = RayPool"),
         (
             ["reproducible=true", "rollout=vllm_process", "trainer=fsdp", "trainer.devices=2", "trainer.num_nodes=1"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from ada_lightning.rollout.engines.engine_loop import EngineLoop
@@ -15,6 +16,8 @@ from ada_lightning.rollout.engines.weight_digest import WeightDigest
 
 
 class ThreadMember:
+    log_file = Path("engine.log")
+
     def __init__(self, open_engine):
         self.engine = None
         self.death = ""
@@ -52,7 +55,7 @@ class ThreadMember:
     def has_events(self):
         return bool(self.death) or not self._events.empty()
 
-    def close(self):
+    def close(self, wait_s=0.0):
         self.is_closed = True
         self._commands.put(Stop())
 

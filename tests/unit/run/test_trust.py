@@ -47,7 +47,7 @@ GOOD = {
             "_partial_": True,
             "extra": None,
         },
-        "host": {"_target_": "ada_lightning.rollout.engines.own_process.OwnProcess", "environment": {}},
+        "host": {"_target_": "ada_lightning.rollout.engines.process_pool.ProcessPool", "environment": {}},
         "schedule": {"_target_": "ada_lightning.rollout.schedule.Continuous"},
     },
 }
