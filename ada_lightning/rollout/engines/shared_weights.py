@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ada_lightning.rollout.engines.weight_digest import Digest, WeightDigest
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
 
@@ -35,7 +34,7 @@ class SharedWeights:
         for name, tensor in named_tensors:
             digest.add(name, tensor)
             places.append((name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), offset))
-            data = memoryview(_as_bytes(tensor))
+            data = _as_bytes(tensor)
             while data:  # a single call writes 2 GiB at most
                 written = os.pwrite(self.descriptor, data, offset)
                 data, offset = data[written:], offset + written
@@ -60,7 +59,7 @@ class SharedTensors:
 
         for name, shape, dtype, offset in self._places:
             tensor = torch.empty(shape, dtype=getattr(torch, dtype))
-            data = memoryview(_as_bytes(tensor))
+            data = _as_bytes(tensor)
             while data and (num_read := os.preadv(self._descriptor, [data], offset)):
                 data, offset = data[num_read:], offset + num_read
             yield name, tensor
@@ -82,7 +81,7 @@ def on_cpu(named_tensors: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, T
         yield name, tensor.cpu().contiguous()
 
 
-def _as_bytes(tensor: Tensor) -> np.ndarray:
+def _as_bytes(tensor: Tensor) -> memoryview:
     import torch
 
-    return tensor.reshape(-1).view(torch.uint8).numpy()
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
