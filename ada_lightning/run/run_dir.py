@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.run.atomic import replacing
 from ada_lightning.run.checkpoints.store import CheckpointStore
 from ada_lightning.run.files import is_disk_full
 from ada_lightning.run.resume import of_the_run
@@ -325,13 +326,8 @@ def make_private(folder: Path, *, beside: Collection[str] = ()) -> None:
 
 def _replace(target: Path, text: str) -> None:
     """Write a file so that a reader finds the old content or the new, never a part of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.tmp{os.getpid()}")
-    try:
+    with replacing(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)  # what a full disk cut
 
 
 def _last_average(summary: Mapping[str, Any]) -> float | None:

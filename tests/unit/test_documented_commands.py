@@ -13,7 +13,8 @@ from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
-from tests.unit.config.test_partial_credit_config import CONF, composed, problems
+from ada_lightning.programs.start import CONFIG_DIR as CONF
+from tests.unit.config.composing import composed, problems
 from tests.unit.documented import commands
 
 SEVERAL_PROCESSES = [

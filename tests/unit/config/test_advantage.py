@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from omegaconf import open_dict
 
-from ada_lightning.config.check import ConfigError, check_config
+from ada_lightning.config.check import check_config
 from ada_lightning.training.losses import (
     BinaryKl,
     CispoLoss,
@@ -25,23 +24,13 @@ from ada_lightning.training.losses import (
     SequenceTruncation,
     TokenMeanReduction,
 )
+from tests.unit.config.composing import composed, problems
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 UNIFORM = ["sampler=uniform", "selection=all"]
 
 
-def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", ["run_name=test", *overrides])
-
-
 DAPO_LOSS = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 10.0, "importance_cap": 0.0, "kl_coef": 0.0}
-
-
-def problems(*overrides):
-    with pytest.raises(ConfigError) as error:
-        check_config(composed(*overrides))
-    return error.value.problems
 
 
 @pytest.mark.parametrize(

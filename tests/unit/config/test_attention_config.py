@@ -6,7 +6,7 @@ import pytest
 from hydra.utils import instantiate
 
 from ada_lightning.config.check import check_config
-from tests.unit.config.test_partial_credit_config import composed, problems
+from tests.unit.config.composing import composed, problems
 
 
 def test_the_default_shares_prompts_on_any_device():

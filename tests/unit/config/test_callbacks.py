@@ -12,8 +12,9 @@ from ada_lightning.config.check import check_config
 from ada_lightning.config.evaluation import check_evaluation
 from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.problems import ConfigError
+from ada_lightning.programs.start import CONFIG_DIR as CONF
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from tests.unit.config.test_partial_credit_config import CONF, composed, problems
+from tests.unit.config.composing import composed, problems
 
 
 class Connecting(Callback):

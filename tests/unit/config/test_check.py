@@ -293,6 +293,6 @@ def test_several_values_pass_in_a_sweep_and_keys_that_are_there_in_a_mapping(con
     ],
 )
 def test_a_constructor_is_quoted_once_with_the_key_that_has_the_value(override, message):
-    from tests.unit.config.test_partial_credit_config import problems
+    from tests.unit.config.composing import problems
 
     assert problems(override) == [message]

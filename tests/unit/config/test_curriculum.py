@@ -5,28 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from ada_lightning.config.check import ConfigError, check_config, override_errors
+from ada_lightning.config.check import check_config, override_errors
 from ada_lightning.config.estimator import curriculum_errors
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.stopping import FixedRule, QuotaRule
 from ada_lightning.methods.objectives import LinearObjective, PassAtKObjective
+from tests.unit.config.composing import composed, problems
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
-
-
-def composed(*overrides: str) -> DictConfig:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", overrides=list(overrides))
-
-
-def problems(*overrides: str) -> list[str]:
-    with pytest.raises(ConfigError) as error:
-        check_config(composed(*overrides))
-    return error.value.problems
 
 
 @pytest.mark.parametrize("estimator", ["beta_history", "ema"])

@@ -1,22 +1,14 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from ada_lightning.config.check import ConfigError, check_config
 from ada_lightning.config.estimator import estimator_errors
 from ada_lightning.config.setup import Setup
+from tests.unit.config.composing import composed
 
-CONF = Path(__file__).resolve().parents[3] / "conf"
 SPREAD = "SpreadSampler ends a prompt's sampling by more than its counts"
-
-
-def composed(*overrides: str) -> DictConfig:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", overrides=list(overrides))
 
 
 def errors(*overrides: str) -> list[str]:

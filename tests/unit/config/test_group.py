@@ -7,7 +7,7 @@ import pytest
 from ada_lightning.config.group import group_errors
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.protocols import Advantage, Trait
-from tests.unit.config.test_partial_credit_config import composed
+from tests.unit.config.composing import composed
 
 COMPARING = {
     "grpo": "GroupNormalizedAdvantage",

@@ -14,7 +14,7 @@ from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.config.setup import Setup
 from ada_lightning.parallel import hardware
-from tests.unit.config.test_partial_credit_config import composed, problems
+from tests.unit.config.composing import composed, problems
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 

@@ -4,7 +4,7 @@ import pytest
 
 from ada_lightning.config.notices import settings_notices
 from ada_lightning.config.setup import Setup
-from tests.unit.config.test_partial_credit_config import composed
+from tests.unit.config.composing import composed
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from ada_lightning.config.numbers import MAY_BE_INFINITE, number_errors
-from tests.unit.config.test_partial_credit_config import composed, problems
+from tests.unit.config.composing import composed, problems
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 

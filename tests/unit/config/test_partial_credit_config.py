@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
-from ada_lightning.config.check import ConfigError, check_config
+from ada_lightning.config.check import check_config
 from ada_lightning.core.records import Completion
 from ada_lightning.methods.selection import QuantileSelection, RewardStrataSelection
+from tests.unit.config.composing import composed, problems
 
-CONF = Path(__file__).resolve().parents[3] / "conf"
 SPREAD = "+experiment=ada_spread_partial_credit"
 PARTIAL = "reward.reward.binary=false"
-
-
-def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", ["run_name=test", *overrides])
-
-
-def problems(*overrides):
-    with pytest.raises(ConfigError) as error:
-        check_config(composed(*overrides))
-    return error.value.problems
 
 
 @pytest.mark.parametrize(

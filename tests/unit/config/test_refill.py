@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
-from omegaconf import DictConfig
 
 from ada_lightning.config.refill import refill_errors
 from ada_lightning.config.selection import selection_errors
 from ada_lightning.config.setup import Setup
-
-CONF = Path(__file__).resolve().parents[3] / "conf"
-
-
-def composed(*overrides: str) -> DictConfig:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", overrides=list(overrides))
+from tests.unit.config.composing import composed
 
 
 def problems(*overrides: str) -> list[str]:

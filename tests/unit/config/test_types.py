@@ -13,7 +13,7 @@ from ada_lightning.config.evaluation import check_evaluation
 from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.config.types import kind_message, type_errors
-from tests.unit.config.test_partial_credit_config import composed, problems
+from tests.unit.config.composing import composed, problems
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 HERE = "tests.unit.config.test_types"

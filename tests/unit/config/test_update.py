@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from ada_lightning.config.check import ConfigError, check_config
 from ada_lightning.config.estimator import label_errors
 from ada_lightning.config.setup import Setup
 from ada_lightning.config.update import update_errors
-
-CONF = Path(__file__).resolve().parents[3] / "conf"
-
-
-def composed(*overrides):
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", overrides=list(overrides))
+from tests.unit.config.composing import composed
 
 
 def test_masks_combine_and_none_is_none():

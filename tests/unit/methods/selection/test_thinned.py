@@ -16,7 +16,7 @@ from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.selection import ThinnedSelection
 from ada_lightning.training.losses import ConstantReduction, PromptMeanReduction, ResponseMeanReduction
 from tests.builders import make_pool
-from tests.unit.config.test_partial_credit_config import composed
+from tests.unit.config.composing import composed
 
 NUM_DRAWS = 2000
 
