@@ -94,26 +94,26 @@ def _shard_errors(run: Setup) -> Iterator[str]:
     """What reads or adds whole weights does not go with shards of them."""
     from ada_lightning.methods.gradient_norms import PolicyGradientNorm
     from ada_lightning.parallel.strategies import ShardedStrategy
-    from ada_lightning.training.losses import TrainableLoss
+    from ada_lightning.training.losses import PolicyLoss
     from ada_lightning.training.models.lora import LoraParameters
 
     if not issubclass(run.kind("trainer.strategy"), ShardedStrategy):
         return
-    for key, kinds in (
-        ("parameters", LoraParameters),
-        ("loss", TrainableLoss),
-        ("sampler.gradient_norm", PolicyGradientNorm),
-    ):
+    for key in ("parameters", "loss", "sampler.gradient_norm"):
         part = run.kind(key)
-        if issubclass(part, kinds):
+        is_whole = issubclass(part, LoraParameters | PolicyGradientNorm)
+        if is_whole or (issubclass(part, PolicyLoss) and part.has_parameters):
             yield f"{key} = {part.__name__} needs weights that are whole in every process; use trainer=ddp with it"
 
 
 def _mask_errors(run: Setup) -> Iterator[str]:
     """A mask that models the coming update knows of one process's part of it only."""
+    from ada_lightning.training.token_masks import TokenMask
+
     node = run.value("token_masks")
     for name in map(str, node) if isinstance(node, DictConfig) else ():
-        if hasattr(run.kind(f"token_masks.{name}"), "begin_update"):
+        mask = run.kind(f"token_masks.{name}")
+        if issubclass(mask, TokenMask) and mask.models_update:
             yield (
                 f"token_masks.{name} models the coming update, and each of several processes would see its own part of "
                 "it only; train in one process with it"

@@ -24,8 +24,7 @@ def update_errors(run: Setup) -> Iterator[str]:
 
 def mask_errors(run: Setup) -> Iterator[str]:
     """Try each token mask, then what it needs of loss and optimiser."""
-    from ada_lightning.training.losses import ForesightedMask
-    from ada_lightning.training.token_masks import JackpotMask
+    from ada_lightning.training.token_masks import JackpotMask, TokenMask
 
     node = run.value("token_masks")
     for name in map(str, node) if isinstance(node, DictConfig) else ():
@@ -34,7 +33,7 @@ def mask_errors(run: Setup) -> Iterator[str]:
             yield from found
             continue
         mask = run.part(key)
-        if isinstance(mask, ForesightedMask):
+        if isinstance(mask, TokenMask) and mask.models_update:
             yield from _adam_errors(run, key)
             yield from _frozen_errors(run, key)
         if isinstance(mask, JackpotMask):

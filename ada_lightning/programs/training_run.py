@@ -61,8 +61,7 @@ class Run:
         self.estimator = instantiate(cfg.estimator)
         if is_first_process():
             self.estimator.check_prompts(self.datamodule.train_prompts)
-        self.policy = instantiate(
-            cfg.policy,
+        self.policy = instantiate(cfg.policy, _partial_=True)(
             model_path=model_path,
             reference_path=initial_path,
             advantage=instantiate(cfg.advantage),

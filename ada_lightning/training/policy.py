@@ -34,9 +34,10 @@ from ada_lightning.parallel.sharding import Sharding, run_inside
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.run.malloc import give_back_freed_memory
 from ada_lightning.training.logprobs import chosen_logprobs
-from ada_lightning.training.losses import ForesightedMask, HeadUpdate, PolicyLoss, TokenMask, TokenTerms, TrainableLoss
+from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers
 from ada_lightning.training.models.trained import AllParameters, TrainedParameters
+from ada_lightning.training.token_masks import HeadUpdate, TokenMask
 from ada_lightning.training.updates import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
 from ada_lightning.training.updates.figures import add_sums, update_figures
 
@@ -151,15 +152,14 @@ class PolicyModule(LightningModule):
         self.model: Any = self._load(self.model_path, self._prepare_policy)
         if self.loss.needs_reference and not self.trained.has_reference:
             self.reference: Any = self._load(self.reference_path, self._prepare_reference)
-        if isinstance(self.loss, TrainableLoss):
-            self.loss.build(self.model.get_output_embeddings().weight.shape[1])
+        self.loss.build(self.model.get_output_embeddings().weight.shape[1])
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Complete the optimiser with what trains, the loss's own parameters too if it has any, and add the warm-up."""
         parameters: Iterable[Any] = (
             self.sharding.parameter_groups(self.model) if self.sharding else self.trained.trainable(self.model)
         )
-        if isinstance(self.loss, TrainableLoss):
+        if self.loss.has_parameters:
             own = {"params": list(self.loss.parameters()), "lr": self.loss.learning_rate}
             parameters = [{"params": list(parameters)}, own]
         optimizer = self.optimizer_factory(parameters)
@@ -224,7 +224,7 @@ class PolicyModule(LightningModule):
             loss_grad_norm = self._clip_loss_gradient()
             self._update(optimizer, total_loss, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
         self._note_update(batch, total_loss, grad_norm, totals, lr=lr)
-        if isinstance(self.loss, TrainableLoss):
+        if self.loss.has_parameters:
             self.update_metrics["train/loss_grad_norm"] = float(loss_grad_norm)
 
     def _accumulate(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -456,9 +456,8 @@ class PolicyModule(LightningModule):
             "num_skipped_updates": self.num_skipped_updates,
             "num_memory_retries": self.num_memory_retries,
             "update_guard": self.update_guard.state_dict(),
+            "loss": self.loss.state_dict(),
         }
-        if isinstance(self.loss, TrainableLoss):
-            checkpoint["policy"]["loss"] = self.loss.state_dict()
 
     def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
         """Restore :meth:`on_save_checkpoint`; the weights came with ``model_path``.
@@ -471,7 +470,7 @@ class PolicyModule(LightningModule):
         self.num_memory_retries = int(checkpoint["policy"].get("num_memory_retries", 0))  # older ones have none
         if "update_guard" in checkpoint["policy"]:
             self.update_guard.load_state_dict(checkpoint["policy"]["update_guard"])
-        own = self.loss.state_dict() if isinstance(self.loss, TrainableLoss) else {}
+        own = self.loss.state_dict()
         saved = checkpoint["policy"].get("loss", {})
         shapes, saved_shapes = ({name: tuple(x.shape) for name, x in state.items()} for state in (own, saved))
         if shapes != saved_shapes:
@@ -479,8 +478,7 @@ class PolicyModule(LightningModule):
                 f"loss: {type(self.loss).__name__} has {len(own)} parameters of its own, and this run's checkpoint "
                 f"holds {len(saved)}, or of other shapes; continue with the loss that the run was started with"
             )
-        if isinstance(self.loss, TrainableLoss):
-            self.loss.load_state_dict(saved)
+        self.loss.load_state_dict(saved)
 
     @property
     def needs_groups_without_signal(self) -> bool:
@@ -526,26 +524,23 @@ class PolicyModule(LightningModule):
             self.sharding.finish_gradients(self.model)
         elif self.ranks.num_replicas > 1:
             add_up(self.trained.trainable(self.model))
-            if isinstance(self.loss, TrainableLoss):
-                add_up(self.loss.parameters())
+            add_up(self.loss.parameters())
 
     def _begin_update(self, batch: TrainingBatch) -> None:
         """Tell the masks that look ahead what is known of this update."""
-        foresighted = [mask for mask in self.token_masks if isinstance(mask, ForesightedMask)]
-        for mask in foresighted:
-            mask.begin_update(
-                HeadUpdate(
-                    head=self.model.get_output_embeddings(),
-                    optimizer=self.trainer.optimizers[0],
-                    temperature=self.temperature,
-                    reduction=self.loss.reduction,
-                    counts=batch.counts,
-                )
-            )
+        update = HeadUpdate(
+            head=self.model.get_output_embeddings(),
+            optimizer=self.trainer.optimizers[0],
+            temperature=self.temperature,
+            reduction=self.loss.reduction,
+            counts=batch.counts,
+        )
+        for mask in self.token_masks:
+            mask.begin_update(update)
 
     def _clip_loss_gradient(self) -> Tensor:
         """Clip the gradient of the loss's own parameters apart from the policy's; 0 where it has none."""
-        if not isinstance(self.loss, TrainableLoss):
+        if not self.loss.has_parameters:
             return torch.zeros((), device=self.device)
         return nn.utils.clip_grad_norm_(self.loss.parameters(), self.max_grad_norm)
 

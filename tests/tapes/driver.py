@@ -30,7 +30,6 @@ from torch import Tensor, nn
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.seeded_tensors import response_identity
-from ada_lightning.training.losses import TrainableLoss
 from ada_lightning.training.policy import PolicyModule
 from callbacks.adaptive_sampling import AdaptiveSampling
 from callbacks.rollout_listener import RolloutListener
@@ -122,8 +121,8 @@ def _run(cfg: DictConfig, folder: Path) -> list[dict[str, Any]]:
     data.train_prompts = [_prompt(number) for number in range(len(world.TEXTS))]
     estimator = instantiate(cfg.estimator)
     estimator.check_prompts(data.train_prompts)
-    policy = instantiate(
-        cfg.policy, model_path=folder, reference_path=folder, advantage=instantiate(cfg.advantage),
+    policy = instantiate(cfg.policy, _partial_=True)(
+        model_path=folder, reference_path=folder, advantage=instantiate(cfg.advantage),
         loss=instantiate(cfg.loss), attention=instantiate(cfg.attention), optimizer=instantiate(cfg.optimizer),
         parameters=instantiate(cfg.parameters), token_masks=list(instantiate(cfg.token_masks).values()),
     )  # fmt: skip
@@ -264,7 +263,7 @@ class TablePolicy(PolicyModule):
             return
         self.noted = []
         self.model, self.reference = TableModel(), TableModel().requires_grad_(False)
-        if isinstance(self.loss, TrainableLoss):
+        if self.loss.has_parameters:
             self.loss.build(TableModel.WIDTH)
 
     def on_fit_start(self) -> None:
@@ -342,7 +341,7 @@ class Recorder(RolloutListener):
     def _state(self, data: Any, loss: Any) -> dict[str, Any]:
         """What each part remembers of the steps that are done, without the names of classes."""
         parts = self._sampling.state_dict() | {"curriculum": data.state_dict().get("curriculum", {})}
-        if isinstance(loss, TrainableLoss):
+        if loss.has_parameters:
             parts["loss"] = loss.state_dict()
         state = {
             name: {key: value for key, value in part.items() if key != "_class"} for name, part in parts.items() if part

@@ -6,33 +6,13 @@ import math
 from collections.abc import Iterator
 
 from ada_lightning.core.protocols import Curriculum, Refill, Sampler, Selection, Trait
-from ada_lightning.training.losses import (
-    ConstantReduction,
-    LossReduction,
-    PolicyLoss,
-    PromptMeanReduction,
-    ResponseMeanReduction,
-    TokenMeanReduction,
-)
-
-_REDUCTIONS: dict[type[LossReduction], str] = {
-    TokenMeanReduction: "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts",
-    ResponseMeanReduction: "loss/reduction=response_mean divides each response by its own length: the update turns",
-    PromptMeanReduction: "loss/reduction=prompt_mean divides by a prompt's kept responses, not constant in all groups",
-}
+from ada_lightning.training.losses import ConstantReduction, LossReduction, PolicyLoss, PromptMeanReduction
 
 
 def reduction_lines(reduction: LossReduction) -> Iterator[str]:
     """Only the constant reduction leaves an expected update as it is."""
-    if isinstance(reduction, ConstantReduction):
-        return
-    unknown = f"{type(reduction).__name__} is not the constant reduction, and what it does to the update is not known"
-    yield _REDUCTIONS.get(type(reduction), unknown)
-
-
-def loss_lines(loss: PolicyLoss) -> Iterator[str]:
-    """What the loss says of itself."""
-    yield from loss.bends()
+    if line := reduction.bend():
+        yield line
 
 
 def reuse_lines(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> Iterator[str]:

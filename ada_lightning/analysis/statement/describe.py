@@ -11,7 +11,8 @@ from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler,
 from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.methods.advantages.exact import ExactAdvantage
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.training.losses import LossReduction, PolicyLoss, TargetLoss, TokenMask
+from ada_lightning.training.losses import LossReduction, PolicyLoss
+from ada_lightning.training.token_masks import TokenMask
 
 
 def describe_update(
@@ -69,9 +70,8 @@ def describe_update(
     prunes_prompts = Trait.PRUNES_PROMPTS in selection.traits
     counted = AllSelection() if prunes_prompts else selection  # of what trains, whole prompts have their size
     is_constant = not isinstance(advantage, ExactAdvantage) and is_mean_per_prompt(sampler, counted, loss.reduction)
-    if isinstance(loss, TargetLoss):
-        followed = loss.follows()
-    else:
+    followed = target = loss.follows()
+    if not target:
         # What prunes at random and weighs the rest has the expected update of what it pruned from.
         whole = AllSelection() if prunes_prompts or Trait.PRUNES_RESPONSES in selection.traits else selection
         followed = _followed(advantage, sampler, whole, loss.reduction)
@@ -80,9 +80,9 @@ def describe_update(
         *bends.prompt_lines(curriculum),
         *bends.refill_lines(refill),
         *bends.choice_lines(sampler, selection, loss.reduction),
-        *([] if is_constant or isinstance(loss, TargetLoss) else bends.reduction_lines(loss.reduction)),
+        *([] if is_constant or target else bends.reduction_lines(loss.reduction)),
         *bends.reuse_lines(num_minibatches, epochs_per_rollout, loss),
-        *bends.loss_lines(loss),
+        *loss.bends(),
         *(mask.bend() for mask in token_masks),
         *bends.evidence_lines(truncated),
         *bends.step_lines(max_grad_norm),

@@ -17,12 +17,17 @@ one: every ratio to it is 1, nothing is clipped, and all these losses have the p
 
 from ada_lightning.training.losses.cispo import CispoLoss
 from ada_lightning.training.losses.clipped import ClippedPolicyLoss
-from ada_lightning.training.losses.divergence import DivergencePolicyLoss
-from ada_lightning.training.losses.divergences import BinaryKl, BinaryTotalVariation, TokenDivergence
+from ada_lightning.training.losses.divergence import (
+    BinaryKl,
+    BinaryTotalVariation,
+    DivergencePolicyLoss,
+    TokenDivergence,
+)
 from ada_lightning.training.losses.flow import FlowRlLoss
 from ada_lightning.training.losses.gspo import GspoLoss
 from ada_lightning.training.losses.importance import (
     GeometricRejection,
+    ImportanceCorrection,
     SequenceRejection,
     SequenceTruncation,
     TokenRejection,
@@ -38,17 +43,7 @@ from ada_lightning.training.losses.reductions import (
     TokenMeanReduction,
 )
 from ada_lightning.training.losses.reinforce import ReinforceLoss
-from ada_lightning.training.losses.terms import (
-    ForesightedMask,
-    HeadUpdate,
-    ImportanceCorrection,
-    LossReduction,
-    PolicyLoss,
-    TargetLoss,
-    TokenMask,
-    TokenTerms,
-)
-from ada_lightning.training.losses.trainable import TrainableLoss
+from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TokenTerms
 
 __all__ = [
     "BinaryKl",
@@ -58,10 +53,8 @@ __all__ = [
     "ConstantReduction",
     "DivergencePolicyLoss",
     "FlowRlLoss",
-    "ForesightedMask",
     "GeometricRejection",
     "GspoLoss",
-    "HeadUpdate",
     "ImportanceCorrection",
     "LossReduction",
     "PartitionHead",
@@ -73,12 +66,9 @@ __all__ = [
     "ResponseMeanReduction",
     "SequenceRejection",
     "SequenceTruncation",
-    "TargetLoss",
     "TokenDivergence",
-    "TokenMask",
     "TokenMeanReduction",
     "TokenRejection",
     "TokenTerms",
     "TokenTruncation",
-    "TrainableLoss",
 ]

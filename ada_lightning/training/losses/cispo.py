@@ -7,58 +7,30 @@ the old one but the cap. Degenerate case: ratios of 1, where it is REINFORCE.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from ada_lightning.core.batch import Microbatch
-from ada_lightning.training.losses.functional.policy_gradient import ratio
-from ada_lightning.training.losses.policy_gradient import TOKEN_TRUNCATION, PolicyGradientLoss, clip_errors
-from ada_lightning.training.losses.terms import ImportanceCorrection, LossReduction, TokenTerms
+from ada_lightning.training.losses.functional import ratio
+from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
+from ada_lightning.training.losses.terms import TokenTerms
 
 
-class CispoLoss(PolicyGradientLoss):
+@dataclass(kw_only=True, eq=False)
+class CispoLoss(RatioClippingLoss):
     """``sg(clip(ratio)) A log pi`` per token.
 
     The ratio is current over old policy: the first update with a rollout has weights of 1. Without a lower bound
     (``clip_low=1``), as in the paper.
-
-    Args:
-        reduction: how token terms are summed.
-        clip_low: weights are at least ``1 - clip_low``; 1 sets no bound.
-        clip_high: weights are at most ``1 + clip_high``.
-        importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.training.losses.importance`.
-        importance_cap: largest weight of that correction; 0 switches it off.
-        kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
-        entropy_coef: of the entropy bonus.
-
-    Raises:
-        ValueError: a negative coefficient, or a clip outside its range; all in one message.
 
     Source:
         MiniMax-M1, arXiv:2506.13585, eq. 4-5; it names no upper bound. 5, which is ``clip_high=4``, is what TRL advises
         after ScaleRL, arXiv:2510.13786.
     """
 
-    def __init__(
-        self,
-        *,
-        reduction: LossReduction,
-        clip_low: float = 1.0,
-        clip_high: float = 4.0,
-        importance: ImportanceCorrection = TOKEN_TRUNCATION,
-        importance_cap: float = 2.0,
-        kl_coef: float = 0.0,
-        entropy_coef: float = 0.0,
-    ) -> None:
-        super().__init__(
-            reduction=reduction,
-            importance=importance,
-            importance_cap=importance_cap,
-            kl_coef=kl_coef,
-            entropy_coef=entropy_coef,
-            problems=clip_errors(clip_low=clip_low, clip_high=clip_high),
-        )
-        self.clip_low = clip_low
-        self.clip_high = clip_high
+    clip_low: float = 1.0
+    clip_high: float = 4.0
 
     def objective(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch

@@ -8,16 +8,74 @@ policy has not moved, where it is REINFORCE. Not to be taken for the DPPO that p
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor
 
 from ada_lightning.core.batch import Microbatch
-from ada_lightning.training.losses.divergences import TokenDivergence
-from ada_lightning.training.losses.functional.policy_gradient import ratio
-from ada_lightning.training.losses.policy_gradient import TOKEN_TRUNCATION, PolicyGradientLoss, negative_errors
-from ada_lightning.training.losses.terms import LossReduction, TokenTerms
+from ada_lightning.training.losses.functional import ratio
+from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
+from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss
+from ada_lightning.training.losses.terms import TokenTerms, negative_errors
+
+_FLOOR = 1e-8
+"""Keeps the logarithm of the other outcome finite where a token is nearly certain (the authors' code)."""
 
 
+class TokenDivergence:
+    """How far the policy moved from the engine at each token, estimated from the sampled token alone.
+
+    Two-outcome divergences (is it this token or another) bound those of the whole distribution from below; those over
+    the engine's top tokens would be closer and need its probabilities of them.
+    """
+
+    def __call__(self, logprobs_K: Tensor, sampling_logprobs_K: Tensor) -> Tensor:
+        """Not negative. Shape ``(K,)``.
+
+        Args:
+            logprobs_K: of the policy. Shape ``(K,)``, nats.
+            sampling_logprobs_K: of the engine. Shape ``(K,)``, nats.
+        """
+        raise NotImplementedError
+
+
+class BinaryTotalVariation(TokenDivergence):
+    """``|p - mu|``, in [0, 1].
+
+    Source:
+        arXiv:2602.04879 (Binary-TV).
+
+    Example:
+        >>> BinaryTotalVariation()(torch.tensor([0.5]).log(), torch.tensor([0.75]).log())
+        tensor([0.2500])
+    """
+
+    def __call__(self, logprobs_K: Tensor, sampling_logprobs_K: Tensor) -> Tensor:
+        """Shape ``(K,)``."""
+        return (logprobs_K.exp() - sampling_logprobs_K.exp()).abs()
+
+
+class BinaryKl(TokenDivergence):
+    """``mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p))``, in nats.
+
+    Source:
+        arXiv:2602.04879 (Binary-KL).
+
+    Example:
+        >>> BinaryKl()(torch.tensor([0.5]).log(), torch.tensor([0.75]).log())
+        tensor([0.1308])
+    """
+
+    def __call__(self, logprobs_K: Tensor, sampling_logprobs_K: Tensor) -> Tensor:
+        """Shape ``(K,)``."""
+        other_K = -torch.expm1(logprobs_K)
+        sampling_other_K = -torch.expm1(sampling_logprobs_K)
+        same = sampling_logprobs_K.exp() * (sampling_logprobs_K - logprobs_K)
+        return same + sampling_other_K * ((sampling_other_K + _FLOOR) / (other_K + _FLOOR)).log()
+
+
+@dataclass(kw_only=True, eq=False)
 class DivergencePolicyLoss(PolicyGradientLoss):
     """``A sg(min(p / mu, ratio_cap)) M log p`` per token, with p of the policy and mu of the engine.
 
@@ -28,16 +86,10 @@ class DivergencePolicyLoss(PolicyGradientLoss):
     first update on. So the engine's mismatch is corrected by the ratio itself, and there is no other importance weight.
 
     Args:
-        reduction: how token terms are summed.
-        divergence: of :mod:`ada_lightning.training.losses.divergences`.
+        divergence: how far a token has moved.
         delta_low: largest divergence of a token whose probability is to fall and has fallen.
         delta_high: largest divergence of a token whose probability is to rise and has risen.
         ratio_cap: largest ratio that weighs a token; ``inf`` sets none.
-        kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
-        entropy_coef: of the entropy bonus.
-
-    Raises:
-        ValueError: a negative coefficient, or a cap that is not positive; all in one message.
 
     Source:
         arXiv:2602.04879; ``dppo_tv`` and ``dppo_kl`` in verl. 0.15 for total variation and 0.05 for KL. The cap is
@@ -45,32 +97,19 @@ class DivergencePolicyLoss(PolicyGradientLoss):
         to 3, so that 20 and 10, to which their code falls back, never hold; verl's example script sets 10000.
     """
 
-    def __init__(
-        self,
-        *,
-        reduction: LossReduction,
-        divergence: TokenDivergence,
-        delta_low: float,
-        delta_high: float,
-        ratio_cap: float = 3.0,
-        kl_coef: float = 0.0,
-        entropy_coef: float = 0.0,
-    ) -> None:
-        problems = negative_errors(delta_low=delta_low, delta_high=delta_high)
-        if not ratio_cap > 0:
-            problems.append(f"loss.ratio_cap must be positive (.inf sets none); got {ratio_cap}")
-        super().__init__(
-            reduction=reduction,
-            importance=TOKEN_TRUNCATION,
-            importance_cap=0.0,
-            kl_coef=kl_coef,
-            entropy_coef=entropy_coef,
-            problems=problems,
-        )
-        self.divergence = divergence
-        self.delta_low = delta_low
-        self.delta_high = delta_high
-        self.ratio_cap = ratio_cap
+    importance: ImportanceCorrection = field(default_factory=TokenTruncation, init=False)
+    importance_cap: float = field(default=0.0, init=False)
+    divergence: TokenDivergence
+    delta_low: float
+    delta_high: float
+    ratio_cap: float = 3.0
+
+    def errors(self) -> list[str]:
+        """The bounds, then what every loss has."""
+        errors = negative_errors(delta_low=self.delta_low, delta_high=self.delta_high)
+        if not self.ratio_cap > 0:
+            errors.append(f"loss.ratio_cap must be positive (.inf sets none); got {self.ratio_cap}")
+        return [*errors, *super().errors()]
 
     def objective(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch

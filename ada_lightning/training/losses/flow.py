@@ -10,18 +10,15 @@ back to the reference. With responses of unequal length there is no constant Z: 
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ada_lightning.core.batch import BatchCounts, Microbatch
-from ada_lightning.training.losses.functional.policy_gradient import MAX_LOG_RATIO
-from ada_lightning.training.losses.functional.prompt_means import prompt_means
-from ada_lightning.training.losses.partition import PartitionHead
-from ada_lightning.training.losses.terms import LossReduction, TokenTerms
-from ada_lightning.training.losses.trainable import TrainableLoss
+from ada_lightning.training.losses.functional import ratio, response_sums
+from ada_lightning.training.losses.partition import PartitionHead, prompt_means
+from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TokenTerms, clip_errors
 
 
-class FlowRlLoss(TrainableLoss):
+class FlowRlLoss(nn.Module, PolicyLoss):
     """Squared trajectory-balance residual, weighted by how much likelier the response has become.
 
     With y a response of |y| tokens to the prompt x, and r its reward normalised in the group (the run's advantage):
@@ -61,8 +58,8 @@ class FlowRlLoss(TrainableLoss):
 
     needs_reference = True
     needs_groups_without_signal = True
-    needs_entropy_gradient = False
     needs_hidden = True
+    has_parameters = True
 
     def __init__(
         self,
@@ -78,11 +75,7 @@ class FlowRlLoss(TrainableLoss):
         errors = []
         if not 0 < beta < float("inf"):
             errors.append(f"loss.beta must be positive and finite; got {beta}")
-        if not 0 <= clip_low <= 1:
-            errors.append(f"loss.clip_low must be in [0, 1]; got {clip_low}")
-        if not clip_high >= 0:
-            errors.append(f"loss.clip_high must not be negative (inf switches it off); got {clip_high}")
-        if errors:
+        if errors := [*errors, *clip_errors(clip_low=clip_low, clip_high=clip_high)]:
             raise ValueError("; ".join(errors))
         self.reduction = reduction
         self.partition = partition
@@ -99,20 +92,9 @@ class FlowRlLoss(TrainableLoss):
     def forward(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss of one microbatch, already divided by the global counts: microbatch losses add up.
-
-        Args:
-            terms: per token.
-            advantages_B: normalised rewards, times ``inverse_probability_B``. Shape ``(B,)``.
-            microbatch: where the tokens come from.
-            counts: global denominators.
-
-        Returns:
-            The scalar loss, and sums over tokens for logging; what belongs to a response counts for each of its tokens.
-        """
+        """Sum the squares of the class's formula; in logged sums, what belongs to a response counts for each token."""
         log_ratio_K = (terms.logprobs_K - terms.old_logprobs_K).detach()
-        log_weight_B = _sums(log_ratio_K, terms, microbatch).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-        free_weight_B = log_weight_B.exp()
+        free_weight_B = ratio(response_sums(log_ratio_K, terms.response_K, advantages_B.numel()))
         weight_B = free_weight_B.clamp(1 - self.clip_low, 1 + self.clip_high)
         log_z_B = self._log_z(terms, microbatch)
         residual_B = log_z_B + self._log_ratio_to_target(terms, advantages_B, microbatch)
@@ -130,7 +112,7 @@ class FlowRlLoss(TrainableLoss):
             "entropy": (pool_weights_K * terms.entropy_K).sum(),
             "pool_weight": pool_weights_K.sum(),
         }
-        return loss, {name: value.detach().to(torch.float32) for name, value in sums.items()}
+        return loss, {name: value.detach().float() for name, value in sums.items()}
 
     def bends(self) -> list[str]:
         """The weight, and where it is clipped."""
@@ -159,11 +141,6 @@ class FlowRlLoss(TrainableLoss):
         """The residual without log Z."""
         fixed_K = terms.logprobs_K.detach()
         logprobs_K = fixed_K + terms.mask_K * (terms.logprobs_K - fixed_K)  # masked tokens keep their value
-        sum_B = _sums(logprobs_K - terms.reference_logprobs_K, terms, microbatch)
+        sum_B = response_sums(logprobs_K - terms.reference_logprobs_K, terms.response_K, advantages_B.numel())
         rewards_B = advantages_B / microbatch.inverse_probability_B
         return sum_B / microbatch.num_tokens_B.clamp_min(1) - self.beta * rewards_B
-
-
-def _sums(values_K: Tensor, terms: TokenTerms, microbatch: Microbatch) -> Tensor:
-    """Sum over the tokens of each response. Shape ``(B,)``."""
-    return torch.zeros_like(microbatch.rewards_B).index_add(0, terms.response_K, values_K)

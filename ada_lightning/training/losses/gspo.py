@@ -7,16 +7,18 @@ moved far is averaged away. Degenerate case: a response of one token, where it i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from ada_lightning.core.batch import Microbatch
-from ada_lightning.training.losses.functional.policy_gradient import clipped_by_ratio, ratio
-from ada_lightning.training.losses.functional.response_sums import response_means
-from ada_lightning.training.losses.policy_gradient import TOKEN_TRUNCATION, PolicyGradientLoss, clip_errors
-from ada_lightning.training.losses.terms import ImportanceCorrection, LossReduction, TokenTerms
+from ada_lightning.training.losses.functional import clipped, ratio, response_means
+from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
+from ada_lightning.training.losses.terms import TokenTerms
 
 
-class GspoLoss(PolicyGradientLoss):
+@dataclass(kw_only=True, eq=False)
+class GspoLoss(RatioClippingLoss):
     """``min(s A, clip(s) A)`` with ``s = (pi(y) / pi_old(y))^(1/|y|)``, the same for all tokens of a response.
 
     Written in the paper's token form (eq. 13), ``s_t = sg(s) pi_t / sg(pi_t)``, whose value and gradient are those of
@@ -27,43 +29,12 @@ class GspoLoss(PolicyGradientLoss):
     over many tokens, a thousandth of PPO's. ``loss/reduction=response_mean`` is the paper's. Token importance weights
     differ within a response; ``loss/importance=sequence_truncation`` or ``sequence_rejection`` keep it whole.
 
-    Args:
-        reduction: how token terms are summed.
-        clip_low: lower clip of the response's ratio.
-        clip_high: upper clip of the response's ratio.
-        importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.training.losses.importance`.
-        importance_cap: largest weight of that correction; 0 switches it off.
-        kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
-        entropy_coef: of the entropy bonus.
-
-    Raises:
-        ValueError: a negative coefficient, or a clip outside its range; all in one message.
-
     Source:
         GSPO, arXiv:2507.18071, eq. 5, 7 and 13-14; section 5.1 for 3e-4 and 4e-4.
     """
 
-    def __init__(
-        self,
-        *,
-        reduction: LossReduction,
-        clip_low: float = 3e-4,
-        clip_high: float = 4e-4,
-        importance: ImportanceCorrection = TOKEN_TRUNCATION,
-        importance_cap: float = 2.0,
-        kl_coef: float = 0.0,
-        entropy_coef: float = 0.0,
-    ) -> None:
-        super().__init__(
-            reduction=reduction,
-            importance=importance,
-            importance_cap=importance_cap,
-            kl_coef=kl_coef,
-            entropy_coef=entropy_coef,
-            problems=clip_errors(clip_low=clip_low, clip_high=clip_high),
-        )
-        self.clip_low = clip_low
-        self.clip_high = clip_high
+    clip_low: float = 3e-4
+    clip_high: float = 4e-4
 
     def objective(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
@@ -75,7 +46,7 @@ class GspoLoss(PolicyGradientLoss):
         )
         # The difference of the large numbers first: clips of 3e-4 leave no room for float32's rounding of their sum.
         log_ratio_K = (terms.logprobs_K - current_K) + log_ratio_B[terms.response_K]
-        objective_K, is_clipped_K = clipped_by_ratio(
+        objective_K, is_clipped_K = clipped(
             ratio(log_ratio_K), advantages_B[terms.response_K], clip_low=self.clip_low, clip_high=self.clip_high
         )
         return objective_K, {"clip_ratio": is_clipped_K.sum()}

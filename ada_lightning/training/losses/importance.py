@@ -10,15 +10,71 @@ rejected responses is a short one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from ada_lightning.training.losses.functional.policy_gradient import ratio, truncated_importance
-from ada_lightning.training.losses.functional.response_sums import response_means, response_sums
+from ada_lightning.training.losses.functional import ratio, response_means, response_sums
 from ada_lightning.training.losses.terms import TokenTerms
 
 
-class TokenTruncation:
+class ImportanceCorrection:
+    """What a token's objective is multiplied with."""
+
+    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
+        """Weight of each token that makes up for the engine's own probabilities. Shape ``(K,)``, no gradient.
+
+        Args:
+            terms: per token; the trainer's probabilities are the old ones.
+            num_responses: B.
+            cap: largest weight or ratio.
+        """
+        raise NotImplementedError
+
+    def bend(self, cap: float) -> str:
+        """Say in one line what it does to the update."""
+        raise NotImplementedError
+
+    def check(self, cap: float) -> list[str]:
+        """Say what is wrong with the part and a cap, in one line each; none where they go together."""
+        return []
+
+
+@dataclass(kw_only=True, eq=False)
+class Rejection(ImportanceCorrection):
+    """A correction that leaves out what is not in ``[floor, cap]``.
+
+    Args:
+        floor: smallest ratio that trains.
+
+    Raises:
+        ValueError: ``floor`` is not in [0, 1].
+    """
+
+    floor: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.floor <= 1:
+            raise ValueError(
+                f"loss.importance.floor must be in [0, 1]: equal probabilities have to train; got {self.floor}"
+            )
+
+    def trains(self, ratios: Tensor, cap: float) -> Tensor:
+        """Whether each ratio is within the bounds. Bool, of the same shape."""
+        return (ratios >= self.floor) & (ratios <= cap)
+
+    def check(self, cap: float) -> list[str]:
+        """Reject a cap that leaves nothing."""
+        if cap >= 1:
+            return []
+        return [
+            f"loss.importance_cap = {cap:g} rejects everything: equal probabilities have the ratio 1; use at least 1, "
+            "or 0 for no correction"
+        ]
+
+
+class TokenTruncation(ImportanceCorrection):
     """``min(ratio, cap)`` of each token (TIS). Low variance; of the sequence's weight it takes only single factors.
 
     Source:
@@ -27,11 +83,7 @@ class TokenTruncation:
 
     def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
         """Shape ``(K,)``, in (0, cap]."""
-        return truncated_importance(terms.old_logprobs_K, terms.sampling_logprobs_K, cap=cap)
-
-    def check(self, cap: float) -> list[str]:
-        """Accept any cap."""
-        return []
+        return ratio(_log_ratio(terms)).clamp_max(cap)
 
     def bend(self, cap: float) -> str:
         """Tokens are weighed, up to the cap."""
@@ -41,30 +93,20 @@ class TokenTruncation:
         )
 
 
-class TokenRejection:
+@dataclass(kw_only=True, eq=False)
+class TokenRejection(Rejection):
     """The ratio of each token where it is in ``[floor, cap]``, else 0 (IcePop).
-
-    Args:
-        floor: smallest ratio that trains.
-
-    Raises:
-        ValueError: ``floor`` is not in [0, 1].
 
     Source:
         Ling Team, "Small leak can sink a great ship: boost RL training on MoE with IcePop" (2025): [0.5, 5].
     """
 
-    def __init__(self, *, floor: float = 0.5) -> None:
-        self.floor = _checked(floor)
+    floor: float = 0.5
 
     def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
         """Shape ``(K,)``, 0 or in [floor, cap]."""
         ratio_K = ratio(_log_ratio(terms))
-        return torch.where((ratio_K >= self.floor) & (ratio_K <= cap), ratio_K, 0.0)
-
-    def check(self, cap: float) -> list[str]:
-        """Reject a cap that leaves nothing."""
-        return _cap_errors(cap)
+        return torch.where(self.trains(ratio_K, cap), ratio_K, 0.0)
 
     def bend(self, cap: float) -> str:
         """Tokens are left out."""
@@ -74,7 +116,7 @@ class TokenRejection:
         )
 
 
-class SequenceTruncation:
+class SequenceTruncation(ImportanceCorrection):
     """``min(ratio of the whole response, cap)`` on all of its tokens.
 
     The weight that importance sampling asks for, below its cap. Its logarithm is a sum over tokens: long responses
@@ -88,10 +130,6 @@ class SequenceTruncation:
         """Shape ``(K,)``, in (0, cap], equal within a response."""
         return _sequence_ratio(terms, num_responses).clamp_max(cap)[terms.response_K]
 
-    def check(self, cap: float) -> list[str]:
-        """Accept any cap."""
-        return []
-
     def bend(self, cap: float) -> str:
         """Responses are weighed, up to the cap."""
         return (
@@ -100,31 +138,21 @@ class SequenceTruncation:
         )
 
 
-class SequenceRejection:
+@dataclass(kw_only=True, eq=False)
+class SequenceRejection(Rejection):
     """The ratio of the whole response where it is in ``[floor, cap]``, else 0, on all of its tokens.
-
-    Args:
-        floor: smallest ratio that trains; 0 rejects none for being too small.
-
-    Raises:
-        ValueError: ``floor`` is not in [0, 1].
 
     Source:
         TRL's default ``vllm_importance_sampling_mode=sequence_mask`` with a cap of 3; verl's masked importance
         sampling.
     """
 
-    def __init__(self, *, floor: float = 0.0) -> None:
-        self.floor = _checked(floor)
+    floor: float = 0.0
 
     def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
         """Shape ``(K,)``, 0 or in [floor, cap], equal within a response."""
         ratio_B = _sequence_ratio(terms, num_responses)
-        return torch.where((ratio_B >= self.floor) & (ratio_B <= cap), ratio_B, 0.0)[terms.response_K]
-
-    def check(self, cap: float) -> list[str]:
-        """Reject a cap that leaves nothing."""
-        return _cap_errors(cap)
+        return torch.where(self.trains(ratio_B, cap), ratio_B, 0.0)[terms.response_K]
 
     def bend(self, cap: float) -> str:
         """Responses are left out."""
@@ -134,34 +162,24 @@ class SequenceRejection:
         )
 
 
-class GeometricRejection:
+@dataclass(kw_only=True, eq=False)
+class GeometricRejection(Rejection):
     """1 where the geometric mean of a response's token ratios is in ``[floor, cap]``, else 0, on all of its tokens.
 
     Does not correct, only rejects what the engine and the trainer disagree about. The mean does not grow with the
     length, so bounds are narrow and the same for long responses and short ones.
 
-    Args:
-        floor: smallest mean that trains.
-
-    Raises:
-        ValueError: ``floor`` is not in [0, 1].
-
     Source:
         verl's ``geometric`` rejection sampling; SkyRL's geometric sequence mask with [0.99, 1.01].
     """
 
-    def __init__(self, *, floor: float = 0.99) -> None:
-        self.floor = _checked(floor)
+    floor: float = 0.99
 
     def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
         """Shape ``(K,)``, 0 or 1, equal within a response."""
         log_ratio_K = _log_ratio(terms)
         mean_B = ratio(response_means(log_ratio_K, torch.ones_like(log_ratio_K), terms.response_K, num_responses))
-        return ((mean_B >= self.floor) & (mean_B <= cap)).to(log_ratio_K.dtype)[terms.response_K]
-
-    def check(self, cap: float) -> list[str]:
-        """Reject a cap that leaves nothing."""
-        return _cap_errors(cap)
+        return self.trains(mean_B, cap).to(log_ratio_K.dtype)[terms.response_K]
 
     def bend(self, cap: float) -> str:
         """Responses are left out."""
@@ -177,18 +195,3 @@ def _log_ratio(terms: TokenTerms) -> Tensor:
 
 def _sequence_ratio(terms: TokenTerms, num_responses: int) -> Tensor:
     return ratio(response_sums(_log_ratio(terms), terms.response_K, num_responses))
-
-
-def _checked(floor: float) -> float:
-    if not 0 <= floor <= 1:
-        raise ValueError(f"loss.importance.floor must be in [0, 1]: equal probabilities have to train; got {floor}")
-    return float(floor)
-
-
-def _cap_errors(cap: float) -> list[str]:
-    if cap >= 1:
-        return []
-    return [
-        f"loss.importance_cap = {cap:g} rejects everything: equal probabilities have the ratio 1; use at least 1, or 0 "
-        "for no correction"
-    ]

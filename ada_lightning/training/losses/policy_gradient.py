@@ -2,103 +2,80 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from ada_lightning.core.batch import BatchCounts, Microbatch
-from ada_lightning.training.losses.functional.policy_gradient import kl_to_reference
-from ada_lightning.training.losses.importance import TokenTruncation
-from ada_lightning.training.losses.terms import ImportanceCorrection, LossReduction, TokenTerms
-
-TOKEN_TRUNCATION = TokenTruncation()
+from ada_lightning.training.losses.functional import kl_to_reference
+from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
+from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TokenTerms, clip_errors, negative_errors
 
 
-class PolicyGradientLoss(ABC):
+@dataclass(kw_only=True, eq=False)
+class PolicyGradientLoss(PolicyLoss):
     """Minus the reduced sum over tokens of ``weight * objective - kl_coef * KL + entropy_coef * entropy``.
 
-    A subclass gives the objective. KL and entropy are those of the pool, not of the kept responses: each response's
-    part is weighted by :attr:`~ada_lightning.core.batch.Microbatch.pool_weight_B`, since a group that
-    is half positives says little about what the policy usually does. Advantages bring their own weights.
+    A subclass is a dataclass too: it adds its own settings, and gives the objective. KL and entropy are those of the
+    pool, not of the kept responses: each response's part is weighted by
+    :attr:`~ada_lightning.core.batch.Microbatch.pool_weight_B`, since a group that is half positives says little
+    about what the policy usually does. Advantages bring their own weights.
 
     Token masks and importance weights multiply the objective only. What they leave out stays in the denominators.
 
     Args:
         reduction: how token terms are summed.
         importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.training.losses.importance`.
-        importance_cap: its bound; 0 switches it off.
+        importance_cap: largest weight of that correction; 0 switches it off.
         kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
         entropy_coef: of the entropy bonus.
-        problems: what the subclass found wrong with its own arguments.
 
     Raises:
-        ValueError: a negative coefficient, or one of ``problems``; all in one message.
+        ValueError: what :meth:`errors` finds, all in one message.
     """
 
-    needs_hidden = False
+    reduction: LossReduction
+    importance: ImportanceCorrection = field(default_factory=TokenTruncation)
+    importance_cap: float = 2.0
+    kl_coef: float = 0.0
+    entropy_coef: float = 0.0
 
-    def __init__(
-        self,
-        *,
-        reduction: LossReduction,
-        importance: ImportanceCorrection,
-        importance_cap: float,
-        kl_coef: float,
-        entropy_coef: float,
-        problems: Iterable[str],
-    ) -> None:
-        errors = [
-            *problems,
-            *negative_errors(importance_cap=importance_cap, kl_coef=kl_coef, entropy_coef=entropy_coef),
-            *(importance.check(importance_cap) if importance_cap > 0 else ()),
-        ]
-        if errors:
+    def __post_init__(self) -> None:
+        if errors := self.errors():
             raise ValueError("; ".join(errors))
-        self.reduction = reduction
-        self.importance = importance
-        self.importance_cap = importance_cap
-        self.kl_coef = kl_coef
-        self.entropy_coef = entropy_coef
+        self.needs_reference = self.kl_coef > 0
+        self.needs_entropy_gradient = self.entropy_coef > 0
+        self.needs_groups_without_signal = self.needs_reference or self.needs_entropy_gradient
 
-    @property
-    def needs_reference(self) -> bool:
-        """Whether a frozen reference must be loaded."""
-        return self.kl_coef > 0
+    def errors(self) -> list[str]:
+        """One line for each setting that is out of range."""
+        return [
+            *negative_errors(importance_cap=self.importance_cap, kl_coef=self.kl_coef, entropy_coef=self.entropy_coef),
+            *(self.importance.check(self.importance_cap) if self.importance_cap > 0 else ()),
+        ]
 
-    @property
-    def needs_groups_without_signal(self) -> bool:
-        """Whether responses with zero advantage contribute, through KL or entropy."""
-        return self.kl_coef > 0 or self.entropy_coef > 0
-
-    @property
-    def needs_entropy_gradient(self) -> bool:
-        """Whether the entropy bonus is on."""
-        return self.entropy_coef > 0
+    def objective(
+        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """What a token adds to the objective, to be maximised. Shape ``(K,)``; and sums over tokens for logging."""
+        raise NotImplementedError
 
     def __call__(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss of one microbatch, already divided by the global counts: microbatch losses add up.
-
-        Args:
-            terms: per token.
-            advantages_B: weight included. Shape ``(B,)``.
-            microbatch: where the tokens come from.
-            counts: global denominators.
-
-        Returns:
-            The scalar loss, and sums over tokens for logging (keys ending in ``_max`` are maxima; those named in
-            ``POOL_WEIGHTED`` are to be divided by the sum ``pool_weight`` instead of by the number of tokens).
-        """
+        """Sum the terms of the class's formula. See :class:`PolicyLoss`."""
+        # A times the ratio, in this loss's own way; on-policy its gradient is A grad log pi.
         objective_K, sums = self.objective(terms, advantages_B, microbatch)
         gap_K = (terms.old_logprobs_K - terms.sampling_logprobs_K).abs()
         sums |= {"logprob_gap": gap_K.sum(), "logprob_gap_max": gap_K.max()}
+        # Tokens were drawn by the engine, not by the old policy: times pi_old / pi_engine, bounded.
         if self.importance_cap > 0:
             weight_K = self.importance(terms, advantages_B.numel(), cap=self.importance_cap)
             sums["importance_weight"] = weight_K.sum()
             objective_K = objective_K * weight_K
         objective_K = objective_K * terms.mask_K
+        # KL and entropy are means over what was drawn; selection kept another mix, which these weights undo.
         pool_weights_K = microbatch.pool_weight_B[terms.response_K]
         if self.kl_coef > 0:
             kl_K = pool_weights_K * kl_to_reference(terms.logprobs_K, terms.reference_logprobs_K)
@@ -109,19 +86,10 @@ class PolicyGradientLoss(ABC):
             objective_K = objective_K + self.entropy_coef * entropy_K
         sums["entropy"] = entropy_K.sum()
         sums["pool_weight"] = pool_weights_K.sum()
+        # One weight a token, from counts of the whole batch: losses of microbatches add up. The sign turns last.
         token_weights_K = self.reduction.token_weights(microbatch, counts)[terms.response_K]
         loss = -(token_weights_K * objective_K).sum()
         return loss, {name: value.detach().float() for name, value in sums.items()}
-
-    @abstractmethod
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """What a token adds to the objective, to be maximised. Shape ``(K,)``; and sums over tokens for logging."""
-
-    @abstractmethod
-    def reuse_bend(self) -> str:
-        """How responses of an earlier policy are weighed."""
 
     def bends(self) -> list[str]:
         """Importance weights, what the method does by itself, KL and entropy."""
@@ -149,14 +117,18 @@ class PolicyGradientLoss(ABC):
         return ()
 
 
-def negative_errors(**values: float) -> list[str]:
-    """One line for each argument of a loss that must not be negative and is."""
-    return [f"loss.{name} must not be negative; got {value}" for name, value in values.items() if value < 0]
+@dataclass(kw_only=True, eq=False)
+class RatioClippingLoss(PolicyGradientLoss):
+    """A policy-gradient loss that bounds a ratio to the old policy, each in its own way.
 
+    Args:
+        clip_low: ratios are clipped below at ``1 - clip_low``, in [0, 1].
+        clip_high: and above at ``1 + clip_high``.
+    """
 
-def clip_errors(*, clip_low: float, clip_high: float) -> list[str]:
-    """One line for each clip that is out of range."""
-    errors = negative_errors(clip_high=clip_high)
-    if not 0 <= clip_low <= 1:
-        errors.append(f"loss.clip_low must be in [0, 1]; got {clip_low}")
-    return errors
+    clip_low: float
+    clip_high: float
+
+    def errors(self) -> list[str]:
+        """The clips, then what every loss has."""
+        return [*clip_errors(clip_low=self.clip_low, clip_high=self.clip_high), *super().errors()]

@@ -7,14 +7,17 @@ nothing, one without a negative trains all the same.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, field
+
 from torch import Tensor
 
 from ada_lightning.core.batch import Microbatch
 from ada_lightning.training.losses.clipped import ClippedPolicyLoss
-from ada_lightning.training.losses.policy_gradient import TOKEN_TRUNCATION
-from ada_lightning.training.losses.terms import ImportanceCorrection, LossReduction, TokenTerms
+from ada_lightning.training.losses.terms import TokenTerms
 
 
+@dataclass(kw_only=True, eq=False)
 class RaftLoss(ClippedPolicyLoss):
     """``min(ratio, 1 + clip_high) A`` on the tokens of positives, 0 on those of negatives.
 
@@ -26,41 +29,14 @@ class RaftLoss(ClippedPolicyLoss):
     averages over the tokens of all drawn responses, wrong ones with advantage 0: ``selection=all
     loss/reduction=token_mean``. The former weighs a step with few right responses more.
 
-    Args:
-        reduction: how token terms are summed.
-        clip_high: upper clip of the ratio.
-        importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.training.losses.importance`.
-        importance_cap: largest weight of that correction; 0 switches it off.
-        kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
-        entropy_coef: of the entropy bonus.
-
-    Raises:
-        ValueError: a negative coefficient; all in one message.
-
     Source:
         Xiong et al., arXiv:2504.11343, section 2 (RAFT++); code ``RLHFlow/Minimal-RL`` at e3b49f0,
         ``verl/trainer/ppo/core_algos.py``. GVM, arXiv:2505.02391, trains with it.
     """
 
-    def __init__(
-        self,
-        *,
-        reduction: LossReduction,
-        clip_high: float = 0.2,
-        importance: ImportanceCorrection = TOKEN_TRUNCATION,
-        importance_cap: float = 2.0,
-        kl_coef: float = 0.0,
-        entropy_coef: float = 0.0,
-    ) -> None:
-        super().__init__(
-            reduction=reduction,
-            clip_low=1.0,  # no ratio is below 0
-            clip_high=clip_high,
-            importance=importance,
-            importance_cap=importance_cap,
-            kl_coef=kl_coef,
-            entropy_coef=entropy_coef,
-        )
+    clip_low: float = field(default=1.0, init=False)  # no ratio is below 0
+    clip_high: float = 0.2
+    dual_clip: float = field(default=math.inf, init=False)
 
     def objective(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch

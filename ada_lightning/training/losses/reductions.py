@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from ada_lightning.core.batch import BatchCounts, Microbatch
+from ada_lightning.training.losses.terms import LossReduction
 
 
-class ConstantReduction:
+class ConstantReduction(LossReduction):
     """Token sums, divided by prompts sampled (those without signal included) times a constant length.
 
     The only rule that keeps an unbiased estimator unbiased: no random quantity stands in the denominator.
@@ -33,8 +34,12 @@ class ConstantReduction:
         """Weight of every token of each response. Shape ``(B,)``."""
         return torch.full_like(microbatch.rewards_B, 1.0 / (counts.num_prompts * self.token_scale))
 
+    def bend(self) -> str:
+        """It turns nothing."""
+        return ""
 
-class PromptMeanReduction:
+
+class PromptMeanReduction(LossReduction):
     """Mean over prompts of the mean over their kept responses of the token sum, over a constant length.
 
     Args:
@@ -51,8 +56,12 @@ class PromptMeanReduction:
         """Weight of every token of each response. Shape ``(B,)``."""
         return 1.0 / (counts.num_prompts * self.token_scale * microbatch.group_size_B)
 
+    def bend(self) -> str:
+        """A ratio, where groups differ in size."""
+        return "loss/reduction=prompt_mean divides by a prompt's kept responses, not constant in all groups"
 
-class ResponseMeanReduction:
+
+class ResponseMeanReduction(LossReduction):
     """Mean over kept responses of the mean over their tokens: GRPO's original, biased towards short responses.
 
     Source:
@@ -63,8 +72,12 @@ class ResponseMeanReduction:
         """Weight of every token of each response. Shape ``(B,)``."""
         return 1.0 / (counts.num_responses * microbatch.num_tokens_B.clamp_min(1))
 
+    def bend(self) -> str:
+        """Lengths."""
+        return "loss/reduction=response_mean divides each response by its own length: the update turns"
 
-class TokenMeanReduction:
+
+class TokenMeanReduction(LossReduction):
     """Sum over tokens divided by the number of kept tokens, those of prompts without signal included.
 
     A ratio of two random quantities, and it weights prompts by their tokens.
@@ -76,6 +89,10 @@ class TokenMeanReduction:
     def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
         """Weight of every token of each response. Shape ``(B,)``."""
         return torch.full_like(microbatch.rewards_B, 1.0 / max(counts.num_response_tokens, 1.0))
+
+    def bend(self) -> str:
+        """A ratio."""
+        return "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts"
 
 
 def _positive(token_scale: float) -> float:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ada_lightning.core.batch import Microbatch
-from ada_lightning.training.losses.policy_gradient import TOKEN_TRUNCATION, PolicyGradientLoss
-from ada_lightning.training.losses.terms import ImportanceCorrection, LossReduction, TokenTerms
+from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss
+from ada_lightning.training.losses.terms import TokenTerms
 
 
 class ReinforceLoss(PolicyGradientLoss):
@@ -20,37 +20,9 @@ class ReinforceLoss(PolicyGradientLoss):
     The old log-probabilities are used for the engine's importance weight only, ``pi_old / pi_engine``; with
     ``importance_cap=0`` not at all.
 
-    Args:
-        reduction: how token terms are summed.
-        importance: how the engine's mismatch is corrected, see :mod:`ada_lightning.training.losses.importance`.
-        importance_cap: largest weight of that correction; 0 switches it off.
-        kl_coef: of the KL to the frozen initial policy; 0 loads no reference.
-        entropy_coef: of the entropy bonus.
-
-    Raises:
-        ValueError: a negative coefficient; all in one message.
-
     Source:
         Williams 1992; Ahmadian et al., arXiv:2402.14740.
     """
-
-    def __init__(
-        self,
-        *,
-        reduction: LossReduction,
-        importance: ImportanceCorrection = TOKEN_TRUNCATION,
-        importance_cap: float = 2.0,
-        kl_coef: float = 0.0,
-        entropy_coef: float = 0.0,
-    ) -> None:
-        super().__init__(
-            reduction=reduction,
-            importance=importance,
-            importance_cap=importance_cap,
-            kl_coef=kl_coef,
-            entropy_coef=entropy_coef,
-            problems=(),
-        )
 
     def objective(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch

@@ -1,25 +1,17 @@
-"""What a policy loss is given, and what it promises: every loss and every token mask follows these."""
+"""What a policy loss is given and what it says of itself: the base class of every loss, and what it is made of."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from ada_lightning.core.batch import BatchCounts, Microbatch
 
 POOL_WEIGHTED = frozenset({"kl", "entropy"})
 """Logged sums whose tokens weigh as in the pool they were selected from; ``pool_weight`` sums those weights."""
-
-
-class LossReduction(Protocol):
-    """See :mod:`ada_lightning.training.losses.reductions`."""
-
-    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
-        """Weight of every token of each response. Shape ``(B,)``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +37,52 @@ class TokenTerms:
     token mask has ``needs_hidden``."""
 
 
-class ImportanceCorrection(Protocol):
-    """See :mod:`ada_lightning.training.losses.importance`."""
+class LossReduction:
+    """How per-token terms become one number: see :mod:`ada_lightning.training.losses.reductions`."""
 
-    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
-        """Weight of each token that makes up for the engine's own probabilities. Shape ``(K,)``, no gradient.
+    def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
+        """Weight of every token of each response, from global counts only. Shape ``(B,)``."""
+        raise NotImplementedError
 
-        Args:
-            terms: per token; the trainer's probabilities are the old ones.
-            num_responses: B.
-            cap: largest weight or ratio.
-        """
-        ...
-
-    def check(self, cap: float) -> list[str]:
-        """Say what is wrong with the part and a cap, in one line each; none where they go together."""
-        ...
-
-    def bend(self, cap: float) -> str:
-        """Say in one line what it does to the update."""
-        ...
+    def bend(self) -> str:
+        """Say in one line how it turns the update from the gradient of its objective; empty where it does not."""
+        return f"{type(self).__name__} is not the constant reduction, and what it does to the update is not known"
 
 
-class PolicyLoss(Protocol):
-    """How advantages become a gradient. Chosen by ``loss=...``."""
+class PolicyLoss:
+    """How advantages become a gradient. Chosen by ``loss=...``.
+
+    A loss may bring parameters that train beside the policy's, by deriving from :class:`torch.nn.Module` first and from
+    this class second, with ``has_parameters = True``, a ``learning_rate`` and :meth:`build`.
+    :class:`~ada_lightning.training.policy.PolicyModule` does the rest:
+
+    - gives the parameters a group of their own in the run's optimiser, with ``learning_rate`` and every other setting,
+      the warm-up too, as the policy's;
+    - clips their gradient apart from the policy's, to the same ``policy.max_grad_norm``: an error of the loss's own
+      model, large at first, must not shorten the policy's step. It is logged as ``train/loss_grad_norm``. If either
+      gradient is not finite, neither is applied;
+    - keeps them in ``trainer.ckpt``, where the policy's weights are left out on purpose;
+    - never sends them to the engine.
+
+    Nothing in a loss may be random beyond the run's seed: a dropout mask, say, is drawn by
+    :func:`~ada_lightning.core.seeded_tensors.seeded_uniform`, so that neither a resume nor the split into microbatches
+    changes it.
+    """
 
     reduction: LossReduction
-    needs_reference: bool
+    needs_reference: bool = False
     """Whether a frozen reference must be loaded; its log-probabilities then stand in ``reference_logprobs_K``."""
-    needs_groups_without_signal: bool
+    needs_groups_without_signal: bool = False
     """Whether responses of groups whose rewards are all equal contribute, as through KL, entropy or a target that is
     no advantage."""
-    needs_entropy_gradient: bool
+    needs_entropy_gradient: bool = False
     """Whether the gradient flows through ``entropy_K``."""
-    needs_hidden: bool
+    needs_hidden: bool = False
     """Whether it reads ``hidden_TH``."""
+    has_parameters: bool = False
+    """Whether it brings parameters of its own."""
+    learning_rate: float = 0.0
+    """Of its parameters; the policy has that of the optimiser."""
 
     def __call__(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
@@ -96,63 +99,47 @@ class PolicyLoss(Protocol):
             The scalar loss, and sums over tokens for logging, without gradient, float32: keys ending in ``_max`` are
             maxima, those named in ``POOL_WEIGHTED`` are divided by the sum ``pool_weight``, all others by the tokens.
         """
-        ...
+        raise NotImplementedError
 
     def bends(self) -> list[str]:
         """Return one line for each way in which it turns the update from the gradient of its objective."""
-        ...
+        raise NotImplementedError
 
     def reuse_bend(self) -> str:
         """Say what becomes of the later updates with a rollout, in half a sentence."""
-        ...
-
-
-@runtime_checkable
-class TargetLoss(Protocol):
-    """A policy loss that goes for something else than a function of the pass rate, whatever the advantage."""
+        raise NotImplementedError
 
     def follows(self) -> list[str]:
-        """Return what the update follows: a first line that starts with ``update:``, and indented ones below it."""
-        ...
+        """Return what the update follows, of a loss that goes for something else than a function of the pass rate.
+
+        Returns:
+            A first line that starts with ``update:``, and indented ones below it; none where the advantage says it.
+        """
+        return []
+
+    def build(self, hidden_size: int) -> None:
+        """Make the parameters, once, when the policy is loaded; ``hidden_size`` is H of ``hidden_TH``."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Yield its own parameters."""
+        yield from ()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        return {}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> object:
+        """Restore :meth:`state_dict`."""
 
 
-class TokenMask(Protocol):
-    """Which tokens train. Several may be listed; their masks multiply."""
-
-    name: str
-    """``train/<name>_kept`` is the share of tokens to which it gives any weight."""
-    needs_hidden: bool
-    """Whether it reads ``hidden_TH``."""
-
-    def __call__(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
-        """Return a weight per token, without gradient: 1 trains, 0 leaves out. Shape ``(K,)``, float32."""
-        ...
-
-    def bend(self) -> str:
-        """Say in one line how it turns the update from the gradient of its objective."""
-        ...
+def negative_errors(**values: float) -> list[str]:
+    """One line for each argument of a loss that must not be negative and is."""
+    return [f"loss.{name} must not be negative; got {value}" for name, value in values.items() if not value >= 0]
 
 
-@dataclass(frozen=True, slots=True)
-class HeadUpdate:
-    """What is known of an update of the output embedding before its gradient is."""
-
-    head: nn.Linear
-    """Hidden states to logits."""
-    optimizer: Optimizer
-    """With its moments, if it has any."""
-    temperature: float
-    """Divides the logits."""
-    reduction: LossReduction
-    """The loss's."""
-    counts: BatchCounts
-    """Global denominators of the update."""
-
-
-@runtime_checkable
-class ForesightedMask(Protocol):
-    """A token mask that looks at what the coming update will do to the output embedding."""
-
-    def begin_update(self, update: HeadUpdate) -> None:
-        """Take what is known; called before the first microbatch of every update, on every rank."""
-        ...
+def clip_errors(*, clip_low: float, clip_high: float) -> list[str]:
+    """One line for each clip that is out of range."""
+    errors = negative_errors(clip_high=clip_high)
+    if not 0 <= clip_low <= 1:
+        errors.append(f"loss.clip_low must be in [0, 1]; got {clip_low}")
+    return errors

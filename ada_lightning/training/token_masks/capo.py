@@ -17,11 +17,12 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ada_lightning.core.batch import Microbatch
-from ada_lightning.training.losses.terms import HeadUpdate, TokenTerms
+from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.token_masks.base import HeadUpdate, TokenMask
 from ada_lightning.training.token_masks.curvature import AdamState, adam_logit_change
 
 
-class CapoMask:
+class CapoMask(TokenMask):
     """Keeps a token where a simulated Adam step on the output embedding is modelled to do no harm to it.
 
     With u the first-order change of the token's log-probability by the step, Var the variance of all logit changes at
@@ -54,6 +55,7 @@ class CapoMask:
 
     name = "capo"
     needs_hidden = True
+    models_update = True
 
     def __init__(
         self,

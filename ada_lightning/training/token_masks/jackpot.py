@@ -15,10 +15,11 @@ from torch import Tensor
 from ada_lightning.core.batch import Microbatch
 from ada_lightning.core.seeded_tensors import seeded_uniform
 from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.token_masks.base import TokenMask
 from ada_lightning.training.token_masks.rejection import acceptance_weight, budgeted_acceptance
 
 
-class JackpotMask:
+class JackpotMask(TokenMask):
     """Budgeted rejection of tokens, p the policy as it is and q the engine's: for the later minibatches of a rollout.
 
     A kept token is to weigh ``min(p / (a q), cap)``. The loss weighs it by p/q already (its ratio to the old policy
@@ -46,7 +47,6 @@ class JackpotMask:
     """
 
     name = "jackpot"
-    needs_hidden = False
 
     def __init__(self, *, acceptance_scale: float = 1.0, cap: float = 2.0, seed: int = 0) -> None:
         errors = []

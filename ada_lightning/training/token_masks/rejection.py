@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ada_lightning.training.losses.functional.policy_gradient import MAX_LOG_RATIO
+from ada_lightning.training.losses.functional import ratio
 
 
 def budgeted_acceptance(logprobs_K: Tensor, sampling_logprobs_K: Tensor, *, scale: float) -> Tensor:
@@ -53,4 +53,4 @@ def acceptance_weight(logprobs_K: Tensor, sampling_logprobs_K: Tensor, *, scale:
 
 
 def _ratio(logprobs_K: Tensor, sampling_logprobs_K: Tensor) -> Tensor:
-    return (logprobs_K - sampling_logprobs_K).detach().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    return ratio((logprobs_K - sampling_logprobs_K).detach())

@@ -51,6 +51,7 @@ from ada_lightning.training.losses import (
     ClippedPolicyLoss,
     ConstantReduction,
     FlowRlLoss,
+    LossReduction,
     PartitionHead,
     PromptMeanReduction,
     ResponseMeanReduction,
@@ -347,7 +348,7 @@ class TestBends:
         class MyReduction(ConstantReduction):
             pass
 
-        class Another:
+        class Another(LossReduction):
             def token_weights(self, microbatch, counts):
                 return microbatch.rewards_B
 

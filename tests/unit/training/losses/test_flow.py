@@ -19,7 +19,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
     TokenTerms,
 )
-from ada_lightning.training.losses.functional.prompt_means import prompt_means
+from ada_lightning.training.losses.partition import prompt_means
 from ada_lightning.training.policy import PolicyModule
 from tests.builders import make_group, weighed
 from tests.unit.training.test_policy import GROUPS, pack

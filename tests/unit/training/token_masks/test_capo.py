@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import torch
 
-from ada_lightning.training.losses import ConstantReduction, HeadUpdate
-from ada_lightning.training.token_masks import CapoMask
+from ada_lightning.training.losses import ConstantReduction
+from ada_lightning.training.token_masks import CapoMask, HeadUpdate
 from tests.unit.training.test_policy import EXACT, GROUPS, fit, gradients, make_policy, pack, random_group
 
 OFF = {"min_improvement": float("-inf"), "max_improvement": float("inf"), "max_shift": float("inf")}

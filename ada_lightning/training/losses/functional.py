@@ -1,4 +1,4 @@
-"""Parts of policy-gradient objectives, per token: ratios, their clips, corrections."""
+"""Parts of objectives: ratios, their clips, KL, weights of the pool, sums over whole responses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ MAX_LOG_RATIO = 20.0
 """Cap on the absolute log ratio, so that a broken engine cannot overflow the exponential (official code: 20)."""
 
 
-def clipped_objective(
-    logprobs_K: Tensor, old_logprobs_K: Tensor, advantages_K: Tensor, *, clip_low: float, clip_high: float
-) -> tuple[Tensor, Tensor]:
+def clipped(ratio_K: Tensor, advantages_K: Tensor, *, clip_low: float, clip_high: float) -> tuple[Tensor, Tensor]:
     """PPO's pessimistic objective with separate lower and upper clips.
 
     Args:
-        logprobs_K: current policy, with gradient. Shape ``(K,)``, nats.
-        old_logprobs_K: the policy before the first update with this rollout. Shape ``(K,)``, no gradient.
+        ratio_K: current over old policy, of tokens or of their responses, with gradient. Shape ``(K,)``.
         advantages_K: of the token's response. Shape ``(K,)``.
         clip_low: ratios are clipped below at ``1 - clip_low``.
         clip_high: and above at ``1 + clip_high`` ("clip higher").
@@ -29,20 +26,7 @@ def clipped_objective(
 
     Example:
         >>> from torch import tensor
-        >>> clipped_objective(tensor([0.5]), tensor([0.0]), tensor([1.0]), clip_low=0.2, clip_high=0.28)
-        (tensor([1.2800]), tensor([True]))
-    """
-    return clipped_by_ratio(ratio(logprobs_K - old_logprobs_K), advantages_K, clip_low=clip_low, clip_high=clip_high)
-
-
-def clipped_by_ratio(
-    ratio_K: Tensor, advantages_K: Tensor, *, clip_low: float, clip_high: float
-) -> tuple[Tensor, Tensor]:
-    """As :func:`clipped_objective`, for ratios of any kind, such as those of whole responses.
-
-    Example:
-        >>> from torch import tensor
-        >>> clipped_by_ratio(tensor([0.5]), tensor([-1.0]), clip_low=0.2, clip_high=0.2)
+        >>> clipped(tensor([0.5]), tensor([-1.0]), clip_low=0.2, clip_high=0.2)
         (tensor([-0.8000]), tensor([True]))
     """
     clipped_ratio_K = ratio_K.clamp(1 - clip_low, 1 + clip_high)
@@ -54,7 +38,7 @@ def dual_clipped(objective_K: Tensor, advantages_K: Tensor, *, cap: float) -> tu
     """Bound the objective of negative advantages, which the pessimistic minimum leaves without a bound.
 
     Args:
-        objective_K: as :func:`clipped_objective` gives it. Shape ``(K,)``.
+        objective_K: as :func:`clipped` gives it. Shape ``(K,)``.
         advantages_K: of the token's response. Shape ``(K,)``.
         cap: largest ratio that a negative advantage is multiplied by, finite.
 
@@ -74,23 +58,6 @@ def ratio(log_ratio_K: Tensor) -> Tensor:
     return log_ratio_K.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
 
 
-def truncated_importance(old_logprobs_K: Tensor, sampling_logprobs_K: Tensor, *, cap: float) -> Tensor:
-    """Weight that corrects for the engine having sampled from slightly other probabilities than the trainer's.
-
-    Args:
-        old_logprobs_K: the trainer's. Shape ``(K,)``, nats.
-        sampling_logprobs_K: the engine's. Shape ``(K,)``, nats.
-        cap: largest weight.
-
-    Returns:
-        ``min(pi_trainer / pi_engine, cap)`` per token, without gradient. Shape ``(K,)``.
-
-    Source:
-        Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025), token level.
-    """
-    return ratio((old_logprobs_K - sampling_logprobs_K).detach()).clamp_max(cap)
-
-
 def kl_to_reference(logprobs_K: Tensor, reference_logprobs_K: Tensor) -> Tensor:
     """Low-variance, non-negative estimate of KL(policy || reference) per token (Schulman's k3).
 
@@ -106,3 +73,35 @@ def kl_to_reference(logprobs_K: Tensor, reference_logprobs_K: Tensor) -> Tensor:
     """
     difference_K = (reference_logprobs_K - logprobs_K).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     return difference_K.exp() - 1 - difference_K
+
+
+def response_sums(values_K: Tensor, response_K: Tensor, num_responses: int) -> Tensor:
+    """Sum over the tokens of each response, which no split of a batch ever cuts.
+
+    Args:
+        values_K: per token. Shape ``(K,)``.
+        response_K: response of each token. Shape ``(K,)``, int64.
+        num_responses: B; one without tokens has the sum 0.
+
+    Returns:
+        Shape ``(B,)``.
+
+    Example:
+        >>> from torch import tensor
+        >>> response_sums(tensor([1.0, 2.0, 5.0]), tensor([0, 0, 2]), 3)
+        tensor([3., 0., 5.])
+    """
+    return values_K.new_zeros(num_responses).index_add(0, response_K, values_K)
+
+
+def response_means(values_K: Tensor, weights_K: Tensor, response_K: Tensor, num_responses: int) -> Tensor:
+    """Weighted mean over the tokens of each response; 0 where all weights are. Else as :func:`response_sums`.
+
+    Example:
+        >>> from torch import tensor
+        >>> response_means(tensor([1.0, 2.0, 5.0]), tensor([1.0, 3.0, 0.0]), tensor([0, 0, 2]), 3)
+        tensor([1.7500, 0.0000, 0.0000])
+    """
+    total_B = response_sums(weights_K, response_K, num_responses)
+    sum_B = response_sums(values_K * weights_K, response_K, num_responses)
+    return sum_B / total_B.where(total_B > 0, 1.0)

@@ -1,1 +1,0 @@
-"""Numbers that several losses share."""
