@@ -16,9 +16,8 @@ from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.batch import TrainingBatch
-from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import (
-    LearningCurriculum,
     PassRateEstimator,
     Refill,
     RememberingEstimator,
@@ -27,11 +26,11 @@ from ada_lightning.core.protocols import (
     Trait,
 )
 from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup, ResponsePool
+from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.rollout.refilling import Refilling, refill_figures
-from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.step_prompts import StepPrompts
 from ada_lightning.run.run_stopped import RunStoppedError
@@ -84,14 +83,11 @@ class AdaptiveSampling(Callback):
             )
         self.service = service
         self.grader = grader
-        self.estimator = estimator
-        self.sampler = sampler
-        self.selection = selection
+        self.method = Method(estimator=estimator, sampler=sampler, selection=selection, refill=refill)
         self.tokenizer = tokenizer
         self.eos_token_ids = tuple(eos_token_ids)
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
-        self._refilling = Refilling(refill, selection)
         self.stop_logprob_gap = stop_logprob_gap
         self._metrics = RolloutMetrics(sync_on_compute=False)  # one process rolls out
         self._calibration = EstimatorCalibration(sync_on_compute=False)
@@ -111,7 +107,8 @@ class AdaptiveSampling(Callback):
             recall=partial(_recalled, policy, remembering) if remembering is not None else None,
             ranks=policy.ranks,
         )
-        self.sampler.connect(policy)
+        self.method.curriculum = data.curriculum
+        self.method.sampler.connect(policy)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start graders and engine, in the leading process."""
@@ -134,7 +131,7 @@ class AdaptiveSampling(Callback):
     ) -> None:
         """Let an update draw the same random numbers whenever it is made."""
         policy, _ = _parts(trainer, pl_module)
-        seed_generators(seed=self.service.seed, part="update", index=policy.policy_version)
+        seed_generators(seed=self.service.settings.seed, part="update", index=policy.policy_version)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
@@ -159,7 +156,7 @@ class AdaptiveSampling(Callback):
         self._step_metrics |= metrics
         if is_last:
             policy.step_metrics = dict(self._step_metrics)
-            self._learn(policy, data)
+            self._learn(policy)
         policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version - 1)
@@ -172,17 +169,7 @@ class AdaptiveSampling(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What sampler and estimator remember of the steps that are done."""
-        state = {
-            name: named_state(part)
-            for name, part in (
-                ("sampler", self.sampler),
-                ("estimator", self.estimator),
-                ("selection", self.selection),
-            )
-        }
-        if self._refilling.refill.is_on:
-            state["refill"] = self._refilling.state_dict()
-        return state
+        return self.method.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`.
@@ -190,19 +177,16 @@ class AdaptiveSampling(Callback):
         Raises:
             ValueError: a part of another class remembers something that its successor cannot read.
         """
-        load_named_state(self.sampler, state_dict["sampler"], setting="sampler")
-        load_named_state(self.estimator, state_dict["estimator"], setting="estimator")
-        load_named_state(self.selection, state_dict.get("selection", {}), setting="selection")
-        self._refilling.load_state_dict(state_dict.get("refill", {}))
+        self.method.load_state_dict(state_dict)
 
     def _collect(
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
     ) -> tuple[Sequence[ResponseGroup], int]:
-        if self._refilling.refill.is_on:
+        if self.method.refill.is_on:
             result, training, figures = self._sample_filled_up(policy, data, step)
         else:
             with policy.clock.phase("estimate"):
-                beliefs = self.estimator.predict(prompts, policy.represent)
+                beliefs = self.method.estimator.predict(prompts, policy.represent)
             chosen = self._chosen_figures(policy, data, prompts)
             result = self._sample(policy, step, prompts, beliefs=beliefs)
             training, figures = result.groups, chosen
@@ -219,58 +203,45 @@ class AdaptiveSampling(Callback):
         return training, result.policy_version
 
     def _sample(self, policy: PolicyModule, step: int, prompts: Sequence[Prompt], **options: Any) -> RolloutResult:
-        seed_generators(seed=self.service.seed, part="rollout", index=step)
+        seed_generators(seed=self.service.settings.seed, part="rollout", index=step)
         return self.service.rollout(
-            prompts,
+            partial(self.method.begin, prompts, step=step, **options),
             weights=policy.named_weights,
             policy_version=policy.policy_version,
-            sampler=self.sampler,
-            selection=self.selection,
             stage="train",
-            step=step,
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
-            **options,
         )
 
     def _sample_filled_up(
         self, policy: PolicyModule, data: RolloutDataModule, step: int
     ) -> tuple[RolloutResult, tuple[ResponseGroup, ...], dict[str, float]]:
         """Sample until enough groups have a signal: the result, what trains of it, and figures."""
-        source = StepPrompts(lambda number: data.first_prompts(step, number), self.estimator, policy.represent)
-        num_groups, refill = data.prompts_per_step, self._refilling.refill
-        carried, top_up = self._refilling.carried(num_groups), self._refilling.top_up(num_groups, source.draw)
+        method, num_groups = self.method, data.prompts_per_step
+        source = StepPrompts(lambda number: data.first_prompts(step, number), method.estimator, policy.represent)
         with policy.clock.phase("estimate"):
-            first = source.draw(0, refill.first_wave(top_up.num_wanted))
-        prompts = [prompt for prompt, _ in first]
+            first = source.draw(0, method.first_wave(num_groups))
+        prompts, beliefs = [prompt for prompt, _ in first], [belief for _, belief in first]
         figures = self._chosen_figures(policy, data, prompts)
-        beliefs = [belief for _, belief in first]
-        result = self._sample(policy, step, prompts, beliefs=beliefs, top_up=top_up, carried=carried)
-        division = top_up.divide([group.pool for group in result.groups])
-        self._refilling.note(division)
+        result = self._sample(policy, step, prompts, beliefs=beliefs, num_groups=num_groups, draw=source.draw)
+        division = result.division
+        assert division is not None
+        method.note(division.surplus)
         num_drawn = result.stats.num_prompts + result.stats.num_skipped_prompts
         data.note_used(step, num_drawn)
-        figures |= refill_figures(
-            division, num_wanted=top_up.num_wanted, num_groups=num_groups, num_drawn=num_drawn, carried=carried
-        )
+        figures |= refill_figures(division, num_groups=num_groups, num_drawn=num_drawn, num_carried=len(result.carried))
         slots = {pool.slot for pool in division.trained}
         training = tuple(group for group in result.groups if group.pool.slot in slots)
         return result, (*training, *result.carried), figures
 
-    def _learn(self, policy: PolicyModule, data: RolloutDataModule) -> None:
+    def _learn(self, policy: PolicyModule) -> None:
         """Let all that learns do so from a step, as its last update is done and not before.
 
         A run that is stopped within a step draws that step anew when it goes on: with the same prompts and beliefs, and
         so that its responses count once.
         """
-        pools, self._unlearned = [pool for pool in self._unlearned if pool.num_drawn], []
-        with policy.clock.phase("estimate"):  # of the next step: this one is logged
-            self.estimator.update(pools)
-        self.sampler.learn(pools)
-        self._refilling.commit()
-        if isinstance(data.curriculum, LearningCurriculum):
-            data.curriculum.observe(pools)
-        self.selection.learn(self._step_metrics)
+        pools, self._unlearned = self._unlearned, []
+        self.method.learn(pools, self._step_metrics, timed=policy.clock.phase)  # logged with the next step
 
     def _check_gap(self, metrics: Mapping[str, float]) -> None:
         """Compare how probable engine and trainer found the same tokens; before a checkpoint is written of the update.
@@ -302,7 +273,7 @@ class AdaptiveSampling(Callback):
         if self._has_warned_of_threshold or Trait.NEEDS_BOTH_CLASSES not in policy.advantage.traits:
             return
         rewards = [response.reward for group in groups for response in group.pool.responses]
-        threshold = self.service.positive_threshold
+        threshold = self.service.settings.positive_threshold
         above = {reward for reward in rewards if reward > threshold}
         if len(above) > 1 or len(set(rewards) - above) > 1:
             self._has_warned_of_threshold = True
@@ -320,7 +291,8 @@ class AdaptiveSampling(Callback):
 
     @property
     def _remembering(self) -> RememberingEstimator | None:
-        return self.estimator if isinstance(self.estimator, RememberingEstimator) else None
+        estimator = self.method.estimator
+        return estimator if isinstance(estimator, RememberingEstimator) else None
 
     def _chosen_figures(
         self, policy: PolicyModule, data: RolloutDataModule, prompts: Sequence[Prompt]

@@ -12,7 +12,7 @@ from ada_lightning.run.duration import duration
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.rollout.result import RolloutResult
+    from ada_lightning.core.result import RolloutResult
 
 LEARNING_PHASES = ("sync", "estimate", "rollout", "represent", "gradient_norm", "grade", "update")
 """Phases whose seconds count: what a step takes, without the start of the run, evaluations and checkpoints."""

@@ -7,19 +7,21 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.protocols import Refill, Sampler, Selection, Trait
 from ada_lightning.core.records import RefillProgress
+from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
 from ada_lightning.methods.sampling.forecast import Forecast, forecast
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
-from ada_lightning.rollout.result import RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.policy import PolicyModule
 
@@ -100,14 +102,12 @@ class CostPreview(Callback):
 
     def _rollout(self, policy: PolicyModule, data: RolloutDataModule, *, num_samples: int, index: int) -> RolloutResult:
         """Draw from the preview's prompts, all at once; ``index`` goes into the seeds."""
+        prompts, uniform = data.step_prompts(0)[: self.num_prompts], UniformSampler(group_size=num_samples)
         return self.service.rollout(
-            data.step_prompts(0)[: self.num_prompts],
+            partial(Step, prompts, sampler=uniform, selection=AllSelection(), step=index),
             weights=policy.named_weights,
             policy_version=policy.policy_version,
-            sampler=UniformSampler(group_size=num_samples),
-            selection=AllSelection(),
             stage="preview",
-            step=index,
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
@@ -11,10 +12,11 @@ from lightning.pytorch import LightningModule, Trainer
 from ada_lightning.analysis.metrics.heldout import heldout_metrics
 from ada_lightning.core.batch import TrainingBatch
 from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.result import EvaluationResult, RolloutResult
+from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
-from ada_lightning.rollout.result import EvaluationResult, RolloutResult
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.policy import PolicyModule
 from callbacks.rollout_listener import RolloutListener, listeners
@@ -143,15 +145,13 @@ class Evaluation(RolloutListener):
         if not prompts:
             self._evaluated_version, self._num_tokens = policy.policy_version, 0
             return
+        uniform = UniformSampler(group_size=self.num_samples)
         result = self.service.rollout(
-            prompts,
+            partial(Step, prompts, sampler=uniform, selection=AllSelection()),
             weights=policy.named_weights,
             policy_version=policy.policy_version,
-            sampler=UniformSampler(group_size=self.num_samples),
-            selection=AllSelection(),
-            settings=self.sampling,
+            sampling=self.sampling,
             stage="eval",
-            step=0,
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )

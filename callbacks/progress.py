@@ -16,8 +16,8 @@ from callbacks.budget import Budget
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
+    from ada_lightning.core.result import EvaluationResult, RolloutResult
     from ada_lightning.rollout.phase_clock import PhaseEvent
-    from ada_lightning.rollout.result import EvaluationResult, RolloutResult
 
 BAR_INTERVAL_S = 0.2
 """Shortest time between two updates of the bar, so that thousands of events cost nothing."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ada_lightning.core.records import ResponseGroup, ResponsePool
-    from ada_lightning.rollout.result import RolloutResult
+    from ada_lightning.core.result import RolloutResult
 
 COLUMNS = {
     "step": "int64",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ada_lightning.core.records import ResponseGroup
-    from ada_lightning.rollout.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.result import EvaluationResult, RolloutResult
 
 FOLDER = "responses"
 """Name in the run folder."""

@@ -13,7 +13,7 @@ from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.records import ResponseGroup
-    from ada_lightning.rollout.result import RolloutResult
+    from ada_lightning.core.result import RolloutResult
 
 
 class RolloutTable(RolloutListener):

@@ -13,7 +13,7 @@ from ada_lightning.run.run_dir import RunDir
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.rollout.result import RolloutResult
+    from ada_lightning.core.result import RolloutResult
 
 
 class RunPlot(RolloutListener, ABC):

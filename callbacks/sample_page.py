@@ -16,7 +16,7 @@ from callbacks.rollout_listener import RolloutListener
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ada_lightning.rollout.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.result import EvaluationResult, RolloutResult
 
 MAX_CHARACTERS = 4000
 """Longest text shown whole; of a longer one the start and the end, where the answer stands."""

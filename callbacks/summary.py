@@ -22,7 +22,7 @@ from callbacks.mlflow_logger import MLflowTracking
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.rollout.result import EvaluationResult, RolloutResult
+    from ada_lightning.core.result import EvaluationResult, RolloutResult
 
 
 class Summary(RolloutListener):

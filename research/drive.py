@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"
+_NAMES = count(1)
 
 
 def composed(program: str, overrides: Sequence[str] = ()) -> DictConfig:
@@ -59,28 +62,39 @@ def collect(
         step: rollout step, part of every seed.
         policy_version: stamped on every response.
         beliefs: about each prompt's pass rate, in the order of the prompts.
-        options: more arguments of the collector.
+        options: more of the run's :class:`StepSettings`; ``reproducible`` and ``verdict_delay`` as the service's.
 
     Returns:
         One group per prompt in the order given, and the counts.
     """
+    from ada_lightning.core.step import Step
+    from ada_lightning.core.step_records import StepSettings
     from ada_lightning.methods.selection import AllSelection
-    from ada_lightning.rollout.collector import RolloutCollector
+    from ada_lightning.rollout.driver import Driver
+    from ada_lightning.rollout.stepwise import StepwiseGrader
 
     if schedule is not None:
         options["schedule"] = schedule
-    return RolloutCollector(decode=decode, seed=seed, **options).collect(
+    delay = options.pop("verdict_delay", 4)
+    if options.pop("reproducible", False):
+        grader = StepwiseGrader(grader, delay=delay)
+    sampling = SamplingSettings(max_new_tokens=settings) if isinstance(settings, int) else settings
+    of_run = StepSettings(seed=seed, **options)
+    begun = Step(
         prompts,
-        engine=engine,
-        grader=grader,
         sampler=sampler,
         selection=selection or AllSelection(),
-        settings=SamplingSettings(max_new_tokens=settings) if isinstance(settings, int) else settings,
-        stage="train",
+        settings=of_run,
         step=step,
         policy_version=policy_version,
         beliefs=beliefs,
+        max_prompt_tokens=engine.max_model_tokens - sampling.max_new_tokens,
     )
+    driver = Driver([begun], sampling=sampling, settings=of_run, grader=grader, decode=decode, name=str(next(_NAMES)))
+    started = time.monotonic()
+    list(driver.run(engine))
+    begun.stats.seconds = time.monotonic() - started
+    return begun.finish(), begun.stats
 
 
 def scripted_prompts(number: int) -> list[Prompt]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import count
 
 import numpy as np
 
 from ada_lightning.core.records import Grade, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import StepSettings
+from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.rollout.stepwise import StepwiseGrader
+
+_NAMES = count(1)
 
 
 def make_prompt(key: int = 7, *, num_tokens: int = 3) -> Prompt:
@@ -79,3 +89,39 @@ def assigned(advantage, *groups):
 def weighed(advantage, groups):
     """The groups with their advantages."""
     return [group.with_advantages(row) for group, row in zip(groups, advantage.assign(groups), strict=True)]
+
+
+class Collector:
+    """Drives steps as the service does, with whatever engine and graders.
+
+    Args:
+        decode: token ids to text.
+        reproducible: let verdicts count at fixed engine steps, ``verdict_delay`` later.
+        options: of :class:`StepSettings`.
+    """
+
+    def __init__(self, *, decode=decode, reproducible=False, verdict_delay=4, seed=0, **options):
+        self._decode, self._delay = decode, verdict_delay if reproducible else None
+        self._settings = StepSettings(seed=seed, **options)
+
+    def collect(
+        self, prompts, *, engine, grader, settings, stage="train", clock=None, interrupt_check=lambda: None, **options
+    ):
+        """Return the groups and the counts of a step with these ``options``."""
+        begun = Step(
+            prompts, settings=self._settings, stage=stage,
+            max_prompt_tokens=engine.max_model_tokens - settings.max_new_tokens, **options,
+        )  # fmt: skip
+        clock = clock or PhaseClock()
+        if self._delay is not None:
+            grader = StepwiseGrader(grader, delay=self._delay, interrupt_check=interrupt_check)
+        driver = Driver(
+            [begun], sampling=settings, settings=self._settings, grader=grader, decode=self._decode,
+            name=str(next(_NAMES)), interrupt_check=interrupt_check,
+            waiting=lambda: nullcontext() if stage in ("eval", "preview") else clock.phase("grade"),
+            report=lambda: clock.report(begun.stats.num_drawn, begun.num_launched),
+        )  # fmt: skip
+        started = time.monotonic()
+        list(driver.run(engine))
+        begun.stats.seconds = time.monotonic() - started
+        return begun.finish(), begun.stats

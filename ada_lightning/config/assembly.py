@@ -123,7 +123,11 @@ class SamplingParts:
                 },
                 "dtype": OmegaConf.select(cfg, "rollout.engine.dtype"),
                 "num_samples": num_samples,
-                "seed": {"run": self.service.seed, "stage": stage, "each_request": self.service.seed_requests},
+                "seed": {
+                    "run": self.service.settings.seed,
+                    "stage": stage,
+                    "each_request": self.service.settings.seed_requests,
+                },
                 "reward": OmegaConf.to_container(cfg.reward.reward, resolve=True),
                 "data": {"num_prompts": len(prompts), "prompts": prompts_digest(prompts)},
             }

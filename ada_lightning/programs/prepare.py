@@ -56,7 +56,8 @@ def prepare(cfg: DictConfig) -> int:
             signals.install()
             parts.open(store.folder / "engine.log")
             job.run(signals.check)
-        rule = OutcomeRule(service.positive_threshold, service.truncated, service.grader_failure)
+        counted = service.settings
+        rule = OutcomeRule(counted.positive_threshold, counted.truncated, counted.grader_failure)
         band = instantiate(cfg.band)
         made = select(store, prompts, num_samples=cfg.num_samples, rule=rule, band=band)
         run_dir.write_summary({**made.summary(), "band": band.describe()})

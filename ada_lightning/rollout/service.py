@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import gc
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ada_lightning.core.protocols import RolloutEngine, Sampler, Selection
-from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
-from ada_lightning.core.seeds import request_seed
-from ada_lightning.rollout.collector import EngineError, RolloutCollector, load_weights
-from ada_lightning.rollout.draw_stream import DrawStream
-from ada_lightning.rollout.drawn import DrawCounts, DrawnPrompt
-from ada_lightning.rollout.engines.errors import guarded
+from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.records import Prompt, SamplingSettings
+from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.schedule import Continuous, Schedule
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import StepSettings
+from ada_lightning.methods.sampling.uniform import UniformSampler
+from ada_lightning.methods.selection.all import AllSelection
+from ada_lightning.rollout.drawn import Draw, DrawCounts, DrawnPrompt
+from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.time_limit import TimeLimit
 from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.result import RolloutResult, RolloutStats
-from ada_lightning.rollout.schedule import Continuous, Schedule
-from ada_lightning.rollout.top_up import TopUp
+from ada_lightning.rollout.stepwise import StepwiseGrader
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,10 +47,9 @@ class RolloutService:
         seed: of the run; every response's own seed derives from it.
         seed_requests: give each request its own seed, so that results do not depend on scheduling.
         positive_threshold: a reward above it is a positive.
-        truncated: what a response cut by the length limit counts as: ``grade``, ``zero``, ``exclude``
-            or ``mask`` (:class:`~ada_lightning.rollout.collector.RolloutCollector`).
-        grader_failure: what a response counts as whose grader failed through no doing of its own: ``exclude`` or
-            ``as_zero``.
+        truncated: what a response cut by the length limit counts as, see
+            :class:`~ada_lightning.core.step_records.StepSettings`.
+        grader_failure: what a response counts as whose grader failed through no doing of its own; see there.
         failure_alarm_ratio: warn when a larger share of a step's grades fails.
         schedule: when a prompt's next block may start.
         max_engine_restarts: times a broken engine is replaced and its step repeated, in a row.
@@ -85,6 +90,10 @@ class RolloutService:
             raise ValueError(f"rollout.max_model_tokens must be at least 2; got {max_model_tokens}")
         if max_engine_restarts < 0:
             raise ValueError(f"rollout.max_engine_restarts must not be negative; got {max_engine_restarts}")
+        if not 0 <= failure_alarm_ratio <= 1:
+            raise ValueError(f"rollout.failure_alarm_ratio must be in [0, 1]; got {failure_alarm_ratio}")
+        if verdict_delay < 0:
+            raise ValueError(f"rollout.verdict_delay must not be negative; got {verdict_delay}")
         if reproducible and not seed_requests:
             raise ValueError(
                 "reproducible=true needs rollout.seed_requests=true: an engine that is replaced would draw other "
@@ -92,29 +101,21 @@ class RolloutService:
             )
         self.sampling = sampling
         self.max_model_tokens = max_model_tokens
-        self.seed = seed
-        self.seed_requests = seed_requests
-        self.positive_threshold = positive_threshold
-        self.truncated = truncated
-        self.grader_failure = grader_failure
+        self.settings = StepSettings(
+            seed=seed,
+            seed_requests=seed_requests,
+            positive_threshold=positive_threshold,
+            truncated=truncated,
+            grader_failure=grader_failure,
+            schedule=schedule,
+        )
         self.failure_alarm_ratio = failure_alarm_ratio
         self.reproducible = reproducible
+        self._verdict_delay = verdict_delay
+        self._names = count(1)
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
         self._host = host
-        shared: dict[str, Any] = {
-            "decode": self._decode,
-            "seed": seed,
-            "seed_requests": seed_requests,
-            "positive_threshold": positive_threshold,
-            "failure_alarm_ratio": failure_alarm_ratio,
-            "schedule": schedule,
-            "reproducible": reproducible,
-            "verdict_delay": verdict_delay,
-        }
-        self._collector = RolloutCollector(truncated=truncated, grader_failure=grader_failure, **shared)
-        # A held-out figure must count every response, whatever training leaves out.
-        self._evaluation_collector = RolloutCollector(truncated="grade", grader_failure="as_zero", **shared)
         self._time_limit = TimeLimit(
             stall_limit_s=stall_limit_s, start_limit_s=start_limit_s, report_file=Path("stalled.txt")
         )
@@ -165,83 +166,61 @@ class RolloutService:
 
     def rollout(
         self,
-        prompts: Sequence[Prompt],
+        begin: Callable[..., Step],
         *,
         weights: Callable[[], Iterable[tuple[str, Tensor]]],
         policy_version: int,
-        sampler: Sampler,
-        selection: Selection,
         stage: str,
-        step: int,
-        settings: SamplingSettings | None = None,
-        beliefs: Sequence[Belief] = (),
+        sampling: SamplingSettings | None = None,
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
-        top_up: TopUp | None = None,
-        carried: Sequence[ResponsePool] = (),
     ) -> RolloutResult:
-        """Sample ``prompts`` from the given policy version.
+        """Drive a step with the given policy version.
 
         The weights are loaded before the first request, once per version. A broken engine is replaced and the step
         repeated; seeded requests then give the same responses again.
 
         Args:
-            prompts: encoded prompts.
+            begin: returns the step, not asked for anything yet, whenever it is called: told of ``settings``, ``stage``,
+                ``policy_version`` and ``max_prompt_tokens``.
             weights: gives the named tensors of the policy; called once per sync.
             policy_version: of those weights.
-            sampler: who gets more.
-            selection: what is kept.
-            stage: ``train``, ``eval`` or ``preview``.
-            step: rollout step.
-            settings: how tokens are drawn; those of training if not given.
-            beliefs: about each prompt's pass rate; none know nothing.
+            stage: ``train``, ``eval`` or ``preview``. A held-out figure must count every response, whatever training
+                leaves out.
+            sampling: how tokens are drawn; as in training if not given.
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
-            top_up: fills the step up with groups that have a signal; None takes the prompts as they are.
-            carried: complete pools of an earlier step that train too.
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
             RunStoppedError: the reward has graded nothing, neither in this rollout nor before.
             RuntimeError: the service is not open.
-            ValueError: the sampler does not go with ``top_up``.
         """
         if self.reproducible:  # cached prefixes were computed in batches that a resumed run does not repeat
             self._loaded_version = None
-        collector = self._evaluation_collector if stage == "eval" else self._collector
-        collect = partial(
-            collector.collect,
-            prompts,
-            grader=self._grader,
-            sampler=sampler,
-            selection=selection,
-            settings=settings or self.sampling,
-            stage=stage,
-            step=step,
-            policy_version=policy_version,
-            beliefs=beliefs,
-            clock=clock,
-            interrupt_check=interrupt_check,
-            top_up=top_up,
-            carried=carried,
-        )
-        phase = stage if stage in ("eval", "preview") else "rollout"
+        sampling = sampling or self.sampling
+        settings = self.settings
+        if stage == "eval":
+            settings = replace(settings, truncated="grade", grader_failure="as_zero")
         for attempt in range(self._max_engine_restarts + 1):
+            step = begin(
+                settings=settings,
+                stage=stage,
+                policy_version=policy_version,
+                max_prompt_tokens=self.max_model_tokens - sampling.max_new_tokens,
+            )
             try:
-                groups, stats = self._collected(collect, weights, policy_version, clock, phase)
-                self._check_grades(stats, stage, step)
-                num_fresh = len(groups) - len(carried)
-                return RolloutResult(
-                    step=step,
-                    policy_version=policy_version,
-                    groups=groups[:num_fresh],
-                    stats=stats,
-                    carried=groups[num_fresh:],
-                )
+                self._drive(step, settings, sampling, weights, clock, interrupt_check)
             except EngineError as error:
                 if attempt == self._max_engine_restarts:
                     raise
                 self._note_broken(error)
+                continue
+            self._check_grades(step.stats, settings, stage, step.step)
+            groups = step.finish()
+            num_own = len(groups) - len(step.carried)
+            own, carried = groups[:num_own], groups[num_own:]
+            return RolloutResult(step.step, policy_version, own, step.stats, carried, step.division)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def draw(
@@ -281,22 +260,34 @@ class RolloutService:
             raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
         sampling = settings or self.sampling
         self._check_room(prompts, sampling)
-        stream = DrawStream(
-            prompts,
-            num_samples=num_samples,
+        # Each prompt is a step of its own, opened as slots get free, and nothing is kept of it once it is handed over.
+        raw = replace(self.settings, truncated="grade")  # what a response counts as is the reader's to say
+        parts: dict[str, Any] = {"sampler": UniformSampler(group_size=num_samples), "selection": AllSelection()}
+        counts = DrawCounts()
+
+        def tell_counts() -> None:
+            counts.num_responses, counts.num_tokens = driver.num_generated, driver.num_tokens
+            report(counts)
+
+        driver = Driver(
+            (Step([prompt], **parts, settings=raw, stage=stage, first_slot=position) for position, prompt in prompts),
             sampling=sampling,
-            seed_of=lambda position, prompt_id, index: self._fixed_seed(stage, position, prompt_id, index),
-            decode=self._decode,
+            settings=raw,
             grader=self._grader,
-            report=report,
+            decode=self._decode,
+            name=str(next(self._names)),
+            outlives_engine=True,
+            report=tell_counts,
             interrupt_check=interrupt_check,
         )
         num_in_a_row = 0
         held: list[DrawnPrompt] = []  # until a response is graded: what a broken reward said is not to be kept
         while True:
             try:
-                for drawn in stream.run(self._opened_engine()):
+                for step in driver.run(self._opened_engine()):
                     num_in_a_row = 0
+                    counts.num_prompts += 1
+                    drawn = _drawn(step)
                     held.append(drawn)
                     if self._first_grades.note(self._grader, drawn):
                         yield from held
@@ -336,20 +327,37 @@ class RolloutService:
         self._open_engine = None
         self._time_limit.close()
 
-    def _collected(
+    def _drive(
         self,
-        collect: Callable[..., tuple[tuple[ResponseGroup, ...], RolloutStats]],
+        step: Step,
+        settings: StepSettings,
+        sampling: SamplingSettings,
         weights: Callable[[], Iterable[tuple[str, Tensor]]],
-        policy_version: int,
         clock: PhaseClock,
-        phase: str,
-    ) -> tuple[tuple[ResponseGroup, ...], RolloutStats]:
-        """Sync, collect and let rest. A method, so that its end leaves no variable that holds a broken engine."""
-        engine = self._synced_engine(weights, policy_version, clock)
-        with clock.phase(phase):
-            collected = collect(engine=engine)
+        interrupt_check: Callable[[], None],
+    ) -> None:
+        """Sync, sample and let rest. A method, so that its end leaves no variable that holds a broken engine."""
+        engine = self._synced_engine(weights, step.policy_version, clock)
+        is_training = step.stage not in ("eval", "preview")  # else waiting belongs to what it is done for
+        grader = self._grader
+        if self.reproducible:
+            grader = StepwiseGrader(grader, delay=self._verdict_delay, interrupt_check=interrupt_check)
+        driver = Driver(
+            [step],
+            sampling=sampling,
+            settings=settings,
+            grader=grader,
+            decode=self._decode,
+            name=str(next(self._names)),
+            waiting=lambda: clock.phase("grade") if is_training else nullcontext(),
+            report=lambda: clock.report(step.stats.num_drawn, step.num_launched),
+            interrupt_check=interrupt_check,
+        )
+        with clock.phase("rollout" if is_training else step.stage):
+            started = time.monotonic()
+            list(driver.run(engine))
+            step.stats.seconds = time.monotonic() - started
         self._rest(engine)
-        return collected
 
     def _synced_engine(
         self, weights: Callable[[], Iterable[tuple[str, Tensor]]], policy_version: int, clock: PhaseClock
@@ -357,7 +365,7 @@ class RolloutService:
         engine = self._opened_engine()
         if self._loaded_version != policy_version:
             with clock.phase("sync"):
-                load_weights(engine, weights(), policy_version)
+                guarded(engine.load_weights, weights(), policy_version)
             self._loaded_version = policy_version
         return engine
 
@@ -384,16 +392,22 @@ class RolloutService:
         with self._time_limit.watch("start", "start_limit_s"):
             return self._time_limit.engine(self._open_engine())
 
-    def _check_grades(self, stats: RolloutStats, stage: str, step: int) -> None:
-        num_asked = stats.num_drawn
-        if stage != "eval" and self.truncated in ("zero", "exclude"):  # those settle themselves
-            num_asked -= stats.num_truncated
+    def _check_grades(self, stats: RolloutStats, settings: StepSettings, stage: str, step: int) -> None:
+        """Warn of many failed grades; stop where nothing has ever been graded."""
+        if stats.num_drawn and stats.num_failed / stats.num_drawn > self.failure_alarm_ratio:
+            warnings.warn(
+                f"{stats.num_failed} of {stats.num_drawn} responses could not be graded: {stats.failures}; "
+                f"{stats.num_failed_excluded} of them are left out, the others count as 0. Check the reward function.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        num_settled = 0 if settings.asks_grader(is_truncated=True) else stats.num_truncated
         where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(stage, f"of step {step}")
         self._first_grades.check(
             self._grader,
             stats.failures,
             stats.failure_details,
-            num_graded=num_asked - stats.num_failed,
+            num_graded=stats.num_drawn - num_settled - stats.num_failed,
             where=where,
         )
 
@@ -401,13 +415,6 @@ class RolloutService:
         self._num_restarts += 1
         warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=3)
         self._discard_engine()
-
-    def _fixed_seed(self, stage: str, position: int, prompt_id: str, sample_index: int) -> int | None:
-        if not self.seed_requests:
-            return None
-        return request_seed(
-            run_seed=self.seed, stage=stage, step=0, slot=position, prompt_id=prompt_id, sample_index=sample_index
-        )
 
     def _check_room(self, prompts: Sequence[tuple[int, Prompt]], sampling: SamplingSettings) -> None:
         longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
@@ -430,3 +437,13 @@ class RolloutService:
 
     def _decode(self, response_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(response_ids, skip_special_tokens=True)
+
+
+def _drawn(step: Step) -> DrawnPrompt:
+    """Return all that was drawn for the only prompt of a step."""
+    ((prompt, slot),) = [(group.pool.prompt, group.pool.slot) for group in step.finish()]
+    draws = (
+        Draw(index, outcome.text, len(outcome.response_ids), outcome.is_truncated, outcome.grade)
+        for index, outcome in sorted(step.outcomes(slot).items())
+    )
+    return DrawnPrompt(slot, prompt, tuple(draws))

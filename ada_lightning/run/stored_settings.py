@@ -28,6 +28,7 @@ MOVED = {
     "rollout.engines.own_process.OwnProcess": "rollout.engines.process_pool.ProcessPool",
     "rollout.own_process.OwnProcess": "rollout.engines.process_pool.ProcessPool",
     "rollout.ray_pool": "rollout.engines.ray_pool",
+    "rollout.schedule": "core.schedule",
     "rollout.vllm_engine": "rollout.engines.vllm_engine",
     "rollout.weight_transfer": "rollout.engines.weight_transfer",
     "sampling": "methods.sampling",

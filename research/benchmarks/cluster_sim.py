@@ -33,9 +33,9 @@ from typing import Any
 
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import Prompt
+from ada_lightning.core.schedule import Barrier, Continuous, Schedule
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
 from research.benchmarks import report
 from research.benchmarks.simulation import cpu, occupancy, validation
 from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader

@@ -127,9 +127,9 @@ class Work:
 
     def rollout(self, engine: Any) -> dict[str, Any]:
         """Load weights and draw; returns seconds, and what was drawn."""
+        from ada_lightning.core.schedule import Continuous
         from ada_lightning.methods.sampling import BalanceSampler
         from ada_lightning.methods.selection import BalancedSelection
-        from ada_lightning.rollout.schedule import Continuous
 
         self._version += 1
         started = time.monotonic()

@@ -77,9 +77,9 @@ def row(phase: str, axis: str, value: int, runs: Sequence[tuple[float, int]]) ->
 
 def rollout(model: DefaultModel, engine: Any, num_prompts: int, median_length: int) -> tuple[float, int]:
     """Seconds and committed tokens of one rollout: lognormal lengths of sigma 1/2, pass rates spread evenly."""
+    from ada_lightning.core.schedule import Continuous
     from ada_lightning.methods.sampling import BalanceSampler
     from ada_lightning.methods.selection import BalancedSelection
-    from ada_lightning.rollout.schedule import Continuous
 
     generator = random.Random(0)
     lengths, verdicts = {}, {}

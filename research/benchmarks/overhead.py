@@ -68,7 +68,6 @@ def instrument(recorder: Recorder) -> None:
     import ada_lightning.data.datamodule as datamodule
     from ada_lightning.data.datamodule import RolloutDataModule
     from ada_lightning.rewards.pool import RewardPool
-    from ada_lightning.rollout.collector import RolloutCollector
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
     from ada_lightning.rollout.service import RolloutService
     from ada_lightning.training.policy import PolicyModule
@@ -83,7 +82,7 @@ def instrument(recorder: Recorder) -> None:
         (RewardPool, "submit", "handing to graders"),
         (RewardPool, "poll", "handing to graders"),
         (RewardPool, "wait", "waiting for graders"),
-        (RolloutCollector, "collect", "collector and sampler"),
+        (RolloutService, "_drive", "collector and sampler"),
         (RolloutDataModule, "rollout_batches", "estimator and figures"),
         (datamodule, "pack_for_replicas", "packing"),
         (PolicyModule, "microbatch_loss", "forward"),

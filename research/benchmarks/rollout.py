@@ -113,8 +113,8 @@ def heavy_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) 
 
 def measure(work: Work, model: DefaultModel, *, repetitions: int, is_all: bool) -> list[dict[str, Any]]:
     """Time every way in turns; one row each."""
+    from ada_lightning.core.schedule import Barrier, Continuous
     from ada_lightning.methods.sampling import BalanceSampler
-    from ada_lightning.rollout.schedule import Barrier, Continuous
 
     class InOrder(BalanceSampler):
         """Gives no prompt precedence."""

@@ -347,7 +347,7 @@ class Recorder(RolloutListener):
             name: {key: value for key, value in part.items() if key != "_class"} for name, part in parts.items() if part
         }
         if "refill" in state:
-            surplus = self._sampling._refilling._surplus
+            surplus = self._sampling.method._surplus
             state["refill"] = {"surplus": [[pool.prompt.prompt_id, pool.slot, pool.step] for pool in surplus]}
         return {name: part for name, part in state.items() if part}
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from ada_lightning.rollout.result import RolloutResult
+from ada_lightning.core.result import RolloutResult
 
 _SUMS = (
     "prompts",

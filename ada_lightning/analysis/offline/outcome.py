@@ -46,7 +46,7 @@ class PromptOutcome:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRule:
-    """The rule by which a training run with the same settings would count each response; see ``RolloutCollector``.
+    """The rule by which a training run with the same settings would count each response; see ``StepSettings``.
 
     Stored responses hold what happened, so another rule needs no new ones.
     """

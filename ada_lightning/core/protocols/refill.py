@@ -9,7 +9,7 @@ from ada_lightning.core.records import RefillProgress, ResponsePool
 class Refill(Part):
     """Whether groups without a signal are replaced within their step, and by how many prompts at once."""
 
-    is_on: bool = True
+    is_on: bool = False
     """False: every prompt of a step counts, and nothing below is asked."""
     keep_surplus: bool = False
     """Whether groups with a signal that were not needed train in the next step."""

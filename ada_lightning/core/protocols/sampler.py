@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ada_lightning.core.protocols.part import Part
 from ada_lightning.core.records import ResponsePool
@@ -46,6 +47,10 @@ class Sampler(Part):
     def plans_nothing(self) -> bool:
         """Whether what a prompt gets depends on that prompt alone, so that others may join a step under way."""
         return self.num_stages == 1 and type(self).plan is Sampler.plan
+
+    def frozen(self) -> Self:
+        """Return a copy for one step, which neither other steps' plans nor what is learned meanwhile change."""
+        return copy(self)
 
     def connect(self, policy: PolicyView) -> None:
         """Remember whom to ask about the policy; called once, before the first rollout."""

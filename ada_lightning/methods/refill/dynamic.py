@@ -58,6 +58,8 @@ class DynamicSampling(Refill):
         0
     """
 
+    is_on = True
+
     def __init__(
         self,
         *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.protocols import PoolEnd, Sampler, Trait
@@ -59,6 +59,12 @@ class PruningSampler(Sampler):
         self._seen: set[str] = set()
         self._chances: dict[int, float] = {}
         self._pruned: set[int] = set()
+
+    def frozen(self) -> Self:
+        """Freeze the inner sampler, too."""
+        frozen = super().frozen()
+        frozen.sampler = self.sampler.frozen()
+        return frozen
 
     def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
         """Draw who is left out, then let the inner sampler plan with the others."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import ResponsePool
@@ -67,6 +68,12 @@ class SequentialSampler(BlockSampler):
     def end(self, pool: ResponsePool) -> PoolEnd:
         """Return the rule that this prompt's sampling follows."""
         return PoolEnd(self.give_up.rule(self.quota, pool))
+
+    def frozen(self) -> Self:
+        """Copy what may learn meanwhile, too."""
+        frozen = super().frozen()
+        frozen.give_up = copy(self.give_up)
+        return frozen
 
     def chance_to_go_on(self, pool: ResponsePool, num_positive: int, num_negative: int, num_open: int) -> float:
         """Probability that the quotas are open and the prompt not given up after ``num_open`` more; 0 at the cap."""

@@ -18,7 +18,7 @@ from lightning.pytorch import LightningModule, Trainer
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.rollout.result import RolloutResult
+    from ada_lightning.core.result import RolloutResult
 
 DONE_FILE = "faults_done.jsonl"
 """Name in the run folder: a line for each fault that has happened, written before it does."""

@@ -12,7 +12,7 @@ from lightning.pytorch import LightningModule, Trainer
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
-    from ada_lightning.rollout.result import RolloutResult
+    from ada_lightning.core.result import RolloutResult
 
 FILE = "trace.jsonl"
 """Name in the run folder."""

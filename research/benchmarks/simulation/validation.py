@@ -9,12 +9,12 @@ from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine, Sampler
 from ada_lightning.core.records import Prompt, SamplingSettings
+from ada_lightning.core.result import RolloutStats
+from ada_lightning.core.schedule import Barrier, Continuous, Schedule
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.grader import Grader
-from ada_lightning.rollout.result import RolloutStats
-from ada_lightning.rollout.schedule import Barrier, Continuous, Schedule
 from research.benchmarks.simulation.cpu import BLOCK_SIZE, MAX_BATCHED_TOKENS
 from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader
 from research.benchmarks.simulation.forced_engine import ForcedEngine

@@ -111,7 +111,7 @@ def _collect(
         settings=parts.service.sampling,
         decode=lambda ids: str(parts.model.tokenizer.decode(ids, skip_special_tokens=True)),
         step=step,
-        positive_threshold=parts.service.positive_threshold,
+        positive_threshold=parts.service.settings.positive_threshold,
     )
     return [group.pool for group in groups]
 

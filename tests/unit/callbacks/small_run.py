@@ -6,8 +6,8 @@ import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
 
 from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.result import EvaluationResult, RolloutResult, RolloutStats
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.result import EvaluationResult, RolloutResult, RolloutStats
 from callbacks.rollout_listener import RolloutListener
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
@@ -12,7 +13,6 @@ from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.result import RolloutResult, RolloutStats
 from callbacks.cost_preview import CostPreview, computes_all_groups, expected_prompts, trained_tokens, update_passes
 
 
@@ -75,7 +75,8 @@ class Service:
         self.per_step, self.per_token, self.num_slots = per_step, per_token, num_slots
         self.num_rollouts = 0
 
-    def rollout(self, prompts, *, sampler, step, **others):
+    def rollout(self, begin, **others):
+        (prompts,), sampler, step = begin.args, begin.keywords["sampler"], begin.keywords["step"]
         groups = tuple(group_of(prompt, slot, sampler.group_size) for slot, prompt in enumerate(prompts))
         num_tokens = len(prompts) * sampler.group_size * LENGTH
         num_steps = LENGTH * -(-len(prompts) * sampler.group_size // self.num_slots)

@@ -4,10 +4,10 @@ import pytest
 from lightning.pytorch import LightningDataModule, LightningModule
 
 from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.result import RolloutResult, RolloutStats
 from ada_lightning.training.policy import PolicyModule
 from callbacks.evaluation import Evaluation
 from tests.builders import make_group, make_prompt
@@ -34,7 +34,7 @@ class Service:
     def __init__(self, interrupted_at=-1):
         self.evaluated, self.interrupted_at = [], interrupted_at
 
-    def rollout(self, prompts, *, policy_version, **_):
+    def rollout(self, begin, *, policy_version, **_):
         if policy_version == self.interrupted_at:
             raise KeyboardInterrupt
         self.evaluated.append(policy_version)

@@ -16,7 +16,7 @@ from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling, NoRefill
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection, BanditSelection
-from ada_lightning.rollout.collector import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.attention import SdpaAttention

@@ -5,7 +5,7 @@ import pytest
 from mlflow import MlflowClient
 
 from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
-from ada_lightning.rollout.result import EvaluationResult
+from ada_lightning.core.result import EvaluationResult
 from callbacks.mlflow_logger import MLflowTracking
 from callbacks.response_lengths import ResponseLengths
 from callbacks.response_log import COLUMNS, ResponseLog, read_responses

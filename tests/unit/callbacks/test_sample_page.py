@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.rollout.result import EvaluationResult
+from ada_lightning.core.result import EvaluationResult
 from callbacks.response_log import ResponseLog
 from callbacks.sample_page import MAX_CHARACTERS, SamplePage, write_sample_page
 from tests.unit.callbacks.small_run import Policy, make_group, make_rollout

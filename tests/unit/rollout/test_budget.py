@@ -4,14 +4,13 @@ import random
 
 import pytest
 
+from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.budget import StepBudget
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import InstantGrader, decode, make_prompt
+from tests.builders import Collector, InstantGrader, decode, make_prompt
 
 
 def round_based(wanted_by_slot, budget, block):
@@ -131,7 +130,7 @@ def test_no_budget_grants_everything_at_once():
 
 def collect(num_polls, budget):
     sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4, budget_per_step=budget)
-    collector = RolloutCollector(decode=decode, seed=0)
+    collector = Collector(decode=decode, seed=0)
     groups, stats = collector.collect(
         [make_prompt(key) for key in (1, 2, 3)] * 4,
         engine=ScriptedEngine(pass_rates={1: 0.02, 2: 0.5, 3: 0.1}, num_polls=num_polls),

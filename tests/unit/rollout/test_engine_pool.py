@@ -9,15 +9,14 @@ import pytest
 import torch
 
 from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.engine_messages import Finished, Loaded
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
-from ada_lightning.rollout.schedule import Continuous
-from tests.builders import decode, make_prompt
+from tests.builders import Collector, decode, make_prompt
 from tests.unit.rollout.faulty_engines import CoinEngine, HangingEngine, RaisingEngine, SleepyEngine, TellingEngine
 from tests.unit.rollout.thread_place import ThreadPlace
 
@@ -78,7 +77,7 @@ def run_until(engine, holds):
 
 def collect(engine):
     """A whole step with the real collector: groups and what it counted."""
-    groups, stats = RolloutCollector(decode=decode, seed=3, schedule=Continuous(fill_to=100)).collect(
+    groups, stats = Collector(decode=decode, seed=3, schedule=Continuous(fill_to=100)).collect(
         [make_prompt(1 + index) for index in range(12)],
         engine=engine,
         grader=ScriptedGrader(),

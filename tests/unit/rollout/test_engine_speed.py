@@ -1,8 +1,8 @@
 import pytest
 
 from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
-from ada_lightning.rollout.result import RolloutResult, RolloutStats
 
 
 def rollout(lengths, seconds):

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines import process_pool
@@ -374,13 +375,15 @@ def test_a_step_in_which_the_child_dies_ends_the_same(tmp_path, max_restarts):
         )
         try:
             result = service.rollout(
-                [make_prompt(1), make_prompt(2)],
+                partial(
+                    Step,
+                    [make_prompt(1), make_prompt(2)],
+                    sampler=UniformSampler(group_size=4),
+                    selection=AllSelection(),
+                ),
                 weights=lambda: WEIGHTS,
                 policy_version=4,
-                sampler=UniformSampler(group_size=4),
-                selection=AllSelection(),
                 stage="train",
-                step=0,
                 clock=PhaseClock(),
             )
         finally:

@@ -7,13 +7,12 @@ import pytest
 from scipy.stats import chi2
 
 from ada_lightning.core.records import Belief, Grade, SamplingSettings
+from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping.paths import end_probability, ends
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, PositiveSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.rollout.schedule import Barrier, Continuous
-from tests.builders import decode, make_prompt
+from tests.builders import Collector, decode, make_prompt
 
 PASS_RATES = {1: 0.02, 2: 0.2, 3: 0.6, 4: 0.97}
 SIZES = {"samples_per_round": 4, "n_max": 32, "group_size": 4}
@@ -39,7 +38,7 @@ def collect(
     schedule, *, num_polls=random_latency, sampler=None, num_prompts=16, slots=256, seed_requests=True, beliefs=()
 ):
     engine = CountingEngine(num_polls=num_polls, max_num_seqs=slots)
-    collector = RolloutCollector(decode=decode, seed=0, schedule=schedule, seed_requests=seed_requests)
+    collector = Collector(decode=decode, seed=0, schedule=schedule, seed_requests=seed_requests)
     groups, stats = collector.collect(
         [make_prompt(key) for key in PASS_RATES] * (num_prompts // 4),
         engine=engine,
@@ -85,7 +84,7 @@ def test_requests_without_seeds_end_where_the_stopping_rule_says(schedule, pass_
     sampler = BalanceSampler(k_pos=2, k_neg=2, **SIZES)
     key = next(key for key, value in PASS_RATES.items() if value == pass_rate)
     engine = CountingEngine(num_polls=lambda generator, is_positive: 25 if is_positive else 2, max_num_seqs=64)
-    groups, _ = RolloutCollector(decode=decode, seed=0, schedule=schedule, seed_requests=False).collect(
+    groups, _ = Collector(decode=decode, seed=0, schedule=schedule, seed_requests=False).collect(
         [make_prompt(key)] * 600,
         engine=engine,
         grader=ScriptedGrader(),
@@ -118,7 +117,7 @@ class OrderedEngine(CountingEngine):
 
 def first_to_start(schedule, beliefs):
     engine = OrderedEngine(max_num_seqs=4)
-    RolloutCollector(decode=decode, seed=0, schedule=schedule).collect(
+    Collector(decode=decode, seed=0, schedule=schedule).collect(
         [make_prompt(key) for key in PASS_RATES],
         engine=engine,
         grader=ScriptedGrader(),
@@ -158,7 +157,7 @@ def test_a_barrier_waits_for_the_slowest_of_every_round():
     polls = {}
     for schedule in (Barrier(), Continuous()):
         engine = SlowPromptEngine()
-        RolloutCollector(decode=decode, seed=0, schedule=schedule).collect(
+        Collector(decode=decode, seed=0, schedule=schedule).collect(
             [make_prompt(1), make_prompt(4)],
             engine=engine,
             grader=ScriptedGrader(),
@@ -200,7 +199,7 @@ class TruncatingEngine(CountingEngine):
 @pytest.mark.parametrize("truncated", ["zero", "exclude"])
 def test_what_is_dropped_may_have_finished_in_the_very_same_poll(truncated):
     engine = TruncatingEngine(num_polls=lambda generator, is_positive: 1 if is_positive else 4)
-    collector = RolloutCollector(decode=decode, seed=0, schedule=PLENTY, truncated=truncated)
+    collector = Collector(decode=decode, seed=0, schedule=PLENTY, truncated=truncated)
     groups, stats = collector.collect(
         [make_prompt(key) for key in PASS_RATES] * 4,
         engine=engine,
@@ -257,7 +256,7 @@ def test_what_was_drawn_ahead_stops_as_soon_as_it_is_certainly_not_wanted():
     """One right and one wrong answer are among the first three: nothing the fourth says can change the decision."""
     for step in range(20):
         engine = LateLastEngine()
-        (group,), _ = RolloutCollector(decode=decode, seed=0, schedule=PLENTY).collect(
+        (group,), _ = Collector(decode=decode, seed=0, schedule=PLENTY).collect(
             [make_prompt(3)],
             engine=engine,
             grader=ScriptedGrader(),
@@ -357,7 +356,7 @@ def test_what_was_dropped_while_it_was_graded_may_be_drawn_again():
     num_redrawn = 0
     for step in range(20):
         engine, grader = SpreadEngine(), SlowGrader()
-        (group,), stats = RolloutCollector(decode=decode, seed=0, schedule=PLENTY, failure_alarm_ratio=1.0).collect(
+        (group,), stats = Collector(decode=decode, seed=0, schedule=PLENTY).collect(
             [make_prompt(3)],
             engine=engine,
             grader=grader,

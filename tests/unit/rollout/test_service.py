@@ -3,14 +3,16 @@ from __future__ import annotations
 import weakref
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ada_lightning.core.records import Grade, SamplingSettings
+from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.service import RolloutService
@@ -68,13 +70,10 @@ def open_service(engines, *, grader=None, **options):
 
 def rollout(service, version, step=0):
     return service.rollout(
-        [make_prompt(1)],
+        partial(Step, [make_prompt(1)], sampler=UniformSampler(group_size=2), selection=AllSelection(), step=step),
         weights=lambda: [],
         policy_version=version,
-        sampler=UniformSampler(group_size=2),
-        selection=AllSelection(),
         stage="train",
-        step=step,
         clock=PhaseClock(),
     )
 
@@ -196,6 +195,19 @@ def test_a_reproducible_run_insists_on_seeds_of_its_own_for_every_response():
         open_service(ScriptedEngine, reproducible=True, seed_requests=False)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("verdict_delay", -1, "verdict_delay must not be negative; got -1"),
+        ("failure_alarm_ratio", 2.0, r"failure_alarm_ratio must be in \[0, 1\]; got 2.0"),
+        ("truncated", "drop", "truncated must be grade, zero, exclude or mask; got 'drop'"),
+    ],
+)
+def test_settings_out_of_range_are_rejected(option, value, message):
+    with pytest.raises(ValueError, match=f"rollout.{message}"):
+        open_service(ScriptedEngine, **{option: value})
+
+
 def failing(text):
     return Grade(0.0, "KeyError", detail="grade.py, line 3: KeyError: 'gold'")
 
@@ -210,12 +222,13 @@ def test_a_reward_that_fails_on_every_response_stops_the_run_and_is_named():
     assert "grade.py, line 3: KeyError: 'gold'" in message
 
 
-@pytest.mark.filterwarnings("ignore:.*could not be graded")
-def test_a_reward_that_fails_later_does_not_end_the_run():
+def test_a_reward_that_fails_later_is_warned_of_and_does_not_end_the_run():
     grades = iter([Grade(0.0), failing(""), failing(""), failing("")])
     service = open_service(Engines(num_broken=0), grader=InstantGrader(lambda text: next(grades)))
-    assert rollout(service, 0).stats.num_failed == 1
-    assert rollout(service, 1, step=1).stats.num_failed == 2
+    with pytest.warns(RuntimeWarning, match="1 of 2 responses could not be graded: {'KeyError': 1}; 0 of them are"):
+        assert rollout(service, 0).stats.num_failed == 1
+    with pytest.warns(RuntimeWarning, match="2 of 2 responses could not be graded"):
+        assert rollout(service, 1, step=1).stats.num_failed == 2
 
 
 @pytest.mark.parametrize(("truncated", "stops"), [("zero", True), ("grade", False)])

@@ -6,6 +6,7 @@ import pytest
 
 from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import Grade, SamplingSettings
+from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping import PilotRule
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.sampling import (
@@ -18,10 +19,8 @@ from ada_lightning.methods.sampling import (
 )
 from ada_lightning.methods.sampling import PilotSampler as PilotRuleSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.rollout.schedule import Barrier, Continuous
-from tests.builders import InstantGrader, decode, make_prompt
+from tests.builders import Collector, InstantGrader, decode, make_prompt
 
 PASS_RATES = {1: 0.0, 2: 0.5, 3: 1.0}
 
@@ -70,7 +69,7 @@ class AlternatingLabels(UniformSampler):
 
 def collect(sampler, schedule, pass_rates=PASS_RATES, grader=None, slowest=19):
     engine = ScriptedEngine(pass_rates=pass_rates, num_polls=lambda generator, right: generator.randint(1, slowest))
-    groups, _ = RolloutCollector(decode=decode, seed=0, schedule=schedule, failure_alarm_ratio=1.0).collect(
+    groups, _ = Collector(decode=decode, seed=0, schedule=schedule).collect(
         [make_prompt(key) for key in pass_rates],
         engine=engine,
         grader=grader or ScriptedGrader(),

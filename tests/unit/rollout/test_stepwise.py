@@ -7,13 +7,12 @@ import random
 import pytest
 
 from ada_lightning.core.records import Completion, Grade, SamplingSettings
+from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.schedule import Continuous
 from ada_lightning.rollout.stepwise import StepwiseGrader
-from tests.builders import InstantGrader, decode, make_prompt
+from tests.builders import Collector, InstantGrader, decode, make_prompt
 
 
 class LateGrader(InstantGrader):
@@ -48,7 +47,7 @@ def batches_of(seed, **options):
         num_polls=lambda generator, is_positive: generator.randint(1, 9),
         max_num_seqs=12,
     )
-    collector = RolloutCollector(decode=decode, seed=0, schedule=Continuous(fill_to=12), **options)
+    collector = Collector(decode=decode, seed=0, schedule=Continuous(fill_to=12), **options)
     groups, stats = collector.collect(
         [make_prompt(key) for key in (1, 2, 3)],
         engine=engine,
@@ -119,8 +118,3 @@ def test_waiting_can_be_interrupted():
     submit(grader, "a")
     with pytest.raises(KeyboardInterrupt):
         grader.poll()
-
-
-def test_a_negative_delay_is_refused():
-    with pytest.raises(ValueError, match=r"verdict_delay must not be negative; got -1"):
-        RolloutCollector(decode=decode, seed=0, verdict_delay=-1)

@@ -10,22 +10,20 @@ import pytest
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import Belief, SamplingSettings
+from ada_lightning.core.result import RolloutResult
+from ada_lightning.core.schedule import Barrier, Continuous
+from ada_lightning.core.top_up import TopUp, refill_figures
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.rollout.refilling import refill_figures
-from ada_lightning.rollout.result import RolloutResult
-from ada_lightning.rollout.schedule import Barrier, Continuous
-from ada_lightning.rollout.top_up import TopUp
 from ada_lightning.training.losses import (
     ConstantReduction,
     PromptMeanReduction,
     ResponseMeanReduction,
     TokenMeanReduction,
 )
-from tests.builders import decode, make_group, make_prompt
+from tests.builders import Collector, decode, make_group, make_prompt
 
 NUM_PROMPTS = 200
 PASS_RATES = {key: random.Random(key).choice([0.0, 0.0, 0.2, 0.6, 1.0]) for key in range(NUM_PROMPTS)}
@@ -72,7 +70,7 @@ def collect(
     top_up = TopUp(refill, wanted, supply.draw, selection or AllSelection())
     first = supply.draw(0, refill.first_wave(wanted))
     engine = ScriptedEngine(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
-    groups, stats = RolloutCollector(decode=decode, seed=0, schedule=schedule or Continuous()).collect(
+    groups, stats = Collector(decode=decode, seed=0, schedule=schedule or Continuous()).collect(
         [prompt for prompt, _ in first],
         beliefs=[belief for _, belief in first],
         engine=engine,
@@ -230,7 +228,7 @@ def polls_of(refill, num_polls):
     supply = Prompts()
     engine = Counting(pass_rates=PASS_RATES, num_polls=num_polls, max_num_seqs=64)
     first = supply.draw(0, refill.first_wave(WANTED))
-    RolloutCollector(decode=decode, seed=0).collect(
+    Collector(decode=decode, seed=0).collect(
         [prompt for prompt, _ in first], engine=engine, grader=ScriptedGrader(), sampler=UniformSampler(group_size=4),
         selection=AllSelection(), settings=SamplingSettings(max_new_tokens=4), stage="train", step=0, policy_version=0,
         top_up=TopUp(refill, WANTED, supply.draw, AllSelection()),
@@ -334,7 +332,7 @@ def test_groups_that_the_selection_turns_down_are_not_those_wanted(name):
         assert all(pool.has_signal and pool.num_sampled == 8 for pool in division.turned_down)
         assert all(not pool.has_signal for pool in (*division.all_correct, *division.all_wrong))
         filtered = len(division.turned_down) + len(division.all_correct) + len(division.all_wrong)
-        figures = refill_figures(division, num_wanted=WANTED, num_groups=WANTED, num_drawn=len(groups), carried=())
+        figures = refill_figures(division, num_groups=WANTED, num_drawn=len(groups), num_carried=0)
         num_signal = WANTED + len(division.surplus)
         assert figures["rollout/filtered_groups"] == filtered == len(groups) - num_signal
         assert figures["rollout/signal_share"] == pytest.approx(num_signal / len(groups))

@@ -48,7 +48,7 @@ GOOD = {
             "extra": None,
         },
         "host": {"_target_": "ada_lightning.rollout.engines.process_pool.ProcessPool", "environment": {}},
-        "schedule": {"_target_": "ada_lightning.rollout.schedule.Continuous"},
+        "schedule": {"_target_": "ada_lightning.core.schedule.Continuous"},
     },
 }
 FUNCTION = "ada_lightning.rewards.function.FunctionReward"

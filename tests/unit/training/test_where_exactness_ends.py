@@ -20,9 +20,8 @@ from ada_lightning.methods.objectives import LinearObjective, LogObjective
 from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import assigned
+from tests.builders import Collector, assigned
 
 POLICY = torch.softmax(torch.tensor([0.3, -1.2, -0.9, 0.8, 0.1, 0.6], dtype=torch.float64), dim=0)
 IS_RIGHT = torch.tensor([0, 1, 1, 0, 0, 0], dtype=torch.bool)
@@ -70,7 +69,7 @@ class ToyGrader:
 
 
 def collect(*, sampler=BALANCE, num_prompts=NUM_PROMPTS, cut=(), step=0, **options):
-    collector = RolloutCollector(decode=lambda ids: str(ids[0]), seed=0, **options)
+    collector = Collector(decode=lambda ids: str(ids[0]), seed=0, **options)
     groups, _ = collector.collect(
         [Prompt("toy", (), prompt_ids=(0,))] * num_prompts,
         engine=ToyEngine(cut),

@@ -8,8 +8,8 @@ import torch
 from ada_lightning.analysis.metrics.avg_at_k import AvgAtK
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.records import ResponseGroup
+from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.result import RolloutResult, RolloutStats
 from tests.builders import make_group, make_pool, make_response
 
 

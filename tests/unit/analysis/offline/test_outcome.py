@@ -5,6 +5,7 @@ import pytest
 
 from ada_lightning.analysis.offline.outcome import OutcomeRule, history_of
 from ada_lightning.analysis.offline.response_store import SCHEMA
+from tests.builders import Collector
 
 # position 0: right, wrong, truncated and right, truncated and ungradable, ungradable; position 1: partly right
 ROWS = [
@@ -82,7 +83,6 @@ def test_the_same_counts_as_the_collector_of_a_training_run():
     from ada_lightning.core.records import Generation, Grade, SamplingSettings
     from ada_lightning.methods.sampling import UniformSampler
     from ada_lightning.methods.selection import AllSelection
-    from ada_lightning.rollout.collector import RolloutCollector
     from tests.builders import make_prompt
 
     class Engine:
@@ -118,12 +118,11 @@ def test_the_same_counts_as_the_collector_of_a_training_run():
 
     for truncated in ("grade", "zero", "exclude", "mask"):
         for grader_failure in ("exclude", "as_zero"):
-            collector = RolloutCollector(
+            collector = Collector(
                 decode=lambda ids: str(ids[0]),
                 seed=0,
                 truncated=truncated,
                 grader_failure=grader_failure,
-                failure_alarm_ratio=1.0,
             )
             (group,), stats = collector.collect(
                 [make_prompt(1)],

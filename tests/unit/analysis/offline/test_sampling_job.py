@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
-from ada_lightning.rollout.collector import EngineError
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.run_stopped import SamplingStoppedError
 from tests.unit.analysis.offline.scripted_job import (
     NUM_SAMPLES,

@@ -7,9 +7,8 @@ from ada_lightning.core.stopping import CappedRule, FixedRule
 from ada_lightning.methods.sampling import EstimatedSampler
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import InstantGrader, decode, make_prompt, make_response
+from tests.builders import Collector, InstantGrader, decode, make_prompt, make_response
 
 SETTINGS = {"responses_per_prompt": 8, "gamma": 0.5, "n_min": 2, "n_max": 32, "group_size": 32}
 PASS_RATES = (1 / 64, 1 / 16, 1 / 4, 1.0 - 1e-9)
@@ -89,7 +88,7 @@ def test_a_repeated_step_has_the_same_plan_after_a_resume():
 
 def collect(grader=None):
     rates = dict(enumerate(PASS_RATES))
-    collector = RolloutCollector(decode=decode, seed=0, failure_alarm_ratio=1.0)
+    collector = Collector(decode=decode, seed=0)
     groups, stats = collector.collect(
         [make_prompt(key) for key in rates],
         engine=ScriptedEngine(pass_rates=rates, num_polls=lambda generator, is_positive: generator.randrange(1, 20)),

@@ -8,15 +8,14 @@ from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.stopping import FixedRule
 from ada_lightning.methods.sampling import CobaSampler, EstimatedSampler, KnapsackSampler, RlooVariance, VipSampler
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.sampling.one_shot import OneShotSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.result import RolloutResult
-from tests.builders import InstantGrader, decode, make_pool, make_prompt
+from tests.builders import Collector, InstantGrader, decode, make_pool, make_prompt
 from tests.unit.methods.sampling.beliefs import planned, seen
 
 RATES = (0.01, 0.3, 0.5, 0.7)
@@ -31,7 +30,7 @@ SAMPLERS = [
 
 
 def collect(sampler):
-    collector = RolloutCollector(decode=decode, seed=0, failure_alarm_ratio=1.0)
+    collector = Collector(decode=decode, seed=0)
     rates = dict(enumerate(RATES))
     return collector.collect(
         [make_prompt(key) for key in rates],

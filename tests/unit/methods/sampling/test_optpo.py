@@ -9,15 +9,14 @@ import random
 import pytest
 
 from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
+from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import OptPoSampler
 from ada_lightning.methods.sampling.votes import majority_log_odds
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.schedule import Barrier, Continuous
-from tests.builders import InstantGrader, assigned, make_prompt
+from tests.builders import Collector, InstantGrader, assigned, make_prompt
 
 
 def make_sampler(**options):
@@ -128,7 +127,7 @@ def collect(reward_of, schedule):
     def grade(text):
         return Grade(reward_of(text), answer=None if text == "4" else text, components={"truth": reward_of(text)})
 
-    groups, stats = RolloutCollector(decode=lambda ids: str(ids[0]), seed=0, schedule=schedule).collect(
+    groups, stats = Collector(decode=lambda ids: str(ids[0]), seed=0, schedule=schedule).collect(
         [make_prompt(key) for key in range(30)],
         engine=VotingEngine(pass_rates={}),
         grader=InstantGrader(grade),

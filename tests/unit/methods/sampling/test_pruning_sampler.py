@@ -10,10 +10,9 @@ from ada_lightning.core.records import Belief, SamplingSettings
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.sampling import BalanceSampler, PruningSampler, SpreadSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, PruningSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.training.losses import ConstantReduction
-from tests.builders import decode, make_pool, make_prompt, weighed
+from tests.builders import Collector, decode, make_pool, make_prompt, weighed
 from tests.unit.rollout.test_stages import AlternatingLabels, PilotSampler
 
 BELIEFS = {1: Belief(1, 30), 2: Belief(5, 5), 3: Belief(30, 1), 4: Belief(4, 6)}
@@ -27,7 +26,7 @@ def make_sampler(rate=0.5, inner=None, seen=(1, 2, 3, 4)):
 
 
 def collect(sampler, step, selection=None):
-    groups, stats = RolloutCollector(decode=decode, seed=0).collect(
+    groups, stats = Collector(decode=decode, seed=0).collect(
         [make_prompt(key) for key in PASS_RATES],
         beliefs=list(BELIEFS.values()),
         engine=ScriptedEngine(pass_rates=PASS_RATES),

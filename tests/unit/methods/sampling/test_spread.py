@@ -5,9 +5,8 @@ import pytest
 from ada_lightning.core.records import Grade, SamplingSettings
 from ada_lightning.methods.sampling import BalanceSampler, SpreadSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import InstantGrader, decode, make_pool, make_prompt
+from tests.builders import Collector, InstantGrader, decode, make_pool, make_prompt
 
 SPREAD = {"min_spread": 0.5, "samples_per_round": 4, "n_max": 32, "group_size": 4}
 
@@ -58,7 +57,7 @@ def test_binary_rewards_draw_what_balance_draws_for_one_of_each():
 def test_collection_asks_the_sampler_whether_a_pool_is_resolved():
     """Rewards of 0.25 and 0.6 only: the mixed prompt resolves, the one without a single 0.6 does not."""
     sampler = SpreadSampler(**{**SPREAD, "min_spread": 0.3})
-    groups, _ = RolloutCollector(decode=decode, seed=0).collect(
+    groups, _ = Collector(decode=decode, seed=0).collect(
         [make_prompt(1), make_prompt(2)],
         engine=ScriptedEngine(pass_rates={1: 0.5, 2: 0.0}),
         grader=InstantGrader(lambda text: Grade(0.6 if text == "1" else 0.25)),

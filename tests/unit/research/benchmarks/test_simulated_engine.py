@@ -9,9 +9,9 @@ import pytest
 from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.collector import RolloutCollector
 from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader
 from research.benchmarks.simulation.replica import Fate, Fates, StepTime
+from tests.builders import Collector
 
 SETTINGS = SamplingSettings(max_new_tokens=100)
 # base(n) = 1 + n seconds; 0.25 s per context token; 0.5 s per computed prompt token; 2 s per admission
@@ -131,7 +131,7 @@ def collect(*, jump, delay_s=0.0, num_replicas=2, num_prompts=12):
         slots=10,
         jump=jump,
     )
-    groups, stats = RolloutCollector(decode=lambda ids: str(ids[0]), seed=3).collect(
+    groups, stats = Collector(decode=lambda ids: str(ids[0]), seed=3).collect(
         [Prompt(f"p{key}", (), prompt_ids=(key,) * (3 + key)) for key in rates],
         engine=engine,
         grader=SimulatedGrader(engine, delay_s=delay_s),

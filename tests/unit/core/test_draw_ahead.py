@@ -2,37 +2,28 @@ from __future__ import annotations
 
 import pytest
 
+from ada_lightning.core.draw_ahead import DrawAhead
+from ada_lightning.core.result import RolloutStats
+from ada_lightning.core.schedule import Barrier, Continuous
+from ada_lightning.core.step_records import PromptRun, StepSettings
 from ada_lightning.methods.sampling import BalanceSampler
-from ada_lightning.rollout.draw_ahead import DrawAhead
-from ada_lightning.rollout.prompt_run import PromptRun
-from ada_lightning.rollout.schedule import Barrier, Continuous
-from ada_lightning.rollout.tally import Tally
 from tests.builders import make_pool
 
 BLOCK = 4
 
 
-class FakeLauncher:
-    """Only counts."""
-
-    def __init__(self):
-        self.num_unfinished = 0
-
-    def launch(self, run, num_responses, need):
-        run.num_launched += num_responses
-        self.num_unfinished += num_responses
-
-
 def make(schedule, **options):
     sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=BLOCK, n_max=32, group_size=4, **options)
-    launcher = FakeLauncher()
-    tally = Tally()
-    ahead = DrawAhead(schedule, sampler, launcher, tally, lambda run, num_launched: (0, 0, num_launched))
-    run = PromptRun(make_pool([]))
-    run.round_of = [0] * BLOCK
-    launcher.launch(run, BLOCK, need=0.0)
+    stats = RolloutStats()
+    run = PromptRun(make_pool([]), num_launched=BLOCK, round_of=[0] * BLOCK)
+    ahead = DrawAhead(StepSettings(seed=0, schedule=schedule), sampler, stats)
     ahead.note_asked(run, BLOCK)
-    return ahead, run, tally
+    return ahead, run, stats
+
+
+def fill(ahead, run, num_slots):
+    while ahead.best(run.num_launched, num_slots) is run:
+        run.num_launched += BLOCK
 
 
 PLENTY = Continuous(fill_to=64, min_chance=0.1, max_waste_ratio=10.0)
@@ -41,7 +32,7 @@ PLENTY = Continuous(fill_to=64, min_chance=0.1, max_waste_ratio=10.0)
 def test_the_expected_waste_is_the_chance_that_a_block_is_not_wanted():
     """By the chances at which the blocks after the first were drawn, which fall with every block."""
     ahead, run, _ = make(PLENTY)
-    ahead.fill(num_slots=64)
+    fill(ahead, run, 64)
     assert run.num_launched == (1 + len(run.early_risks)) * BLOCK
     assert run.early_risks == sorted(run.early_risks)
     assert len(run.early_risks) >= 2
@@ -51,7 +42,7 @@ def test_the_expected_waste_is_the_chance_that_a_block_is_not_wanted():
 
 def test_a_block_that_is_asked_for_is_no_risk_any_more_nor_one_that_was_dropped():
     ahead, run, _ = make(PLENTY)
-    ahead.fill(num_slots=64)
+    fill(ahead, run, 64)
     _, *others = run.early_risks
     assert others
     ahead.note_asked(run, BLOCK)
@@ -74,11 +65,11 @@ def test_tokens_already_dropped_count():
 )
 def test_nothing_is_drawn_ahead_where_it_may_not(schedule, options):
     ahead, run, _ = make(schedule, **options)
-    ahead.fill(num_slots=64)
+    fill(ahead, run, 64)
     assert run.num_launched == BLOCK
 
 
 def test_no_more_than_the_slots_are_filled():
     ahead, run, _ = make(PLENTY)
-    ahead.fill(num_slots=8)
+    fill(ahead, run, 8)
     assert run.num_launched == 8

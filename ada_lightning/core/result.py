@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ada_lightning.core.records import ResponseGroup
 
+if TYPE_CHECKING:
+    from ada_lightning.core.top_up import Division
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class RolloutStats:
-    """Counts of one collection. All are sums, so that they add up over steps and ranks."""
+    """Counts of one step, as it goes on. All are sums, so that they add up over steps and ranks."""
 
     num_prompts: int = 0
     num_drawn: int = 0
@@ -33,7 +37,14 @@ class RolloutStats:
     failure_details: dict[str, str] = field(default_factory=dict)
     """What the first one of each reason says."""
     seconds: float = 0.0
-    """Wall-clock seconds of the collection, weight sync excluded."""
+    """Wall-clock seconds of whoever drove the step, weight sync excluded."""
+
+    def note_failure(self, reason: str, detail: str, *, is_excluded: bool) -> None:
+        """Count a response whose grader failed."""
+        self.num_failed += 1
+        self.num_failed_excluded += is_excluded
+        self.failures[reason] = self.failures.get(reason, 0) + 1
+        self.failure_details.setdefault(reason, detail)
 
     @property
     def drawn_tokens(self) -> int:
@@ -55,6 +66,8 @@ class RolloutResult:
     stats: RolloutStats
     carried: tuple[ResponseGroup, ...] = ()
     """Groups sampled in the step before, by the policy before its last update, that train in this one."""
+    division: Division | None = None
+    """What became of the groups of a step that was filled up."""
 
 
 @dataclass(frozen=True, slots=True)

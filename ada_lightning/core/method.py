@@ -1,0 +1,146 @@
+"""A built method: the parts that decide who is sampled, how often, what trains, and what is learned of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.plain import from_plain, to_plain
+from ada_lightning.core.protocols import (
+    Curriculum,
+    LearningCurriculum,
+    PassRateEstimator,
+    Refill,
+    Sampler,
+    Selection,
+)
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import StepSettings
+from ada_lightning.core.top_up import Draw, TopUp
+
+
+class Method:
+    """Begins steps and learns from them, in a fixed order.
+
+    Groups with a signal that a filled-up step did not need train in the next step or not at all, so none is older than
+    one policy version. A step that is repeated finds the same ones: they change when it is learned from and not before.
+
+    Args:
+        estimator: what pass rate to expect of each prompt.
+        sampler: who gets more samples, who stops.
+        selection: what is kept of a pool.
+        refill: whether groups without a signal are replaced within their step.
+        curriculum: which prompts a step is made of; None: whoever begins it says.
+    """
+
+    def __init__(
+        self,
+        *,
+        estimator: PassRateEstimator,
+        sampler: Sampler,
+        selection: Selection,
+        refill: Refill | None = None,
+        curriculum: Curriculum | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.sampler = sampler
+        self.selection = selection
+        self.refill = refill or Refill()
+        self.curriculum = curriculum
+        self._surplus: tuple[ResponsePool, ...] = ()
+        self._next_surplus: tuple[ResponsePool, ...] = ()
+
+    def carried(self, num_groups: int) -> tuple[ResponsePool, ...]:
+        """Return the pools of the last step that train in this one, which is to have ``num_groups``."""
+        return self._surplus[:num_groups]
+
+    def first_wave(self, num_groups: int) -> int:
+        """Return with how many prompts a step begins that is to have ``num_groups``."""
+        return self.refill.first_wave(num_groups - len(self.carried(num_groups)))
+
+    def begin(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        settings: StepSettings,
+        beliefs: Sequence[Belief] = (),
+        num_groups: int | None = None,
+        draw: Draw | None = None,
+        **options: Any,
+    ) -> Step:
+        """Begin a step; begun again with the same arguments it is the same.
+
+        Args:
+            prompts: encoded ones: of the first wave, where a step is filled up.
+            settings: of the run.
+            beliefs: about each prompt's pass rate, before the step.
+            num_groups: that the step is to have; the number of prompts unless given.
+            draw: gives further prompts to fill it up with.
+            options: further arguments of :class:`~ada_lightning.core.step.Step`.
+        """
+        carried: tuple[ResponsePool, ...] = ()
+        top_up = None
+        if self.refill.is_on and draw is not None:
+            num_groups = len(prompts) if num_groups is None else num_groups
+            carried = self.carried(num_groups)
+            top_up = TopUp(self.refill, num_groups - len(carried), draw, self.selection)
+        return Step(
+            prompts,
+            sampler=self.sampler,
+            selection=self.selection,
+            settings=settings,
+            beliefs=beliefs,
+            top_up=top_up,
+            carried=carried,
+            **options,
+        )
+
+    def note(self, surplus: Sequence[ResponsePool]) -> None:
+        """Remember what a finished step has left over (:attr:`Step.division`), until it is learned from or repeated."""
+        self._next_surplus = tuple(surplus) if self.refill.keep_surplus else ()
+
+    def learn(
+        self,
+        pools: Sequence[ResponsePool],
+        metrics: Mapping[str, float],
+        *,
+        timed: Callable[[str], Any] = lambda phase: nullcontext(),
+    ) -> None:
+        """Let all that learns do so from a step, when its last update is done and not before.
+
+        Args:
+            pools: of the step, with whatever became of them; the order of its prompts.
+            metrics: figures of the step.
+            timed: a context for what takes time, by its name.
+        """
+        pools = [pool for pool in pools if pool.num_drawn]
+        with timed("estimate"):
+            self.estimator.update(pools)
+        self.sampler.learn(pools)
+        self._surplus, self._next_surplus = self._next_surplus, ()
+        if isinstance(self.curriculum, LearningCurriculum):
+            self.curriculum.observe(pools)
+        self.selection.learn(metrics)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the parts remember of the steps that are done; the curriculum's is its owner's to keep."""
+        state: dict[str, Any] = {name: named_state(part) for name, part in self._parts()}
+        if self.refill.is_on:
+            state["refill"] = {"surplus": [to_plain(pool) for pool in self._surplus]}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: a part of another class remembers something that its successor cannot read.
+        """
+        for name, part in self._parts():
+            load_named_state(part, state.get(name, {}), setting=name)
+        self._surplus = tuple(from_plain(pool) for pool in state.get("refill", {}).get("surplus", ()))
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        yield from (("sampler", self.sampler), ("estimator", self.estimator), ("selection", self.selection))

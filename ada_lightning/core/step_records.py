@@ -1,0 +1,129 @@
+"""What passes between a step and whoever drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ada_lightning.core.records import Grade, Prompt, ResponsePool
+from ada_lightning.core.schedule import Continuous, Schedule
+from ada_lightning.core.seeds import request_seed
+
+
+@dataclass(frozen=True, slots=True)
+class StepSettings:
+    """What stays the same over the steps of a run.
+
+    Raises:
+        ValueError: an unknown choice.
+    """
+
+    seed: int
+    """Of the run; every response's own seed derives from it."""
+    seed_requests: bool = True
+    """Give each request its seed, so that results do not depend on scheduling
+    (``python -m research.benchmarks.engine`` measures what that costs)."""
+    positive_threshold: float = 0.7
+    """A reward above it is a positive (official code: 0.7)."""
+    truncated: Literal["grade", "zero", "exclude", "mask"] = "grade"
+    """What a response cut by the length limit counts as. ``grade``: like any other. ``zero``: reward 0 without asking
+    the grader; it trains as a failure. ``exclude``: no evidence, neither in the pool nor trained on, drawn anew by
+    sequential samplers; what is optimised is then the pass rate among finished responses. ``mask``: graded and counted,
+    never trained on; the update then follows no pass rate exactly."""
+    grader_failure: Literal["exclude", "as_zero"] = "exclude"
+    """What a response counts as that could not be graded through no doing of its own, as where a judge's server is
+    down: no evidence either way, or a 0. A failure of its own making is a 0 in any case
+    (:mod:`ada_lightning.rewards.failures` says which are)."""
+    schedule: Schedule = Continuous()  # noqa: RUF009 - frozen
+    """When a prompt's next block may start. With a step budget nothing is drawn ahead: it has to know first."""
+
+    def __post_init__(self) -> None:
+        """Check the choices."""
+        if self.truncated not in ("grade", "zero", "exclude", "mask"):
+            raise ValueError(f"rollout.truncated must be grade, zero, exclude or mask; got {self.truncated!r}")
+        if self.grader_failure not in ("exclude", "as_zero"):
+            raise ValueError(f"rollout.grader_failure must be exclude or as_zero; got {self.grader_failure!r}")
+
+    def asks_grader(self, *, is_truncated: bool) -> bool:
+        """Whether a response has to be graded."""
+        return not (is_truncated and self.truncated in ("zero", "exclude"))
+
+    def reward(self, outcome: Outcome) -> float | None:
+        """Reward that a response counts with; None where it is no evidence."""
+        if outcome.grade.reward is None:
+            return None if self.grader_failure == "exclude" else 0.0
+        if outcome.is_truncated and self.truncated == "exclude":
+            return None
+        return outcome.grade.reward
+
+    def is_positive(self, reward: float) -> bool:
+        """Whether a reward counts as right."""
+        return reward > self.positive_threshold
+
+    def request_seed(self, stage: str, step: int, slot: int, prompt_id: str, sample_index: int) -> int | None:
+        """Seed of one response; None where requests are not seeded."""
+        if not self.seed_requests:
+            return None
+        return request_seed(
+            run_seed=self.seed, stage=stage, step=step, slot=slot, prompt_id=prompt_id, sample_index=sample_index
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One response (or episode of several turns) that a step asks for."""
+
+    slot: int
+    """Position of the prompt in the step."""
+    prompt: Prompt
+    sample_index: int
+    """Position in the launch order of its prompt, from 0."""
+    seed: int | None
+    is_ahead: bool
+    """Drawn before it is known to be wanted: an engine that is full should let others go first."""
+    attempt: int = 0
+    """Times that something of this prompt was dropped before: the same sample asked for again is another request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a request. A step looks at ``grade``, ``is_truncated``, whether there is text, and how much."""
+
+    text: str
+    response_ids: tuple[int, ...]
+    sampling_logprobs: tuple[float, ...]
+    is_truncated: bool
+    grade: Grade = field(default_factory=lambda: Grade(reward=0.0))
+    """That of a response which no grader was asked about, see :meth:`StepSettings.asks_grader`, is 0."""
+
+
+@dataclass(slots=True, eq=False)
+class PromptRun:
+    """One prompt on its way through a step."""
+
+    pool: ResponsePool
+    num_launched: int = 0
+    """Responses asked for, those drawn ahead included."""
+    round_index: int = -1
+    round_of: list[int] = field(default_factory=list)
+    """Round of every response that the sampler wants."""
+    is_waiting: bool = False
+    """For the step's budget, or for the other prompts of a round."""
+    is_finished: bool = False
+    early_risks: list[float] = field(default_factory=list)
+    """Responses expected to be dropped, of each block drawn ahead that is not wanted yet."""
+    num_drops: int = 0
+    """Times that something drawn ahead was dropped."""
+    told: dict[int, Outcome] = field(default_factory=dict)
+    """Outcomes whose turn in the launch order has not come, by sample index."""
+
+    def count_known(self, settings: StepSettings, num_launched: int) -> tuple[int, int, int]:
+        """Positives and negatives among the first launched responses, and how many of them are open."""
+        rewards: Sequence[float | None] = [
+            settings.reward(outcome) for index, outcome in self.told.items() if index < num_launched
+        ]
+        num_positive = sum(reward is not None and settings.is_positive(reward) for reward in rewards)
+        num_negative = sum(reward is not None and not settings.is_positive(reward) for reward in rewards)
+        num_open = num_launched - self.pool.num_drawn - len(rewards)
+        return self.pool.num_positive + num_positive, self.pool.num_negative + num_negative, num_open

@@ -1,0 +1,192 @@
+"""Drives steps with an engine and graders: submit, poll, grade, tell, until every step is complete."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.records import Completion, Generation, Grade, SamplingSettings
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import Outcome, Request, StepSettings
+from ada_lightning.rollout.engines.errors import EngineError, guarded
+from ada_lightning.rollout.grader import Grader
+
+_IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
+_MAX_UNGRADED = 8
+"""Engines full of responses that may wait for the graders before another step is opened."""
+
+_Place = tuple[str, int, int, int]
+
+
+class Driver:
+    """Keeps one engine full with what steps ask for, the oldest step first.
+
+    A step is opened when slots are left, so that any number of steps can be given by an iterator: the engine runs empty
+    once, at the end of the last one.
+
+    Args:
+        steps: not asked for anything yet; their slots differ where several are open at once.
+        sampling: how tokens are drawn.
+        settings: of the steps.
+        grader: reward pool.
+        decode: token ids to text.
+        name: unique in the process; part of every request's name.
+        outlives_engine: go on after an :class:`EngineError` with another engine, which draws again what was in flight.
+        waiting: a context for the seconds spent waiting for graders.
+        report: called after every engine step.
+        interrupt_check: called after every engine step; may raise.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[Step],
+        *,
+        sampling: SamplingSettings,
+        settings: StepSettings,
+        grader: Grader,
+        decode: Callable[[Sequence[int]], str],
+        name: str = "0",
+        outlives_engine: bool = False,
+        waiting: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        report: Callable[[], None] = lambda: None,
+        interrupt_check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.num_generated = 0
+        """Responses that the engine returned."""
+        self.num_tokens = 0
+        """Tokens of them."""
+        self._to_open = iter(steps)
+        self._sampling, self._settings = sampling, settings
+        self._grader, self._decode, self._name = grader, decode, name
+        self._outlives_engine = outlives_engine
+        self._waiting, self._report, self._interrupt_check = waiting, report, interrupt_check
+        self._open: list[Step] = []
+        self._generating: dict[str, tuple[Step, Request]] = {}
+        self._grading: dict[_Place, tuple[Step, Request, Generation, str]] = {}
+
+    def run(self, engine: RolloutEngine) -> Iterator[Step]:
+        """Yield each step as it becomes complete.
+
+        Args:
+            engine: with nothing in flight.
+
+        Raises:
+            EngineError: the engine failed. What ends this leaves nothing in flight.
+        """
+        try:
+            while self._fill_slots(engine):
+                for generation in guarded(engine.poll):
+                    self._receive(engine, generation)
+                for place, grade in self._verdicts():
+                    self._grade(engine, place, grade)
+                yield from self._complete()
+                self._report()
+                self._interrupt_check()
+            yield from self._complete()
+        except EngineError:
+            if not self._outlives_engine:
+                self._leave(engine)
+                raise
+            for step, request in self._generating.values():
+                step.ask_again([request])
+            self._generating.clear()
+            raise
+        except BaseException:
+            self._leave(engine)
+            raise
+
+    def _fill_slots(self, engine: RolloutEngine) -> bool:
+        """Submit what has a slot; whether anything is left to do.
+
+        Raises:
+            RuntimeError: a step is not complete, and asks for nothing.
+        """
+        num_slots, max_ungraded = engine.max_num_seqs, _MAX_UNGRADED * engine.max_num_seqs
+        for step in self._open:
+            self._submit(engine, step, num_slots)
+        while len(self._generating) < num_slots and len(self._grading) < max_ungraded:
+            if (opened := next(self._to_open, None)) is None:
+                break
+            self._open.append(opened)
+            self._submit(engine, opened, num_slots)
+        if self._generating or self._grading:
+            return True
+        if stuck := [step for step in self._open if not step.is_complete]:
+            raise RuntimeError(f"step {stuck[0].step} is not complete and asks for nothing: its sampler waits for ever")
+        return False
+
+    def _submit(self, engine: RolloutEngine, step: Step, num_slots: int) -> None:
+        requests = step.ask(num_slots - len(self._generating), num_slots)
+        names = [f"{self._name}/{request.slot}/{request.sample_index}" for request in requests]
+        # First: an engine that breaks here owes these too.
+        self._generating |= {name: (step, request) for name, request in zip(names, requests, strict=True)}
+        for name, request in zip(names, requests, strict=True):
+            guarded(engine.submit, name, request.prompt.prompt_ids, self._sampling, request.seed)
+
+    def _receive(self, engine: RolloutEngine, generation: Generation) -> None:
+        """Hand a finished response to the graders."""
+        found = self._generating.pop(generation.request_id, None)
+        if found is None:  # dropped, because of one that finished in the same poll
+            for only in self._open[:1]:  # steps of which several are open draw nothing ahead
+                only.note_wasted(len(generation.response_ids))
+            return
+        step, request = found
+        num_tokens = len(generation.response_ids)
+        self.num_generated += 1
+        self.num_tokens += num_tokens
+        text, place = self._decode(generation.response_ids), self._place(request)
+        self._grading[place] = step, request, generation, text
+        if self._settings.asks_grader(is_truncated=generation.is_truncated):
+            reason = "length" if generation.is_truncated else "stop"
+            self._grader.submit(place, request.prompt, Completion(text, reason, num_tokens))  # type: ignore[arg-type]
+        else:
+            self._grade(engine, place, Grade(reward=0.0))
+
+    def _verdicts(self) -> list[tuple[Any, Grade]]:
+        """Take what the graders have; wait for them only when the engine has nothing left to do."""
+        if self._generating:
+            return self._grader.poll()
+        if not self._grading:
+            return []
+        with self._waiting():
+            return self._grader.wait(_IDLE_WAIT_S)
+
+    def _grade(self, engine: RolloutEngine, place: _Place, grade: Grade) -> None:
+        """Tell a step of a verdict, and drop what it no longer wants."""
+        waiting = self._grading.pop(place, None)
+        if waiting is None:  # of a response that was dropped, or left over from an interrupted rollout
+            return
+        step, request, generation, text = waiting
+        ids, logprobs = generation.response_ids, generation.sampling_logprobs
+        step.tell(request, Outcome(text, ids, logprobs, generation.is_truncated, grade))
+        unwanted = step.dropped()
+        names = [f"{self._name}/{request.slot}/{request.sample_index}" for request in unwanted]
+        if running := [name for name in names if self._generating.pop(name, None)]:
+            step.note_wasted(guarded(engine.abort, running))
+        for dropped in unwanted:
+            if graded := self._grading.pop(self._place(dropped), None):
+                step.note_wasted(len(graded[2].response_ids))
+
+    def _complete(self) -> list[Step]:
+        complete = [step for step in self._open if step.is_complete]
+        if complete:
+            self._open = [step for step in self._open if not step.is_complete]
+        return complete
+
+    def _leave(self, engine: RolloutEngine) -> None:
+        """Leave nothing in flight after an interrupt or an error; warn where the engine does not let go."""
+        leftovers = list(self._generating)
+        self._generating.clear()
+        self._grading.clear()
+        self._grader.discard_pending()
+        try:
+            engine.abort(leftovers)
+        except Exception as error:
+            warnings.warn(f"the engine did not abort its requests: {error}", RuntimeWarning, stacklevel=2)
+
+    def _place(self, request: Request) -> _Place:
+        """Name a response to the graders, who may still be busy with a dropped one of the same number."""
+        return self._name, request.slot, request.sample_index, request.attempt

@@ -1,0 +1,229 @@
+"""Whatever order outcomes come in, wherever a step is cut off, whatever else is open: the same groups."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ada_lightning.core.records import Belief, Grade, Prompt
+from ada_lightning.core.schedule import Barrier, Continuous
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.core.top_up import TopUp
+from ada_lightning.methods.gradient_norms.constant import ConstantNorm
+from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
+from ada_lightning.methods.sampling import (
+    BalanceSampler,
+    DarsSampler,
+    EstimatedSampler,
+    GiveUpByPosterior,
+    GvmSampler,
+    OptPoSampler,
+    PositiveSampler,
+    PruningSampler,
+    SpeedSampler,
+    SpreadSampler,
+    UniformSampler,
+    XrpoSampler,
+)
+from ada_lightning.methods.selection import BalancedSelection
+from tests.builders import make_pool
+
+RATES = (0.0, 0.05, 0.3, 0.5, 0.7, 1.0)
+BALANCE = {"k_pos": 2, "k_neg": 2, "samples_per_round": 2, "n_max": 12, "group_size": 4}
+AHEAD = Continuous(fill_to=24, min_chance=0.01, max_waste_ratio=10.0)
+
+
+def gives_up():
+    give_up = GiveUpByPosterior(price=0.8, explore_ratio=0.0)
+    give_up.learn([make_pool([1.0, 1.0, 0.0, 0.0])])
+    return BalanceSampler(**BALANCE, give_up=give_up)
+
+
+def pruned():
+    sampler = PruningSampler(sampler=BalanceSampler(**BALANCE), rate=0.5)
+    sampler.learn([make_pool([1.0, 0.0], key=key) for key in range(len(RATES))])
+    return sampler
+
+
+SAMPLERS = {
+    "uniform": lambda: UniformSampler(group_size=4),
+    "positive": lambda: PositiveSampler(k_pos=1, samples_per_round=2, n_max=12, group_size=4),
+    "balance": lambda: BalanceSampler(**BALANCE),
+    "balance with a budget": lambda: BalanceSampler(**BALANCE, budget_per_step=31),
+    "giving up": gives_up,
+    "estimated": lambda: EstimatedSampler(responses_per_prompt=4, n_max=12, group_size=4),
+    "gvm": lambda: GvmSampler(gradient_norm=ConstantNorm(), num_pilot=2, responses_per_prompt=4, n_max=8, group_size=4),
+    "xrpo": lambda: XrpoSampler(num_pilot=2, responses_per_prompt=4, num_rounds=2, n_max=8, group_size=4),
+    "speed": lambda: SpeedSampler(num_screen=3, num_continue=4, group_size=4),
+    "dars": lambda: DarsSampler(num_pilot=4, n_max=12, hardness_weighted=True, normalize_std=True, group_size=4),
+    "spread": lambda: SpreadSampler(min_spread=1.0, samples_per_round=2, n_max=8, group_size=4),
+    "optpo": lambda: OptPoSampler(vote_accuracy=0.7, threshold=9, samples_per_round=2, n_max=8, group_size=8),
+    "pruning": pruned,
+}
+SCHEDULES = {"plain": Continuous(), "ahead": AHEAD, "barrier": Barrier()}
+REFILLS = {
+    "waves": DynamicSampling(oversampling=1.0, refill_ratio=0.5, max_ratio=4, keep_surplus=True),
+    "one at a time": DynamicSampling(refill_ratio=0.0, max_ratio=4),
+    "adaptive": AdaptiveDynamicSampling(oversampling=1.0, max_ratio=4),
+}
+CASES = [(sampler, schedule, "") for sampler in SAMPLERS for schedule in SCHEDULES]
+CASES += [
+    (sampler, schedule, refill)
+    for sampler in ("uniform", "balance", "estimated", "xrpo", "speed")
+    for schedule in SCHEDULES
+    for refill in REFILLS
+]
+
+
+def prompts(first, number):
+    keys = [(first + place) % len(RATES) for place in range(number)]
+    return [(Prompt(f"p{key}", (), prompt_ids=(key,)), Belief(1.0 + key, 6.0 - key)) for key in keys]
+
+
+def begin(case, *, sampler=None, step=3, truncated="exclude"):
+    name, schedule, refill = case
+    sampler = sampler or SAMPLERS[name]()
+    selection = BalancedSelection(group_size=4)
+    first, top_up = prompts(0, 8 if not refill else REFILLS[refill].first_wave(4)), None
+    if refill:
+        top_up = TopUp(REFILLS[refill], 4, prompts, selection)
+    return Step(
+        [prompt for prompt, _ in first],
+        sampler=sampler,
+        selection=selection,
+        settings=StepSettings(seed=7, schedule=SCHEDULES[schedule], truncated=truncated),
+        step=step,
+        policy_version=step,
+        beliefs=[belief for _, belief in first],
+        top_up=top_up,
+        carried=[make_pool([1.0, 0.0, 1.0])] if refill else (),
+    )
+
+
+def answer(request):
+    """What an engine and a grader make of a request: a function of its seed and prompt."""
+    coin = random.Random(request.seed)
+    is_right, fate = coin.random() < RATES[request.prompt.prompt_ids[0]], coin.random()
+    grade = Grade(float(is_right), answer="right" if is_right else str(coin.randint(0, 2)))
+    if fate < 0.1:
+        grade = Grade(None, "OSError") if fate < 0.05 else Grade(0.0, "timeout")
+    tokens = tuple(range(1 + coin.randrange(5)))
+    return Outcome("" if fate > 0.97 else str(is_right), tokens, tuple(-0.5 for _ in tokens), fate > 0.9, grade)
+
+
+def wrong(request):
+    """The opposite of its answer."""
+    outcome = answer(request)
+    return Outcome("late", (9,) * 9, (0.0,) * 9, False, Grade(1.0 - (outcome.grade.reward or 0.0), answer="late"))
+
+
+def turn(step, order, waiting, num_slots):
+    """Ask for some, tell of one; what was dropped is told late, and wrongly."""
+    num_free = num_slots - len(waiting)
+    waiting += step.ask(order.randint(0, num_free) if waiting else num_free, num_slots)
+    request = waiting.pop(order.randrange(len(waiting)))
+    step.tell(request, answer(request))
+    for dropped in step.dropped():
+        waiting.remove(dropped)
+        step.tell(dropped, wrong(dropped))
+
+
+def drive(step, order, num_slots=16, num_tells=None):
+    """Go on to the end, or for so many tells; what is still open."""
+    waiting = []
+    while not step.is_complete and num_tells != 0:
+        turn(step, order, waiting, num_slots)
+        num_tells = None if num_tells is None else num_tells - 1
+    return waiting
+
+
+def result_of(step):
+    """The groups, and every count that latency must not change."""
+    groups, stats = step.finish(), step.stats
+    counts = (stats.num_prompts, stats.num_drawn, stats.num_failed, stats.num_failed_excluded, stats.num_truncated)
+    return groups, counts, stats.num_empty, stats.generated_tokens, stats.failures, step.division
+
+
+def in_order(case, **options):
+    """Each request told as soon as it is asked for, one after the other."""
+    step = begin(case, **options)
+    while requests := step.ask():
+        for request in requests:
+            step.tell(request, answer(request))
+    return result_of(step)
+
+
+ORDERS = st.integers(0, 2**32).map(random.Random)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(filter(None, case)))
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(order=ORDERS, num_slots=st.sampled_from((1, 5, 16, 64)))
+def test_any_order_gives_the_same_groups(case, order, num_slots):
+    step = begin(case)
+    drive(step, order, num_slots)
+    assert result_of(step) == in_order((case[0], "plain" if case[1] == "ahead" else case[1], case[2]))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(filter(None, case)))
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(order=ORDERS, num_tells=st.integers(0, 40))
+def test_a_step_that_was_cut_off_goes_on_to_the_same_groups(case, order, num_tells):
+    cut = begin(case)
+    drive(cut, order, num_tells=num_tells)
+    resumed = begin(case)
+    resumed.load_state_dict(cut.state_dict())
+    told = {(slot, index) for slot, index, _ in cut.state_dict()["told"]}
+    waiting = resumed.ask()
+    assert not told & {(request.slot, request.sample_index) for request in waiting}
+    resumed.ask_again(waiting)
+    drive(resumed, order)
+    assert result_of(resumed) == in_order(case)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(order=ORDERS)
+def test_several_steps_may_be_open_at_once_and_what_is_learned_meanwhile_changes_none(name, order):
+    case, sampler = (name, "ahead", ""), SAMPLERS[name]()
+    steps = [begin(case, sampler=sampler, step=number) for number in (3, 4)]
+    waiting = [[], []]
+    while open_ones := [place for place in (0, 1) if not steps[place].is_complete]:
+        place = order.choice(open_ones)
+        turn(steps[place], order, waiting[place], 16)
+        sampler.learn([make_pool([1.0, 1.0, 0.0, 1.0], key=2)])
+    alone = (name, "plain", "")
+    assert [result_of(step) for step in steps] == [in_order(alone, step=3), in_order(alone, step=4)]
+
+
+def test_what_is_drawn_ahead_is_marked_dropped_and_counted_once():
+    step = begin(("balance", "ahead", ""))
+    requests = step.ask(64, 64)
+    ahead = {(request.slot, request.sample_index) for request in requests if request.is_ahead}
+    assert ahead == {(r.slot, r.sample_index) for r in requests if r.sample_index >= 2} != set()
+    drive_all = [request for request in requests if not request.is_ahead]
+    dropped = []
+    for request in [*drive_all, *(request for request in requests if request.is_ahead)]:
+        step.tell(request, answer(request))
+        dropped += step.dropped()
+    assert len({(r.slot, r.sample_index, r.attempt) for r in dropped}) == len(dropped) > 0
+
+
+def test_a_budget_is_kept_and_spent():
+    groups, *_ = in_order(("balance with a budget", "plain", ""))
+    assert 31 - 2 < sum(group.pool.num_drawn for group in groups) <= 31
+
+
+def test_an_open_step_cannot_be_finished():
+    with pytest.raises(RuntimeError, match="step 3 has 8 open pools"):
+        begin(("uniform", "plain", "")).finish()
+
+
+@pytest.mark.parametrize(("truncated", "asked"), [("grade", True), ("mask", True), ("zero", False), ("exclude", False)])
+def test_a_cut_response_is_graded_where_its_grade_can_count(truncated, asked):
+    assert StepSettings(seed=0, truncated=truncated).asks_grader(is_truncated=True) is asked
+    assert StepSettings(seed=0, truncated=truncated).asks_grader(is_truncated=False)
