@@ -16,8 +16,6 @@ from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.stepwise import StepwiseGrader
 
-_NAMES = count(1)
-
 
 def make_prompt(key: int = 7, *, num_tokens: int = 3) -> Prompt:
     """A prompt whose first token tells the scripted engine its pass rate."""
@@ -102,7 +100,7 @@ class Collector:
 
     def __init__(self, *, decode=decode, reproducible=False, verdict_delay=4, seed=0, **options):
         self._decode, self._delay = decode, verdict_delay if reproducible else None
-        self._settings = StepSettings(seed=seed, **options)
+        self._settings, self._names = StepSettings(seed=seed, **options), count(1)
 
     def collect(
         self, prompts, *, engine, grader, settings, stage="train", clock=None, interrupt_check=lambda: None, **options
@@ -117,7 +115,7 @@ class Collector:
             grader = StepwiseGrader(grader, delay=self._delay, interrupt_check=interrupt_check)
         driver = Driver(
             [begun], sampling=settings, settings=self._settings, grader=grader, decode=self._decode,
-            name=str(next(_NAMES)), interrupt_check=interrupt_check,
+            name=str(next(self._names)), interrupt_check=interrupt_check,
             waiting=lambda: nullcontext() if stage in ("eval", "preview") else clock.phase("grade"),
             report=lambda: clock.report(begun.stats.num_drawn, begun.num_launched),
         )  # fmt: skip

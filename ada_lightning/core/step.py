@@ -118,10 +118,10 @@ class Step:
         Args:
             num_free: requests that can start now; None: any number.
             num_slots: sequences that run at once, of which the others are taken. Where some would stay free, blocks are
-                drawn ahead that will probably be wanted.
+                drawn ahead that will probably be wanted; 0: none.
         """
-        num_running = 0 if num_free is None else num_slots - num_free
-        while (run := self._ahead.best(len(self._waiting) + num_running, num_slots)) is not None:
+        num_running = num_slots - (num_slots if num_free is None else num_free)
+        while num_slots and (run := self._ahead.best(len(self._waiting) + num_running, num_slots)) is not None:
             self._launch(run, self._sampler.samples_per_round, need=0.0)
         number = len(self._waiting) if num_free is None else min(max(num_free, 0), len(self._waiting))
         return [self._hand_out(*heapq.heappop(self._waiting)[2:]) for _ in range(number)]

@@ -111,7 +111,7 @@ class Driver:
             if (opened := next(self._to_open, None)) is None:
                 break
             self._open.append(opened)
-            self._submit(engine, opened, num_slots)
+            self._submit(engine, opened, 0)  # nothing ahead before all that is wanted runs
         if self._generating or self._grading:
             return True
         if stuck := [step for step in self._open if not step.is_complete]:
@@ -119,7 +119,7 @@ class Driver:
         return False
 
     def _submit(self, engine: RolloutEngine, step: Step, num_slots: int) -> None:
-        requests = step.ask(num_slots - len(self._generating), num_slots)
+        requests = step.ask(engine.max_num_seqs - len(self._generating), num_slots)
         names = [f"{self._name}/{request.slot}/{request.sample_index}" for request in requests]
         # First: an engine that breaks here owes these too.
         self._generating |= {name: (step, request) for name, request in zip(names, requests, strict=True)}

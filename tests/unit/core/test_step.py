@@ -200,17 +200,22 @@ def test_several_steps_may_be_open_at_once_and_what_is_learned_meanwhile_changes
     assert [result_of(step) for step in steps] == [in_order(alone, step=3), in_order(alone, step=4)]
 
 
-def test_what_is_drawn_ahead_is_marked_dropped_and_counted_once():
-    step = begin(("balance", "ahead", ""))
+def test_what_is_drawn_ahead_is_marked_and_dropped_once_where_the_first_block_suffices():
+    step = begin(("positive", "ahead", ""))
     requests = step.ask(64, 64)
     ahead = {(request.slot, request.sample_index) for request in requests if request.is_ahead}
     assert ahead == {(r.slot, r.sample_index) for r in requests if r.sample_index >= 2} != set()
-    drive_all = [request for request in requests if not request.is_ahead]
-    dropped = []
-    for request in [*drive_all, *(request for request in requests if request.is_ahead)]:
-        step.tell(request, answer(request))
+    right, dropped = Outcome("right", (1,), (0.0,), False, Grade(1.0)), []
+    graded_early = next(request for request in requests if request.is_ahead)
+    for request in [graded_early, *(request for request in requests if not request.is_ahead)]:
+        step.tell(request, right)
         dropped += step.dropped()
-    assert len({(r.slot, r.sample_index, r.attempt) for r in dropped}) == len(dropped) > 0
+    assert step.is_complete
+    assert sorted((r.slot, r.sample_index) for r in dropped) == sorted(
+        ahead - {(graded_early.slot, graded_early.sample_index)}
+    )
+    step.note_wasted(5)
+    assert step.stats.wasted_tokens == 5 + 1  # told by the driver, and the token that was graded early
 
 
 def test_a_budget_is_kept_and_spent():

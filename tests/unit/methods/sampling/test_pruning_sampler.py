@@ -105,10 +105,14 @@ def test_unseen_prompts_and_equal_beliefs_are_never_pruned():
 
 def test_it_plans_with_those_that_stay_and_passes_on_what_they_need():
     class Watched(UniformSampler):
-        def plan(self, pools, stage=0):
-            self.planned = [pool.prompt.prompt_id for pool in pools]
+        def __init__(self):
+            super().__init__(group_size=4)
+            self.planned = []  # shared with the copy that a step plans with
 
-    inner = Watched(group_size=4)
+        def plan(self, pools, stage=0):
+            self.planned += [pool.prompt.prompt_id for pool in pools]
+
+    inner = Watched()
     groups, _ = collect(make_sampler(rate=0.9, inner=inner), 0)
     assert inner.planned == [group.pool.prompt.prompt_id for group in groups if group.pool.num_drawn]
     balance = make_sampler(inner=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2))
