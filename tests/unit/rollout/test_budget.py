@@ -145,20 +145,6 @@ def collect(num_polls, budget):
     return [group.pool for group in groups], stats
 
 
-def test_the_collector_keeps_the_budget_whatever_finishes_first():
-    orders = (
-        lambda generator, is_positive: 1,
-        lambda generator, is_positive: generator.randrange(1, 30),
-        lambda generator, is_positive: 20 if is_positive else 1,
-    )
-    outcomes = []
-    for num_polls in orders:
-        pools, stats = collect(num_polls, budget=100)
-        assert stats.num_drawn <= 100
-        outcomes.append([[response.is_positive for response in pool.responses] for pool in pools])
-    assert outcomes[0] == outcomes[1] == outcomes[2]
-
-
 def test_a_pool_that_was_cut_off_carries_the_rule_that_cut_it():
     pools, _ = collect(lambda generator, is_positive: 1, budget=100)
     cut = [pool for pool in pools if isinstance(pool.rule, CappedRule)]

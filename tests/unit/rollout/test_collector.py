@@ -73,25 +73,6 @@ def test_a_resolved_prompt_draws_nothing_more():
     assert stats.num_drawn == pool.num_drawn
 
 
-def test_responses_are_committed_in_launch_order_whatever_the_latency():
-    groups, _ = collect([make_prompt(1)] * 5, ScriptedEngine(pass_rates={1: 0.2}, num_polls=random_latency))
-    for group in groups:
-        assert [r.sample_index for r in group.pool.responses] == list(range(group.pool.num_drawn))
-        assert [r.round_index for r in group.pool.responses] == [i // 4 for i in range(group.pool.num_drawn)]
-        assert {r.policy_version for r in group.pool.responses} == {3}
-
-
-def test_latency_changes_nothing_about_the_pools():
-    """The same seeds under three orders of completion, one of them adverse: positives last."""
-    prompts = [make_prompt(key) for key in (1, 2, 3)]
-    pass_rates = {1: 0.1, 2: 0.5, 3: 0.9}
-    outcomes = []
-    for num_polls in (lambda generator, is_positive: 1, random_latency, slow_positives):
-        groups, _ = collect(prompts, ScriptedEngine(pass_rates=pass_rates, num_polls=num_polls))
-        outcomes.append([[r.is_positive for r in group.pool.responses] for group in groups])
-    assert outcomes[0] == outcomes[1] == outcomes[2]
-
-
 def test_number_of_draws_has_the_expectation_of_the_round_based_algorithm():
     """Exact sums for k = 2/2, blocks of 4, at most 32: E[N] = 19.4 at p = .1 and 6.8 at p = .5 (reference table)."""
     for pass_rate, expected in ((0.1, 19.4), (0.5, 6.8)):
@@ -108,17 +89,6 @@ def test_a_prompt_twice_in_a_step_gets_different_responses():
     groups, _ = collect([make_prompt(1)] * 2, engine, sampler=UniformSampler(group_size=32), selection=AllSelection())
     first, second = ([r.is_positive for r in group.pool.responses] for group in groups)
     assert first != second
-
-
-def test_the_same_step_repeated_gives_the_same_responses_and_another_step_others():
-    def rewards(step):
-        engine = ScriptedEngine(pass_rates={1: 0.5})
-        sampler = UniformSampler(group_size=32)
-        groups, _ = collect([make_prompt(1)], engine, sampler=sampler, selection=AllSelection(), step=step)
-        return [r.reward for r in groups[0].pool.responses]
-
-    assert rewards(0) == rewards(0)
-    assert rewards(0) != rewards(1)
 
 
 def test_a_prompt_without_room_is_skipped_counted_and_warned_about():
@@ -250,12 +220,6 @@ def test_an_interrupt_aborts_what_is_in_flight():
     with pytest.raises(KeyboardInterrupt):
         collect([make_prompt(1)] * 3, engine, interrupt_check=interrupt)
     assert (engine.num_in_flight(), engine.num_aborted) == (0, 12)
-
-
-@pytest.mark.parametrize(("option", "value"), [("truncated", "drop"), ("grader_failure", "retry")])
-def test_unknown_choices_are_rejected(option, value):
-    with pytest.raises(ValueError, match=f"rollout.{option} must be"):
-        Collector(decode=decode, seed=0, **{option: value})
 
 
 class NotingGrader(InstantGrader):

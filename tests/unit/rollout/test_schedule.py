@@ -58,25 +58,6 @@ def collect(
 PLENTY = Continuous(fill_to=64, min_chance=0.3, max_waste_ratio=10.0)
 
 
-@pytest.mark.parametrize(
-    "num_polls",
-    [lambda generator, is_positive: 1, random_latency, lambda generator, is_positive: 25 if is_positive else 2],
-    ids=["at once", "random", "positives last"],
-)
-@pytest.mark.parametrize(
-    "sampler",
-    [BalanceSampler(k_pos=2, k_neg=2, **SIZES), PositiveSampler(k_pos=1, **SIZES), UniformSampler(group_size=4)],
-    ids=["balance", "pos", "uniform"],
-)
-@pytest.mark.parametrize("slots", [3, 256])
-def test_the_pools_are_the_very_same_by_every_schedule(sampler, num_polls, slots):
-    by_rounds, _, _ = collect(Barrier(), num_polls=num_polls, sampler=sampler)
-    for schedule in (Barrier(), Continuous(), PLENTY):
-        pools, _, engine = collect(schedule, num_polls=num_polls, sampler=sampler, slots=slots)
-        assert pools == by_rounds
-        assert engine.num_in_flight() == 0
-
-
 @pytest.mark.parametrize("schedule", [Barrier(), Continuous(), PLENTY], ids=["barrier", "continuous", "ahead"])
 @pytest.mark.parametrize("pass_rate", [0.2, 0.6])
 def test_requests_without_seeds_end_where_the_stopping_rule_says(schedule, pass_rate):

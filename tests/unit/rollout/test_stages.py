@@ -8,16 +8,11 @@ from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import Grade, SamplingSettings
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping import PilotRule
-from ada_lightning.methods.gradient_norms import ConstantNorm
+from ada_lightning.methods.sampling import PilotSampler as PilotRuleSampler
 from ada_lightning.methods.sampling import (
-    DarsSampler,
-    GvmSampler,
-    PilotCommitSampler,
     SpeedSampler,
     UniformSampler,
-    XrpoSampler,
 )
-from ada_lightning.methods.sampling import PilotSampler as PilotRuleSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from tests.builders import Collector, InstantGrader, decode, make_prompt
@@ -104,39 +99,6 @@ def test_a_prompt_that_wants_nothing_in_a_stage_may_want_more_in_a_later_one(sch
     assert [pool.num_drawn for pool in pools] == [4, 2, 6]
     assert [response.round_index for response in pools[0].responses] == [0, 0, 1, 1]
     assert [[drawn for _, drawn, _ in stage] for stage in sampler.seen] == [[2, 2, 2], [2, 2, 6]]
-
-
-RATES = {1: 0.0, 2: 0.1, 3: 0.3, 4: 0.5, 5: 0.5, 6: 0.8, 7: 1.0}
-SAMPLERS = {
-    "gvm": lambda: GvmSampler(
-        gradient_norm=ConstantNorm(), num_pilot=4, responses_per_prompt=8, n_max=32, group_size=32
-    ),
-    "xrpo": lambda: XrpoSampler(num_pilot=4, responses_per_prompt=8, num_rounds=3),
-    "dars": lambda: DarsSampler(num_pilot=8, n_max=32, hardness_weighted=True, normalize_std=True, group_size=32),
-    "pilot_commit": lambda: PilotCommitSampler(
-        num_pilot=8, num_commit=12, min_rate=0.125, max_rate=0.75, group_size=20
-    ),
-    "speed": lambda: SpeedSampler(num_screen=4, num_continue=12, group_size=16),
-}
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_the_schedule_changes_nothing_of_a_staged_method(name):
-    outcomes = [
-        collect(SAMPLERS[name](), schedule, RATES)
-        for schedule in (Barrier(), Continuous(), Continuous(fill_to=64, min_chance=0.01, max_waste_ratio=10.0))
-    ]
-    assert outcomes[0] == outcomes[1] == outcomes[2]
-    sizes = [pool.num_drawn for pool in outcomes[0]]
-    assert len(set(sizes)) > 1  # it did divide
-    if name in ("gvm", "xrpo"):
-        assert sum(sizes) == 8 * len(RATES)
-        assert all(pool.rule is None and pool.is_resolved for pool in outcomes[0])
-    else:
-        rule = SAMPLERS[name]().rule
-        assert all(pool.rule == rule for pool in outcomes[0])
-        assert all(rule.has_ended([r.is_positive for r in pool.responses]) for pool in outcomes[0])
-        assert not all(pool.is_resolved for pool in outcomes[0]) or name == "dars"
 
 
 def test_a_pool_whose_grades_fail_ends_by_the_rule_cut_off_where_it_is():

@@ -11,7 +11,7 @@ from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import Belief, SamplingSettings
 from ada_lightning.core.result import RolloutResult
-from ada_lightning.core.schedule import Barrier, Continuous
+from ada_lightning.core.schedule import Continuous
 from ada_lightning.core.top_up import TopUp, refill_figures
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
@@ -130,31 +130,6 @@ def test_the_share_of_prompts_with_a_signal_does_not_depend_on_how_many_were_nee
     share = sum(group.pool.has_signal for group in groups) / len(groups)
     assert float(metrics.compute()["rollout/signal_ratio"]) == pytest.approx(share)
     assert float(metrics.compute()["rollout/num_trained"]) == 4 * WANTED
-
-
-@pytest.mark.parametrize("name", REFILLS)
-@pytest.mark.parametrize("max_num_seqs", [4, 64])
-def test_latency_and_schedule_decide_nothing(name, max_num_seqs):
-    results = [
-        outcome(collect(REFILLS[name], num_polls=num_polls, schedule=schedule, max_num_seqs=max_num_seqs)[0])
-        for num_polls in LATENCIES
-        for schedule in (Continuous(), Barrier())
-    ]
-    assert all(result == results[0] for result in results)
-
-
-def test_with_samplers_that_go_on_or_plan_the_outcome_is_the_same_too():
-    samplers = {
-        "balance": lambda: BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
-        "estimated": lambda: EstimatedSampler(responses_per_prompt=6, n_min=2, n_max=12, group_size=12),
-    }
-    for make in samplers.values():
-        results = [
-            outcome(collect(REFILLS["waves"], sampler=make(), num_polls=num_polls, schedule=schedule)[0])
-            for num_polls in LATENCIES
-            for schedule in (Continuous(), Continuous(fill_to=16), Barrier())
-        ]
-        assert all(result == results[0] for result in results)
 
 
 def test_a_sampler_that_divides_a_step_divides_every_wave_by_itself():

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, UniformSampler
 from tests.builders import make_pool
+from tests.unit.core.test_step import SAMPLERS
 
 BALANCE = {"k_pos": 2, "k_neg": 2, "samples_per_round": 4, "n_max": 32, "group_size": 4}
 POSITIVE = {"k_pos": 1, "samples_per_round": 4, "n_max": 32, "group_size": 4}
@@ -71,3 +73,27 @@ def test_all_size_errors_come_in_one_message():
 def test_uniform_rejects_an_empty_group():
     with pytest.raises(ValueError, match="group_size must be at least 1; got 0"):
         UniformSampler(group_size=0)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_keeps_the_contract(name):
+    sampler = SAMPLERS[name]()
+    pools = [make_pool([], slot=slot, key=slot + 1) for slot in range(5)]
+    sampler.plan(pools)
+    wanted = [sampler.num_to_draw(pool) for pool in pools]
+    assert all(0 <= number <= sampler.samples_per_round for number in wanted)
+    assert [sampler.num_to_draw(pool) for pool in pools] == wanted  # asking changes nothing
+    frozen = sampler.frozen()
+    frozen.plan(pools[:1])
+    assert [sampler.num_to_draw(pool) for pool in pools] == wanted  # nor does the plan of another step
+    end = sampler.end(pools[0])
+    assert isinstance(end, PoolEnd)
+    assert end.inverse_probability >= 1
+    assert 0 <= sampler.chance_to_go_on(pools[0], 1, 1, 0) <= 1
+    assert sampler.expected_need(pools[0]) >= 0
+    full = [make_pool([1.0, 0.0] * (sampler.samples_per_round * 8), key=slot + 1, slot=slot) for slot in range(5)]
+    assert not any(sampler.num_to_draw(pool) for pool in full)
+    sampler.learn([pool for pool in full if pool.num_drawn])
+    restored = SAMPLERS[name]()
+    restored.load_state_dict(sampler.state_dict())
+    assert restored.state_dict() == sampler.state_dict()

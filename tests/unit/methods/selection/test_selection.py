@@ -4,7 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.methods.selection import AllSelection, BalancedSelection
+from ada_lightning.methods.selection import (
+    AllSelection,
+    BalancedSelection,
+    BanditSelection,
+    FixedFractionPruning,
+    LargestAdvantageBatchSelection,
+    LargestAdvantageSelection,
+    MaxVarianceSelection,
+    PositivesSelection,
+    PruningSelection,
+    QuantileSelection,
+    RarerClassSelection,
+    ResolvedSelection,
+    StratifiedSelection,
+    ThinnedSelection,
+)
 from tests.builders import make_pool
 
 
@@ -72,3 +87,42 @@ def test_masked_responses_count_in_the_weights_and_are_never_kept():
         kept = selection.select(pool)
         assert 0 not in [k.response.sample_index for k in kept]
         assert sum(k.selection_weight for k in kept) == pytest.approx(8)
+
+
+SELECTIONS = {
+    "all": AllSelection(),
+    "balanced": BalancedSelection(group_size=4),
+    "bandit": BanditSelection(group_size=4),
+    "fixed fraction": FixedFractionPruning(rate=0.5),
+    "largest": LargestAdvantageSelection(rate=0.5),
+    "largest of the batch": LargestAdvantageBatchSelection(rate=0.5, normalize_std=True),
+    "max variance": MaxVarianceSelection(group_size=4),
+    "positives": PositivesSelection(),
+    "pruning": PruningSelection(rate=0.5),
+    "quantile": QuantileSelection(group_size=4, num_strata=2),
+    "rarer": RarerClassSelection(max_per_class=2),
+    "resolved": ResolvedSelection(selection=BalancedSelection(group_size=4)),
+    "stratified": StratifiedSelection(group_size=4, thresholds=[0.5]),
+    "thinned": ThinnedSelection(full_advantage=0.5),
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_every_selection_keeps_the_contract(name):
+    """Some of what may train, each once, by weights above 0; the same whenever asked; nothing of nothing."""
+    selection, pools = SELECTIONS[name], [make_pool([1.0, 0.0, 0.0] * 3), make_pool([0.0] * 4, slot=1), make_pool([])]
+    pools[0].responses[0] = replace(pools[0].responses[0], is_masked=True)
+    kept = [tuple(group) for group in selection.select_all(pools)]
+    assert [tuple(group) for group in selection.select_all(pools)] == kept
+    for pool, group in zip(pools, kept, strict=True):
+        indices = [each.response.sample_index for each in group]
+        assert set(indices) <= {response.sample_index for response in pool.trainable()}
+        assert len(set(indices)) == len(indices)
+        assert all(each.selection_weight > 0 and each.inverse_probability >= 1 for each in group)
+    assert kept[2] == ()
+    assert any(kept)
+    assert isinstance(selection.bend(), str)
+    assert selection.takes(pools[0])
+    selection.learn({})
+    selection.load_state_dict(selection.state_dict())
+    selection.load_state_dict({})
