@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import csv
 import shutil
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -34,6 +37,37 @@ QUIET = ("~logger.mlflow", "~callbacks.curves", "~callbacks.sampling_plots", "~c
 """Seconds of every run, and no part of most tests: pictures, a page of samples, MLflow."""
 
 
+def rows(folder):
+    with (folder / "metrics.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def column(folder, name):
+    return [float(row[name]) for row in rows(folder) if row.get(name)]
+
+
+def logged_runs(store):
+    """Runs of a store; the process's own tracking URI stays as it is, since other tests have theirs."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(store)
+    return list(client.search_runs([experiment.experiment_id for experiment in client.search_experiments()]))
+
+
+def wait_until(is_reached, *, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not is_reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def members(group):
+    """Living processes of a process group."""
+    listing = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(maxsplit=2) for line in listing.splitlines()]
+    return [line for line in lines if int(line[0]) == group and not line[1].startswith("Z")]
+
+
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory):
     """Starts this project's programs without the seconds of their imports."""
@@ -65,6 +99,7 @@ def store(tmp_path, empty_store):
 def train(tmp_path, store):
     """Compose, check and run a small experiment in this process; returns its run folder.
 
+    ``vllm`` is the engine that is configured; without it, the trained weights are sampled by :class:`PolicyEngine`.
     ``everything`` keeps what a run draws and logs beside its files of figures.
     """
     from hydra import compose, initialize_config_dir
@@ -73,7 +108,7 @@ def train(tmp_path, store):
     from ada_lightning.programs.training_run import Run
     from ada_lightning.run.run_dir import RunDir
 
-    def small_train(*overrides, experiment="ada_seq_balance", name="run", everything=False):
+    def small_train(*overrides, experiment="ada_seq_balance", name="run", everything=False, vllm=False):
         folder = tmp_path / name
         left_out = () if everything else [each for each in QUIET if each not in overrides]  # once, or Hydra refuses
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
@@ -90,6 +125,8 @@ def train(tmp_path, store):
                 ],
             )
         check_config(cfg)
+        if not vllm:
+            cfg.rollout.engine = {"_target_": "tests.policy_engine.PolicyEngine", "_partial_": True, "max_num_seqs": 32}
         run_dir = RunDir(cfg.run_dir)
         run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
         Run(cfg, run_dir).fit()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.vllm
 
 def test_a_trained_run_is_evaluated_continued_and_compared(train, programs, store, tmp_path):
     """Held-out prompts, reward and engine are those of the run; the second start finds everything drawn."""
-    run_dir = train("num_steps=1")
+    run_dir = train("num_steps=1", vllm=True)
     after = tmp_path / "after"
     command = ("evaluate.py", f"mlflow.tracking_uri={store}", f"checkpoint={run_dir}", f"run_dir={after}",
                "eval.num_samples=4")  # fmt: skip

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.integration.conftest import ROOT, SMALL
+from tests.integration.conftest import QUIET, ROOT, SMALL
 
 pytestmark = pytest.mark.vllm
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_runs(store, tmp_path):
+def test_the_page_runs(programs, store, tmp_path):
     blocks = BLOCK.findall(PAGE)
     (code,) = [text for language, text in blocks if language == "python"]
     (tmp_path / "my_methods.py").write_text(code)
@@ -28,21 +25,8 @@ def test_the_page_runs(store, tmp_path):
         (tmp_path / name).write_text(text)
     (line,) = [text.strip() for language, text in blocks if not language]
     program, *arguments = line.removeprefix("python ").split()
-    result = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / program),
-            *arguments,
-            *SMALL,
-            f"run_dir={tmp_path}/run",
-            f"logger.mlflow.tracking_uri={store}",
-        ],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = [*SMALL, *QUIET[1:], f"run_dir={tmp_path}/run", f"logger.mlflow.tracking_uri={store}"]
+    result = programs.run(program, *arguments, *options, cwd=tmp_path, environment={"PYTHONPATH": f"{tmp_path}"})
     assert result.returncode == 0, result.stdout + result.stderr
     assert "update: exact for f(p) = log p as far as 16 responses can see" in result.stdout
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

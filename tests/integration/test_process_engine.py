@@ -8,7 +8,7 @@ import pytest
 
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from tests.integration.test_train import column
+from tests.integration.conftest import column
 from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
 
 pytestmark = pytest.mark.vllm
@@ -60,7 +60,8 @@ def test_aborted_requests_return_the_tokens_generated_for_them(engine):
 
 
 def test_a_run_gives_the_same_responses_as_with_the_engine_in_the_trainers_process(train):
-    inside, outside = train(name="inside"), train("rollout=vllm_process", name="outside")
+    inside = train(name="inside", vllm=True)
+    outside = train("rollout=vllm_process", "rollout.host.num_threads=1", name="outside", vllm=True)
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(outside, name) == column(inside, name), name
     assert max(column(outside, "sync/logprob_gap")) < 1e-3

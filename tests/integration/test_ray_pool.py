@@ -11,7 +11,7 @@ import torch
 
 from ada_lightning.rollout.engines.ray_pool import RayPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from tests.integration.test_train import column
+from tests.integration.conftest import column
 from tests.integration.test_vllm_engine import generate, largest_gap, load, move, named, open_engine
 from tests.unit.rollout.faulty_engines import CoinEngine, TellingEngine, completed
 from tests.unit.rollout.test_engine_pool import SETTINGS, collect, finish
@@ -132,8 +132,8 @@ def test_the_real_engine_in_two_actors_one_of_which_is_killed(opened, tiny_path,
 
 
 def test_a_run_with_two_actors_gives_the_same_responses(train):
-    inside = train(name="inside")
-    outside = train("rollout=ray", "rollout.engine.max_num_seqs=16", name="outside")
+    inside = train(name="inside", vllm=True)
+    outside = train("rollout=ray", "rollout.engine.max_num_seqs=16", name="outside", vllm=True)
     for name in ("rollout/num_sampled", "rollout/reward_first_round"):
         assert column(outside, name) == column(inside, name), name
     assert max(column(outside, "sync/logprob_gap")) < 1e-3

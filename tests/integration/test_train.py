@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
 
-from ada_lightning.run.exit_codes import REQUEUE
 from ada_lightning.run.run_stopped import RunStoppedError
-from tests.integration.conftest import ROOT, SMALL
-from tests.integration.warm import has_ended
+from tests.integration.conftest import QUIET, ROOT, SMALL, column, logged_runs, rows
+from tests.policy_engine import PolicyEngine
 
 pytestmark = pytest.mark.vllm
-
-
-def rows(folder):
-    with (folder / "metrics.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-def column(folder, name):
-    return [float(row[name]) for row in rows(folder) if row.get(name)]
 
 
 def killed_after(whole, updates):
@@ -50,72 +36,6 @@ def killed_after(whole, updates):
         writer = csv.DictWriter(file, reader.fieldnames)
         writer.writeheader()
         writer.writerows(kept)
-
-
-GRADED = (  # what the random model writes has letters in various shares, and nothing of the experiment's own task
-    "reward.reward.path=tests.integration.graders.share_of_letters",
-    "~reward.reward.extraction",
-    "~reward.reward.binary",
-    "sampler.min_spread=0.2",
-)
-OVERLONG = (  # the experiment's own penalty, on top of the grader that the random model meets now and then
-    "reward.reward._target_=ada_lightning.rewards.overlong.OverlongReward",
-    "+reward.reward.max_tokens=8",
-    "+reward.reward.buffer_ratio=0.5",
-    "+reward.reward.reward={_target_: ada_lightning.rewards.function.FunctionReward, "
-    "path: tests.integration.graders.has_few_letters}",
-    "~reward.reward.path",
-    "~reward.reward.arguments",
-    "~reward.reward.cacheable",
-)
-OPTIONS = {  # what an experiment needs to show what it is for with a random model and a few prompts
-    "ada_spread_partial_credit": GRADED,
-    "dapo": OVERLONG,
-    "gdpo": ("reward.reward.path=tests.integration.graders.with_components",),
-    "gspo": ("data.num_minibatches=2", "data.epochs_per_rollout=2"),
-    "jackpot": ("data.prompts_per_step=8", "data.num_minibatches=2"),
-    "optpo": ("reward.reward.path=tests.integration.graders.counts_letters",),
-}
-NUM_PROMPTS = {"jackpot": 8}
-PER_PROMPT = {"grpo": 4, "grpo_n16": 16, "vip": 8, "vip_dr_grpo": 8, "knapsack": 8, "coba_rl": 8}
-PER_PROMPT |= {"gvm_raft": 16, "gvm_grpo": 16, "xrpo": 8, "mopps": 8, "lilo": 4, "flowrl": 4, "capo": 4, "jackpot": 4}
-PER_PROMPT |= {"ada_similar": 4, "grpo_chosen": 4}
-PER_PROMPT |= {"ada": 4, "ada_est_ema": 8, "ada_est_ema_implicit": 8, "ada_est_ema_paper": 8, "ada_est_value": 8}
-"""Responses per prompt and step, of experiments where it is always the same."""
-WITH_PICTURES = {"ada_seq_balance", "ada_spread_partial_credit", "dapo", "gdpo", "optpo"}
-"""Experiments that differ in what is drawn of them: stopping, rewards that are not binary, components, refills."""
-EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml"))
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_every_experiment_trains_and_leaves_a_whole_run_folder(train, experiment, capfd):
-    everything = experiment in WITH_PICTURES
-    folder = train(*OPTIONS.get(experiment, ()), experiment=experiment, everything=everything)
-    out, _ = capfd.readouterr()
-    assert "held-out avg@4:" in out
-    assert "preview: 2 prompts x 2 responses" in out
-    pictures = ("curves.png", "sampling.png", "samples.html", "mlflow_run_id") if everything else ()
-    for name in ("config.yaml", "metrics.csv", "summary.json", "engine.log", *pictures):
-        assert (folder / name).stat().st_size > 0
-    summary = json.loads((folder / "summary.json").read_text())
-    assert summary["status"] == "finished"
-    data = OmegaConf.load(folder / "config.yaml").data
-    num_updates = 2 * data.num_minibatches * data.epochs_per_rollout
-    assert summary["policy_version"] == num_updates
-    # Losses that average over responses are 0 where the advantages of a group are, and a minibatch may have no signal.
-    assert max(column(folder, "train/grad_norm")) > 0
-    assert max(column(folder, "sync/logprob_gap_max")) < 1e-3  # float32 on both sides
-    assert set(column(folder, "rollout/signal_ratio")) != {0.0}
-    num_sampled = column(folder, "rollout/num_sampled")
-    if experiment in PER_PROMPT:
-        assert num_sampled == [float(NUM_PROMPTS.get(experiment, 4)) * PER_PROMPT[experiment]] * 2
-    else:
-        assert max(num_sampled) >= 16
-    for drawn, refilled in zip(num_sampled, column(folder, "rollout/refilled_prompts"), strict=False):
-        assert drawn == 8 * (4 + refilled)  # all that was generated, whatever of it trains
-    assert max(column(folder, "rollout/trained_groups"), default=4) <= 4
-    assert "update: " in out  # what is really optimised
-    assert column(folder, "estimator/brier")
 
 
 def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
@@ -138,7 +58,7 @@ def test_a_loss_with_parameters_leaves_and_restores_them(train, capfd):
 
 def test_token_masks_say_what_they_keep(train, capfd):
     options = ["token_masks=[capo,jackpot]", "token_masks.capo.max_shift=1e-4", "data.num_minibatches=2"]
-    folder = train(*options, experiment="grpo")
+    folder = train(*options, experiment="grpo", vllm=True)
     out, _ = capfd.readouterr()
     assert "token_masks: capo leaves out" in out
     assert "token_masks: jackpot keeps" in out
@@ -161,8 +81,8 @@ def test_without_labels_training_speaks_of_agreement_and_evaluation_of_the_truth
 def test_drawing_ahead_changes_nothing_but_the_waste(train):
     """The same responses from the real engine, whatever else runs beside them."""
     options = ["sampler.k_pos=4", "sampler.k_neg=4", "rollout.schedule.max_waste_ratio=10"]
-    plain = train(*options, "rollout.schedule.fill_to=0", name="plain")
-    ahead = train(*options, "rollout.schedule.fill_to=32", "rollout.schedule.min_chance=0.1", name="ahead")
+    plain = train(*options, "rollout.schedule.fill_to=0", name="plain", vllm=True)
+    ahead = train(*options, "rollout.schedule.fill_to=32", "rollout.schedule.min_chance=0.1", name="ahead", vllm=True)
     for name in ("rollout/num_sampled", "rollout/reward_pool", "rollout/generated_tokens"):
         assert column(ahead, name) == column(plain, name), name
     assert sum(column(plain, "rollout/tokens_wasted")) == 0
@@ -202,10 +122,11 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
 def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, choices):
     """Data position, optimiser, seeds, history, price of a signal, value network, curriculum."""
     options = [*choices, "callbacks.checkpoint.every_n_steps=1"]
+    vllm = experiment == "ada_seq_balance"
     updates_per_step = 2 if "data.num_minibatches=2" in choices else 1
-    whole = train(*options, "num_steps=3", experiment=experiment, name="whole")
+    whole = train(*options, "num_steps=3", experiment=experiment, name="whole", vllm=vllm)
     killed_after(whole, 2 * updates_per_step)
-    parts = train(*options, "num_steps=3", "ckpt=last", experiment=experiment, name="parts")
+    parts = train(*options, "num_steps=3", "ckpt=last", experiment=experiment, name="parts", vllm=vllm)
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(parts, name) == column(whole, name), name
     for name in ("train/loss", "train/grad_norm"):
@@ -225,9 +146,9 @@ def test_adapters_train_and_a_resumed_run_continues_with_them(train, tiny_path):
     from transformers import AutoModelForCausalLM
 
     options = ["parameters=lora", "parameters.rank=4", "loss.kl_coef=0.01", "callbacks.checkpoint.every_n_steps=1"]
-    whole = train(*options, "num_steps=3", name="whole")
+    whole = train(*options, "num_steps=3", name="whole", vllm=True)
     killed_after(whole, 2)
-    parts = train(*options, "num_steps=3", "ckpt=last", name="parts")
+    parts = train(*options, "num_steps=3", "ckpt=last", name="parts", vllm=True)
     assert max(column(whole, "sync/logprob_gap_max")) < 1e-3
     assert max(column(whole, "train/kl")) > 0  # it has moved from the initial model
     assert column(parts, "rollout/generated_tokens") == column(whole, "rollout/generated_tokens")
@@ -310,10 +231,8 @@ def test_a_complete_run_says_so(train):
 
 def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, monkeypatch):
     """The restarted engine must not want the folder that the run resumed from."""
-    from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-
     train("num_steps=1")
-    poll, polls = VllmEngine.poll, []
+    poll, polls = PolicyEngine.poll, []
 
     def breaks_late(self):
         polls.append(1)
@@ -321,7 +240,7 @@ def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, m
             raise RuntimeError("worker died")
         return poll(self)
 
-    monkeypatch.setattr(VllmEngine, "poll", breaks_late)
+    monkeypatch.setattr(PolicyEngine, "poll", breaks_late)
     with pytest.warns(RuntimeWarning, match="worker died"):
         folder = train("num_steps=4", "callbacks.checkpoint.every_n_steps=1", "ckpt=last")
     assert len(polls) > 40
@@ -370,60 +289,9 @@ def command(*overrides):
     return ["train.py", "+experiment=ada_seq_balance", *SMALL, *overrides]
 
 
-def logged_runs(store):
-    """Runs of a store; the process's own tracking URI stays as it is, since other tests have theirs."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(store)
-    return list(client.search_runs([experiment.experiment_id for experiment in client.search_experiments()]))
-
-
-def wait_until(is_reached, *, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not is_reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def members(group):
-    """Living processes of a process group."""
-    listing = subprocess.run(["ps", "-eo", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
-    lines = [line.split(maxsplit=2) for line in listing.splitlines()]
-    return [line for line in lines if int(line[0]) == group and not line[1].startswith("Z")]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_a_checkpoint_a_killed_run_and_no_process(programs, store, tmp_path, number):
-    """SIGINT in the middle of a rollout, SIGTERM at any moment: both resume."""
-    options = [f"run_dir={tmp_path}/run", "run_name=run", f"logger.mlflow.tracking_uri={store}", "num_steps=500"]
-    pid = programs.start(*command(*options))
-    metrics = tmp_path / "run" / "metrics.csv"
-    try:
-        # Times are no requirement: a hanging run must fail, not block.
-        wait_until(lambda: has_ended(pid) or (metrics.exists() and metrics.read_text().count("\n") > 3), seconds=240)
-        assert not has_ended(pid), programs.printed(pid)
-        os.killpg(pid, number) if number == signal.SIGINT else os.kill(pid, number)
-        wait_until(lambda: has_ended(pid), seconds=120)
-    except BaseException:
-        os.killpg(pid, signal.SIGKILL)
-        raise
-    done = programs.wait(pid)
-    out = done.stdout + done.stderr
-    assert done.returncode == (1 if number == signal.SIGINT else REQUEUE), out
-    assert f"{number.name}: stopping at the next safe point" in out
-    assert "ckpt=last" in out
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["status"] == "interrupted"
-    state = torch.load(tmp_path / "run/checkpoints/last/trainer.ckpt", weights_only=True)
-    assert state["rollout_checkpoint"]["policy_version"] == summary["policy_version"] > 0
-    (run,) = logged_runs(store)
-    assert run.info.status == "KILLED"
-    wait_until(lambda: not members(pid))  # reward workers and their server are gone too
-
-
 def test_a_sweep_makes_child_runs_under_one_parent(programs, store, tmp_path):
     options = ["sampler.k_pos=1,2", "num_steps=1", f"run_dir={tmp_path}/sweep", f"logger.mlflow.tracking_uri={store}"]
-    done = programs.run(*command(*options), "-m")
+    done = programs.run(*command(*options, *QUIET[1:], "~callbacks.preview"), "-m")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "sweep/0/summary.json").exists()
     assert (tmp_path / "sweep/1/summary.json").exists()
@@ -447,13 +315,11 @@ def test_preview_alone_trains_nothing_and_leaves_no_run(programs, tmp_path):
     ("overrides", "messages"),
     [
         (["sampler=balanec"], ["balanec", "balance"]),  # what a key may be depends on the options, so these alone
-        (["sampler.k_poss=3", "+seeed=1"], ["sampler.k_poss", "did you mean", "k_pos", "seeed", "seed"]),
-        (
-            ["rollout.max_model_tokens=40", "data=jsonl", "data.source.path=missing.jsonl"],
-            ["max_model_tokens", "40", "missing.jsonl"],
-        ),
         (
             [
+                "data=jsonl",
+                "data.source.path=missing.jsonl",
+                "rollout.max_model_tokens=40",
                 "sampler.k_pos=20",
                 "sampler.k_neg=20",
                 "sampler.samples_per_round=5",
@@ -474,6 +340,8 @@ def test_preview_alone_trains_nothing_and_leaves_no_run(programs, tmp_path):
                 "+policy.model_path=x",
             ],
             [
+                "max_model_tokens = 40",
+                "missing.jsonl",
                 "k_pos + k_neg = 40",
                 "does not divide",
                 "group_size = 64 exceeds n_max = 32",

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,7 @@ def prints(folder, program, *arguments):
 
 
 @pytest.fixture(scope="module")
-def walk(tmp_path_factory, programs):
+def walk(tmp_path_factory, programs, empty_store):
     """The whole walk; paths and names are those the programs choose where the user gives none."""
     folder = tmp_path_factory.mktemp("walk")
 
@@ -78,6 +79,7 @@ def walk(tmp_path_factory, programs):
         done = programs.run(program, *arguments, cwd=folder, environment={"MLFLOW_TRACKING_URI": None})
         return said_by(done, program)
 
+    shutil.copy(empty_store, folder / STORE)
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in PROBLEMS))
     said = {"prepare": prints(folder, "prepare.py", *OWN, *BAND, "run_name=sums")}
     python, program, experiment, *shown = shlex.split(said["prepare"].splitlines()[-1].removeprefix("train on them: "))

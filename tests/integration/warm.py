@@ -128,6 +128,7 @@ def become(request):
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    sys.path.extend(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))  # as a start reads it
     sys.argv = [str(ROOT / request["program"]), *request["arguments"]]
     runpy.run_path(sys.argv[0], run_name="__main__")
 
