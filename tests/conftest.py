@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import os
+from pathlib import Path
 
 # Workers that run side by side share the cores.
 os.environ.setdefault(
@@ -27,6 +29,27 @@ def pytest_itemcollected(item):
 def pytest_collection_modifyitems(items):
     """Whole runs come first: short tests then fill the time until the last worker is through."""
     items.sort(key=lambda item: "integration" not in item.path.parts)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _composes_a_command_once():
+    """Hydra takes a tenth of a second to compose the project's configuration, and most tests want the same few."""
+    from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
+    load, kept, conf = ConfigLoaderImpl.load_configuration, {}, str(Path(__file__).parents[1] / "conf")
+
+    def load_once(self, config_name, overrides, run_mode, *args, **kwargs):
+        if all(source.path != conf for source in self.get_sources()):  # of a test's own making, which may change
+            return load(self, config_name, overrides, run_mode, *args, **kwargs)
+        sources = tuple(source.full_path() for source in self.get_sources())
+        key = sources, config_name, tuple(overrides), run_mode, args, tuple(kwargs.items())
+        if key not in kept:
+            kept[key] = load(self, config_name, overrides, run_mode, *args, **kwargs)
+        return copy.deepcopy(kept[key])
+
+    ConfigLoaderImpl.load_configuration = load_once
+    yield
+    ConfigLoaderImpl.load_configuration = load
 
 
 @pytest.fixture(scope="session")
