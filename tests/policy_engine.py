@@ -7,10 +7,11 @@ from pathlib import Path
 
 import torch
 
+from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation
 
 
-class PolicyEngine:
+class PolicyEngine(RolloutEngine):
     """Draws responses with transformers: a token of every running request a poll, each response by its own seed.
 
     A batch is drawn to its end when it starts, which costs a fraction of stepping, and handed out at its pace.
