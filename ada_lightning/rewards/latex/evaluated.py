@@ -29,7 +29,7 @@ def num_open(tree: Tree) -> int:
     inside = sum(num_open(part) for part in parts)
     if kind in ("add", "multiply"):
         numbers = [part for part in parts if _is_arithmetic(part)]
-        return inside + max(len(numbers) - _num_signs(kind, numbers) - 1, 0)
+        return inside + max(len(numbers) - _num_signs(kind, numbers, parts) - 1, 0)
     if kind == "divide":
         return inside + all(_is_arithmetic(part) for part in parts)
     return inside + (2 if kind == "exp" else 1)  # a power of the constant e has two, too
@@ -119,9 +119,14 @@ def _flat(kind: str, tree: Tree) -> list[Tree]:
     return parts
 
 
-def _num_signs(kind: str, numbers: list[Tree]) -> int:
-    """Factors of -1 that are the one sign of a product, not a second one."""
+def _num_signs(kind: str, numbers: list[Tree], parts: list[Tree]) -> int:
+    r"""Factors of -1 that are the one sign of a product, not a second one.
+
+    A sign before a number is read as part of it, so in a product of nothing but numbers a -1 is a factor that somebody
+    wrote, as in ``0 \times -1``.
+    """
+    if kind != "multiply" or all(part[0] == "number" for part in parts):
+        return 0
     signs = [number for number in numbers if number[0] == "number" and number[1] == -1 and not number[2]]
     others = [number for number in numbers if number not in signs]
-    is_sign = kind == "multiply" and len(signs) == 1 and not any(part[0] == "number" and part[1] < 0 for part in others)
-    return int(is_sign)
+    return int(len(signs) == 1 and not any(part[0] == "number" and part[1] < 0 for part in others))
