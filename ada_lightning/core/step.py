@@ -86,7 +86,7 @@ class Step:
         self._sampler, self._selection, self._settings = sampler.frozen(), selection, settings
         self._max_prompt_tokens, self._top_up = max_prompt_tokens, top_up
         self._is_barrier = isinstance(settings.schedule, Barrier)
-        self._ahead = DrawAhead(settings, sampler, self.stats)
+        self._ahead = DrawAhead(settings, self._sampler, self.stats)
         self._budget = StepBudget(sampler.budget_per_step, sampler.samples_per_round, ())
         self._runs: dict[int, PromptRun] = {}
         self._waiting: list[tuple[float, int, int, int]] = []

@@ -106,7 +106,10 @@ class Driver:
         """
         num_slots, max_ungraded = engine.max_num_seqs, _MAX_UNGRADED * engine.max_num_seqs
         for step in self._open:
-            self._submit(engine, step, num_slots)
+            if len(self._generating) >= num_slots:
+                break
+            if step.num_waiting or len(self._open) == 1:  # one of several draws nothing ahead
+                self._submit(engine, step, num_slots)
         while len(self._generating) < num_slots and len(self._grading) < max_ungraded:
             if (opened := next(self._to_open, None)) is None:
                 break
@@ -147,7 +150,7 @@ class Driver:
 
     def _verdicts(self) -> list[tuple[Any, Grade]]:
         """Take what the graders have; wait for them only when the engine has nothing left to do."""
-        if self._generating:
+        if self._generating or any(step.num_waiting for step in self._open):
             return self._grader.poll()
         if not self._grading:
             return []

@@ -203,13 +203,15 @@ class RolloutService:
         if stage == "eval":
             settings = replace(settings, truncated="grade", grader_failure="as_zero")
         for attempt in range(self._max_engine_restarts + 1):
-            step = begin(
-                settings=settings,
-                stage=stage,
-                policy_version=policy_version,
-                max_prompt_tokens=self.max_model_tokens - sampling.max_new_tokens,
-            )
             try:
+                # An engine may have less room than it was asked for.
+                room = min(self.max_model_tokens, self._opened_engine().max_model_tokens)
+                step = begin(
+                    settings=settings,
+                    stage=stage,
+                    policy_version=policy_version,
+                    max_prompt_tokens=room - sampling.max_new_tokens,
+                )
                 self._drive(step, settings, sampling, weights, clock, interrupt_check)
             except EngineError as error:
                 if attempt == self._max_engine_restarts:

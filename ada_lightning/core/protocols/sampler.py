@@ -49,7 +49,11 @@ class Sampler(Part):
         return self.num_stages == 1 and type(self).plan is Sampler.plan
 
     def frozen(self) -> Self:
-        """Return a copy for one step, which neither other steps' plans nor what is learned meanwhile change."""
+        """Return a copy for one step, which neither other steps' plans nor what is learned meanwhile change.
+
+        It is shallow: :meth:`learn` replaces what it remembers instead of changing it in place. What :meth:`plan` notes
+        stays with the copy, so :meth:`learn` cannot read it.
+        """
         return copy(self)
 
     def connect(self, policy: PolicyView) -> None:

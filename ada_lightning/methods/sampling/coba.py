@@ -115,7 +115,8 @@ class CobaSampler(OneShotSampler):
         """Note the mean over prompts of the share of failures; a step without evidence is passed over."""
         shares = [pool.num_negative / pool.num_sampled for pool in pools if pool.num_sampled]
         if shares:
-            self._failure_rates.append(sum(shares) / len(shares))
+            rates = [*self._failure_rates, sum(shares) / len(shares)]  # another queue: open steps keep theirs
+            self._failure_rates = deque(rates, maxlen=self._failure_rates.maxlen)
 
     def state_dict(self) -> dict[str, Any]:
         """Failure rates of the last steps, oldest first."""

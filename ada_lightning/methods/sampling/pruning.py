@@ -89,7 +89,8 @@ class PruningSampler(Sampler):
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Note who was sampled."""
         sampled = [pool for pool in pools if pool.num_drawn]
-        self._seen |= {pool.prompt.prompt_id for pool in sampled if pool.num_sampled}
+        seen = {pool.prompt.prompt_id for pool in sampled if pool.num_sampled}
+        self._seen = self._seen | seen  # another set: open steps plan with the one they began with
         self.sampler.learn(sampled)
 
     def state_dict(self) -> dict[str, Any]:

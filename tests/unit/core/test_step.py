@@ -17,6 +17,7 @@ from ada_lightning.methods.gradient_norms.constant import ConstantNorm
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import (
     BalanceSampler,
+    CobaSampler,
     DarsSampler,
     EstimatedSampler,
     GiveUpByPosterior,
@@ -57,6 +58,7 @@ SAMPLERS = {
     "giving up": gives_up,
     "estimated": lambda: EstimatedSampler(responses_per_prompt=4, n_max=12, group_size=4),
     "gvm": lambda: GvmSampler(gradient_norm=ConstantNorm(), num_pilot=2, responses_per_prompt=4, n_max=8, group_size=4),
+    "coba": lambda: CobaSampler(responses_per_prompt=4, n_min=2, n_max=8, group_size=8),
     "xrpo": lambda: XrpoSampler(num_pilot=2, responses_per_prompt=4, num_rounds=2, n_max=8, group_size=4),
     "speed": lambda: SpeedSampler(num_screen=3, num_continue=4, group_size=4),
     "dars": lambda: DarsSampler(num_pilot=4, n_max=12, hardness_weighted=True, normalize_std=True, group_size=4),

@@ -53,6 +53,25 @@ def random_latency(generator, is_positive):
     return generator.randrange(1, 50)
 
 
+def test_the_engine_does_not_wait_for_graders_while_responses_wait_for_a_slot():
+    class SlowGrader(InstantGrader):
+        """Has verdicts for those only who wait for them."""
+
+        num_at_first_wait = None
+
+        def poll(self):
+            return []
+
+        def wait(self, timeout_s):
+            self.num_at_first_wait = self.num_at_first_wait or self.num_graded
+            return super().poll()
+
+    grader = SlowGrader()
+    collect([make_prompt(1)], ScriptedEngine(pass_rates={1: 0.5}, max_num_seqs=4), grader=grader,
+            sampler=UniformSampler(group_size=32), selection=AllSelection())  # fmt: skip
+    assert grader.num_at_first_wait == 32  # four at a time, all of a wave at once
+
+
 def test_pools_end_where_the_sampler_says():
     groups, stats = collect([make_prompt(1), make_prompt(2)], ScriptedEngine(pass_rates={1: 0.5, 2: 0.0}))
     mixed, hopeless = (group.pool for group in groups)

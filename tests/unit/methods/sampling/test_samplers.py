@@ -91,9 +91,11 @@ def test_every_sampler_keeps_the_contract(name):
     assert end.inverse_probability >= 1
     assert 0 <= sampler.chance_to_go_on(pools[0], 1, 1, 0) <= 1
     assert sampler.expected_need(pools[0]) >= 0
-    full = [make_pool([1.0, 0.0] * (sampler.samples_per_round * 8), key=slot + 1, slot=slot) for slot in range(5)]
+    full = [make_pool([1.0, 0.0] * (sampler.samples_per_round * 8), key=slot + 50, slot=slot) for slot in range(5)]
     assert not any(sampler.num_to_draw(pool) for pool in full)
+    known = frozen.state_dict()
     sampler.learn([pool for pool in full if pool.num_drawn])
+    assert frozen.state_dict() == known  # nor what is learned while a step is open
     restored = SAMPLERS[name]()
     restored.load_state_dict(sampler.state_dict())
     assert restored.state_dict() == sampler.state_dict()
