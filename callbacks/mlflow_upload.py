@@ -190,7 +190,7 @@ class MlflowUpload:
                 yield str(path.relative_to(folder)), f"{facts.st_mtime_ns}:{facts.st_size}", path
 
     def _send_metrics(self, run: MlflowRun) -> None:
-        """Send cells that are new, from the last step that was looked at on: it may have got more of them."""
+        """Send cells that are new, from the last two steps that were looked at on: they may have got more of them."""
         rows = read_cells_since(self.run_dir.metrics_csv, self._since or 0)
         for start in range(0, len(rows), ROWS_AT_ONCE):
             chunk = rows[start : start + ROWS_AT_ONCE]
@@ -201,7 +201,8 @@ class MlflowUpload:
                 append_whole(self._delivered_file, "".join(lines).encode())
             for row, cells in new:
                 self._rows.setdefault(int(row["step"]), {}).update(cells)
-            self._since = int(chunk[-1]["step"])
+        if rows:  # the last but one: who logs after the next step has begun logs of this one
+            self._since = int(rows[max(len(rows) - 2, 0)]["step"])
         self._rows = {step: cells for step, cells in self._rows.items() if step >= (self._since or 0)}
 
     def _news(self, row: Cells) -> Cells:

@@ -48,6 +48,14 @@ def read_model(path: Path) -> ServedModel:
     return ServedModel(path, tokenizer, _eos_token_ids(path, tokenizer))
 
 
+def make_parts(group: DictConfig) -> dict[str, Any]:
+    """Instantiate each part of a group, by name.
+
+    One by one: of a dataclass object that it finds inside of something else, Hydra makes a configuration.
+    """
+    return {str(name): instantiate(node) for name, node in group.items()}
+
+
 def read_data(cfg: DictConfig, tokenizer: Any, grader: RewardPool, **completed: Any) -> RolloutDataModule:
     """Make the data module with its prompts encoded, without those that the reward cannot grade.
 
@@ -62,7 +70,7 @@ def read_data(cfg: DictConfig, tokenizer: Any, grader: RewardPool, **completed: 
     """
     from ada_lightning.rewards.references import ungradable_prompts
 
-    data: RolloutDataModule = instantiate(cfg.data, **completed)
+    data: RolloutDataModule = instantiate(cfg.data, _partial_=True)(**completed)
     data.encode_prompts(tokenizer)
     train = ungradable_prompts(grader, data.train_prompts, "training")
     heldout = ungradable_prompts(grader, data.heldout_prompts, "held-out")

@@ -13,7 +13,7 @@ from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import LambdaCallback
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.config.assembly import ServedModel, read_data, read_model
+from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
@@ -70,10 +70,10 @@ class Run:
             optimizer=instantiate(cfg.optimizer),
             parameters=parameters,
             checkpoint_path=self.checkpoint,
-            token_masks=list(instantiate(cfg.token_masks).values()),
+            token_masks=list(make_parts(cfg.token_masks).values()),
         )
         self.callbacks = self._callbacks(model.tokenizer, model.eos_token_ids)
-        self.loggers = [] if cfg.preview else list(instantiate(cfg.logger).values())
+        self.loggers = [] if cfg.preview else list(make_parts(cfg.logger).values())
 
     def fit(self) -> float | None:
         """Train, and leave nothing running."""
@@ -122,7 +122,7 @@ class Run:
         curriculum = instantiate(self.cfg.curriculum)
         if is_first_process():
             return read_data(self.cfg, tokenizer, self.grader, curriculum=curriculum)
-        return instantiate(self.cfg.data, curriculum=curriculum)
+        return instantiate(self.cfg.data, _partial_=True)(curriculum=curriculum)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         method = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
@@ -140,7 +140,7 @@ class Run:
             "evaluation": {"service": self.service},
             "checkpoint": {"tokenizer": tokenizer},
         }
-        parts = instantiate(self.cfg.callbacks)
+        parts = make_parts(self.cfg.callbacks)
         return [part(**completed[name]) if isinstance(part, partial) else part for name, part in parts.items()]
 
 

@@ -43,16 +43,17 @@ def read_cells_since(path: Path, step: int) -> list[dict[str, str]]:
         return []
     with path.open("rb") as file:
         header = next(csv.reader([file.readline().decode()]), [])
-        start, position, content = file.tell(), file.seek(0, os.SEEK_END), b""
+        start, position = file.tell(), file.seek(0, os.SEEK_END)
+        blocks: list[bytes] = []
         while position > start:
-            block = min(_BLOCK, position - start)
-            position -= block
+            size = min(_BLOCK, position - start)
+            position -= size
             file.seek(position)
-            content = file.read(block) + content
-            lines = content.split(b"\n")  # the first may have been cut
-            if any(_step_of(line, default=step) < step for line in lines[1:-1]):
+            blocks.append(file.read(size))
+            whole = blocks[-1].split(b"\n")[1:-1]  # the first and the last may have been cut
+            if any(_step_of(line, default=step) < step for line in whole):
                 break
-    lines = content.split(b"\n")[:-1]  # a line that a kill cut off has no line end
+    lines = b"".join(reversed(blocks)).split(b"\n")[:-1]  # a line that a kill cut off has no line end
     wanted = [line.decode() for line in lines if _step_of(line, default=step - 1) >= step and line.count(b",")]
     cells = [line for line in csv.reader(wanted) if len(line) == len(header)]
     return [dict(zip(header, line, strict=True)) for line in cells]

@@ -50,21 +50,21 @@ def take_turns(job: Job) -> list[int]:
     from callbacks.adaptive_sampling import AdaptiveSampling
 
     (sampling,) = (part for part in job.run.callbacks if isinstance(part, AdaptiveSampling))
-    adaptive = sampling.sampler, sampling.selection, job.run.policy.advantage
+    adaptive = sampling.method.sampler, sampling.method.selection, job.run.policy.advantage
     sizes: list[int] = []
 
     class Turns(Callback):
         """Lightning fetches the next rollout after this hook."""
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-            method = METHODS[(batch_idx + 1) % len(METHODS)]
+            rules, method = sampling.method, METHODS[(batch_idx + 1) % len(METHODS)]
             if method == ADAPTIVE:
-                sampling.sampler, sampling.selection, pl_module.advantage = adaptive
+                rules.sampler, rules.selection, pl_module.advantage = adaptive
                 return
             if method == SMALL:
                 sizes.append(max(2, round(float(trainer.callback_metrics["rollout/num_sampled"]) / 32)))
-            sampling.sampler = UniformSampler(group_size=4 if method == SMALL else sizes[-1])
-            sampling.selection, pl_module.advantage = AllSelection(), GroupNormalizedAdvantage()
+            rules.sampler = UniformSampler(group_size=4 if method == SMALL else sizes[-1])
+            rules.selection, pl_module.advantage = AllSelection(), GroupNormalizedAdvantage()
 
     job.run.callbacks.append(Turns())
     return sizes
