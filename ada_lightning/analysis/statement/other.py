@@ -12,6 +12,7 @@ from ada_lightning.methods.advantages import (
     HistoryBaselineAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
+    RarerClassAdvantage,
 )
 
 
@@ -33,7 +34,9 @@ def other_lines(
     if isinstance(advantage, AcceptedAdvantage):
         return _accepted(draws_equal=draws_equal)
     if isinstance(advantage, HistoryBaselineAdvantage):
-        return _history_baseline(draws_equal=draws_equal), {}
+        return _history_baseline("the pass rate expected", draws_equal=draws_equal), {}
+    if isinstance(advantage, RarerClassAdvantage):
+        return _history_baseline("0 or 1, whichever is expected", draws_equal=draws_equal), {}
     if isinstance(advantage, NoveltyAdvantage):
         return _novelty(advantage), {}
     if isinstance(advantage, GdpoAdvantage):
@@ -55,12 +58,12 @@ def _accepted(*, draws_equal: bool) -> tuple[list[str], Mapping[str, Sequence[fl
     return ["update: the sum over accepted responses, without a baseline"], {"f(p) = p": [1.0] * len(PASS_RATES)}
 
 
-def _history_baseline(*, draws_equal: bool) -> list[str]:
+def _history_baseline(baseline: str, *, draws_equal: bool) -> list[str]:
     if draws_equal:
-        return ["update: exact for f(p) = p: reward minus the pass rate expected from history and the other responses"]
+        return [f"update: exact for f(p) = p: reward minus {baseline} from history and the other responses"]
     return [
-        "update: reward minus the pass rate expected from history and the other kept responses; a rule that stops by "
-        "rewards bends it away from f(p) = p"
+        f"update: reward minus {baseline} from history and the other kept responses; a rule that stops by rewards "
+        "bends it away from f(p) = p"
     ]
 
 
