@@ -15,7 +15,6 @@ from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
 from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
-from ada_lightning.core.batch import TrainingBatch
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import (
     PassRateEstimator,
@@ -35,6 +34,7 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.step_prompts import StepPrompts
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.rollout_listener import listeners
 

@@ -10,13 +10,13 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from ada_lightning.core.batch import TrainingBatch
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.optimizer_state import whole_optimizer_state
 from ada_lightning.parallel.strategies import OPTIMIZER_FOLDER
 from ada_lightning.run.checkpoints import CheckpointStore, Retention, write_manifest
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
 

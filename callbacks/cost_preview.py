@@ -11,7 +11,6 @@ from functools import partial
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.protocols import Refill, Sampler, Selection, Trait
 from ada_lightning.core.records import RefillProgress
 from ada_lightning.core.result import RolloutResult
@@ -23,6 +22,7 @@ from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.service import RolloutService
+from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
 
 _HISTOGRAM_EDGES = (0.0, 1e-9, 0.125, 0.25, 0.5, 0.75, 1 - 1e-9)

@@ -10,7 +10,6 @@ from typing import Any
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.metrics.heldout import heldout_metrics
-from ada_lightning.core.batch import TrainingBatch
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.result import EvaluationResult, RolloutResult
 from ada_lightning.core.step import Step
@@ -18,6 +17,7 @@ from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.service import RolloutService
+from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.rollout_listener import RolloutListener, listeners
 

@@ -154,7 +154,7 @@ def advantages(rule: Any, groups: Sequence[ResponseGroup]) -> NDArray[np.float64
 
 def pack(groups: Sequence[ResponseGroup], *, share_prompts: bool, max_tokens: int = 1024) -> Any:
     """Return one optimiser step of the groups."""
-    from ada_lightning.core.packing import pack_groups
+    from ada_lightning.training.packing import pack_groups
 
     (batch,) = pack_groups(
         groups,
@@ -172,6 +172,6 @@ def with_rows(batch: Any, rows: Sequence[Sequence[ResponseGroup]]) -> Any:
     """Return the step with these groups in its microbatches."""
     from dataclasses import replace
 
-    from ada_lightning.core.packing import group_microbatch
+    from ada_lightning.training.packing import group_microbatch
 
     return replace(batch, microbatches=tuple(group_microbatch(*groups) for groups in rows))

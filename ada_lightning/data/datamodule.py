@@ -8,9 +8,7 @@ from typing import Any
 
 from lightning.pytorch import LightningDataModule
 
-from ada_lightning.core.batch import TrainingBatch
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.packing import pack_for_replicas
 from ada_lightning.core.protocols import Curriculum, LearningCurriculum, PromptSource
 from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup
 from ada_lightning.data.encoder import PromptEncoder
@@ -20,6 +18,8 @@ from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.data.report import DataReport
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.parallel.ranks import Ranks
+from ada_lightning.training.batch import TrainingBatch
+from ada_lightning.training.packing import pack_for_replicas
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""

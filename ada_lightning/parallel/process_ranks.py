@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
 from ada_lightning.parallel.ranks import Handler, LeaderStopped, Ranks
-from ada_lightning.parallel.transfer import receive_batches, send_batches
-
-if TYPE_CHECKING:
-    from ada_lightning.core.batch import TrainingBatch
+from ada_lightning.parallel.transfer import receive, send
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=30)
@@ -105,13 +102,13 @@ class ProcessRanks(Ranks):
             yield piece[0]
         self._unfinished = None
 
-    def scatter(self, parts: Sequence[Sequence[TrainingBatch]] | None) -> list[TrainingBatch]:
+    def scatter(self, parts: Sequence[Sequence[T]] | None) -> list[T]:
         """See :class:`Ranks`."""
         if not self.is_leader:
-            return receive_batches(self.group)
+            return receive(self.group)
         assert parts is not None
         for rank in range(1, dist.get_world_size()):
-            send_batches(parts[rank // self._ranks_per_replica], rank, self.group)
+            send(parts[rank // self._ranks_per_replica], rank, self.group)
         return list(parts[0])
 
     def check_together(self, check: Callable[[], None]) -> None:

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from ada_lightning.core.batch import TrainingBatch
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 Handler = Callable[[Any], object]
@@ -84,7 +81,7 @@ class Ranks:
         """
         return pieces
 
-    def scatter(self, parts: Sequence[Sequence[TrainingBatch]] | None) -> list[TrainingBatch]:
+    def scatter(self, parts: Sequence[Sequence[T]] | None) -> list[T]:
         """Give every process the batches of its replica.
 
         Args:

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
-from ada_lightning.core.batch import Microbatch, TrainingBatch
-from ada_lightning.core.protocols import Advantage, AttentionBackend
+from ada_lightning.core.protocols import Advantage
 from ada_lightning.core.records import Prompt, ResponseGroup
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
 from ada_lightning.parallel.gradients import add_up, clip_to_norm
@@ -33,10 +32,13 @@ from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.parallel.sharding import Sharding, run_inside
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.run.malloc import give_back_freed_memory
+from ada_lightning.training.attention import AttentionBackend
+from ada_lightning.training.batch import Microbatch, TrainingBatch
 from ada_lightning.training.logprobs import chosen_logprobs
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers
 from ada_lightning.training.models.trained import AllParameters, TrainedParameters
+from ada_lightning.training.packing import group_microbatch
 from ada_lightning.training.token_masks import HeadUpdate, TokenMask
 from ada_lightning.training.updates import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
 from ada_lightning.training.updates.figures import add_sums, update_figures
@@ -316,6 +318,15 @@ class PolicyModule(LightningModule):
             sums["token_mask"] = terms.mask_K.sum()
         sums["tokens"] = microbatch.num_tokens_B.sum()
         return loss, sums
+
+    @property
+    def shares_prompts(self) -> bool:
+        """Whether several responses of a prompt are computed with it once."""
+        return self.attention.shares_prompts
+
+    def packed(self, group: ResponseGroup) -> Microbatch:
+        """Return what is kept of a group, one document, on the policy's device."""
+        return group_microbatch(group).to(self.device)
 
     def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.batch import Microbatch
 
 
 def padded_forward(model: Any, microbatch: Microbatch) -> Tensor:

@@ -29,8 +29,8 @@ from torch import Tensor, nn
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool
-from ada_lightning.core.seeded_tensors import response_identity
 from ada_lightning.training.policy import PolicyModule
+from ada_lightning.training.seeded_tensors import response_identity
 from callbacks.adaptive_sampling import AdaptiveSampling
 from callbacks.rollout_listener import RolloutListener
 from tests.tapes import world

@@ -36,12 +36,7 @@ HOMES = {
 }
 """Where a library may be imported, type checks included."""
 WITHOUT_TORCH = (
-    "ada_lightning.core.records",
-    "ada_lightning.core.protocols",
-    "ada_lightning.core.stopping",
-    "ada_lightning.core.method",
-    "ada_lightning.core.seeds",
-    "ada_lightning.core.step",
+    *sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (PACKAGE / "core").rglob("[!_]*.py")),
     "ada_lightning.methods.advantages",
     "ada_lightning.methods.curriculum",
     "ada_lightning.methods.functional",
@@ -55,6 +50,7 @@ WITHOUT_TORCH = (
     "ada_lightning.run.run_dir",
     "ada_lightning.analysis.report.page",
 )
+"""All of the core, and what else decides, grades or reports."""
 
 
 def sources() -> list[Path]:

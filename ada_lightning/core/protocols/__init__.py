@@ -1,7 +1,6 @@
 """The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
 
 from ada_lightning.core.protocols.advantage import Advantage, PassRate
-from ada_lightning.core.protocols.attention import AttentionBackend
 from ada_lightning.core.protocols.curriculum import Curriculum, LearningCurriculum, Usefulness
 from ada_lightning.core.protocols.engine import RolloutEngine
 from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, RememberingEstimator
@@ -16,7 +15,6 @@ from ada_lightning.core.protocols.selection import Selection
 
 __all__ = [
     "Advantage",
-    "AttentionBackend",
     "Curriculum",
     "GradientNorm",
     "LearningCurriculum",

@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ada_lightning.core.protocols.attention import AttentionBackend
-from ada_lightning.core.records import ResponsePool
+from ada_lightning.core.records import ResponseGroup, ResponsePool
 
 if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
-
-    from ada_lightning.core.batch import Microbatch
 
 
 class PolicyView(Protocol):
@@ -22,11 +19,15 @@ class PolicyView(Protocol):
     """The causal language model."""
     temperature: float
     """Divides the logits, as the engine's."""
-    attention: AttentionBackend
     clock: Any
     """A :class:`~ada_lightning.rollout.phase_clock.PhaseClock`."""
     interrupt_check: Callable[[], None]
     """May raise to stop at a point where nothing is lost."""
+
+    @property
+    def shares_prompts(self) -> bool:
+        """Whether several responses of a prompt are computed with it once."""
+        ...
 
     @property
     def device(self) -> Any:
@@ -37,11 +38,15 @@ class PolicyView(Protocol):
         """Return the precision of the run's forward passes."""
         ...
 
-    def hidden_states(self, model: Any, microbatch: Microbatch) -> Tensor:
+    def packed(self, group: ResponseGroup) -> Any:
+        """Return what is kept of a group as one :class:`~ada_lightning.training.batch.Microbatch`, on the device."""
+        ...
+
+    def hidden_states(self, model: Any, microbatch: Any) -> Tensor:
         """Last hidden state of every packed token. Shape ``(T, H)``."""
         ...
 
-    def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
+    def token_logprobs(self, model: Any, microbatch: Any) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
         ...
 

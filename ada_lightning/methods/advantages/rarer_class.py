@@ -1,10 +1,10 @@
 """Only surprising responses train: the baseline is the expected reward rounded to 0 or 1.
 
-Claim: where training a response costs several times what drawing it does, train few and the right ones. With the baseline
-rounded, a response that came out as expected weighs exactly 0 and is not computed at all; one that did not weighs 1. Per
-trained response nothing unbiased is less noisy (`1 / max(p, 1-p)^2` against `1 / (p (1-p))` with the expectation itself).
-Assumes rewards of 0 and 1 and an estimator that knows on which side of one half a prompt lies. Degenerate case: a
-baseline on the wrong side trains the common class, which costs noise and updates, never bias.
+Claim: where training a response costs several times what drawing it does, train few and the right ones. With the
+baseline rounded, a response that came out as expected weighs exactly 0 and is not computed at all; one that did not
+weighs 1. Per trained response nothing unbiased is less noisy (`1 / max(p, 1-p)^2` against `1 / (p (1-p))` with the
+expectation itself). Assumes rewards of 0 and 1 and an estimator that knows on which side of one half a prompt lies.
+Degenerate case: a baseline on the wrong side trains the common class, which costs noise and updates, never bias.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
-from ada_lightning.core.batch import Microbatch
 from ada_lightning.core.protocols import PolicyView
 from ada_lightning.core.records import Response, ResponsePool
 from ada_lightning.methods.gradient_norms.of_policy import PolicyGradientNorm
@@ -23,7 +23,7 @@ class EmbedTokensNorm(PolicyGradientNorm):
         Authors' code ``RLHFlow/GVM``, ``em/run_em.sh`` and ``stage_2_calc_acceptRates_grads.py`` L153-195 at d640a75.
     """
 
-    def norms(self, policy: PolicyView, microbatch: Microbatch) -> list[float]:
+    def norms(self, policy: PolicyView, microbatch: Any) -> list[float]:
         """Return the length of the one response's gradient."""
         with torch.enable_grad():
             logprobs_K, _ = policy.token_logprobs(policy.model, microbatch)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from ada_lightning.core.batch import Microbatch
 from ada_lightning.core.protocols import PolicyView
 from ada_lightning.methods.gradient_norms.of_policy import PolicyGradientNorm
 from ada_lightning.methods.gradient_norms.score_norm import output_score_norms
@@ -31,7 +32,7 @@ class LmHeadNorm(PolicyGradientNorm):
         super().__init__(max_tokens=max_tokens)
 
     @torch.no_grad()
-    def norms(self, policy: PolicyView, microbatch: Microbatch) -> list[float]:
+    def norms(self, policy: PolicyView, microbatch: Any) -> list[float]:
         """Return the length of each response's gradient."""
         hidden_TH = policy.hidden_states(policy.model, microbatch)
         return output_score_norms(

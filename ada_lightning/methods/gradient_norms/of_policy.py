@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.protocols import PolicyView
 from ada_lightning.core.records import KeptResponse, Response, ResponseGroup, ResponsePool
 
@@ -34,7 +33,7 @@ class PolicyGradientNorm(ABC):
         self._policy: PolicyView | None = None
 
     @abstractmethod
-    def norms(self, policy: PolicyView, microbatch: Microbatch) -> list[float]:
+    def norms(self, policy: PolicyView, microbatch: Any) -> list[float]:
         """Return the length of each response's gradient. Called where the run's precision is in force."""
 
     def connect(self, policy: PolicyView) -> None:
@@ -59,10 +58,9 @@ class PolicyGradientNorm(ABC):
             )
         total = 0.0
         with self._policy.clock.phase("gradient_norm"), self._policy.forward_context():
-            for part in self._parts(pool, positives, shares_prompts=self._policy.attention.shares_prompts):
+            for part in self._parts(pool, positives, shares_prompts=self._policy.shares_prompts):
                 kept = tuple(KeptResponse(response, 1.0) for response in part)
-                microbatch = group_microbatch(ResponseGroup(pool, kept)).to(self._policy.device)
-                total += sum(self.norms(self._policy, microbatch))
+                total += sum(self.norms(self._policy, self._policy.packed(ResponseGroup(pool, kept))))
                 self._policy.interrupt_check()
         return total / len(positives)
 

@@ -47,7 +47,7 @@ def forecast(
             Where gradients decide, too, they are left out.
         selection: what is kept.
         keep_groups_without_signal: whether what is kept of pools whose rewards are all equal is computed too, as in
-            :func:`~ada_lightning.core.packing.pack_groups`.
+            :func:`~ada_lightning.training.packing.pack_groups`.
         seed: of the simulation.
 
     Raises:

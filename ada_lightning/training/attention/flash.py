@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.training.attention.model_check import check_model
+from ada_lightning.training.attention.backend import AttentionBackend
+from ada_lightning.training.batch import Microbatch
 
 
-class FlashAttention:
+class FlashAttention(AttentionBackend):
     """Every document is one sequence of flash-attn's variable-length kernel.
 
     Such a sequence is causal from end to end, so a document holds one response: prompts are not shared. It computes in
@@ -34,14 +34,6 @@ class FlashAttention:
                 "the package flash-attn is not installed; pip install 'ada-lightning[flash]' (it compiles for minutes "
                 "and needs CUDA), or use attention=flex or attention=sdpa"
             )
-
-    def check_model(self, model: Any) -> None:
-        """Refuse what crosses documents by another way than attention.
-
-        Raises:
-            ValueError: the architecture cannot be trained on packed documents.
-        """
-        check_model(model, can_slide=True)
 
     def arguments(self, microbatch: Microbatch) -> dict[str, Any]:
         """Arguments of the model for this microbatch.

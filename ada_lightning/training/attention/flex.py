@@ -7,30 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.training.attention.model_check import check_model
+from ada_lightning.training.attention.backend import AttentionBackend
+from ada_lightning.training.batch import Microbatch
 
 
-class FlexAttention:
+class FlexAttention(AttentionBackend):
     """One compiled kernel for the whole microbatch, which skips blocks of 128 x 128 that nobody may see.
 
     Needs a GPU: torch 2.13 raises "FlexAttention does not support backward on CPU".
     """
 
     implementation = "flex_attention"
-    shares_prompts = True
+    can_slide = False  # one mask serves all layers
     needs_gpu = True
-
-    def check(self) -> None:
-        """Nothing is needed beyond torch."""
-
-    def check_model(self, model: Any) -> None:
-        """Refuse what crosses documents by another way than attention, and sliding windows: one mask serves all layers.
-
-        Raises:
-            ValueError: the architecture cannot be trained on packed documents with this backend.
-        """
-        check_model(model, can_slide=False)
 
     def arguments(self, microbatch: Microbatch) -> dict[str, Any]:
         """Arguments of the model for this microbatch."""

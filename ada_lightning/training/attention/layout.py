@@ -37,7 +37,7 @@ class ShortDocuments:
     first: int
     """Index into T of the first token."""
     lengths: tuple[tuple[int, ...], ...]
-    """As in :class:`~ada_lightning.core.batch.Microbatch`."""
+    """As in :class:`~ada_lightning.training.batch.Microbatch`."""
     device: torch.device = field(compare=False)
 
     @property

@@ -7,18 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.attention.backend import AttentionBackend
 from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_layout
 from ada_lightning.training.attention.long import attend_long
-from ada_lightning.training.attention.model_check import check_model
 from ada_lightning.training.attention.short import attend_short
+from ada_lightning.training.batch import Microbatch
 
 QueryKeyValue = tuple[Tensor, Tensor, Tensor]
 _NOT_SUPPORTED = ("softcap", "s_aux", "position_bias")
 """What some architectures hand to their attention function and this one does not know."""
 
 
-class SdpaAttention:
+class SdpaAttention(AttentionBackend):
     """Attends piece by piece: only blocks that exist are computed, with prompts shared or not.
 
     Registers its function with transformers as ``ada_packed_sdpa``. Sliding windows are kept; an architecture that caps
@@ -26,24 +26,11 @@ class SdpaAttention:
     """
 
     implementation = "ada_packed_sdpa"
-    shares_prompts = True
-    needs_gpu = False
 
     def __init__(self) -> None:
         from transformers import AttentionInterface
 
         AttentionInterface.register(self.implementation, packed_sdpa)
-
-    def check(self) -> None:
-        """Nothing is needed beyond torch."""
-
-    def check_model(self, model: Any) -> None:
-        """Refuse what crosses documents by another way than attention.
-
-        Raises:
-            ValueError: the architecture cannot be trained on packed documents.
-        """
-        check_model(model, can_slide=True)
 
     def arguments(self, microbatch: Microbatch) -> dict[str, Any]:
         """Arguments of the model for this microbatch."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import clipped, dual_clipped, ratio
 from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
 from ada_lightning.training.losses.terms import TokenTerms

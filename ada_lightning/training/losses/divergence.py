@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import ratio
 from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
 from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ada_lightning.core.seeded_tensors import seeded_uniform
+from ada_lightning.training.seeded_tensors import seeded_uniform
 
 
 class PartitionHead(nn.Module):

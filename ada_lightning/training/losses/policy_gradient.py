@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from ada_lightning.core.batch import BatchCounts, Microbatch
+from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import kl_to_reference
 from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
 from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TokenTerms, clip_errors, negative_errors
@@ -19,7 +19,7 @@ class PolicyGradientLoss(PolicyLoss):
 
     A subclass is a dataclass too: it adds its own settings, and gives the objective. KL and entropy are those of the
     pool, not of the kept responses: each response's part is weighted by
-    :attr:`~ada_lightning.core.batch.Microbatch.pool_weight_B`, since a group that is half positives says little
+    :attr:`~ada_lightning.training.batch.Microbatch.pool_weight_B`, since a group that is half positives says little
     about what the policy usually does. Advantages bring their own weights.
 
     Token masks and importance weights multiply the objective only. What they leave out stays in the denominators.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.clipped import ClippedPolicyLoss
 from ada_lightning.training.losses.terms import TokenTerms
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ada_lightning.core.batch import BatchCounts, Microbatch
+from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.terms import LossReduction
 
 

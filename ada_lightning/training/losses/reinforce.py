@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss
 from ada_lightning.training.losses.terms import TokenTerms
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ada_lightning.core.batch import BatchCounts, Microbatch
+from ada_lightning.training.batch import BatchCounts, Microbatch
 
 POOL_WEIGHTED = frozenset({"kl", "entropy"})
 """Logged sums whose tokens weigh as in the pool they were selected from; ``pool_weight`` sums those weights."""
@@ -65,8 +65,8 @@ class PolicyLoss:
     - never sends them to the engine.
 
     Nothing in a loss may be random beyond the run's seed: a dropout mask, say, is drawn by
-    :func:`~ada_lightning.core.seeded_tensors.seeded_uniform`, so that neither a resume nor the split into microbatches
-    changes it.
+    :func:`~ada_lightning.training.seeded_tensors.seeded_uniform`, so that neither a resume nor the split into
+    microbatches changes it.
     """
 
     reduction: LossReduction

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ada_lightning.core.batch import BatchCounts, Microbatch
+from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.terms import LossReduction, TokenTerms
 
 

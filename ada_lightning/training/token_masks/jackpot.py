@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.seeded_tensors import seeded_uniform
+from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.seeded_tensors import seeded_uniform
 from ada_lightning.training.token_masks.base import TokenMask
 from ada_lightning.training.token_masks.rejection import acceptance_weight, budgeted_acceptance
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ada_lightning.core.batch import Microbatch
+from ada_lightning.training.batch import Microbatch
 
 _PACKED = ("input_ids_T", "position_ids_T", "predictor_K", "response_K")
 """Fields that hold positions, which change with what stands before."""

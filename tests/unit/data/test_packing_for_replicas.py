@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ada_lightning.core.packing import pack_for_replicas, pack_groups
+from ada_lightning.training.packing import pack_for_replicas, pack_groups
 from tests.unit.parallel.small_training import ROLLOUTS, group_of
 
 

@@ -5,9 +5,9 @@ from dataclasses import fields
 import pytest
 import torch
 
-from ada_lightning.core.batch import Microbatch
-from ada_lightning.core.packing import pack_groups
-from ada_lightning.parallel.transfer import flatten_batches, restore_batches
+from ada_lightning.parallel.transfer import flatten, restore
+from ada_lightning.training.batch import Microbatch
+from ada_lightning.training.packing import pack_groups
 from tests.unit.parallel.small_training import ROLLOUTS
 
 
@@ -17,8 +17,8 @@ def test_batches_survive_the_way(rollout):
         ROLLOUTS[rollout](), num_minibatches=2, max_tokens_per_microbatch=40, policy_version=3, shuffle_seed=0,
         keep_groups_without_signal=False, share_prompts=True,
     )  # fmt: skip
-    header, buffer = flatten_batches(batches)
-    restored = restore_batches(header, buffer)
+    header, buffer = flatten(batches)
+    restored = restore(header, buffer)
     assert len(restored) == len(batches) == 2
     for mine, other in zip(batches, restored, strict=True):
         assert mine.counts == other.counts

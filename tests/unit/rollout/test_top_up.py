@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import Belief, SamplingSettings
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.schedule import Continuous
@@ -23,6 +22,7 @@ from ada_lightning.training.losses import (
     ResponseMeanReduction,
     TokenMeanReduction,
 )
+from ada_lightning.training.packing import pack_groups
 from tests.builders import Collector, decode, make_group, make_prompt
 
 NUM_PROMPTS = 200

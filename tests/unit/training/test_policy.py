@@ -10,11 +10,11 @@ import pytest
 import torch
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.training.attention import FlexAttention, SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
 from tests.builders import weighed
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import Belief, KeptResponse, ResponseGroup
 from ada_lightning.core.stopping import FixedRule
@@ -28,6 +27,7 @@ from ada_lightning.methods.advantages import (
 )
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.pass_rates import PathCountingRate, PosteriorRate
+from ada_lightning.training.packing import pack_groups
 from tests.builders import make_pool, weighed
 
 RULES = [

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import KeptResponse, ResponseGroup
 from ada_lightning.methods.advantages import GdpoAdvantage, GroupNormalizedAdvantage
+from ada_lightning.training.packing import pack_groups
 from tests.builders import assigned, make_group, make_pool, weighed
 
 WEIGHTS = {"correct": 1.0, "format": 0.5}

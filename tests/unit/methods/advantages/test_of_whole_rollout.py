@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ada_lightning.core.packing import group_microbatch, pack_groups
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages import (
     AcceptedAdvantage,
@@ -18,6 +17,7 @@ from ada_lightning.methods.advantages import (
 )
 from ada_lightning.methods.functional import whitened
 from ada_lightning.methods.selection import PositivesSelection
+from ada_lightning.training.packing import group_microbatch, pack_groups
 from tests.builders import make_group, make_pool, weighed
 
 MIXED = make_group([1.0, 0.0, 0.0], num_tokens=[2, 4, 6], key=1)

@@ -6,7 +6,6 @@ import pytest
 
 from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.stopping import FixedRule
@@ -15,6 +14,7 @@ from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.sampling.one_shot import OneShotSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.training.packing import pack_groups
 from tests.builders import Collector, InstantGrader, decode, make_pool, make_prompt
 from tests.unit.methods.sampling.beliefs import planned, seen
 

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import Belief, SamplingSettings
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.sampling import BalanceSampler, PruningSampler, SpreadSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, PruningSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.training.losses import ConstantReduction
+from ada_lightning.training.packing import pack_groups
 from tests.builders import Collector, decode, make_pool, make_prompt, weighed
 from tests.unit.rollout.test_stages import AlternatingLabels, PilotSampler
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from ada_lightning.core.batch import BatchCounts
-from ada_lightning.core.packing import group_microbatch
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.core.stopping.rule import FixedRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage, WeightedLeaveOneOutAdvantage
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.selection import AllSelection, FixedFractionPruning, PruningSelection
+from ada_lightning.training.batch import BatchCounts
 from ada_lightning.training.losses import ConstantReduction, ResponseMeanReduction
+from ada_lightning.training.packing import group_microbatch
 from tests.builders import make_pool, weighed
 
 REWARDS = ([1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 0, 1], [0.2, 0.9, 0.4, 0.4, 0.1, 0.0], [1, 0, 1, 0, 0, 1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.training.attention import FlashAttention, FlexAttention, SdpaAttention, layout, long
 from ada_lightning.training.logprobs import chosen_logprobs
+from ada_lightning.training.packing import pack_groups
 from tests.unit.training.attention.reference_flash import ReferenceFlash
 from tests.unit.training.test_policy import random_group
 

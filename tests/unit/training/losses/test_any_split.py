@@ -7,7 +7,6 @@ import random
 import pytest
 import torch
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.training.losses import (
     ConstantReduction,
@@ -18,6 +17,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
     TokenTerms,
 )
+from ada_lightning.training.packing import pack_groups
 from tests.builders import make_group, weighed
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 

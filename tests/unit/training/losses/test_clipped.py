@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.selection import BalancedSelection
@@ -19,6 +18,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
     TokenTerms,
 )
+from ada_lightning.training.packing import pack_groups
 from tests.builders import make_group, make_pool, weighed
 
 # One prompt, a right response of 2 tokens and a wrong one of 1 token; pool mean 1/2, so advantages +1/2 and -1/2.

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import (
@@ -20,6 +19,7 @@ from ada_lightning.training.losses import (
     TokenTerms,
 )
 from ada_lightning.training.losses.partition import prompt_means
+from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
 from tests.builders import make_group, weighed
 from tests.unit.training.test_policy import GROUPS, pack

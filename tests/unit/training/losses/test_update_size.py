@@ -11,9 +11,9 @@ import math
 import pytest
 import torch
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction, PromptMeanReduction, TokenTerms
+from ada_lightning.training.packing import pack_groups
 from tests.builders import make_group, weighed
 
 ADVANTAGES = {

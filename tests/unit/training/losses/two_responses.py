@@ -6,8 +6,7 @@ import math
 
 import torch
 
-from ada_lightning.core.batch import TrainingBatch
-from ada_lightning.core.packing import pack_groups
+from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.losses import (
     BinaryKl,
     BinaryTotalVariation,
@@ -20,6 +19,7 @@ from ada_lightning.training.losses import (
     ReinforceLoss,
     TokenTerms,
 )
+from ada_lightning.training.packing import pack_groups
 from tests.builders import make_group
 
 OLD = [-1.0, -2.0, -1.5]

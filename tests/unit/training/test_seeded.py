@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from scipy import stats
 
-from ada_lightning.core.seeded_tensors import response_identity, seeded_uniform
+from ada_lightning.training.seeded_tensors import response_identity, seeded_uniform
 
 RESPONSES = torch.tensor([response_identity(step=0, slot=0, prompt_id="p", sample_index=i) for i in range(300)])
 TOKENS = torch.arange(300)

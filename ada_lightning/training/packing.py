@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from ada_lightning.core.batch import BatchCounts, Microbatch, TrainingBatch
 from ada_lightning.core.records import KeptResponse, ResponseGroup
-from ada_lightning.core.seeded_tensors import response_identity
+from ada_lightning.training.batch import BatchCounts, Microbatch, TrainingBatch
+from ada_lightning.training.seeded_tensors import response_identity
 
 
 @dataclass(frozen=True, slots=True)

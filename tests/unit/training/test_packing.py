@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.core.packing import pack_groups
 from ada_lightning.core.records import KeptResponse, ResponseGroup
+from ada_lightning.training.packing import pack_groups
 from tests.builders import make_group, make_pool
 
 OPTIONS = {
