@@ -111,7 +111,7 @@ def pack_for_replicas(
     random.Random(shuffle_seed).shuffle(order)
     replicas: list[list[TrainingBatch]] = [[] for _ in range(num_replicas)]
     for index in range(num_minibatches):
-        computed = [g for g in order[index::num_minibatches] if keep_groups_without_signal or g.can_train]
+        computed = [_computed(group, keep_all=keep_groups_without_signal) for group in order[index::num_minibatches]]
         documents = _divide(computed, max_tokens_per_microbatch if share_prompts else 0, num_replicas)
         rounds = _balance(documents, max_tokens_per_microbatch, num_replicas)
         for replica, batches in enumerate(replicas):
@@ -144,26 +144,35 @@ def _num_response_tokens(kept: KeptResponse) -> int:
     return len(kept.response.response_ids)
 
 
-def _documents(group: ResponseGroup, max_tokens: int) -> list[_Document]:
-    """Put as many of the group's responses in a document as fit, at least one. Empty ones have nothing to train."""
+def _computed(group: ResponseGroup, *, keep_all: bool) -> _Document:
+    """What of a group passes through the policy. Empty responses have nothing to train."""
+    are_assigned = all(kept.advantage is not None for kept in group.kept)
+
+    def is_computed(kept: KeptResponse) -> bool:
+        can_train = kept.advantage != 0.0 if are_assigned else group.has_signal  # not yet assigned: for a preview
+        return bool(kept.response.response_ids) and (keep_all or can_train)
+
+    return _Document(group, tuple(filter(is_computed, group.kept)))
+
+
+def _split(whole: _Document, max_tokens: int) -> list[_Document]:
+    """Put as many of a group's responses in a document as fit, at least one."""
     documents: list[_Document] = []
-    for kept in group.kept:
-        if not kept.response.response_ids:
-            continue
+    for kept in whole.kept:
         if documents and documents[-1].num_tokens + _num_response_tokens(kept) <= max_tokens:
-            documents[-1] = _Document(group, (*documents[-1].kept, kept))
+            documents[-1] = _Document(whole.group, (*documents[-1].kept, kept))
         else:
-            documents.append(_Document(group, (kept,)))
+            documents.append(_Document(whole.group, (kept,)))
     return documents
 
 
-def _divide(groups: Sequence[ResponseGroup], max_tokens: int, num_replicas: int) -> list[_Document]:
+def _divide(groups: Sequence[_Document], max_tokens: int, num_replicas: int) -> list[_Document]:
     """Make documents. Several replicas get none larger than a fair share, so that a large group holds nobody up."""
-    documents = [document for group in groups for document in _documents(group, max_tokens)]
+    documents = [document for group in groups for document in _split(group, max_tokens)]
     if num_replicas == 1:
         return documents
     fair_share = -(-_num_tokens(documents) // num_replicas)
-    return [document for group in groups for document in _documents(group, min(max_tokens, fair_share))]
+    return [document for group in groups for document in _split(group, min(max_tokens, fair_share))]
 
 
 def _balance(documents: Sequence[_Document], max_tokens: int, num_replicas: int) -> list[list[list[_Document]]]:
