@@ -4,10 +4,10 @@ import copy
 import os
 from pathlib import Path
 
-# Workers that run side by side share the cores.
-os.environ.setdefault(
-    "OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))))
-)
+# Workers that run side by side share the cores. Not in the process that starts them: they would inherit its number, and
+# two processes of two threads on two cores wait for each other a hundred times as long as they compute.
+if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(workers))))
 
 import pytest
 
