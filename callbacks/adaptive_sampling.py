@@ -36,6 +36,7 @@ from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
+from callbacks.budget import share_spent
 from callbacks.rollout_listener import listeners
 
 
@@ -106,6 +107,7 @@ class AdaptiveSampling(Callback):
             keep_groups_without_signal=policy.needs_groups_without_signal,
             recall=partial(_recalled, policy, remembering) if remembering is not None else None,
             ranks=policy.ranks,
+            share_spent=partial(share_spent, trainer),
         )
         self.method.curriculum = data.curriculum
         self.method.sampler.connect(policy)

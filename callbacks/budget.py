@@ -94,3 +94,9 @@ class Budget(RolloutListener):
     def _seconds(self) -> float:
         now = self._clock.total_seconds() if self._clock else {}
         return self._earlier_seconds + sum(now.get(phase, 0.0) for phase in LEARNING_PHASES)
+
+
+def share_spent(trainer: Trainer) -> float:
+    """Of the run's budget that is spent furthest, from 0 to 1; 0 without one."""
+    callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
+    return max((callback.share_spent() for callback in callbacks if isinstance(callback, Budget)), default=0.0)

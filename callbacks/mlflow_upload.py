@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,14 @@ ALARMS = "alarms.json"
 """File of a run folder with the state of each alarm; MLflow shows them as tags ``alarm.<name>``."""
 ARTIFACTS = (
     "config*.yaml", "data_report.json", "summary.json", "*.png", "samples.html", "responses/*/*.parquet",
-    "rollouts/*.jsonl", "results.json", "results.md",
+    "results.json", "results.md",
 )  # fmt: skip
 """Files of a run folder, or of an evaluation's, that MLflow gets when they are new or have changed."""
 AT_THE_END = ("prompts.csv",)
 """Files that grow with every step."""
 ROWS_AT_ONCE = 100
+TABLE_PROMPTS = 4
+"""Prompts in a table of sampled responses, those first whose rewards differ: they show what the policy learns from."""
 
 Cells = dict[str, str]
 
@@ -277,15 +279,22 @@ class MlflowUpload:
 
 
 def _write_file(run: MlflowRun, path: Path, name: str) -> None:
-    """Upload a file under its path in the run folder; JSON lines become a table, which the UI shows."""
-    if path.suffix != ".jsonl":
-        run.log_file(path, str(Path(name).parent).removeprefix("."))
-        return
-    try:  # bytes: JSON text may hold U+2028 and others at which splitlines() of a text splits
-        rows: list[Mapping[str, Any]] = [json.loads(line) for line in path.read_bytes().splitlines()]
-        columns_are_equal = bool(rows) and all(row.keys() == rows[0].keys() for row in rows)
-    except (ValueError, AttributeError) as error:  # it would hold up every file behind it
-        log.warning("%s is no table of JSON lines, so MLflow does not get it: %s", path, error)
-        return
-    if columns_are_equal:
+    """Upload a file under its path in the run folder; sampled responses as a table, too, which the UI shows."""
+    run.log_file(path, str(Path(name).parent).removeprefix("."))
+    if path.suffix == ".parquet" and path.parent.name == "train":
+        try:
+            rows = _shown_responses(path)
+        except (OSError, ValueError, KeyError) as error:  # a folder may be anybody's; files behind it must not wait
+            log.warning("%s holds no sampled responses, so MLflow shows no table of it: %s", path, error)
+            return
         run.log_table(str(Path(name).with_suffix(".json")), rows)
+
+
+def _shown_responses(path: Path) -> list[dict[str, Any]]:
+    import pandas as pd
+
+    frame = pd.read_parquet(path)
+    differs = frame.groupby("slot")["reward"].transform("nunique") > 1
+    slots = [*dict.fromkeys(frame[differs]["slot"]), *dict.fromkeys(frame[~differs]["slot"])][:TABLE_PROMPTS]
+    rows: list[dict[str, Any]] = json.loads(frame[frame["slot"].isin(slots)].to_json(orient="records"))
+    return rows

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from ada_lightning.run.duration import duration
-from callbacks.budget import Budget
+from callbacks.budget import share_spent
 from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Progress(RolloutListener):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the estimate of the time left, right before the first rollout of this session."""
-        self._timed_from = (0, self._now(), _share_spent(trainer))
+        self._timed_from = (0, self._now(), share_spent(trainer))
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -111,10 +111,10 @@ class Progress(RolloutListener):
         self._num_steps_done += 1
         self._steps_seen += 1
         metrics: dict[str, float] = module.step_metrics
-        share_spent = _share_spent(trainer)
-        left = f"left {duration(self._left_s(share_spent))}"
+        spent = share_spent(trainer)
+        left = f"left {duration(self._left_s(spent))}"
         if self._steps_seen == 1:
-            self._timed_from = (1, self._now(), share_spent)
+            self._timed_from = (1, self._now(), spent)
         self._facts = f"{_facts(metrics)}  {left}"
         if self._bar is None:
             figures = "  ".join(filter(None, (_facts(metrics), _details(metrics), left)))
@@ -134,14 +134,14 @@ class Progress(RolloutListener):
         """Leave the terminal as it was, so that the error can be read."""
         self._stop()
 
-    def _left_s(self, share_spent: float) -> float:
-        if share_spent >= 1.0:
+    def _left_s(self, spent: float) -> float:
+        if spent >= 1.0:
             return 0.0
         steps_before, started_at, spent_before = self._timed_from
         passed_s = self._now() - started_at
         left_s = (self._num_steps - self._num_steps_done) * passed_s / (self._steps_seen - steps_before)
-        if share_spent > spent_before:
-            left_s = min(left_s, (1.0 - share_spent) * passed_s / (share_spent - spent_before))
+        if spent > spent_before:
+            left_s = min(left_s, (1.0 - spent) * passed_s / (spent - spent_before))
         return left_s
 
     def _running_step(self) -> str:
@@ -155,12 +155,6 @@ class Progress(RolloutListener):
         if self._bar:
             self._bar.stop()
             self._bar = None
-
-
-def _share_spent(trainer: Trainer) -> float:
-    """Of the budget that is spent furthest; 0 without one."""
-    callbacks: list[Any] = trainer.callbacks  # type: ignore[attr-defined]
-    return max((callback.share_spent() for callback in callbacks if isinstance(callback, Budget)), default=0.0)
 
 
 def _count(event: PhaseEvent) -> str:

@@ -55,7 +55,9 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
         lines.append(_entry(group, f"{meaning}: {names}" if meaning else names))
         folders = sorted({path.parent for path in (config_dir / group).rglob("*/*.yaml")})
         below = [(folder.relative_to(config_dir).as_posix(), folder) for folder in folders]
-        lines += [_entry(name, ", ".join(_names(folder))) for name, folder in below if name not in left_out]
+        lines += [
+            _entry(name, ", ".join(_names(folder))) for name, folder in below if name not in left_out | {*defaults}
+        ]
     return "\n".join(lines)
 
 

@@ -298,15 +298,18 @@ class ResponseGroup:
     def has_signal(self) -> bool:
         """Whether responses are told apart: some are kept, and rewards or advantages differ.
 
-        Where every advantage is 0 in spite of that, it has none.
+        A response that is kept alone is told apart from what was expected of it, where its advantage is not 0. Where
+        every advantage is 0 in spite of differences, there is no signal.
 
         A surplus group has one, although nothing is kept of it: how many prompts of a step have a signal does not
         depend on how many of them were needed.
         """
         if self.is_surplus:
             return True
-        differs = self.pool.has_signal or len({kept.advantage for kept in self.kept}) > 1
-        return differs and any(kept.advantage != 0.0 for kept in self.kept)
+        advantages = {kept.advantage for kept in self.kept}
+        if None in advantages:
+            return self.pool.has_signal
+        return any(advantages) and (self.pool.has_signal or len(self.kept) == 1 or len(advantages) > 1)
 
     @property
     def can_train(self) -> bool:

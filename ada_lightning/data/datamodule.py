@@ -127,6 +127,7 @@ class RolloutDataModule(LightningDataModule):
         self._queue: PromptQueue | None = None
         self._ranks = Ranks()
         self._keep_groups_without_signal = False
+        self._share_spent: Callable[[], float] = lambda: 0.0
 
     @property
     def updates_per_rollout(self) -> int:
@@ -206,12 +207,15 @@ class RolloutDataModule(LightningDataModule):
         keep_groups_without_signal: bool,
         recall: Recall | None = None,
         ranks: Ranks | None = None,
+        share_spent: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Wire in what only a running trainer can provide. Called from a callback's ``setup``.
 
         ``recall`` is None where the estimator keeps nothing by prompt; ``ranks`` is None where there is one process.
+        ``share_spent`` says how much of a budget that may end the run before its last step is spent, in [0, 1].
         """
         self._ranks = ranks or Ranks()
+        self._share_spent = share_spent
         self._collect = collect
         self._score_old = score_old
         self._recall = recall
@@ -308,8 +312,9 @@ class RolloutDataModule(LightningDataModule):
 
     def _packed_rollout(self, step: int) -> list[list[TrainingBatch]]:
         assert self._collect is not None
+        share_done = max(step / self.num_steps, self._share_spent())
         groups, policy_version = self._collect(step, self.step_prompts(step))
-        return pack_for_replicas(
+        replicas = pack_for_replicas(
             groups,
             num_replicas=self._ranks.num_replicas,
             num_minibatches=self.num_minibatches,
@@ -319,6 +324,7 @@ class RolloutDataModule(LightningDataModule):
             keep_groups_without_signal=self._keep_groups_without_signal or not self.skip_groups_without_signal,
             share_prompts=self.share_prompts,
         )
+        return [[replace(batch, share_done=share_done) for batch in batches] for batches in replicas]
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.

@@ -100,6 +100,8 @@ class TrainingBatch:
     resume between two minibatches, which draws the rest of the rollout anew."""
     has_old_logprobs: bool
     """Whether ``old_logprobs_K`` was computed; otherwise the trainer's current ones are the old ones."""
+    share_done: float = 0.0
+    """Of the run, in [0, 1], when its rollout began: what the learning rate follows."""
 
     def __iter__(self) -> Iterator[Microbatch]:
         return iter(self.microbatches)

@@ -40,7 +40,13 @@ from ada_lightning.training.models.compiled import compile_layers
 from ada_lightning.training.models.trained import AllParameters, TrainedParameters
 from ada_lightning.training.packing import group_microbatch
 from ada_lightning.training.token_masks import HeadUpdate, TokenMask
-from ada_lightning.training.updates import UpdateGuard, UpdateOutOfMemoryError, halved, is_out_of_memory
+from ada_lightning.training.updates import (
+    ConstantSchedule,
+    UpdateGuard,
+    UpdateOutOfMemoryError,
+    halved,
+    is_out_of_memory,
+)
 from ada_lightning.training.updates.figures import add_sums, update_figures
 
 
@@ -55,6 +61,7 @@ class PolicyModule(LightningModule):
         attention: how packed tokens attend to each other.
         optimizer: completed with the parameters, as ``_partial_: true`` gives it.
         warmup_steps: optimiser steps over which the learning rate rises linearly.
+        schedule: factor of the learning rate after a share of the run.
         max_grad_norm: gradients are clipped to this norm.
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
         logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
@@ -80,6 +87,7 @@ class PolicyModule(LightningModule):
         attention: AttentionBackend,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
         warmup_steps: int = 0,
+        schedule: ConstantSchedule = ConstantSchedule(),  # noqa: B008 - has no state
         max_grad_norm: float = 1.0,
         temperature: float = 1.0,
         logprob_chunk_size: int = 1024,
@@ -111,6 +119,7 @@ class PolicyModule(LightningModule):
         self.attention = attention
         self.optimizer_factory = optimizer
         self.warmup_steps = warmup_steps
+        self.schedule = schedule
         self.max_grad_norm = max_grad_norm
         self.temperature = temperature
         self.logprob_chunk_size = logprob_chunk_size
@@ -177,12 +186,18 @@ class PolicyModule(LightningModule):
         scheduler = self.lr_schedulers()
         assert isinstance(scheduler, LambdaLR)
         scheduler.base_lrs = [settings["lr"] for settings in self._optimizer_settings]
-        factors = [rule(scheduler.last_epoch) for rule in scheduler.lr_lambdas]
-        groups = self.trainer.optimizers[0].param_groups
-        for group, settings, factor in zip(groups, self._optimizer_settings, factors, strict=True):
+        for group, settings in zip(self.trainer.optimizers[0].param_groups, self._optimizer_settings, strict=True):
             group.update(settings)
             group["initial_lr"] = settings["lr"]
-            group["lr"] = settings["lr"] * factor
+
+    def _set_learning_rate(self, share_done: float) -> float:
+        """Set what warm-up and schedule leave of the configured rate; return that of the policy's weights."""
+        scheduler = self.lr_schedulers()
+        assert isinstance(scheduler, LambdaLR)
+        groups = self.trainer.optimizers[0].param_groups
+        for group, rate, warmup in zip(groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
+            group["lr"] = rate * warmup(scheduler.last_epoch) * self.schedule(share_done)
+        return float(groups[0]["lr"])
 
     def on_fit_start(self) -> None:
         """Check that hidden state times output embedding really are this architecture's logits.
@@ -217,7 +232,7 @@ class PolicyModule(LightningModule):
                 f"expected a rollout of version {expected_version}"
             )
         optimizer = self.optimizers()
-        lr = float(self.trainer.optimizers[0].param_groups[0]["lr"])  # of this update; the schedule then moves on
+        lr = self._set_learning_rate(batch.share_done)
         self._begin_update(batch)
         with self.clock.phase("update"):
             total_loss, totals = self._accumulate(batch)

@@ -126,7 +126,6 @@ class Soak:
             "~callbacks.curves",
             "~callbacks.sampling_plots",
             "~callbacks.sample_page",
-            "~callbacks.rollout_table",
             "+callbacks.faults._target_=research.benchmarks.faults.inject.FaultInjector",
             f"+callbacks.faults.run_dir={self.run_dir}",
             f"+callbacks.faults.schedule={folder / 'schedule.json'}",

@@ -207,12 +207,15 @@ def test_a_resumed_run_uses_the_new_learning_rate(train):
     assert column(folder, "train/lr") == pytest.approx([1e-3, 5e-4])
 
 
-def test_a_budget_ends_a_run_that_is_evaluated_at_equal_numbers_of_tokens(train):
+def test_a_budget_ends_a_run_that_is_evaluated_at_equal_numbers_of_tokens_and_the_learning_rate_follows_it(train):
     """A random model's responses are truncated mostly: 16 a step, at most 8 tokens each."""
     options = ["callbacks.evaluation.every_n_steps=0", "callbacks.evaluation.every_n_tokens=200", "num_steps=50"]
-    folder = train(*options, "callbacks.budget.max_generated_tokens=700", experiment="grpo")
+    options += ["optimizer/schedule=linear", "callbacks.budget.max_generated_tokens=700"]
+    folder = train(*options, experiment="grpo")
     tokens = np.cumsum(column(folder, "rollout/generated_tokens"))
     assert tokens[-2] < 700 <= tokens[-1]
+    before = np.array([0.0, *tokens[:-1]])
+    assert column(folder, "train/lr") == pytest.approx(1e-3 * (1 - before / 700))
     due, since = [], 0.0
     for step, spent in enumerate(tokens[:-1], start=1):
         if spent - since >= 200:

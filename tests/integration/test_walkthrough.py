@@ -213,17 +213,13 @@ def test_the_sampled_responses_are_in_the_mlflow_store(walk, name):
     run = runs[name]
     assert run.info.status == "FINISHED"
     assert run.data.params["data.only"] == "prepared/sums"
-    listed = {
-        entry.path
-        for folder in ("responses/train", "rollouts")
-        for entry in client.list_artifacts(run.info.run_id, folder)
-    }
-    assert listed == {"responses/train/step_000000.parquet", "rollouts/step_000000.json"}
+    listed = {entry.path for entry in client.list_artifacts(run.info.run_id, "responses/train")}
+    assert listed == {"responses/train/step_000000.parquet", "responses/train/step_000000.json"}
     artifact = client.download_artifacts(run.info.run_id, "responses/train/step_000000.parquet")
     assert texts(walk.folder / "runs" / name) == [row["text"] for row in rows(artifact)]
     assert len(client.list_artifacts(run.info.run_id, "responses/eval")) == 2
-    table = json.loads(Path(client.download_artifacts(run.info.run_id, "rollouts/step_000000.json")).read_text())
-    at = table["columns"].index("response")
+    table = json.loads(Path(client.download_artifacts(run.info.run_id, "responses/train/step_000000.json")).read_text())
+    at = table["columns"].index("text")
     assert {line[at] for line in table["data"]} == set(texts(walk.folder / "runs" / name))
     assert "samples.html" in {entry.path for entry in client.list_artifacts(run.info.run_id)}
     history = client.get_metric_history(run.info.run_id, "eval/avg_at_4")

@@ -12,7 +12,7 @@ from ada_lightning.methods.advantages import (
     HistoryBaselineAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
-    RarerClassAdvantage,
+    RoundedHistoryAdvantage,
 )
 
 
@@ -35,7 +35,7 @@ def other_lines(
         return _accepted(draws_equal=draws_equal)
     if isinstance(advantage, HistoryBaselineAdvantage):
         return _history_baseline("the pass rate expected", draws_equal=draws_equal), {}
-    if isinstance(advantage, RarerClassAdvantage):
+    if isinstance(advantage, RoundedHistoryAdvantage):
         return _history_baseline("0 or 1, whichever is expected", draws_equal=draws_equal), {}
     if isinstance(advantage, NoveltyAdvantage):
         return _novelty(advantage), {}

@@ -10,8 +10,8 @@ from ada_lightning.methods.advantages.leave_one_out import LeaveOneOutAdvantage
 from ada_lightning.methods.advantages.max_rl import MaxRlAdvantage
 from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
 from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
-from ada_lightning.methods.advantages.rarer_class import RarerClassAdvantage
 from ada_lightning.methods.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
+from ada_lightning.methods.advantages.rounded_history import RoundedHistoryAdvantage
 from ada_lightning.methods.advantages.stratified import StratifiedAdvantage
 from ada_lightning.methods.advantages.weighted_leave_one_out import WeightedLeaveOneOutAdvantage
 
@@ -26,7 +26,7 @@ __all__ = [
     "MaxRlAdvantage",
     "NoveltyAdvantage",
     "PoolMeanAdvantage",
-    "RarerClassAdvantage",
+    "RoundedHistoryAdvantage",
     "ReinforcePlusPlusBaselineAdvantage",
     "StratifiedAdvantage",
     "WeightedLeaveOneOutAdvantage",

@@ -16,7 +16,7 @@ class StratifiedSelection(RewardStrataSelection):
 
     A stratum that is empty in a pool leaves its share to the others. So does one that no reward can ever reach, such
     as the one above 1 where rewards are in [0, 1]: the update stays right, and the group is cut into fewer strata than
-    it seems. What a reward can return is not known here; ``rollouts/`` of a run shows what it did.
+    it seems. What a reward can return is not known here; ``responses/`` of a run shows what it did.
 
     Args:
         group_size: responses kept per prompt, fewer where the pool is smaller.

@@ -87,7 +87,6 @@ QUIET = (
     "logger=csv",
     "~callbacks.preview",
     "~callbacks.sample_page",
-    "~callbacks.rollout_table",
     "~callbacks.response_log",
     "~callbacks.curves",
     "~callbacks.sampling_plots",

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
+import pandas as pd
 import pytest
 import requests
 from mlflow import MlflowClient
@@ -86,8 +87,8 @@ def run_id(path):
 def test_a_run_without_its_server_is_delivered_when_the_server_is_there(tmp_path, port, store, capsys, fit):
     uri = f"http://127.0.0.1:{port}"
     path = tmp_path / "down"
-    (path / "rollouts").mkdir(parents=True)
-    (path / "rollouts" / "step_000000.jsonl").write_text('{"prompt": "1+1", "reward": 1.0}\n')
+    (path / "responses" / "train").mkdir(parents=True)
+    pd.DataFrame({"slot": [0], "reward": [1.0]}).to_parquet(path / "responses" / "train" / "step_000000.parquet")
     logger = make(path, uri)
     logger.settings({"a": {"b": 1}})
     fit([], loggers=[logger.csv, logger.mlflow])
@@ -104,7 +105,7 @@ def test_a_run_without_its_server_is_delivered_when_the_server_is_there(tmp_path
         assert history(uri, run_id(path), "rollout/signal_ratio") == [(0, 0.5), (1, 0.5), (2, 0.5)]
         assert history(uri, run_id(path), "eval/avg_at_4") == [(0, 0.05), (3, 0.56)]
         artifacts = [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))]
-        assert artifacts == ["config.yaml", "rollouts"]
+        assert artifacts == ["config.yaml", "responses"]
         capsys.readouterr()
         assert main([str(path)]) == 0
         assert "delivered nothing: it has everything" in capsys.readouterr().out
@@ -395,26 +396,18 @@ def test_a_server_that_the_folder_names_gets_nothing_where_nobody_is_asked(tmp_p
     assert deliver_main([str(path)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "rows"),
-    [
-        *((json.dumps({"response": f"a{mark}b"}, ensure_ascii=False) + "\n", [[f"a{mark}b"]])
-          for mark in "\u2028\u2029\x85\x0b\x0c\x1c\r\n"),
-        *((broken, None) for broken in ("", "{", "[]\n{", "1\n")),
-    ],
-)  # fmt: skip
-def test_no_table_holds_up_the_files_behind_it(tmp_path, uri, content, rows):
-    path = tmp_path / "run"
-    (path / "rollouts").mkdir(parents=True)
-    (path / "rollouts" / "a.jsonl").write_text(content, encoding="utf-8", newline="")
-    (path / "rollouts" / "b.jsonl").write_text('{"a": 1}\n')
-    logger = make(path, uri)
+def test_no_table_holds_up_the_files_behind_it(tmp_path, uri):
+    folder = tmp_path / "run" / "responses" / "train"
+    folder.mkdir(parents=True)
+    (folder / "a.parquet").write_bytes(b"no Parquet")
+    pd.DataFrame({"a": [1]}).to_parquet(folder / "b.parquet")  # no responses
+    pd.DataFrame({"slot": [0], "reward": [1.0], "text": ["a\u2028b"]}).to_parquet(folder / "c.parquet")
+    logger = make(tmp_path / "run", uri)
     logger.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    assert not MlflowUpload(RunDir(path)).waiting()
+    assert not MlflowUpload(RunDir(tmp_path / "run")).waiting()
     client = MlflowClient(uri)
-    sent = {file.path for file in client.list_artifacts(logger.version, "rollouts")}
-    assert sent == {"rollouts/b.json"} | ({"rollouts/a.json"} if rows else set())
-    if rows:
-        table = json.loads(Path(client.download_artifacts(logger.version, "rollouts/a.json")).read_text("utf-8"))
-        assert table["data"] == rows
+    sent = {Path(file.path).name for file in client.list_artifacts(logger.version, "responses/train")}
+    assert sent == {"a.parquet", "b.parquet", "c.parquet", "c.json"}
+    table = json.loads(Path(client.download_artifacts(logger.version, "responses/train/c.json")).read_text("utf-8"))
+    assert table == {"columns": ["slot", "reward", "text"], "data": [[0, 1.0, "a\u2028b"]]}

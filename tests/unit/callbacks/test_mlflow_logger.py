@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
@@ -178,21 +179,19 @@ def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)  # load_table looks nowhere else
     monkeypatch.setattr(callbacks.mlflow_run, "MAX_TABLES", 3)  # the list must fit into a tag
     logger = make()
-    folder = tmp_path / "run" / "rollouts"
+    folder = tmp_path / "run" / "responses" / "train"
     folder.mkdir(parents=True)
+    rewards = {"slot": [0, 0, 1, 1, 2, 2, 3, 3, 4, 4], "reward": [0.0, 0, 1, 0, 1, 1, 0, 1, 1, 0]}
     for step in range(5):
-        (folder / f"step_{step}.jsonl").write_text(
-            '{"prompt": "1+1", "reward": 1.0}\n{"prompt": "2+2", "reward": 0.0}\n'
-        )
+        pd.DataFrame(rewards).to_parquet(folder / f"step_{step}.parquet")
     logger.log_metrics({"a": 1.0}, step=0)
     logger.finalize("success")
-    assert artifacts(logger, "rollouts") == [f"rollouts/step_{step}.json" for step in range(5)]
     listed = json.loads(stored(logger).data.tags["mlflow.loggedArtifacts"])
-    assert [entry["path"] for entry in listed] == [f"rollouts/step_{step}.json" for step in (2, 3, 4)]
+    assert [entry["path"] for entry in listed] == [f"responses/train/step_{step}.json" for step in (2, 3, 4)]
     table = MlflowClient(logger.tracking_uri).load_table(
-        stored(logger).info.experiment_id, "rollouts/step_4.json", [logger.version]
+        stored(logger).info.experiment_id, "responses/train/step_4.json", [logger.version]
     )
-    assert table.to_dict("list") == {"prompt": ["1+1", "2+2"], "reward": [1.0, 0.0]}
+    assert table["slot"].tolist() == [0, 0, 1, 1, 3, 3, 4, 4]  # those that differ, and the first of the others
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,8 @@ def test_files_reach_mlflow(fit, tmp_path, mlflow_uri):
     fit([ResponseLog(run_dir=tmp_path, every_n_steps=2)], loggers=[logger])
     client = MlflowClient(mlflow_uri)
     files = client.list_artifacts(logger.version, "responses/train")
-    assert [file.path.rsplit("/")[-1] for file in files] == ["step_000000.parquet", "step_000002.parquet"]
+    names = [f"responses/train/step_{step:06d}.{kind}" for step in (0, 2) for kind in ("json", "parquet")]
+    assert [file.path for file in files] == names
 
 
 def test_length_quantiles_are_those_of_the_responses():

@@ -34,7 +34,6 @@ class Connecting(Callback):
         ("callbacks.budget.max_generated_tokens=0", "callbacks.budget.max_generated_tokens must be above 0"),
         ("callbacks.budget.max_seconds=abc", "callbacks.budget.max_seconds=abc is the word 'abc', write a number"),
         ("callbacks.response_log.max_prompts=0", "callbacks.response_log: max_prompts must be a whole number"),
-        ("callbacks.rollout_table.every_n_steps=0", "callbacks.rollout_table: every_n_steps must be at least 1"),
         ("callbacks.sample_page.max_prompts=0", "callbacks.sample_page: max_prompts must be at least 1"),
         ("callbacks.sampling_plots.every_n_steps=0", "callbacks.sampling_plots: every_n_steps must be at least 1"),
         ("logger.mlflow.max_outbox_mb=0", "logger.mlflow: logger.mlflow.max_outbox_mb is gone"),

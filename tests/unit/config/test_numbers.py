@@ -56,3 +56,8 @@ def test_every_setting_whose_shipped_comment_offers_infinity_takes_it():
 def test_a_part_of_ones_own_may_mean_something_by_infinity_but_never_by_no_number():
     cfg = OmegaConf.create({"part": {"_target_": "my.Part", "limit": math.inf, "seed": -1, "share": math.nan}})
     assert number_errors(cfg) == {"part.share": "part.share=nan is no number, write a finite one"}
+
+
+def test_a_schedule_ends_at_a_share_of_the_learning_rate():
+    (found,) = problems("optimizer/schedule=cosine", "policy.schedule.final=2")
+    assert "policy.schedule.final must be in [0, 1], a share of the learning rate; got 2" in found

@@ -78,6 +78,18 @@ def test_groups_without_signal_are_not_computed_but_stay_in_the_denominators():
     assert sum(len(m.rewards_B) for m in whole) == 6
 
 
+def test_a_response_without_an_advantage_is_not_computed_but_counts_as_one_of_its_group():
+    """As partial credit that is just the group's mean, or what a baseline rounded to 0 or 1 expected."""
+    group = make_group([1.0, 0.5, 0.0], num_tokens=[2, 3, 4]).with_advantages([0.5, 0.0, -0.5])
+    (batch,) = pack([group])
+    (microbatch,) = batch.microbatches
+    assert sorted(microbatch.num_tokens_B.tolist()) == [2.0, 4.0]
+    assert microbatch.group_size_B.tolist() == [3.0, 3.0]
+    assert (batch.counts.num_responses, batch.counts.num_response_tokens) == (3.0, 9.0)
+    (batch,) = pack([group], keep_groups_without_signal=True)
+    assert sorted(batch.microbatches[0].num_tokens_B.tolist()) == [2.0, 3.0, 4.0]
+
+
 def test_microbatches_keep_to_the_token_budget_and_lose_no_response():
     lengths = [1, 9, 4, 4, 2, 7, 3, 1]
     (batch,) = pack([make_group([1.0, 0.0] * 4, num_tokens=lengths)], max_tokens_per_microbatch=24)

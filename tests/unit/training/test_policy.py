@@ -16,6 +16,7 @@ from ada_lightning.training.attention import FlexAttention, SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
+from ada_lightning.training.updates import LinearSchedule
 from tests.builders import weighed
 
 EXACT = {"atol": 2e-5, "rtol": 1e-4}  # float32 sums in another order, through 4 layers
@@ -282,9 +283,10 @@ def test_the_logged_learning_rate_is_that_of_the_update(tiny_path):
         def on_train_batch_end(self, trainer, pl_module, *_):
             self.rates.append(pl_module.update_metrics["train/lr"])
 
-    policy = make_policy(tiny_path, lr=1e-3, warmup_steps=3)
-    fit(policy, [pack(policy_version=version)[0] for version in range(5)], Noted())
-    assert Noted.rates == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3, 1e-3])
+    policy = make_policy(tiny_path, lr=1e-3, warmup_steps=3, schedule=LinearSchedule(final=0.1))
+    batches = [replace(pack(policy_version=version)[0], share_done=version / 5) for version in range(5)]
+    fit(policy, batches, Noted())
+    assert Noted.rates == pytest.approx([0.25e-3, 0.5e-3 * 0.82, 0.75e-3 * 0.64, 1e-3 * 0.46, 1e-3 * 0.28])
 
 
 def test_a_loss_with_other_terms_computes_groups_without_an_advantage(tiny_path):

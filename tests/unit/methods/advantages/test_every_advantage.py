@@ -22,6 +22,7 @@ from ada_lightning.methods.advantages import (
     NoveltyAdvantage,
     PoolMeanAdvantage,
     ReinforcePlusPlusBaselineAdvantage,
+    RoundedHistoryAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
@@ -38,6 +39,7 @@ RULES = [
     GdpoAdvantage(weights={"correct": 1.0}),
     GroupNormalizedAdvantage(),
     HistoryBaselineAdvantage(),
+    RoundedHistoryAdvantage(),
     LeaveOneOutAdvantage(),
     MaxRlAdvantage(),
     NoveltyAdvantage(),

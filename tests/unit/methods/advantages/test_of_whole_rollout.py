@@ -85,7 +85,7 @@ class TestAccepted:
         assert [[kept.advantage for kept in group.kept] for group in groups[:2]] == [[1, 0, 0], [1, 1, 0, 0, 0]]
         assert [group.can_train for group in groups] == [True, True, False, True, False]
 
-    def test_packing_leaves_out_prompts_without_a_positive_and_counts_them(self):
+    def test_packing_leaves_out_what_is_not_accepted_and_counts_its_prompts(self):
         (batch,) = pack_groups(
             weighed(AcceptedAdvantage(), GROUPS),
             num_minibatches=1,
@@ -96,7 +96,8 @@ class TestAccepted:
             share_prompts=True,
         )
         (microbatch,) = batch.microbatches
-        assert microbatch.rewards_B.numel() == 3 + 5 + 2
+        num_accepted = sum(kept.response.is_positive for group in GROUPS for kept in group.kept)
+        assert microbatch.rewards_B.tolist() == [1.0] * num_accepted
         assert batch.counts.num_prompts == 5
 
     def test_positives_selection_keeps_them_all_in_launch_order(self):

@@ -15,7 +15,7 @@ from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
 
 
-class RarerClassAdvantage(Advantage):
+class RoundedHistoryAdvantage(Advantage):
     """``r - b``; b is 1 if history and the other responses expect a reward above 1/2, otherwise 0.
 
     The expectation is that of :class:`~ada_lightning.methods.advantages.HistoryBaselineAdvantage`, the posterior mean
@@ -30,7 +30,7 @@ class RarerClassAdvantage(Advantage):
 
     Source:
         Ours. A baseline that ignores the response is free (Williams 1992); moments by enumeration in
-        ``tests/unit/methods/advantages/test_rarer_class.py``.
+        ``tests/unit/methods/advantages/test_rounded_history.py``.
     """
 
     traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
@@ -40,7 +40,7 @@ class RarerClassAdvantage(Advantage):
         rewards = [kept.response.reward for kept in group.kept]
         if not {0.0, 1.0}.issuperset(rewards):
             warnings.warn(
-                "advantage: rewards other than 0 and 1, and RarerClassAdvantage rounds its baseline to 0 or 1: the "
+                "advantage: rewards other than 0 and 1, and RoundedHistoryAdvantage rounds its baseline to 0 or 1: the "
                 "update stays unbiased, and no response is left out; advantage=history_baseline is less noisy here",
                 RuntimeWarning,
                 stacklevel=2,

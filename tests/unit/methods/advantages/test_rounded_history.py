@@ -8,7 +8,7 @@ import math
 import pytest
 
 from ada_lightning.core.records import Belief
-from ada_lightning.methods.advantages import RarerClassAdvantage
+from ada_lightning.methods.advantages import RoundedHistoryAdvantage
 from tests.builders import make_group, weighed
 
 
@@ -19,7 +19,7 @@ def believed(rewards, alpha, beta):
 
 
 def advantages(rewards, alpha, beta):
-    return RarerClassAdvantage().assign([believed(rewards, alpha, beta)])[0]
+    return RoundedHistoryAdvantage().assign([believed(rewards, alpha, beta)])[0]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_it_costs(pass_rate, size, belief, drawn, trained, share):
 
 
 def test_a_lone_response_trains_where_it_surprises_and_is_left_out_where_not():
-    surprise, expected = weighed(RarerClassAdvantage(), [believed([1.0], 1.0, 9.0), believed([0.0], 1.0, 9.0)])
+    surprise, expected = weighed(RoundedHistoryAdvantage(), [believed([1.0], 1.0, 9.0), believed([0.0], 1.0, 9.0)])
     assert surprise.can_train
     assert not expected.can_train
 
