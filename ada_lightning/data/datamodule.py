@@ -57,6 +57,13 @@ class RolloutDataModule(LightningDataModule):
             a file of prompts that cannot be used; all in one message.
     """
 
+    _collect: Collect | None = None  # what connect() brings
+    _score_old: ScoreOld | None = None
+    _recall: Recall | None = None
+    _keep_groups_without_signal = False
+    _queue: PromptQueue | None = None
+    num_updates_done = 0
+
     def __init__(
         self,
         *,
@@ -75,25 +82,20 @@ class RolloutDataModule(LightningDataModule):
         only: str | None = None,
     ) -> None:
         super().__init__()
-        errors = [
-            f"data.{name} must be at least 1; got {value}"
-            for name, value in (
-                ("prompts_per_step", prompts_per_step),
-                ("max_prompt_tokens", max_prompt_tokens),
-                ("num_steps", num_steps),
-                ("num_minibatches", num_minibatches),
-                ("epochs_per_rollout", epochs_per_rollout),
-                ("max_tokens_per_microbatch", max_tokens_per_microbatch),
-            )
-            if value < 1
-        ]
+        counts = {
+            "prompts_per_step": prompts_per_step,
+            "max_prompt_tokens": max_prompt_tokens,
+            "num_steps": num_steps,
+            "num_minibatches": num_minibatches,
+            "epochs_per_rollout": epochs_per_rollout,
+            "max_tokens_per_microbatch": max_tokens_per_microbatch,
+        }
+        errors = [f"data.{name} must be at least 1; got {value}" for name, value in counts.items() if value < 1]
         if num_minibatches > prompts_per_step:
             errors.append(
                 f"data.num_minibatches = {num_minibatches} exceeds data.prompts_per_step = {prompts_per_step}: "
                 f"a minibatch holds whole prompts; use data.num_minibatches={prompts_per_step} or fewer"
             )
-        if not isinstance(skip_groups_without_signal, bool):  # a word would count as true
-            errors.append(f"data.skip_groups_without_signal must be true or false; got {skip_groups_without_signal!r}")
         try:
             self.only = None if only is None else OnlyPrompts(only)
         except ValueError as error:
@@ -117,17 +119,10 @@ class RolloutDataModule(LightningDataModule):
         self.train_prompts: list[Prompt] = []
         """Those of one epoch: a source that mixes may repeat some."""
         self.heldout_prompts: list[Prompt] = []
-        self.num_updates_done = 0
         self.when_complete: Callable[[], object] = lambda: None
         """Called, in every process, where a resumed run has no update left: Lightning then starts no training. What
         this module and the policy know has been restored by then, under any strategy."""
-        self._collect: Collect | None = None
-        self._score_old: ScoreOld | None = None
-        self._recall: Recall | None = None
-        self._queue: PromptQueue | None = None
         self._ranks = Ranks()
-        self._keep_groups_without_signal = False
-        self._share_spent: Callable[[], float] = lambda: 0.0
 
     @property
     def updates_per_rollout(self) -> int:

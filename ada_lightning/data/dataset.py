@@ -94,20 +94,13 @@ class DatasetSource:
         system_prompt: str | None = None,
         prompt_template: str = SLOT,
     ) -> None:
-        if num_heldout is not None and num_heldout < 0:
-            raise ValueError(f"data.source.num_heldout must be at least 0; got {num_heldout}")
         if prompt_column is not None and prompt_column == answer_column:
             raise ValueError(f"data.source.prompt_column and answer_column are both {prompt_column!r}")
         if SLOT not in prompt_template:
             raise ValueError(
                 f"data.source.prompt_template must say where the prompt goes with {SLOT}; got {prompt_template!r}"
             )
-        for setting, value in (("heldout_path", heldout_path), ("heldout_split", heldout_split)):
-            if value is not None and num_heldout == 0:
-                raise ValueError(
-                    f"data.source.{setting} = {str(value)!r} is given but num_heldout is 0; set num_heldout to "
-                    "the number of its prompts to evaluate on"
-                )
+        _check_heldout(num_heldout, heldout_path=heldout_path, heldout_split=heldout_split)
         self.reader = self._reader(path, name, revision, split)
         self.heldout_reader: Any = None
         if heldout_path is not None:
@@ -316,6 +309,17 @@ class DatasetSource:
             raise ValueError(
                 f"{where}: no column looks like an answer; columns found: {', '.join(sorted(columns))}; set "
                 "data.source.answer_column, or needs_answer=false for a reward that needs none"
+            )
+
+
+def _check_heldout(num_heldout: int | None, **settings: object) -> None:
+    if num_heldout is not None and num_heldout < 0:
+        raise ValueError(f"data.source.num_heldout must be at least 0; got {num_heldout}")
+    for setting, value in settings.items():
+        if value is not None and num_heldout == 0:
+            raise ValueError(
+                f"data.source.{setting} = {str(value)!r} is given but num_heldout is 0; set num_heldout to "
+                "the number of its prompts to evaluate on"
             )
 
 

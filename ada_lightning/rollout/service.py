@@ -220,9 +220,8 @@ class RolloutService:
                 continue
             self._check_grades(step.stats, settings, stage, step.step)
             groups = step.finish()
-            num_own = len(groups) - len(step.carried)
-            own, carried = groups[:num_own], groups[num_own:]
-            return RolloutResult(step.step, policy_version, own, step.stats, carried, step.division)
+            own = len(groups) - len(step.carried)
+            return RolloutResult(step.step, policy_version, groups[:own], step.stats, groups[own:], step.division)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def draw(
@@ -262,17 +261,17 @@ class RolloutService:
             raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
         sampling = settings or self.sampling
         self._check_room(prompts, sampling)
-        # Each prompt is a step of its own, opened as slots get free, and nothing is kept of it once it is handed over.
         raw = replace(self.settings, truncated="grade")  # what a response counts as is the reader's to say
-        parts: dict[str, Any] = {"sampler": UniformSampler(group_size=num_samples), "selection": AllSelection()}
+        begin = partial(Step, sampler=UniformSampler(group_size=num_samples), selection=AllSelection(), settings=raw)
         counts = DrawCounts()
 
         def tell_counts() -> None:
             counts.num_responses, counts.num_tokens = driver.num_generated, driver.num_tokens
             report(counts)
 
+        # Each prompt is a step of its own, opened as slots get free, and nothing is kept of it once it is handed over.
         driver = Driver(
-            (Step([prompt], **parts, settings=raw, stage=stage, first_slot=position) for position, prompt in prompts),
+            (begin([prompt], stage=stage, first_slot=position) for position, prompt in prompts),
             sampling=sampling,
             settings=raw,
             grader=self._grader,
@@ -282,20 +281,29 @@ class RolloutService:
             report=tell_counts,
             interrupt_check=interrupt_check,
         )
+        yield from self._once_one_is_graded(driver, counts)
+
+    def _once_one_is_graded(self, driver: Driver, counts: DrawCounts) -> Generator[DrawnPrompt, None, None]:
+        """Hold prompts back until a response is graded: what a broken reward said is not to be kept."""
+        held: list[DrawnPrompt] = []
+        for step in self._steps_in_spite_of_breaks(driver):
+            counts.num_prompts += 1
+            drawn = _drawn(step)
+            held.append(drawn)
+            if self._first_grades.note(self._grader, drawn):
+                yield from held
+                held.clear()
+        if held:
+            self._first_grades.check_list(self._grader)
+
+    def _steps_in_spite_of_breaks(self, driver: Driver) -> Generator[Step, None, None]:
+        """Yield steps as they are complete; a broken engine is replaced, and what it owed is drawn again."""
         num_in_a_row = 0
-        held: list[DrawnPrompt] = []  # until a response is graded: what a broken reward said is not to be kept
         while True:
             try:
                 for step in driver.run(self._opened_engine()):
                     num_in_a_row = 0
-                    counts.num_prompts += 1
-                    drawn = _drawn(step)
-                    held.append(drawn)
-                    if self._first_grades.note(self._grader, drawn):
-                        yield from held
-                        held.clear()
-                if held:
-                    self._first_grades.check_list(self._grader)
+                    yield step
                 return
             except EngineError as error:
                 num_in_a_row += 1

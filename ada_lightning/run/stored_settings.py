@@ -39,6 +39,9 @@ MOVED = {
 }
 """Where the parts that settings name stood in version 0.1, and where they stand since, below :data:`PACKAGE`."""
 
+GONE = frozenset({"callbacks.rollout_table.RolloutTable"})
+"""Parts that settings may name and that are no more, since others do what they did."""
+
 
 def read_settings(file: Path) -> Any:
     """Read stored settings.
@@ -53,19 +56,23 @@ def read_settings(file: Path) -> Any:
 
 
 def with_present_names(node: Any) -> Any:
-    """Put the present names of parts in the place of earlier ones, at whatever depth.
+    """Put the present names of parts in the place of earlier ones, at whatever depth; leave out what is gone.
 
     Example:
         >>> with_present_names({"_target_": "ada_lightning.sampling.Uniform", "of": ["ada_lightning.types.A"]})
         {'_target_': 'ada_lightning.methods.sampling.Uniform', 'of': ['ada_lightning.core.records.A']}
     """
     if isinstance(node, dict):
-        return {key: with_present_names(value) for key, value in node.items()}
+        return {key: with_present_names(value) for key, value in node.items() if not _is_gone(value)}
     if isinstance(node, list):
         return [with_present_names(item) for item in node]
     if isinstance(node, str) and re.fullmatch(r"ada_lightning(\.\w+)+", node):
         return _present_name(node)
     return node
+
+
+def _is_gone(node: Any) -> bool:
+    return isinstance(node, dict) and node.get("_target_") in GONE
 
 
 def _present_name(name: str) -> str:

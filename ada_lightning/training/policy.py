@@ -99,17 +99,7 @@ class PolicyModule(LightningModule):
         update_guard: UpdateGuard | None = None,
     ) -> None:
         super().__init__()
-        errors = []
-        if warmup_steps < 0:
-            errors.append(f"policy.warmup_steps must not be negative; got {warmup_steps}")
-        if max_grad_norm <= 0:
-            errors.append(f"policy.max_grad_norm must be positive (inf switches clipping off); got {max_grad_norm}")
-        if temperature <= 0:
-            errors.append(f"rollout.sampling.temperature must be positive for training; got {temperature}")
-        if logprob_chunk_size < 1:
-            errors.append(f"policy.logprob_chunk_size must be at least 1; got {logprob_chunk_size}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        _check_settings(warmup_steps, max_grad_norm, temperature, logprob_chunk_size)
         self.automatic_optimization = False
         self.strict_loading = False  # weights live in the checkpoint's Hugging Face folder, not in its trainer state
         self.model_path = model_path
@@ -602,3 +592,17 @@ class PolicyModule(LightningModule):
             "train/lr": lr,
             **update_figures(sums),
         }
+
+
+def _check_settings(warmup_steps: int, max_grad_norm: float, temperature: float, logprob_chunk_size: int) -> None:
+    errors = []
+    if warmup_steps < 0:
+        errors.append(f"policy.warmup_steps must not be negative; got {warmup_steps}")
+    if max_grad_norm <= 0:
+        errors.append(f"policy.max_grad_norm must be positive (inf switches clipping off); got {max_grad_norm}")
+    if temperature <= 0:
+        errors.append(f"rollout.sampling.temperature must be positive for training; got {temperature}")
+    if logprob_chunk_size < 1:
+        errors.append(f"policy.logprob_chunk_size must be at least 1; got {logprob_chunk_size}")
+    if errors:
+        raise ValueError("; ".join(errors))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,35 +58,45 @@ def compare(
     changes = [taken[name][1] - taken[name][0] for name in names]
     sides = [[_known_mean(taken[name][side]) for name in names] for side in (0, 1)]
 
-    def figures(picked: list[float]) -> dict[str, Any]:
-        differences = bootstrap_means(changes, picked, seed=seed)
-        before, after = (_weighted(side, picked) for side in sides)
-        return {
-            column: {
-                "first": before[index],
-                "second": after[index],
-                "difference": asdict(difference),
-                "p_value": p_value(_contributions([of_set[:, index] for of_set in changes], picked), seed=seed),
-            }
-            for index, (column, difference) in enumerate(zip(columns, differences, strict=True))
-            if not np.isnan(difference.mean)
-        }
-
+    figures = partial(_figures, columns, changes, sides, seed=seed)
     return {
         "sets": {
             name: {
                 "weight": set_weights[name],
                 "num_prompts": int(sizes[name]),
-                "figures": figures([float(other == name) for other in names]),
+                "figures": figures(picked=[float(other == name) for other in names]),
             }
             for name in names
         },
-        "average": {"weights": set_weights, "figures": figures([set_weights[name] for name in names])},
+        "average": {"weights": set_weights, "figures": figures(picked=[set_weights[name] for name in names])},
         "unmatched": {
             "sets": sorted(set(first) ^ set(second)),
             "prompts_of_first": _num_unmatched(first, used, 0),
             "prompts_of_second": _num_unmatched(second, used, 1),
         },
+    }
+
+
+def _figures(
+    columns: list[str],
+    changes: list[Floats],
+    sides: list[list[Floats]],
+    *,
+    picked: list[float],
+    seed: int,
+) -> dict[str, Any]:
+    """Figures of sets weighted by ``picked``, by column."""
+    differences = bootstrap_means(changes, picked, seed=seed)
+    before, after = (_weighted(side, picked) for side in sides)
+    return {
+        column: {
+            "first": before[index],
+            "second": after[index],
+            "difference": asdict(difference),
+            "p_value": p_value(_contributions([of_set[:, index] for of_set in changes], picked), seed=seed),
+        }
+        for index, (column, difference) in enumerate(zip(columns, differences, strict=True))
+        if not np.isnan(difference.mean)
     }
 
 

@@ -1,4 +1,17 @@
-"""The statement: what the update follows, then everything that bends it."""
+"""The statement: what the update follows, then everything that bends it.
+
+Example:
+    >>> from ada_lightning.methods.advantages import LeaveOneOutAdvantage
+    >>> from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
+    >>> from ada_lightning.methods.sampling import UniformSampler
+    >>> from ada_lightning.methods.selection import AllSelection
+    >>> parts = {"sampler": UniformSampler(group_size=4), "selection": AllSelection()}
+    >>> parts |= {"loss": ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32))}
+    >>> settings = {"num_minibatches": 1, "max_grad_norm": 1.0, "truncated": "grade"}
+    >>> lines = describe_update(advantage=LeaveOneOutAdvantage(), **parts, **settings)
+    >>> lines[0], lines[-1]
+    ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
+"""
 
 from __future__ import annotations
 
@@ -49,23 +62,6 @@ def describe_update(
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
-
-    Example:
-        >>> from ada_lightning.methods.advantages import LeaveOneOutAdvantage
-        >>> from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
-        >>> from ada_lightning.methods.sampling import UniformSampler
-        >>> from ada_lightning.methods.selection import AllSelection
-        >>> lines = describe_update(
-        ...     advantage=LeaveOneOutAdvantage(),
-        ...     sampler=UniformSampler(group_size=4),
-        ...     selection=AllSelection(),
-        ...     loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)),
-        ...     num_minibatches=1,
-        ...     max_grad_norm=1.0,
-        ...     truncated="grade",
-        ... )
-        >>> lines[0], lines[-1]
-        ('update: exact for f(p) = p', '  policy.max_grad_norm = 1 can shorten a step, not turn it')
     """
     prunes_prompts = Trait.PRUNES_PROMPTS in selection.traits
     counted = AllSelection() if prunes_prompts else selection  # of what trains, whole prompts have their size

@@ -118,23 +118,7 @@ class SimilarPrompts:
         history_file: str | None = None,
     ) -> None:
         scales = {"similar_scale": similar_scale, "own_scale": own_scale, "drift_scale": drift_scale}
-        errors = [] if num_visits >= 1 else [f"estimator.num_visits must be at least 1; got {num_visits}"]
-        if not 0 < drift_visits < math.inf:
-            errors.append(f"estimator.drift_visits must be positive and finite; got {drift_visits}")
-        if not prompt_drift_visits > 0:
-            errors.append(f"estimator.prompt_drift_visits must be positive; got {prompt_drift_visits}")
-        if scale_width != 0 and not _LEAST_WIDTH <= scale_width <= _LARGEST_WIDTH:
-            errors.append(
-                f"estimator.scale_width must be 0 (scales as given) or from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}; "
-                f"got {scale_width}"
-            )
-        if not 0 < base_scale <= LARGEST_SCALE:
-            errors.append(f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}; got {base_scale}")
-        errors += [
-            f"estimator.{name} must be from 0 (none) to {LARGEST_SCALE:g}; got {value}"
-            for name, value in scales.items()
-            if not 0 <= value <= LARGEST_SCALE
-        ]
+        errors = _setting_errors(num_visits, drift_visits, prompt_drift_visits, base_scale, scale_width, scales)
         if isinstance(embedding, PolicyEmbedding):
             errors.append(
                 "estimator.embedding: SimilarPrompts is asked about candidates where there is no policy to embed them; "
@@ -350,3 +334,31 @@ def _one_thread() -> AbstractContextManager[object]:
 @cache
 def _blas() -> Any:
     return ThreadpoolController()
+
+
+def _setting_errors(
+    num_visits: int,
+    drift_visits: float,
+    prompt_drift_visits: float,
+    base_scale: float,
+    scale_width: float,
+    scales: Mapping[str, float],
+) -> list[str]:
+    errors = [] if num_visits >= 1 else [f"estimator.num_visits must be at least 1; got {num_visits}"]
+    if not 0 < drift_visits < math.inf:
+        errors.append(f"estimator.drift_visits must be positive and finite; got {drift_visits}")
+    if not prompt_drift_visits > 0:
+        errors.append(f"estimator.prompt_drift_visits must be positive; got {prompt_drift_visits}")
+    if scale_width != 0 and not _LEAST_WIDTH <= scale_width <= _LARGEST_WIDTH:
+        errors.append(
+            f"estimator.scale_width must be 0 (scales as given) or from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}; "
+            f"got {scale_width}"
+        )
+    if not 0 < base_scale <= LARGEST_SCALE:
+        errors.append(f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}; got {base_scale}")
+    errors += [
+        f"estimator.{name} must be from 0 (none) to {LARGEST_SCALE:g}; got {value}"
+        for name, value in scales.items()
+        if not 0 <= value <= LARGEST_SCALE
+    ]
+    return errors

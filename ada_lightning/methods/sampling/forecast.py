@@ -64,26 +64,8 @@ def forecast(
     generator = random.Random(seed)
     sampled = trained = trained_prompts = signal = num_rounds = 0
     for simulation in range(_SIMULATIONS_PER_PROMPT):
-        pools = [
-            ResponsePool(
-                Prompt("forecast", ()),
-                slot,
-                belief=Belief(0.5 + positive, 0.5 + tried - positive, tried, positive),
-                step=simulation,  # what is left to chance follows from step and slot
-            )
-            for slot, (positive, tried) in enumerate(tallies)
-        ]
-        sampler.plan(pools)
-        pass_rates = []
-        for pool in pools:
-            pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
-            _simulate(pool, pass_rates[-1], sampler, generator)
-        for stage in range(1, sampler.num_stages):
-            sampler.plan(pools, stage)
-            for pool, pass_rate in zip(pools, pass_rates, strict=True):
-                _simulate(pool, pass_rate, sampler, generator)
-        for pool in pools:
-            sampled += pool.num_drawn
+        pools = _simulated_pools(tallies, sampler, generator, simulation)
+        sampled += sum(pool.num_drawn for pool in pools)
         num_rounds += max((pool.responses[-1].round_index + 1 for pool in pools if pool.responses), default=0)
         taken = [_is_taken(pool, sampler, selection) for pool in pools]
         signal += sum(pool.has_signal and is_taken for pool, is_taken in zip(pools, taken, strict=True))
@@ -110,6 +92,31 @@ def _is_taken(pool: ResponsePool, sampler: Sampler, selection: Selection) -> boo
     end = sampler.end(pool)
     pool.rule, pool.is_resolved_by_sampler = end.rule, end.is_resolved
     return selection.takes(pool)
+
+
+def _simulated_pools(
+    tallies: Sequence[tuple[int, int]], sampler: Sampler, generator: random.Random, simulation: int
+) -> list[ResponsePool]:
+    """Return the pools of one simulated step, drawn to their end."""
+    pools = [
+        ResponsePool(
+            Prompt("forecast", ()),
+            slot,
+            belief=Belief(0.5 + positive, 0.5 + tried - positive, tried, positive),
+            step=simulation,  # what is left to chance follows from step and slot
+        )
+        for slot, (positive, tried) in enumerate(tallies)
+    ]
+    sampler.plan(pools)
+    pass_rates = []
+    for pool in pools:
+        pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
+        _simulate(pool, pass_rates[-1], sampler, generator)
+    for stage in range(1, sampler.num_stages):
+        sampler.plan(pools, stage)
+        for pool, pass_rate in zip(pools, pass_rates, strict=True):
+            _simulate(pool, pass_rate, sampler, generator)
+    return pools
 
 
 def _simulate(pool: ResponsePool, pass_rate: float, sampler: Sampler, generator: random.Random) -> None:

@@ -110,34 +110,9 @@ class VllmEngine(RolloutEngine):
             logger_to_file("vllm", log_file)
             self._sampling_params = SamplingParams
             self._final_only = RequestOutputKind.FINAL_ONLY
-            self._engine = LLMEngine.from_engine_args(
-                EngineArgs(
-                    model=str(model_path),
-                    dtype=dtype,
-                    enforce_eager=enforce_eager,
-                    max_model_len=max_model_tokens,
-                    max_num_seqs=max_num_seqs,
-                    # Seeded requests fail on CPU when a prefill is cut in chunks, so whole prompts must fit.
-                    enable_chunked_prefill=False,
-                    max_num_batched_tokens=max(2048, max_model_tokens, max_num_seqs),
-                    block_size=block_size,
-                    enable_prefix_caching=True,
-                    kv_cache_memory_bytes=int(kv_cache_gib * 2**30),
-                    # The default, raw_logprobs, ignores temperature and top-p: wrong for importance weights.
-                    logprobs_mode="processed_logprobs",
-                    skip_tokenizer_init=True,
-                    disable_log_stats=True,
-                    async_scheduling=False,
-                    use_tqdm_on_load=False,
-                    tensor_parallel_size=tensor_parallel_size,
-                    enable_sleep_mode=sleep_level > 0,
-                    **(
-                        dict[str, Any](trust_remote_code=False, ir_op_priority=register_cpu_norms())
-                        | self._transfer_arguments()
-                        | dict(extra or {})
-                    ),
-                )
-            )
+            arguments = self._engine_arguments(block_size=block_size, kv_cache_gib=kv_cache_gib, eager=enforce_eager)
+            arguments |= {"model": str(model_path), "ir_op_priority": register_cpu_norms()}
+            self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments | dict(extra or {})))
 
     @staticmethod
     def check_arguments(**arguments: Any) -> None:
@@ -300,6 +275,30 @@ class VllmEngine(RolloutEngine):
             raise RuntimeError("after sleep_level = 2 the engine has no weights: load some first")
         for tag in ("weights", "kv_cache"):
             self._wake(tag)
+
+    def _engine_arguments(self, *, block_size: int, kv_cache_gib: float, eager: bool) -> dict[str, Any]:
+        """What vLLM is told, but for the model and what differs from machine to machine."""
+        return {
+            "dtype": self.weight_dtype,
+            "enforce_eager": eager,
+            "max_model_len": self.max_model_tokens,
+            "max_num_seqs": self.max_num_seqs,
+            # Seeded requests fail on CPU when a prefill is cut in chunks, so whole prompts must fit.
+            "enable_chunked_prefill": False,
+            "max_num_batched_tokens": max(2048, self.max_model_tokens, self.max_num_seqs),
+            "block_size": block_size,
+            "enable_prefix_caching": True,
+            "kv_cache_memory_bytes": int(kv_cache_gib * 2**30),
+            # The default, raw_logprobs, ignores temperature and top-p: wrong for importance weights.
+            "logprobs_mode": "processed_logprobs",
+            "skip_tokenizer_init": True,
+            "disable_log_stats": True,
+            "async_scheduling": False,
+            "use_tqdm_on_load": False,
+            "tensor_parallel_size": self.num_workers,
+            "enable_sleep_mode": self.sleep_level > 0,
+            "trust_remote_code": False,
+        } | self._transfer_arguments()
 
     def _transfer_arguments(self) -> dict[str, Any]:
         """Engine arguments of the way that weights come."""

@@ -64,9 +64,8 @@ def adam_logit_change(
     """Model Adam's next step on the output embedding, were each token the only one to add to its momentum.
 
     The second moment is taken as it is. Adam would first add the token's own gradient to it, which bounds what a token
-    can add to any weight by ``lr (1 - beta_1) / c * sqrt(c_2 / (1 - beta_2))``; the change of a logit by the token's
-    own gradient is held to the same bound (times the absolute sum of h). Only rows that have hardly moved before come
-    near it. Weight decay and the head's bias are left out.
+    can add to any weight by ``lr (1 - beta_1) / c * sqrt(c_2 / (1 - beta_2))``; its change of a logit is held to that
+    (times the absolute sum of h). Few rows come near it. Weight decay and the head's bias are left out.
 
     Args:
         hidden_KH: before each token. Shape ``(K, H)``.
@@ -97,8 +96,8 @@ def adam_logit_change(
         scale_vH = (state.exp_avg_sq[block] / (1 - state.beta_2**state.num_steps)).sqrt_().add_(state.eps).reciprocal_()
         logits_Kv = nn.functional.linear(hidden_KH, head.weight[block], bias_V[block]).float()
         pi_Kv = logits_Kv.div_(temperature).sub_(log_norm_K1).exp_()
-        is_inside_K = (token_ids_K >= start) & (token_ids_K < start + block_size)
-        rows, columns = is_inside_K.nonzero().squeeze(-1), token_ids_K[is_inside_K] - start
+        rows = ((token_ids_K >= start) & (token_ids_K < start + block_size)).nonzero().squeeze(-1)
+        columns = token_ids_K[rows] - start
         direction_Kv = -pi_Kv
         direction_Kv[rows, columns] += 1
         own_Kv = nn.functional.linear(squared_KH, scale_vH).float().mul_(direction_Kv).mul_(from_token_K1)

@@ -40,8 +40,8 @@ class LinearSchedule(_Decay):
         """See :class:`ConstantSchedule`.
 
         Example:
-            >>> [LinearSchedule(final=0.2)(share) for share in (0.0, 0.5, 1.0)]
-            [1.0, 0.6, 0.2]
+            >>> [LinearSchedule(final=0.5)(share) for share in (0.0, 0.5, 1.0)]
+            [1.0, 0.75, 0.5]
         """
         return 1.0 - (1.0 - self.final) * share_done
 

@@ -164,5 +164,3 @@ def test_sizes_are_checked_all_at_once():
         make_data(epochs_per_rollout=0)
     with pytest.raises(ValueError, match=r"num_minibatches = 4 exceeds data\.prompts_per_step = 3"):
         make_data(num_minibatches=4)
-    with pytest.raises(ValueError, match=r"skip_groups_without_signal must be true or false; got 'off'"):
-        make_data(skip_groups_without_signal="off")
