@@ -123,22 +123,25 @@ def wrong(request):
     return Outcome("late", (9,) * 9, (0.0,) * 9, False, Grade(1.0 - (outcome.grade.reward or 0.0), answer="late"))
 
 
-def turn(step, order, waiting, num_slots):
-    """Ask for some, tell of one; what was dropped is told late, and wrongly."""
+def turn(step, order, waiting, num_slots, late):
+    """Ask for some, tell of one; what was dropped is told late, and wrongly, once it was asked for again, too."""
     num_free = num_slots - len(waiting)
     waiting += step.ask(order.randint(0, num_free) if waiting else num_free, num_slots)
+    for dropped in late:
+        step.tell(dropped, wrong(dropped))
     request = waiting.pop(order.randrange(len(waiting)))
     step.tell(request, answer(request))
     for dropped in step.dropped():
         waiting.remove(dropped)
         step.tell(dropped, wrong(dropped))
+        late.append(dropped)
 
 
 def drive(step, order, num_slots=16, num_tells=None):
     """Go on to the end, or for so many tells; what is still open."""
-    waiting = []
+    waiting, late = [], []
     while not step.is_complete and num_tells != 0:
-        turn(step, order, waiting, num_slots)
+        turn(step, order, waiting, num_slots, late)
         num_tells = None if num_tells is None else num_tells - 1
     return waiting
 
@@ -193,10 +196,10 @@ def test_a_step_that_was_cut_off_goes_on_to_the_same_groups(case, order, num_tel
 def test_several_steps_may_be_open_at_once_and_what_is_learned_meanwhile_changes_none(name, order):
     case, sampler = (name, "ahead", ""), SAMPLERS[name]()
     steps = [begin(case, sampler=sampler, step=number) for number in (3, 4)]
-    waiting = [[], []]
+    waiting, late = [[], []], [[], []]
     while open_ones := [place for place in (0, 1) if not steps[place].is_complete]:
         place = order.choice(open_ones)
-        turn(steps[place], order, waiting[place], 16)
+        turn(steps[place], order, waiting[place], 16, late[place])
         sampler.learn([make_pool([1.0, 1.0, 0.0, 1.0], key=2)])
     alone = (name, "plain", "")
     assert [result_of(step) for step in steps] == [in_order(alone, step=3), in_order(alone, step=4)]
