@@ -208,3 +208,8 @@ def test_norms_on_a_cpu_are_the_c_kernels_and_compute_the_same(engine):
             for provider in ("vllm_c_on_cpu", "native")
         )
         torch.testing.assert_close(ours, native, rtol=2 * torch.finfo(torch.float32).eps, atol=1e-6)
+
+
+def test_what_has_a_setting_of_its_own_cannot_be_set_past_it(tiny_path, tmp_path):
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'logprobs_mode'"):
+        open_engine(tiny_path, tmp_path, extra={"logprobs_mode": "raw_logprobs"})

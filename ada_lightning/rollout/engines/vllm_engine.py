@@ -110,9 +110,12 @@ class VllmEngine(RolloutEngine):
             logger_to_file("vllm", log_file)
             self._sampling_params = SamplingParams
             self._final_only = RequestOutputKind.FINAL_ONLY
-            arguments = self._engine_arguments(block_size=block_size, kv_cache_gib=kv_cache_gib, eager=enforce_eager)
-            arguments |= {"model": str(model_path), "ir_op_priority": register_cpu_norms()}
-            self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments | dict(extra or {})))
+            own = self._own_arguments(block_size=block_size, kv_cache_gib=kv_cache_gib, enforce_eager=enforce_eager)
+            others: dict[str, Any] = {"trust_remote_code": False, "ir_op_priority": register_cpu_norms()}
+            others |= self._transfer_arguments() | dict(extra or {})
+            # What stands in `own` has a setting of this class: `extra` that names it is a TypeError.
+            arguments = EngineArgs(model=str(model_path), **own, **others)
+            self._engine = LLMEngine.from_engine_args(arguments)
 
     @staticmethod
     def check_arguments(**arguments: Any) -> None:
@@ -276,11 +279,11 @@ class VllmEngine(RolloutEngine):
         for tag in ("weights", "kv_cache"):
             self._wake(tag)
 
-    def _engine_arguments(self, *, block_size: int, kv_cache_gib: float, eager: bool) -> dict[str, Any]:
-        """What vLLM is told, but for the model and what differs from machine to machine."""
+    def _own_arguments(self, *, block_size: int, kv_cache_gib: float, enforce_eager: bool) -> dict[str, Any]:
+        """Engine arguments that follow from the settings of this class, or that it cannot do without."""
         return {
             "dtype": self.weight_dtype,
-            "enforce_eager": eager,
+            "enforce_eager": enforce_eager,
             "max_model_len": self.max_model_tokens,
             "max_num_seqs": self.max_num_seqs,
             # Seeded requests fail on CPU when a prefill is cut in chunks, so whole prompts must fit.
@@ -297,8 +300,7 @@ class VllmEngine(RolloutEngine):
             "use_tqdm_on_load": False,
             "tensor_parallel_size": self.num_workers,
             "enable_sleep_mode": self.sleep_level > 0,
-            "trust_remote_code": False,
-        } | self._transfer_arguments()
+        }
 
     def _transfer_arguments(self) -> dict[str, Any]:
         """Engine arguments of the way that weights come."""
