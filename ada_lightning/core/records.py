@@ -312,11 +312,16 @@ class ResponseGroup:
         return any(advantages) and (self.pool.has_signal or len(self.kept) == 1 or len(advantages) > 1)
 
     @property
-    def can_train(self) -> bool:
-        """Whether any response of this group has an advantage; before they are assigned, whether rewards differ."""
+    def trained(self) -> tuple[KeptResponse, ...]:
+        """Kept responses that have an advantage; before advantages are assigned, all of them where rewards differ."""
         if any(kept.advantage is None for kept in self.kept):
-            return self.has_signal
-        return any(kept.advantage for kept in self.kept)
+            return self.kept if self.has_signal else ()
+        return tuple(kept for kept in self.kept if kept.advantage)
+
+    @property
+    def can_train(self) -> bool:
+        """Whether any response of this group trains."""
+        return bool(self.trained)
 
     def with_advantages(self, advantages: Sequence[float]) -> ResponseGroup:
         """Write down what each kept response weighs, in the order of ``kept``."""

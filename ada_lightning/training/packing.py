@@ -111,7 +111,10 @@ def pack_for_replicas(
     random.Random(shuffle_seed).shuffle(order)
     replicas: list[list[TrainingBatch]] = [[] for _ in range(num_replicas)]
     for index in range(num_minibatches):
-        computed = [_computed(group, keep_all=keep_groups_without_signal) for group in order[index::num_minibatches]]
+        computed = [
+            _with_tokens(group, group.kept if keep_groups_without_signal else group.trained)
+            for group in order[index::num_minibatches]
+        ]
         documents = _divide(computed, max_tokens_per_microbatch if share_prompts else 0, num_replicas)
         rounds = _balance(documents, max_tokens_per_microbatch, num_replicas)
         for replica, batches in enumerate(replicas):
@@ -144,15 +147,9 @@ def _num_response_tokens(kept: KeptResponse) -> int:
     return len(kept.response.response_ids)
 
 
-def _computed(group: ResponseGroup, *, keep_all: bool) -> _Document:
+def _with_tokens(group: ResponseGroup, kept: Sequence[KeptResponse]) -> _Document:
     """What of a group passes through the policy. Empty responses have nothing to train."""
-    are_assigned = all(kept.advantage is not None for kept in group.kept)
-
-    def is_computed(kept: KeptResponse) -> bool:
-        can_train = kept.advantage != 0.0 if are_assigned else group.has_signal  # not yet assigned: for a preview
-        return bool(kept.response.response_ids) and (keep_all or can_train)
-
-    return _Document(group, tuple(filter(is_computed, group.kept)))
+    return _Document(group, tuple(filter(_num_response_tokens, kept)))
 
 
 def _split(whole: _Document, max_tokens: int) -> list[_Document]:

@@ -125,7 +125,7 @@ class RolloutMetrics(Metric):
             self.rounds += 1 + max((response.round_index for response in pool.responses), default=-1)
             self.kept += len(group.kept)
             self.kept_tokens += sum(len(kept.response.response_ids) for kept in group.kept)
-            self.trained += len(group.kept) if group.can_train else 0
+            self.trained += len(group.trained)
         self.drawn += stats.num_drawn
         self.tokens += stats.generated_tokens
         self.wasted += stats.wasted_tokens

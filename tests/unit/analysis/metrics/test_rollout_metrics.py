@@ -55,6 +55,14 @@ def test_a_group_that_trains_against_its_history_alone_has_no_signal():
     assert (figures["rollout/signal_ratio"], figures["rollout/num_trained"]) == (0.5, 4)
 
 
+def test_a_response_without_an_advantage_does_not_count_as_trained():
+    group = make_group([1.0, 0.5, 0.0]).with_advantages([0.5, 0.0, -0.5])
+    metrics = RolloutMetrics()
+    metrics.update(result([group], num_drawn=3))
+    figures = metrics.compute()
+    assert (float(figures["rollout/num_kept"]), float(figures["rollout/num_trained"])) == (3, 2)
+
+
 def test_a_group_with_a_signal_that_was_not_needed_counts_as_one():
     """Else the share would fall with the oversampling of a refill, as if prompts had become harder."""
     trained, spare, equal = make_group([1.0, 0.0]), make_pool([1.0, 0.0]), make_pool([0.0, 0.0])
