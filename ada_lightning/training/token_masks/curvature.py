@@ -64,8 +64,9 @@ def adam_logit_change(
     """Model Adam's next step on the output embedding, were each token the only one to add to its momentum.
 
     The second moment is taken as it is. Adam would first add the token's own gradient to it, which bounds what a token
-    can add to any weight by ``lr (1 - beta_1) / c * sqrt(c_2 / (1 - beta_2))``; its change of a logit is held to that
-    (times the absolute sum of h). Few rows come near it. Weight decay and the head's bias are left out.
+    can add to any weight by ``lr (1 - beta_1) / c * sqrt(c_2 / (1 - beta_2))``; the change of a logit by the token's
+    own gradient is held to the same bound (times the absolute sum of h). Only rows that have hardly moved before come
+    near it. Weight decay and the head's bias are left out.
 
     Args:
         hidden_KH: before each token. Shape ``(K, H)``.
@@ -84,8 +85,7 @@ def adam_logit_change(
     change_c = 1.0 - state.beta_1 ** (state.num_steps + 1)
     from_momentum = -state.lr * state.beta_1 / (change_c * temperature)
     from_token_K1 = (state.lr * (1 - state.beta_1) / (change_c * temperature**2) * scale_K)[:, None]
-    largest = math.sqrt((1 - state.beta_2 ** (state.num_steps + 1)) / (1 - state.beta_2))
-    bound_K1 = state.lr * (1 - state.beta_1) / (change_c * temperature) * largest * _absolute_sum(hidden_KH)[:, None]
+    bound_K1 = _own_bound(state, change_c, temperature) * _absolute_sum(hidden_KH)[:, None]
     bias_V = head.bias if head.bias is not None else head.weight.new_zeros(len(head.weight))
     chosen_logit_K = (hidden_KH * head.weight[token_ids_K]).sum(-1).float() + bias_V[token_ids_K]
     log_norm_K1 = (chosen_logit_K / temperature - logprobs_K)[:, None]
@@ -98,8 +98,7 @@ def adam_logit_change(
         pi_Kv = logits_Kv.div_(temperature).sub_(log_norm_K1).exp_()
         rows = ((token_ids_K >= start) & (token_ids_K < start + block_size)).nonzero().squeeze(-1)
         columns = token_ids_K[rows] - start
-        direction_Kv = -pi_Kv
-        direction_Kv[rows, columns] += 1
+        direction_Kv = _score(pi_Kv, rows, columns)
         own_Kv = nn.functional.linear(squared_KH, scale_vH).float().mul_(direction_Kv).mul_(from_token_K1)
         own_Kv = torch.minimum(torch.maximum(own_Kv, -bound_K1), bound_K1)
         momentum_vH = scale_vH.mul_(state.exp_avg[block])
@@ -110,6 +109,19 @@ def adam_logit_change(
         square_K += (pi_Kv * change_Kv.square_()).sum(-1)
     mean_K /= total_K  # 1 but for the rounding of bfloat16 logits
     return LogitChange(chosen_K - mean_K, (square_K / total_K - mean_K.square()).clamp_min(0))
+
+
+def _own_bound(state: AdamState, change_c: float, temperature: float) -> float:
+    """What a token's own gradient can change of a logit, over the absolute sum of h."""
+    largest = math.sqrt((1 - state.beta_2 ** (state.num_steps + 1)) / (1 - state.beta_2))
+    return state.lr * (1 - state.beta_1) / (change_c * temperature) * largest
+
+
+def _score(pi_Kv: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Gradient of each token's log-probability by the logits of a block; its own logit is at (rows, columns)."""
+    score_Kv = -pi_Kv
+    score_Kv[rows, columns] += 1
+    return score_Kv
 
 
 def _absolute_sum(hidden_KH: Tensor) -> Tensor:
