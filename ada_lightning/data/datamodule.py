@@ -57,12 +57,14 @@ class RolloutDataModule(LightningDataModule):
             a file of prompts that cannot be used; all in one message.
     """
 
-    _collect: Collect | None = None  # what connect() brings
+    num_updates_done = 0
+    """Optimiser steps of earlier sessions and this one."""
+    # Until :meth:`connect` is called, and before the first step is chosen:
+    _collect: Collect | None = None
     _score_old: ScoreOld | None = None
     _recall: Recall | None = None
     _keep_groups_without_signal = False
     _queue: PromptQueue | None = None
-    num_updates_done = 0
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ class PolicyModule(LightningModule):
         attention: how packed tokens attend to each other.
         optimizer: completed with the parameters, as ``_partial_: true`` gives it.
         warmup_steps: optimiser steps over which the learning rate rises linearly.
-        schedule: factor of the learning rate after a share of the run.
+        schedule: factor of the learning rate, given the share of the run that is done, in [0, 1].
         max_grad_norm: gradients are clipped to this norm.
         temperature: of the training rollouts; log-probabilities are those of the tempered distribution.
         logprob_chunk_size: tokens whose logits are held at once, in the type of the matrix products.
@@ -87,7 +87,7 @@ class PolicyModule(LightningModule):
         attention: AttentionBackend,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
         warmup_steps: int = 0,
-        schedule: ConstantSchedule = ConstantSchedule(),  # noqa: B008 - has no state
+        schedule: Callable[[float], float] = ConstantSchedule(),  # noqa: B008 - has no state
         max_grad_norm: float = 1.0,
         temperature: float = 1.0,
         logprob_chunk_size: int = 1024,

@@ -29,11 +29,6 @@ class PolicyView(Protocol):
         """Whether several responses of a prompt are computed with it once."""
         ...
 
-    @property
-    def device(self) -> Any:
-        """Where the model is."""
-        ...
-
     def forward_context(self) -> AbstractContextManager[None]:
         """Return the precision of the run's forward passes."""
         ...

@@ -26,8 +26,8 @@ __all__ = [
     "MaxRlAdvantage",
     "NoveltyAdvantage",
     "PoolMeanAdvantage",
-    "RoundedHistoryAdvantage",
     "ReinforcePlusPlusBaselineAdvantage",
+    "RoundedHistoryAdvantage",
     "StratifiedAdvantage",
     "WeightedLeaveOneOutAdvantage",
 ]

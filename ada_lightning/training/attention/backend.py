@@ -19,6 +19,7 @@ class AttentionBackend:
     can_slide = True
     """Whether a model's sliding windows are kept."""
     needs_gpu = False
+    """Whether it trains on a GPU only."""
 
     def check(self) -> None:
         """Raise ValueError where something it needs is not installed."""

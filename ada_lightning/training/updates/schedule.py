@@ -17,7 +17,7 @@ class ConstantSchedule:
         return 1.0
 
 
-class _Decay(ConstantSchedule):
+class _Decay:
     """From the configured rate to ``final`` of it.
 
     Args:
