@@ -16,17 +16,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from research.benchmarks.report import FOLDER, RELIABILITY, REWARDS
+from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
-from research.studies.drift import table as drift
-from research.studies.field.tables import TABLES as FIELD_TABLES
-from research.studies.field.tune import NotTunedError
-from research.studies.group_signal.tables import TABLES as SIGNAL_TABLES
+from research.studies.contest import Contest
+from research.studies.field.compare import CONTESTS as FIELD
+from research.studies.field.fresh import CONTEST as FRESH
+from research.studies.field.tune import TUNING as FIELD_TUNING
+from research.studies.smollm2.compare import CONTESTS as SMOLLM2
+from research.studies.smollm2.tune import TUNING as SMOLLM2_TUNING
+from research.studies.tuning import NotTunedError
 from research.studies.variance.tables import TABLES as VARIANCE_TABLES
 from research.studies.when_to_use import table as when_to_use
 
 PAGES = tuple(
-    FOLDER.parent / f"{name}.md"
+    DOCS / f"{name}.md"
     for name in (
         "performance",
         "curriculum",
@@ -37,11 +40,7 @@ PAGES = tuple(
         "methods",
         "when_to_use",
         "studies/cost_benefit",
-        "studies/drift",
         "studies/gradient_variance",
-        "studies/hard_prompts",
-        "studies/levers",
-        "studies/signal_loss",
     )
 )
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -149,24 +148,6 @@ def _overhead() -> str:
     return _markdown(["part", "share of a step"], rows)
 
 
-def _adaptive_cost() -> str:
-    def median(name: str, form: str) -> Cell:
-        return lambda row: form.format(statistics.median(step[name] for step in row["steps"]))
-
-    rows = [{"name": method, "steps": steps} for method, steps in _load("adaptive_cost")["steps"].items()]
-    columns: dict[str, Cell] = {"method": "{name}", "step": median("step_s", "{:.1f} s")}
-    columns |= {part: median(f"time/{part}_s", "{:.1f} s") for part in ("rollout", "update")}
-    columns["responses"] = median("rollout/num_sampled", "{:.0f}")
-    return _of(rows, columns | {"tokens": median("rollout/generated_tokens", "{:.0f}")})
-
-
-def _adaptive_ratios() -> str:
-    keys = {"step": "step", "step, per token": "step_per_token", "rollout": "rollout"}
-    keys["rollout, per token"] = "rollout_per_token"
-    columns = {"ada_seq_balance over": "{name}"} | {head: f"{{{key}:.2f}}" for head, key in keys.items()}
-    return _of(_named_rows(_load("adaptive_cost")["ratios"]), columns)
-
-
 def _cluster() -> str:
     lines = []
     for scenario in _load("cluster_sim")["scenarios"]:
@@ -217,18 +198,6 @@ def _engine_pool() -> str:
     ]
     head = ["engine in", "rollout", "ratio", "CPU", "ratio", "weight sync", "same tokens", "balance"]
     return _markdown(head, rows)
-
-
-def _engine_pool_affinity() -> str:
-    columns: dict[str, Cell] = {"responses of a prompt": "{name}", "rollout": _median("seconds", "{:.2f} s")}
-    columns |= {"ratio": "{seconds_ratio:.2f}", "CPU ratio": "{cpu_seconds_ratio:.2f}", "balance": "{balance:.2f}"}
-    return _of(_load("engine_pool")["affinity"], columns)
-
-
-def _growth() -> str:
-    columns = {"phase": "{phase}", "size": "{value} {axis}", "tokens": "{tokens}"}
-    columns |= {"per token": "{ms_per_token:.2f} ms", "peak memory": "{peak_gib:.1f} GiB"}
-    return _of(_load("growth")["rows"], columns)
 
 
 def _attack() -> str:
@@ -319,6 +288,33 @@ def _supported() -> str:
     return _markdown(["sampler", *(f"p = {rate:g}" for rate in rates)], rows)
 
 
+def _by_rate(key: str, form: Callable[[Mapping[str, Any], int], str]) -> str:
+    """Return a figure of every combination of ``docs/estimator_bias.json`` by pass rate."""
+    found = _load("estimator_bias", DOCS)
+    shown = [found["pass_rates"].index(rate) for rate in (0.02, 0.1, 0.2, 0.5, 0.8, 0.95)]
+    rows = [[name, *(form(row, column) for column in shown)] for name, row in found["methods"].items()]
+    return _markdown(["sampler / estimator", *(f"p = {found['pass_rates'][column]:g}" for column in shown)], rows)
+
+
+def _multiplier() -> str:
+    def form(row: Mapping[str, Any], column: int) -> str:
+        value, wanted = row["multiplier"][column], row["wanted"][column]
+        return f"{value:.3g} ({value / wanted:.{6 if row['exact'] else 2}f})"
+
+    return _by_rate("multiplier", form)
+
+
+def _noise_per_signal() -> str:
+    return _by_rate("noise_per_signal", lambda row, column: f"{row['noise_per_signal'][column]:.3g}")
+
+
+def _giving_up() -> str:
+    columns = {"pass rates": "{mix}", "price": "{price:g}", "responses per prompt": "{responses_per_prompt:.1f}"}
+    columns |= {"completed per 1,000 responses": "{completed_per_1000:.0f}"}
+    columns |= {"completed prompts": "{completed_ratio:.0%}"}
+    return _of(_load("giving_up", DOCS)["rows"], columns)
+
+
 def _memory_plan() -> str:
     lines = []
     for row in _load("memory_plan")["plans"]:
@@ -393,23 +389,6 @@ def _named(columns: Sequence[str]) -> str:
     return ", ".join(f"`{column}`" for column in columns) or "none"
 
 
-def _reproducible_cost() -> str:
-    columns: dict[str, Cell] = {"verdicts count": "{variant}", "rollout": "{seconds:.1f} s", "ratio": "{ratio:.2f}"}
-    columns |= {"responses": "{responses}", "tokens drawn ahead and dropped": lambda row: row["wasted_tokens"][-1]}
-    return _of(_load("reproducible_cost", RELIABILITY)["rows"], columns)
-
-
-def _checkpoint_cost() -> str:
-    found = _load("checkpoint_cost", RELIABILITY)["seconds"]
-    rows = [
-        ("write the files", f"{found['write']:.2f} s"),
-        ("checksums and manifest", f"{found['manifest']:.2f} s"),
-        ("verify at a resume", f"{found['verify']:.2f} s"),
-        ("SHA-256 instead, for comparison", f"{found['sha256']:.2f} s"),
-    ]
-    return _markdown(["part", "seconds"], rows)
-
-
 def _soak() -> str:
     found = _load("soak", RELIABILITY)
     proof = found["proof"]
@@ -436,12 +415,6 @@ def _soak_memory() -> str:
     columns = {"session": "{seconds:.0f} s"}
     columns |= {f"highest in its {part} quarter": f"{{{part}_quarter_mb:.0f}} MB" for part in ("second", "last")}
     return _of(_load("soak", RELIABILITY)["memory"]["longest_sessions"], columns)
-
-
-def _calm_memory() -> str:
-    found = _load("calm_memory", RELIABILITY)
-    head = ["", "first quarter", "second", "third", "last"]
-    return _markdown(head, [(f"{found['steps']} steps", *(f"{mb} MB" for mb in found["quarters_mb"]))])
 
 
 def _allocators() -> str:
@@ -487,6 +460,14 @@ def _allocators_planning() -> str:
     return _markdown(head, lines)
 
 
+def _of_contests(study: str, contests: Iterable[Contest]) -> dict[str, Callable[[], str]]:
+    return {
+        f"{study}_{contest.name}{kind}": make
+        for contest in contests
+        for kind, make in (("", contest.table), ("_prices", contest.prices))
+    }
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "update": _update,
@@ -494,14 +475,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "step_vs_trl": _step_vs_trl,
     "step_ratios": _step_ratios,
     "overhead": _overhead,
-    "adaptive_cost": _adaptive_cost,
-    "adaptive_ratios": _adaptive_ratios,
     "cluster": _cluster,
     "cluster_validation": _cluster_validation,
     "cluster_engines": _cluster_engines,
     "engine_pool": _engine_pool,
-    "engine_pool_affinity": _engine_pool_affinity,
-    "growth": _growth,
     "attack_summary": _attack_summary,
     "attack": _attack,
     "attack_speed": _attack_speed,
@@ -512,16 +489,17 @@ TABLES: dict[str, Callable[[], str]] = {
     "memory_plan": _memory_plan,
     "memory_activations": _memory_activations,
     "exact_resume": _exact_resume,
-    "reproducible_cost": _reproducible_cost,
-    "checkpoint_cost": _checkpoint_cost,
     "soak": _soak,
     "soak_faults": _soak_faults,
     "soak_memory": _soak_memory,
-    "calm_memory": _calm_memory,
-    **FIELD_TABLES,
-    **SIGNAL_TABLES,
+    "multiplier": _multiplier,
+    "noise_per_signal": _noise_per_signal,
+    "giving_up": _giving_up,
+    "field_tuning": FIELD_TUNING.table,
+    "smollm2_tuning": SMOLLM2_TUNING.table,
+    **_of_contests("field", (*FIELD, FRESH)),
+    **_of_contests("smollm2", SMOLLM2),
     **VARIANCE_TABLES,
-    "drift": drift,
     "when_to_use": when_to_use,
 }
 

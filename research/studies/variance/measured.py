@@ -151,7 +151,7 @@ def rule_on_model(at: Callable[[Array], UpdateMoments], found: Measured) -> Rule
     )
 
 
-def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices | None = None) -> dict[str, float]:
+def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
     """Return the gradient noise scale of a rule: cost at which the noise of a step equals its gradient.
 
     Returns:
@@ -162,7 +162,6 @@ def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices | None = None)
     Source:
         McCandlish et al. 2018, arXiv:1812.06162, equation 2.9 (the simple noise scale), with tokens for examples.
     """
-    of_P = np.arange(len(found.rates_P)) if of_P is None else of_P
     signal_P = rule.signal_P[of_P]
     products_PP = found.delta_products_PP[np.ix_(of_P, of_P)]
     is_other_PP = of_P[:, None] != of_P[None, :]
@@ -203,16 +202,15 @@ def resampled(
     return figure(np.arange(num_prompts)), float(low), float(high)
 
 
-def alignment(found: Measured, first_P: Indices, second_P: Indices) -> float:
-    """Return how far the Delta of two sets of prompts agree: a mean cosine, long ones counting more.
+def alignment(found: Measured, of_P: Indices) -> float:
+    """Return how far the Delta of prompts agree: a mean cosine, long ones counting more.
 
-    The mean inner product over pairs of different prompts, over the root of the sets' mean squared lengths. 1 where all
-    are one vector, 0 where prompts have nothing in common, NaN where a mean square is estimated below 0.
+    The mean inner product over pairs of different prompts, over their mean squared length. 1 where all are one vector,
+    0 where prompts have nothing in common, NaN where the mean square is estimated below 0.
     """
-    products_PP = found.delta_products_PP[np.ix_(first_P, second_P)]
-    is_other_PP = np.asarray(first_P)[:, None] != np.asarray(second_P)[None, :]
-    squares = found.delta_square_P[first_P].mean() * found.delta_square_P[second_P].mean()
-    return float(products_PP[is_other_PP].mean() / np.sqrt(squares)) if squares > 0 else math.nan
+    square = float(found.delta_square_P[of_P].mean())
+    products_PP = found.delta_products_PP[np.ix_(of_P, of_P)]
+    return float(products_PP[of_P[:, None] != of_P[None, :]].mean()) / square if square > 0 else math.nan
 
 
 def _tokens(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
