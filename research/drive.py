@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool, SamplingSettings
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, SamplingSettings
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from ada_lightning.core.stopping.rule import StoppingRule
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF = ROOT / "conf"
@@ -119,32 +118,6 @@ def collect_scripted(
     polls = {"num_polls": options.pop("num_polls")} if "num_polls" in options else {}
     engine = ScriptedEngine(pass_rates=pass_rates, **polls)
     return collect(prompts, sampler, engine=engine, grader=ScriptedGrader(), **options)
-
-
-def learn(sampler: Any, pools: Sequence[ResponsePool]) -> None:
-    """Let a sampler learn from a step's pools."""
-    sampler.learn(pools)
-
-
-def plan(sampler: Any, pools: Sequence[ResponsePool]) -> None:
-    """Divide a step among empty pools."""
-    sampler.plan(pools)
-
-
-def first_round(sampler: Any, pool: ResponsePool) -> int:
-    """Return how many responses a planned, empty pool gets first."""
-    return int(sampler.num_to_draw(pool))
-
-
-def rule_of(sampler: Any, pool: ResponsePool) -> StoppingRule | None:
-    """Return what ends a pool; None where more than counts do."""
-    rule: StoppingRule | None = sampler.end(pool).rule
-    return rule
-
-
-def keep(selection: Any, pool: ResponsePool) -> ResponseGroup:
-    """Return a complete pool with what is kept of it."""
-    return ResponseGroup(pool, selection.select(pool))
 
 
 def advantages(rule: Any, groups: Sequence[ResponseGroup]) -> NDArray[np.float64]:

@@ -37,7 +37,7 @@ from ada_lightning.methods.objectives import LinearObjective
 from ada_lightning.methods.sampling import UniformSampler
 from research.benchmarks.report import save
 from research.benchmarks.simulation.pass_rates import MIXES
-from research.drive import advantages, collect_scripted, composed, plan
+from research.drive import advantages, collect_scripted, composed
 
 METHODS: dict[str, tuple[str, ...]] = {
     "uniform, 4": ("sampler=uniform", "sampler.group_size=4"),
@@ -163,7 +163,7 @@ def plan_seconds(name: str) -> dict[str, Any]:
         seconds = []
         for _ in range(5):
             start = time.process_time()
-            plan(sampler, pools)
+            sampler.plan(pools)
             seconds.append(time.process_time() - start)
         rollout = num_prompts * 8 * RESPONSE_TOKENS / TOKENS_PER_SECOND
         row[str(num_prompts)] = {

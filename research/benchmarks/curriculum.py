@@ -19,7 +19,7 @@ from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from research.benchmarks.report import DOCS, save
 from research.benchmarks.simulation.pass_rates import MIXES as PUBLISHED_MIXES
-from research.drive import collect_scripted, learn, scripted_prompts
+from research.drive import collect_scripted, scripted_prompts
 
 MIXES = {
     "paper, step 50": PUBLISHED_MIXES["step 50"],
@@ -84,7 +84,7 @@ def simulate(
         )
         pools = [group.pool for group in groups]
         history.update(pools)
-        learn(sampler, pools)
+        sampler.learn(pools)
         if step >= steps_per_epoch:
             visits += len(pools)
             drawn += stats.num_drawn

@@ -14,7 +14,7 @@ from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior
 from ada_lightning.methods.selection import BalancedSelection
 from research.benchmarks.report import DOCS, save
-from research.drive import collect_scripted, learn, scripted_prompts
+from research.drive import collect_scripted, scripted_prompts
 
 MIXES = {
     "Beta(0.5, 3): mostly hard": (0.5, 3.0),
@@ -67,7 +67,7 @@ def simulate(pass_rates: list[float], price: float, num_visits: int) -> tuple[in
         )
         pools = [group.pool for group in groups]
         history.update(pools)
-        learn(sampler, pools)
+        sampler.learn(pools)
         drawn += stats.num_drawn
         completed += sum(pool.is_resolved for pool in pools)
     return drawn, completed
