@@ -1,3 +1,4 @@
+# ruff: noqa: RUF002 - the multiplication sign is how the task itself writes factors
 """Eight reasoning-gym tasks, and their answers worked out step by step in 20 to 80 tokens.
 
 Of four the text tells how hard a question is (its terms, digits, animals or words), of four it does not (how often
@@ -22,7 +23,13 @@ TASKS: Mapping[str, Mapping[str, Any]] = {
     "gcd": {"min_numbers": 2, "max_numbers": 2, "min_value": 20, "max_value": 299},
     "lcm": {"min_numbers": 2, "max_numbers": 2, "min_value": 10, "max_value": 99},
     "prime_factorization": {"min_value": 100, "max_value": 4999},
-    "fraction_simplification": {"min_value": 5, "max_value": 40, "min_factor": 2, "max_factor": 20, "styles": ["plain"]},
+    "fraction_simplification": {
+        "min_value": 5,
+        "max_value": 40,
+        "min_factor": 2,
+        "max_factor": 20,
+        "styles": ["plain"],
+    },
 }
 """Configuration by task."""
 READABLE = frozenset({"chain_sum", "products", "leg_counting", "letter_counting"})
@@ -36,19 +43,19 @@ def entries(task: str, *, seed: int) -> Iterator[Mapping[str, Any]]:
 
 
 def worked(task: str, entry: Mapping[str, Any]) -> str:
-    """Work a question out; the answer stands in ``<a></a>`` at the end.
+    r"""Work a question out; the answer stands in ``<a></a>`` at the end.
 
     Example:
         >>> worked("gcd", {"metadata": {"numbers": [48, 18]}, "answer": "6"})
-        '48 = 2 * 18 + 12\\n18 = 1 * 12 + 6\\n12 = 2 * 6 + 0\\n<a>6</a>'
+        '48 = 2 * 18 + 12\n18 = 1 * 12 + 6\n12 = 2 * 6 + 0\n<a>6</a>'
         >>> worked("chain_sum", {"metadata": {"expression": "4 - 1 - 7"}, "answer": "-4"})
-        '4 - 1 = 3\\n3 - 7 = -4\\n<a>-4</a>'
+        '4 - 1 = 3\n3 - 7 = -4\n<a>-4</a>'
         >>> worked("products", {"metadata": {"expression": "34 * 27"}, "answer": "918"})
-        '34 * 7 = 238\\n34 * 20 = 680\\n238 + 680 = 918\\n<a>918</a>'
+        '34 * 7 = 238\n34 * 20 = 680\n238 + 680 = 918\n<a>918</a>'
         >>> worked("lcm", {"metadata": {"numbers": [12, 18]}, "answer": "36"})
-        '18 = 1 * 12 + 6\\n12 = 2 * 6 + 0\\n12 / 6 = 2\\n2 * 18 = 36\\n<a>36</a>'
+        '18 = 1 * 12 + 6\n12 = 2 * 6 + 0\n12 / 6 = 2\n2 * 18 = 36\n<a>36</a>'
         >>> worked("prime_factorization", {"metadata": {"number": 90}, "answer": "2 × 3 × 3 × 5"})
-        '90 = 2 * 45\\n45 = 3 * 15\\n15 = 3 * 5\\n<a>2 × 3 × 3 × 5</a>'
+        '90 = 2 * 45\n45 = 3 * 15\n15 = 3 * 5\n<a>2 × 3 × 3 × 5</a>'
     """
     lines = _STEPS[task](entry["metadata"])
     return "\n".join([*lines, f"<a>{entry['answer']}</a>"])
