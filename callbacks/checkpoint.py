@@ -19,8 +19,10 @@ from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
+from callbacks.weight_average import average_of
 
 POLICY_FOLDER = "policy"
+AVERAGE_FOLDER = "policy_average"
 TRAINER_FILE = "trainer.ckpt"
 
 
@@ -154,6 +156,10 @@ class RolloutCheckpoint(Callback):
                 policy.save_weights(unfinished / POLICY_FOLDER)
                 policy.trained.save(policy.model, unfinished)
                 self.tokenizer.save_pretrained(unfinished / POLICY_FOLDER)
+                if (average := average_of(trainer)) is not None:
+                    with average.as_weights():
+                        policy.save_weights(unfinished / AVERAGE_FOLDER)
+                    self.tokenizer.save_pretrained(unfinished / AVERAGE_FOLDER)
                 with policy.ranks.command("trainer_state", unfinished / TRAINER_FILE):
                     trainer.save_checkpoint(unfinished / TRAINER_FILE)
                 write_manifest(unfinished, policy_version=version)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.metrics.heldout import heldout_metrics
-from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.core.result import EvaluationResult, RolloutResult
 from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -20,11 +21,13 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.rollout_listener import RolloutListener, listeners
+from callbacks.weight_average import average_of
 
 
 class Evaluation(RolloutListener):
     """avg@k, pass@k, maj@k, length and truncation on held-out prompts, over all of them and per task.
 
+    Where the run keeps an average of its weights, that is measured on the same prompts after them (``eval_average/``).
     Every evaluation of a run draws with the same seeds, so that two policies are compared on the same random numbers.
 
     Args:
@@ -145,18 +148,14 @@ class Evaluation(RolloutListener):
         if not prompts:
             self._evaluated_version, self._num_tokens = policy.policy_version, 0
             return
-        uniform = UniformSampler(group_size=self.num_samples)
-        result = self.service.rollout(
-            partial(Step, prompts, sampler=uniform, selection=AllSelection()),
-            weights=policy.named_weights,
-            policy_version=policy.policy_version,
-            sampling=self.sampling,
-            stage="eval",
-            clock=policy.clock,
-            interrupt_check=policy.interrupt_check,
-        )
-        self._evaluated_version, self._num_tokens = policy.policy_version, 0  # one that is interrupted is still owed
+        result = self._sample(prompts, policy, version=policy.policy_version)
         metrics = heldout_metrics(result.groups, num_samples=self.num_samples)
+        if (average := average_of(trainer)) is not None:
+            with average.as_weights():  # a version of its own, so that the engine has the policy's weights loaded anew
+                averaged = self._sample(prompts, policy, version=-2 - policy.policy_version)
+            figures = heldout_metrics(averaged.groups, num_samples=self.num_samples)
+            metrics |= {f"eval_average/{name.removeprefix('eval/')}": value for name, value in figures.items()}
+        self._evaluated_version, self._num_tokens = policy.policy_version, 0  # one that is interrupted is still owed
         self.last_average = metrics[f"eval/avg_at_{self.num_samples}"]
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version)
@@ -169,6 +168,18 @@ class Evaluation(RolloutListener):
         )
         for listener in listeners(trainer):
             listener.on_evaluation_end(trainer, policy, evaluation)
+
+    def _sample(self, prompts: Sequence[Prompt], policy: PolicyModule, *, version: int) -> RolloutResult:
+        uniform = UniformSampler(group_size=self.num_samples)
+        return self.service.rollout(
+            partial(Step, prompts, sampler=uniform, selection=AllSelection()),
+            weights=policy.named_weights,
+            policy_version=version,
+            sampling=self.sampling,
+            stage="eval",
+            clock=policy.clock,
+            interrupt_check=policy.interrupt_check,
+        )
 
 
 def _data(trainer: Trainer) -> RolloutDataModule:

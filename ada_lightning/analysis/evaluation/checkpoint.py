@@ -68,6 +68,7 @@ def resolve_checkpoint(name: str) -> Checkpoint:
 
     - a run's folder: its ``checkpoints/last/policy``, with the run's data, reward and rollout settings
     - a checkpoint's folder (``.../step_30``, ``.../last``) or the ``policy`` in it: the same for that one
+    - the ``policy_average`` in it: the average of the weights, with the same settings
     - any other folder with a ``config.json``: a model, of no run
     - otherwise ``organisation/name``, where there is no folder ``organisation``: a model of the hub
 
@@ -89,13 +90,14 @@ def resolve_checkpoint(name: str) -> Checkpoint:
         except ValueError as error:
             raise ValueError(f"checkpoint={name}: that run has no complete checkpoint yet") from error
     folder = folder.resolve()
-    if folder.name == "policy" and (folder / "config.json").exists():
-        folder = folder.parent
-    if (folder / "policy" / "config.json").exists():
-        run = folder.parent.parent
+    weights = "policy"
+    if folder.name in ("policy", "policy_average") and (folder / "config.json").exists():
+        folder, weights = folder.parent, folder.name
+    if (folder / weights / "config.json").exists():
+        run, suffix = folder.parent.parent, weights.removeprefix("policy").replace("_", "-")
         if folder.parent.name == "checkpoints" and (run / "config.yaml").exists():
-            return Checkpoint(str(folder / "policy"), _label(f"{run.name}-{folder.name}"), run)
-        return Checkpoint(str(folder / "policy"), _label(folder.name))
+            return Checkpoint(str(folder / weights), _label(f"{run.name}-{folder.name}{suffix}"), run)
+        return Checkpoint(str(folder / weights), _label(f"{folder.name}{suffix}"))
     if (folder / "config.json").exists():
         return Checkpoint(str(folder), _label(folder.name))
     raise ValueError(

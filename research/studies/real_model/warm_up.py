@@ -1,0 +1,99 @@
+"""The checkpoint that every arm starts from: ``python -m research.studies.real_model.warm_up``.
+
+SmolLM2-135M-Instruct after a short supervised stretch on worked answers, so that reinforcement learning does not spend
+its budget on the format. About a quarter of an hour on two cores, once; the same command gives weights that differ in
+last digits on another machine, so a table is made of runs from one checkpoint, whose checksum their rows carry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+
+import torch
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from ada_lightning.training.models.cache import prepare_once
+from ada_lightning.training.models.wheel import SmolLM2Wheel
+from research.studies.real_model.tasks import TASKS, entries, worked
+from research.studies.runs import ROOT
+
+START = ROOT / "runs" / "real_model" / "start"
+NUM_STEPS, BATCH_SIZE, LR = 90, 16, 1e-4
+SEED_OF_QUESTIONS = 900_000_000
+"""Far from the seeds of training and held-out prompts; a question that both have is as rare as one that repeats."""
+
+
+def examples(seed: int) -> Iterator[tuple[str, str]]:
+    """Yield questions and worked answers, tasks in random order."""
+    streams = {task: entries(task, seed=seed) for task in TASKS}
+    generator = random.Random(seed)
+    while True:
+        task = generator.choice(list(TASKS))
+        entry = next(streams[task])
+        yield entry["question"], worked(task, entry)
+
+
+def batch(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return token ids and labels, both ``(B, T)``; what is not answer is no label."""
+    rows, labels = [], []
+    for question, text in pairs:
+        prompt = tokenizer.apply_chat_template(
+            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+        answer = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        rows.append(torch.tensor([*prompt, *answer]))
+        labels.append(torch.tensor([-100] * len(prompt) + answer))
+    return (
+        pad_sequence(rows, batch_first=True, padding_value=tokenizer.eos_token_id),
+        pad_sequence(labels, batch_first=True, padding_value=-100),
+    )
+
+
+def warm_up(folder: Path) -> None:
+    """Train the default model on worked answers and save it in float32."""
+    start = SmolLM2Wheel().prepare()
+    tokenizer = AutoTokenizer.from_pretrained(start, trust_remote_code=False)
+    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32, trust_remote_code=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.0, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, NUM_STEPS, pct_start=0.1)
+    stream = examples(SEED_OF_QUESTIONS)
+    model.train()
+    for step in range(NUM_STEPS):
+        token_ids_BT, labels_BT = batch(tokenizer, list(islice(stream, BATCH_SIZE)))
+        with torch.autocast("cpu", torch.bfloat16):
+            logits_BTV = model(input_ids=token_ids_BT).logits
+        loss = functional.cross_entropy(logits_BTV[:, :-1].float().flatten(0, 1), labels_BT[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        print(f"step {step + 1}/{NUM_STEPS}  loss {loss.item():.3f}", flush=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def checksum(folder: Path = START) -> str:
+    """Return the first digits of the weights' SHA-256: what tells one warm-up from another."""
+    with (folder / "model.safetensors").open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+
+
+def main() -> None:
+    """Make the checkpoint, unless it is there."""
+    prepare_once(START, warm_up)
+    print(f"{START.relative_to(ROOT)}  {checksum()}")
+
+
+if __name__ == "__main__":
+    main()
