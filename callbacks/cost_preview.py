@@ -24,6 +24,7 @@ from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
+from callbacks.run_parts import run_parts
 
 _HISTOGRAM_EDGES = (0.0, 1e-9, 0.125, 0.25, 0.5, 0.75, 1 - 1e-9)
 _HISTOGRAM_LABELS = ("0", "0-1/8", "1/8-1/4", "1/4-1/2", "1/2-3/4", "3/4-1", "1")
@@ -81,10 +82,7 @@ class CostPreview(Callback):
         Raises:
             PreviewDone: only the preview was asked for.
         """
-        data = getattr(trainer, "datamodule", None)
-        assert isinstance(pl_module, PolicyModule)
-        assert isinstance(data, RolloutDataModule)
-        policy = pl_module
+        policy, data = run_parts(trainer, pl_module)
         if policy.policy_version == 0:
             policy.ranks.lead(lambda: self._preview(policy, data))
 

@@ -69,19 +69,19 @@ def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, see
         and the number of prompts that have it. A figure that some set lacks has no average.
     """
     names = list(figures)
-    weights = plan.weights_of({name: len(of_set.prompt_keys) for name, of_set in figures.items()})
-    columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in figures[names[0]].names]
+    weights = plan.weights_of({name: len(of_set.table) for name, of_set in figures.items()})
+    columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in figures[names[0]].table]
     sets = {
         name: {
             "weight": weights[name],
-            "num_prompts": len(figures[name].prompt_keys),
+            "num_prompts": len(figures[name].table),
             "num_responses": figures[name].num_responses,
             "num_failed": figures[name].num_failed,
-            "figures": as_json(columns, bootstrap_means([figures[name].values], [1.0], seed=seed)),
+            "figures": as_json(columns, bootstrap_means([figures[name].table.to_numpy()], [1.0], seed=seed)),
         }
         for name in names
     }
-    values, shares = [figures[name].values for name in names], [weights[name] for name in names]
+    values, shares = [figures[name].table.to_numpy() for name in names], [weights[name] for name in names]
     average = as_json(columns, bootstrap_means(values, shares, seed=seed))
     return {"sets": sets, "average": {"weights": weights, "figures": average}}
 

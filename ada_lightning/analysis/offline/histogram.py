@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ada_lightning.analysis.offline.outcome import PromptOutcome
-from ada_lightning.run.atomic import replacing
+from ada_lightning.analysis.picture import picture
 
 _MAX_BINS = 17
 _BAR_CHARS = 40
@@ -82,36 +82,29 @@ def plot_pass_rates(histogram: Sequence[Bin], target: Path, *, title: str, num_s
         title: stands above the plots.
         num_samples: responses per prompt.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 7), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(title)
-    prompts, lengths = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    places = list(range(len(histogram)))
-    left_out = [bar.num_prompts - bar.num_selected for bar in histogram]
-    selected = [bar.num_selected for bar in histogram]
-    prompts.bar(places, selected, label=f"selected ({sum(selected)})", color="tab:blue")
-    prompts.bar(places, left_out, bottom=selected, label=f"left out ({sum(left_out)})", color="lightgray")
-    for place, bar in zip(places, histogram, strict=True):
-        if bar.num_prompts:
-            prompts.annotate(str(bar.num_prompts), (place, bar.num_prompts), ha="center", va="bottom", fontsize=8)
-    prompts.set_ylabel("prompts")
-    prompts.set_ylim(0, 1.1 * max(1, *(bar.num_prompts for bar in histogram)))
-    prompts.yaxis.get_major_locator().set_params(integer=True)
-    prompts.legend(fontsize=8)
-    drawn = [place for place, bar in zip(places, histogram, strict=True) if bar.num_prompts]
-    lengths.plot(drawn, [histogram[place].mean_tokens for place in drawn], marker="o", color="tab:blue")
-    lengths.set_ylabel("tokens per response", color="tab:blue")
-    lengths.set_ylim(bottom=0)
-    ratios = lengths.twinx()
-    ratios.plot(drawn, [histogram[place].truncated_ratio for place in drawn], marker="s", color="tab:red")
-    ratios.set_ylabel("share cut by the length limit", color="tab:red")
-    ratios.set_ylim(-0.02, 1.02)
-    lengths.set_xticks(places, [bar.label for bar in histogram], fontsize=8)
-    lengths.set_xlabel(f"positive responses of {num_samples}")
-    for axes in (prompts, lengths):
-        axes.grid(alpha=0.3, axis="y")
-    with replacing(target) as temporary:
-        figure.savefig(temporary, dpi=110, format="png")
+    with picture(target, title=title, size=(9, 7)) as figure:
+        prompts, lengths = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        places = list(range(len(histogram)))
+        left_out = [bar.num_prompts - bar.num_selected for bar in histogram]
+        selected = [bar.num_selected for bar in histogram]
+        prompts.bar(places, selected, label=f"selected ({sum(selected)})", color="tab:blue")
+        prompts.bar(places, left_out, bottom=selected, label=f"left out ({sum(left_out)})", color="lightgray")
+        for place, bar in zip(places, histogram, strict=True):
+            if bar.num_prompts:
+                prompts.annotate(str(bar.num_prompts), (place, bar.num_prompts), ha="center", va="bottom", fontsize=8)
+        prompts.set_ylabel("prompts")
+        prompts.set_ylim(0, 1.1 * max(1, *(bar.num_prompts for bar in histogram)))
+        prompts.yaxis.get_major_locator().set_params(integer=True)
+        prompts.legend(fontsize=8)
+        drawn = [place for place, bar in zip(places, histogram, strict=True) if bar.num_prompts]
+        lengths.plot(drawn, [histogram[place].mean_tokens for place in drawn], marker="o", color="tab:blue")
+        lengths.set_ylabel("tokens per response", color="tab:blue")
+        lengths.set_ylim(bottom=0)
+        ratios = lengths.twinx()
+        ratios.plot(drawn, [histogram[place].truncated_ratio for place in drawn], marker="s", color="tab:red")
+        ratios.set_ylabel("share cut by the length limit", color="tab:red")
+        ratios.set_ylim(-0.02, 1.02)
+        lengths.set_xticks(places, [bar.label for bar in histogram], fontsize=8)
+        lengths.set_xlabel(f"positive responses of {num_samples}")
+        for axes in (prompts, lengths):
+            axes.grid(alpha=0.3, axis="y")
