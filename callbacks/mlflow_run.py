@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.analysis.report.run import flat
 from ada_lightning.run.credentials import whole
 from ada_lightning.run.resume import OF_THE_SESSION
 
@@ -92,7 +93,7 @@ class MlflowRun:
         from mlflow.utils.validation import MAX_PARAM_VAL_LENGTH, MAX_PARAMS_TAGS_PER_BATCH
 
         old = self._client.get_run(self.run_id).data.params
-        new = [Param(metric_name(key), text[:MAX_PARAM_VAL_LENGTH]) for key, text in _flatten(params)]
+        new = [Param(metric_name(key), _text(value)[:MAX_PARAM_VAL_LENGTH]) for key, value in flat(params).items()]
         compared = [param for param in new if param.key not in OF_THE_SESSION]
         changed = [param for param in compared if old.get(param.key, param.value) != param.value]
         for params_chunk in _chunks([param for param in new if param.key not in old], MAX_PARAMS_TAGS_PER_BATCH):
@@ -260,12 +261,8 @@ def _best(runs: Sequence[Any]) -> tuple[Any, str] | None:
     return (max(measured, key=lambda run: run.data.metrics[key]), key) if measured else None
 
 
-def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in params.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, default=str)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
