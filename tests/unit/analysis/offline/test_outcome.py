@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from ada_lightning.analysis.offline.outcome import OutcomeRule, history_of
 from ada_lightning.analysis.offline.response_store import SCHEMA
-from tests.builders import Collector
+from ada_lightning.core.records import Generation, Grade, SamplingSettings
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection
+from tests.builders import Collector, make_prompt
 
 # position 0: right, wrong, truncated and right, truncated and ungradable, ungradable; position 1: partly right
 ROWS = [
@@ -37,7 +41,7 @@ def table():
 
 
 def outcomes(truncated, grader_failure, positive_threshold=0.7):
-    return OutcomeRule(positive_threshold, truncated, grader_failure).outcomes(table())
+    return list(OutcomeRule(positive_threshold, truncated, grader_failure).outcomes(table()).itertuples())
 
 
 @pytest.mark.parametrize(
@@ -66,24 +70,18 @@ def test_partial_credit_is_positive_above_the_threshold_only():
     assert second.num_positive == 2
 
 
-def test_nothing_that_counts_is_no_pass_rate():
-    rows = table().filter(pa.compute.equal(table()["failure"], "timeout"))
-    (only,) = OutcomeRule(0.7, "exclude", "exclude").outcomes(rows)
-    assert (only.num_counted, only.pass_rate, only.mean_reward) == (0, None, None)
-    assert history_of([only]) == {}
-
-
-def test_history_adds_up_over_places_of_one_prompt():
-    first, second = outcomes("grade", "exclude")
-    assert history_of([first, second, first]) == {"p0": (4, 6), "p1": (1, 2)}
+def test_history_adds_up_over_places_of_one_prompt_and_leaves_out_what_does_not_count():
+    rule = OutcomeRule(0.7, "grade", "exclude")
+    found = rule.outcomes(table())
+    assert history_of(pd.concat([found, found[:1]])) == {"p0": (4, 6), "p1": (1, 2)}
+    none = rule.outcomes(table().filter(pa.compute.equal(table()["failure"], "timeout")))
+    assert none.num_counted.tolist() == [0]
+    assert none[["pass_rate", "mean_reward"]].isna().all(axis=None)
+    assert history_of(none) == {}
 
 
 def test_the_same_counts_as_the_collector_of_a_training_run():
     """One response each way through the collector's own code."""
-    from ada_lightning.core.records import Generation, Grade, SamplingSettings
-    from ada_lightning.methods.sampling import UniformSampler
-    from ada_lightning.methods.selection import AllSelection
-    from tests.builders import make_prompt
 
     class Engine:
         max_model_tokens, max_num_seqs = 64, 8
