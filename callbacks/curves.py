@@ -67,7 +67,7 @@ class Curves(RolloutListener):
 
 
 def plot_curves(rows: Rows, target: Path, *, title: str) -> None:
-    """Draw reward, signal, responses and seconds over the steps into an image file.
+    """Draw reward, signal, responses and seconds over the steps.
 
     Args:
         rows: metrics by step, as :func:`~callbacks.metrics_csv.read_metrics` returns them.

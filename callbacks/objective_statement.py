@@ -13,11 +13,7 @@ from callbacks.run_parts import run_parts
 class ObjectiveStatement(Callback):
     """Prints :func:`~ada_lightning.analysis.statement.describe_update` once, before the engine starts.
 
-    Args:
-        sampler: the run's sampler.
-        selection: the run's selection rule.
-        truncated: ``rollout.truncated``.
-        refill: the run's refill.
+    Its arguments are the run's; ``truncated`` is ``rollout.truncated``.
     """
 
     def __init__(

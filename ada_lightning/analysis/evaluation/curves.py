@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def plot_results(results: Mapping[str, Any], target: Path) -> None:
-    """Draw pass@k and the shares of equal groups over k, each with its interval, into a PNG file.
-
-    Args:
-        results: as in ``results.json``.
-        target: the file; replaced whole.
-    """
+    """Draw pass@k and the shares of equal groups over k, each with its interval; results as in ``results.json``."""
     panels = (
         ("pass_at", "pass@k", "k"),
         ("all_correct_at", "groups of n that are all correct", "n"),

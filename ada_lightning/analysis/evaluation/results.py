@@ -59,11 +59,6 @@ def set_folder(folder: Path, name: str) -> Path:
 def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, seed: int) -> dict[str, Any]:
     """Estimate every figure of every set and their weighted average.
 
-    Args:
-        plan: weights and number of responses.
-        figures: by set.
-        seed: of the bootstrap.
-
     Returns:
         ``{"sets": {name: {...}}, "average": {...}}`` as in ``results.json``: figures by name, each with mean, low, high
         and the number of prompts that have it. A figure that some set lacks has no average.

@@ -10,11 +10,7 @@ AVERAGE = "weighted average"
 
 
 def results_text(results: Json) -> str:
-    """Write ``results.md``: one table of the main figures, one for each figure over k.
-
-    Args:
-        results: as in ``results.json``.
-    """
+    """Write ``results.md`` from ``results.json``: one table of the main figures, one for each figure over k."""
     plan, sampling = results["plan"], results["sampling"]
     num_samples = plan["num_samples"]
     lines = [
@@ -44,11 +40,7 @@ def results_text(results: Json) -> str:
 
 
 def comparison_text(comparison: Json) -> str:
-    """Write ``comparison.md``: a table per figure, and what was not matched.
-
-    Args:
-        comparison: as in ``comparison.json``.
-    """
+    """Write ``comparison.md`` from ``comparison.json``: a table per figure, and what was not matched."""
     lines = [
         f"# {comparison['second']} against {comparison['first']}",
         "",

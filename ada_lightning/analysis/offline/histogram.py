@@ -60,14 +60,7 @@ def histogram_lines(histogram: pd.DataFrame) -> list[str]:
 
 
 def plot_pass_rates(histogram: pd.DataFrame, target: Path, *, title: str, num_samples: int) -> None:
-    """Draw the prompts by their number of positives, and below how long their responses are.
-
-    Args:
-        histogram: as :func:`bins` returns it.
-        target: a PNG file; replaced whole.
-        title: stands above the plots.
-        num_samples: responses per prompt.
-    """
+    """Draw the prompts of :func:`bins` by their number of positives, and below how long their responses are."""
     with picture(target, title=title, size=(9, 7)) as figure:
         prompts, lengths = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         places = np.arange(len(histogram))

@@ -85,12 +85,7 @@ def prepare(
 ) -> Preparation:
     """Count, select, and write ``prompts.parquet``, ``selected.parquet``, ``selected.jsonl``, ``history.json``, plot.
 
-    Args:
-        store: of a finished job.
-        prompts: the whole list of the job.
-        num_samples: responses per prompt.
-        rule: what a response counts as.
-        band: which prompts are selected.
+    The store is that of a finished job, the prompts are its whole list, ``num_samples`` responses were drawn of each.
     """
     counted = rule.outcomes(store.table(COLUMNS))
     outcomes = counted.assign(is_selected=band.keeps(counted))

@@ -40,13 +40,7 @@ over ``num_counted`` responses, null without any."""
 
 
 def write_prompts(folder: Path, prompts: Sequence[Prompt], outcomes: pd.DataFrame) -> None:
-    """Write ``prompts.parquet``, and its selected rows to ``selected.parquet`` (what ``data.only`` reads).
-
-    Args:
-        folder: of the job.
-        prompts: the whole list.
-        outcomes: of every prompt, with ``is_selected``.
-    """
+    """Write ``prompts.parquet``, and its selected rows to ``selected.parquet`` (what ``data.only`` reads)."""
     asked = [prompts[position] for position in outcomes.position]
     described = outcomes.assign(
         prompt=[prompt_text(prompt.messages) for prompt in asked],

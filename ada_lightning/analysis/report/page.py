@@ -60,10 +60,10 @@ def make_report(
     num_samples: int = 6,
     remarks: Sequence[str] = (),
 ) -> Report:
-    """Compute and draw.
+    """Compute and draw what at least one method has.
 
     Args:
-        methods: what is compared, at least one.
+        methods: what is compared.
         title: stands above the page.
         level: held-out avg@k whose price is compared; the highest that all runs reached, if left out.
         num_samples: most prompts whose responses are shown.

@@ -53,18 +53,7 @@ def describe_update(
     All figures are computed from the very objects of the run. The sampler is asked to plan, as it is again before every
     step; nothing else changes.
 
-    Args:
-        advantage: the run's estimator.
-        sampler: who gets more samples, who stops.
-        selection: what trains.
-        loss: the policy loss.
-        num_minibatches: parts of a rollout, an optimiser step each.
-        epochs_per_rollout: passes over those parts.
-        max_grad_norm: to which gradients are clipped.
-        truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
-        curriculum: which prompts a step trains on; None where all of them alike.
-        token_masks: which tokens train.
-        refill: whether groups without a signal are replaced; None where they are not.
+    Parts and settings are those of the configuration by the same names; ``truncated`` is ``rollout.truncated``.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.

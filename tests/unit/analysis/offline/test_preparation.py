@@ -59,22 +59,10 @@ def test_pass_rates_stand_beside_the_prompts_where_data_only_and_estimators_read
     rows = pq.read_table(store.folder / "prompts.parquet").to_pylist()
     assert [row["pass_rate"] for row in rows] == [0, 0.25, 0.5, 0.75, 1, None]
     assert rows[5] | {"columns": None} == {
-        "prompt_id": prompts[5].prompt_id,
-        "position": 5,
-        "task": prompts[5].task,
-        "prompt": "user: 5 + 1 =",
-        "answer": "6",
-        "columns": None,
-        "num_samples": 4,
-        "num_counted": 0,
-        "num_positive": 0,
-        "num_failed": 4,
-        "pass_rate": None,
-        "mean_reward": None,
-        "mean_tokens": 15.0,
-        "truncated_ratio": 0.25,
-        "is_selected": False,
-    }
+        "prompt_id": prompts[5].prompt_id, "position": 5, "task": prompts[5].task, "prompt": "user: 5 + 1 =",
+        "answer": "6", "columns": None, "num_samples": 4, "num_counted": 0, "num_positive": 0, "num_failed": 4,
+        "pass_rate": None, "mean_reward": None, "mean_tokens": 15.0, "truncated_ratio": 0.25, "is_selected": False,
+    }  # fmt: skip
     assert json.loads(rows[1]["columns"])["level"] == {"name": "l1", "é": [1]}
     selected = pq.read_table(store.folder / "selected.parquet")
     assert selected["prompt_id"].to_pylist() == [prompts[1].prompt_id, prompts[2].prompt_id]
