@@ -111,12 +111,19 @@ class MlflowRun:
         """Upload a file into a folder of the run's artifacts, replacing an earlier version."""
         self._client.log_artifact(self.run_id, str(path), folder or None)
 
-    def log_table(self, artifact: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Upload rows of equal columns as a JSON artifact that the UI shows as a table.
+    def log_table(self, artifact: str, rows: Sequence[Mapping[str, Any]], *, run_id: str = "") -> None:
+        """Upload rows of equal columns as a JSON artifact that the UI shows as a table, of this run or another.
 
         ``MlflowClient.log_table`` would list and download artifacts each time, and fail at 8,000 characters of names.
         """
-        self._log_table(self.run_id, artifact, rows)
+        from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
+
+        run_id = run_id or self.run_id
+        table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
+        self._client.log_dict(run_id, table, artifact)
+        tables = json.loads(self._client.get_run(run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
+        tables = [entry for entry in tables if entry["path"] != artifact] + [{"path": artifact, "type": "table"}]
+        self._client.set_tag(run_id, MLFLOW_LOGGED_ARTIFACTS, json.dumps(tables[-MAX_TABLES:]))
 
     def update_sweep_table(self) -> None:
         """Give the sweep that this run belongs to a table of its runs: what differs in their settings, and results.
@@ -134,7 +141,7 @@ class MlflowRun:
             order_by=["attributes.start_time ASC"],
             max_results=MAX_SWEEP_RUNS,
         )
-        self._log_table(parent, SWEEP_TABLE, _sweep_rows(runs))
+        self.log_table(SWEEP_TABLE, _sweep_rows(runs), run_id=parent)
         if best := _best(runs):
             run, key = best
             self._client.set_tag(parent, BEST_TAG, run.info.run_name)
@@ -143,15 +150,6 @@ class MlflowRun:
     def finish(self, status: str, end_ms: int) -> None:
         """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, at a time."""
         self._client.set_terminated(self.run_id, status, end_ms)
-
-    def _log_table(self, run_id: str, artifact: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
-
-        table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
-        self._client.log_dict(run_id, table, artifact)
-        tables = json.loads(self._client.get_run(run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
-        tables = [entry for entry in tables if entry["path"] != artifact] + [{"path": artifact, "type": "table"}]
-        self._client.set_tag(run_id, MLFLOW_LOGGED_ARTIFACTS, json.dumps(tables[-MAX_TABLES:]))
 
     def _experiment_id(self, tracking_uri: str) -> str:
         if experiment := self._client.get_experiment_by_name(self._experiment_name):

@@ -66,7 +66,7 @@ def prompt_figures(
         if failures_count_as_zero:
             draws = [draw if draw["reward"] is not None else draw | {"reward": 0.0, "answer": None} for draw in draws]
         rows.append(_row(draws, num_samples, positive_threshold, has_answers))
-    earlier = pd.Series(ids, dtype=object).groupby(ids).cumcount() if ids else []
+    earlier = pd.Series(ids).groupby(ids).cumcount()
     table = pd.DataFrame(rows, columns=figure_names(num_samples), index=pd.MultiIndex.from_arrays([ids, earlier]))
     num_failed = sum(bool(failure) for failure in responses["failure"].to_pylist())
     return PromptFigures(table, responses.num_rows, num_failed)

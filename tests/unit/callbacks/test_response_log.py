@@ -3,11 +3,9 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from mlflow import MlflowClient
 
 from ada_lightning.core.records import Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import EvaluationResult
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.response_lengths import ResponseLengths
 from callbacks.response_log import COLUMNS, ResponseLog, read_responses
 from tests.builders import make_pool, make_response
@@ -91,15 +89,6 @@ def test_resume_forgets_the_steps_of_the_lost_attempt(tmp_path):
 def test_sizes_that_make_no_sense_are_refused(size, message):
     with pytest.raises(ValueError, match=message):
         ResponseLog(run_dir="x", **size)
-
-
-def test_files_reach_mlflow(fit, tmp_path, mlflow_uri):
-    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="responses", tracking_uri=mlflow_uri)
-    fit([ResponseLog(run_dir=tmp_path, every_n_steps=2)], loggers=[logger])
-    client = MlflowClient(mlflow_uri)
-    files = client.list_artifacts(logger.version, "responses/train")
-    names = [f"responses/train/step_{step:06d}.{kind}" for step in (0, 2) for kind in ("json", "parquet")]
-    assert [file.path for file in files] == names
 
 
 def test_length_quantiles_are_those_of_the_responses():

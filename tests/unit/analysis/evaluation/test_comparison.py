@@ -104,6 +104,13 @@ def test_prompts_are_matched_by_id_whatever_their_order():
     }
 
 
+def test_a_figure_that_one_of_the_two_lacks_counts_for_neither():
+    first = figures_of([("a", [1.0, None, 1.0, 1.0], None), ("b", [0.0] * 4, None)], failures_count_as_zero=False)
+    second = figures_of([("a", [0.0] * 4, None), ("b", [1.0] + [0.0] * 3, None)])
+    found = compare({"s": first}, {"s": second}, weights={}, seed=0)["sets"]["s"]["figures"]["pass_at_4"]
+    assert (found["first"], found["second"], found["difference"]["num_prompts"]) == (0.0, 1.0, 1)
+
+
 def test_a_prompt_that_a_set_holds_twice_is_matched_place_by_place():
     first = figures_of([("a", [0.0] * 4, None), ("a", [1.0] * 4, None)])
     found = compare({"s": first}, {"s": first}, weights={}, seed=0)
