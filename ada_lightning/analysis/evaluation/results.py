@@ -46,10 +46,6 @@ class EvaluationPlan:
             )
         return figures
 
-    def weights_of(self, num_prompts: Mapping[str, int]) -> dict[str, float]:
-        """Return the weights, the number of prompts where there is no other."""
-        return {name: float(num_prompts[name] if given is None else given) for name, given in self.weights.items()}
-
 
 def set_folder(folder: Path, name: str) -> Path:
     """Where an evaluation keeps the responses of a set."""
@@ -64,7 +60,9 @@ def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, see
         and the number of prompts that have it. A figure that some set lacks has no average.
     """
     names = list(figures)
-    weights = plan.weights_of({name: len(of_set.table) for name, of_set in figures.items()})
+    weights = {
+        name: float(len(figures[name].table) if given is None else given) for name, given in plan.weights.items()
+    }
     columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in figures[names[0]].table]
     sets = {
         name: {
