@@ -69,11 +69,10 @@ class Leader:
 
 
 class Data(LightningDataModule):
-    def __init__(self, num_steps=3, updates_per_rollout=1, fail_at=-1, error=None):
+    def __init__(self, num_steps=3, updates_per_rollout=1, fail_at=-1, error=None, first_step=0):
         super().__init__()
         self.num_steps, self.updates_per_rollout = num_steps, updates_per_rollout
-        self.fail_at, self.error = fail_at, error
-        self.first_step = 0
+        self.fail_at, self.error, self.first_step = fail_at, error, first_step
 
     def train_dataloader(self):
         return Stream(self)

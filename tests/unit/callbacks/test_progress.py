@@ -39,19 +39,16 @@ def test_step_lines_without_a_terminal(fit, output):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "first_step", "shown"),
-    [({"num_steps": 2, "updates_per_rollout": 3}, 0, ["1/2", "2/2"]), ({"num_steps": 3}, 1, ["2/3", "3/3"])],
+    ("data", "shown"),
+    [({"num_steps": 2, "updates_per_rollout": 3}, ["1/2", "2/2"]), ({"num_steps": 3, "first_step": 1}, ["2/3", "3/3"])],
 )
-def test_one_line_per_step_however_many_minibatches_and_counted_on_by_a_resume(fit, output, sizes, first_step, shown):
-    data = Data(**sizes)
-    data.first_step = first_step
-    fit([Progress(console=Console(file=output))], data=data)
+def test_one_line_per_step_however_many_minibatches_and_counted_on_by_a_resume(fit, output, data, shown):
+    fit([Progress(console=Console(file=output))], data=Data(**data))
     assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == shown
 
 
 def test_first_rollout_of_a_resumed_run_has_the_right_number(fit, output):
-    data = Data(num_steps=3)
-    data.first_step = 1
+    data = Data(num_steps=3, first_step=1)
     clock = itertools.count(0.0, 2 * LINE_INTERVAL_S).__next__  # every event is worth a line
     fit([Progress(console=Console(file=output), now=clock)], data=data)
     first = next(line for line in output.getvalue().splitlines() if "rollout" in line)
