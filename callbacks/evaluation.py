@@ -85,7 +85,7 @@ class Evaluation(RolloutListener):
         """Measure the untrained policy. A resumed run has that figure, but may owe one that was interrupted."""
         policy, data = run_parts(trainer, pl_module)
         is_wanted = policy.policy_version == 0 or self._is_due(policy, data)
-        policy.ranks.lead(lambda: self._evaluate(trainer, policy) if is_wanted else None)
+        policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_wanted=is_wanted))
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was drawn; it counts with the first update made of it."""
@@ -99,7 +99,7 @@ class Evaluation(RolloutListener):
         self._num_tokens += self._num_unfinished_tokens
         self._num_unfinished_tokens = 0
         is_due = self._is_due(policy, data) and not trainer.should_stop
-        policy.ranks.lead(lambda: self._evaluate(trainer, policy) if is_due else None)
+        policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_wanted=is_due))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the trained policy."""
@@ -127,7 +127,11 @@ class Evaluation(RolloutListener):
         is_due = self._num_tokens >= self.every_n_tokens or (self.every_n_steps > 0 and step % self.every_n_steps == 0)
         return is_due and update == 0 and step < data.num_steps and policy.policy_version != self._evaluated_version
 
-    def _evaluate(self, trainer: Trainer, policy: PolicyModule, *, is_final: bool = False) -> None:
+    def _evaluate(
+        self, trainer: Trainer, policy: PolicyModule, *, is_wanted: bool = True, is_final: bool = False
+    ) -> None:
+        if not is_wanted:
+            return
         _, data = run_parts(trainer, policy)
         prompts = data.heldout_prompts[: self.num_prompts]
         if len(prompts) < self.num_prompts and policy.policy_version == 0:

@@ -143,8 +143,14 @@ def draw_budget(axes: Axes, prompts: pd.DataFrame, width: int) -> None:
         axes.stairs(top, edges, baseline=bottom, fill=True, color=colors[index], label=label)
         bottom = top
     axes.set_xlim(edges[0], edges[-1])
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}
-    axes.legend(fontsize=7, ncols=len(LABELS), handlelength=1, columnspacing=0.9, **below)
+    axes.legend(
+        fontsize=7,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=len(LABELS),
+        handlelength=1,
+        columnspacing=0.9,
+    )
 
 
 def draw_lengths(axes: Axes, metrics: Rows) -> None:

@@ -59,9 +59,10 @@ def inexact_lines(advantage: Advantage, sampler: Sampler, selection: Selection, 
     elif isinstance(advantage, GroupNormalizedAdvantage):
         lines, compared = _group_normalized(advantage, size)
     elif isinstance(advantage, LeaveOneOutAdvantage):
-        exact = (["update: exact for f(p) = p"], {})
-        of_others = "update: reward minus the mean of the others that are kept, whatever the pool's mean"
-        lines, compared = exact if size else ([of_others], _MEAN)
+        lines, compared = ["update: exact for f(p) = p"], {}
+        if not size:
+            lines = ["update: reward minus the mean of the others that are kept, whatever the pool's mean"]
+            compared = _MEAN
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, rules)
     else:
