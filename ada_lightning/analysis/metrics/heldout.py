@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from ada_lightning.analysis.metrics.majority import MAX_RESPONSES, majority_at_k
 from ada_lightning.analysis.metrics.subsets import pass_at_k
@@ -42,15 +41,14 @@ def _figures(groups: Sequence[ResponseGroup], num_samples: int) -> dict[str, flo
     every = [response for responses in of_prompts for response in responses]
     whole = [responses for responses in of_prompts if len(responses) >= num_samples]
     countable = [responses for responses in whole if len(responses) <= MAX_RESPONSES]
-    figures = {f"avg_at_{num_samples}": _mean([fmean(r.reward for r in responses) for responses in of_prompts])}
+    figures = {f"avg_at_{num_samples}": _mean([_mean([r.reward for r in responses]) for responses in of_prompts])}
     if whole:
-        figures[f"pass_at_{num_samples}"] = fmean(
-            pass_at_k(sum(r.is_positive for r in responses), len(responses))[num_samples - 1] for responses in whole
+        figures[f"pass_at_{num_samples}"] = _mean(
+            [pass_at_k(sum(r.is_positive for r in drawn), len(drawn))[num_samples - 1] for drawn in whole]
         )
     if countable and any(response.answer is not None for response in every):
-        figures[f"maj_at_{num_samples}"] = fmean(
-            majority_at_k([r.answer for r in responses], [r.is_positive for r in responses])[num_samples - 1]
-            for responses in countable
+        figures[f"maj_at_{num_samples}"] = _mean(
+            [majority_at_k([r.answer for r in d], [r.is_positive for r in d])[num_samples - 1] for d in countable]
         )
     figures["response_tokens"] = _mean([len(response.response_ids) for response in every])
     figures["truncated_ratio"] = _mean([response.is_truncated for response in every])
@@ -58,4 +56,4 @@ def _figures(groups: Sequence[ResponseGroup], num_samples: int) -> dict[str, flo
 
 
 def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0
+    return float(sum(values) / len(values)) if values else 0.0
