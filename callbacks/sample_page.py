@@ -86,12 +86,13 @@ def write_sample_page(run_dir: Path, *, max_prompts: int = 8) -> Path:
     return run_dir / "samples.html"
 
 
-def _training(run_dir: Path, max_prompts: int) -> list[pd.DataFrame]:
-    """Responses to each prompt of the newest step; those with right and wrong ones first: these teach."""
+def _training(run_dir: Path, max_prompts: int) -> list[tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]]:
+    """All, right and wrong responses to each prompt of the newest step; prompts with both first: these teach."""
     if not (files := _files(run_dir, "train")):
         return []
     groups = [group for _, group in _read(files[-1]).groupby("slot", sort=True)]
-    return sorted(groups, key=lambda group: group.is_positive.nunique() < 2)[:max_prompts]
+    groups.sort(key=lambda group: group.is_positive.nunique() < 2)
+    return [(group, group[group.is_positive], group[~group.is_positive]) for group in groups[:max_prompts]]
 
 
 def _heldout(run_dir: Path, max_prompts: int) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
