@@ -45,6 +45,7 @@ def test_the_same_prompt_stands_side_by_side_at_the_nearest_step(tmp_path):
     write_rollouts(a.folder, 0, {"shared": [("early of a", 0.0)], "only a": [("x", 1.0)]})
     write_rollouts(a.folder, 10, {"shared": [("late of a", 1.0)]})
     write_rollouts(b.folder, 9, {"shared": [("late of b", 1.0)], "only b": [("y", 1.0)]})
+    write_rollouts(b.folder, 20, {"shared": [("latest of b", 1.0)]})
     (comparison,) = make_report(group_runs([a, b]), title="", num_samples=1).samples
     assert comparison.prompt == "shared"
     assert [answers.shown[0].text for answers in comparison.answers if answers] == ["late of a", "late of b"]

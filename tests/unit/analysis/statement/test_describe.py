@@ -166,7 +166,7 @@ def test_resumed_run_says_what_the_fresh_one_did():
         (PoolMeanAdvantage(), balance(samples_per_round=8), "near f(p) = logit(p)/2 - p", "logit(p)/2 - p",
          [24.5, 4.56, 1.0, 4.56]),
         (PoolMeanAdvantage(), PositiveSampler(k_pos=1, samples_per_round=8, n_max=32, group_size=4),
-         "reward minus the pool's mean", "expected here", [5.9 / 0.97, 2.8 / 0.97, 1.0, 1.6 / 0.97]),
+         "near f(p) = logit(p)/2 - p", "expected here", [5.9 / 0.97, 2.8 / 0.97, 1.0, 1.6 / 0.97]),
         (PoolMeanAdvantage(weight_power=1.0), balance(samples_per_round=8),
          "near f(p) = logit(p)/2 - p, times pass rate^-1", "expected here", [169 / 2.24, 41 / 2.24, 1.0, 4.6 / 2.24]),
         (PoolMeanAdvantage(weight_power=1.0), balance(samples_per_round=8), "near", "p^-1", [25.0, 5.0, 1.0, 0.556]),
