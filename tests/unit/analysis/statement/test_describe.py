@@ -374,8 +374,9 @@ def test_pruning_at_random_follows_what_is_followed_without_it():
     assert any("pruned with probability 0.5" in line for line in pruned)
     assert not any("divides by what pruning left" in line for line in pruned)
     loss = policy_loss(reduction=TokenMeanReduction())
-    (line,) = lines_with("pruning left", advantage, UNIFORM, PruningSelection(rate=0.5), loss)
-    assert line.endswith("loss/reduction=constant does not")
+    for divided in (loss, BY_PROMPT):
+        (line,) = lines_with("pruning left", advantage, UNIFORM, PruningSelection(rate=0.5), divided)
+        assert line.endswith("loss/reduction=constant does not")
     sampler = PruningSampler(sampler=UNIFORM, rate=0.5)
     assert len(lines_with("left out with probability 0.5", advantage, sampler, WHOLE)) == 1
     assert len(lines_with("pruning left", advantage, sampler, WHOLE, loss)) == 1
