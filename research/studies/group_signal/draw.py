@@ -105,7 +105,7 @@ def counted(folder: Path) -> dict[str, Any]:
         "columns": ["prompt", "right", "graded", "tokens", "truncated"],
         "prompts": [
             [found.prompt_id, found.num_positive, found.num_counted, found.num_tokens, found.num_truncated]
-            for found in outcomes
+            for found in outcomes.itertuples()
         ],
     }
 

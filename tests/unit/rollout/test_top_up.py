@@ -125,11 +125,10 @@ def test_the_first_groups_with_a_signal_train_in_the_order_of_the_prompts(name):
 @pytest.mark.parametrize("name", REFILLS)
 def test_the_share_of_prompts_with_a_signal_does_not_depend_on_how_many_were_needed(name):
     groups, stats, _ = collect(REFILLS[name], num_polls=random_latency)
-    metrics = RolloutMetrics()
-    metrics.update(RolloutResult(step=0, policy_version=0, groups=groups, stats=stats))
+    figures = RolloutMetrics()(RolloutResult(step=0, policy_version=0, groups=groups, stats=stats))
     share = sum(group.pool.has_signal for group in groups) / len(groups)
-    assert float(metrics.compute()["rollout/signal_ratio"]) == pytest.approx(share)
-    assert float(metrics.compute()["rollout/num_trained"]) == 4 * WANTED
+    assert figures["rollout/signal_ratio"] == pytest.approx(share)
+    assert figures["rollout/num_trained"] == 4 * WANTED
 
 
 def test_a_sampler_that_divides_a_step_divides_every_wave_by_itself():

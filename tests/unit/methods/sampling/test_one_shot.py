@@ -94,10 +94,10 @@ def test_a_prompt_without_responses_goes_through_the_whole_step():
     )
     assert batch.counts.num_prompts == 4.0
     assert batch.counts.num_responses == 24.0
-    metrics, calibration = RolloutMetrics(), EstimatorCalibration()
-    metrics.update(RolloutResult(groups=tuple(groups), stats=stats, policy_version=0, step=0))
+    calibration = EstimatorCalibration()
     calibration.update([group.pool for group in groups])
-    figures = {name: float(value) for name, value in (metrics.compute() | calibration.compute()).items()}
+    figures = RolloutMetrics()(RolloutResult(groups=tuple(groups), stats=stats, policy_version=0, step=0))
+    figures |= {name: float(value) for name, value in calibration.compute().items()}
     assert figures["rollout/num_sampled"] == 24.0
     assert all(value == value for value in figures.values())
 

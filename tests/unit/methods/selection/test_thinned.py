@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.analysis.statement.bends import choice_lines
+from ada_lightning.analysis.statement.describe import choice_lines
 from ada_lightning.config.selection import selection_errors
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.records import Belief, ResponseGroup
