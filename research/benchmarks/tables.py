@@ -396,7 +396,9 @@ def _allocators_planning() -> str:
         "plans a step of": "{method}",
         "512 prompts": lambda row: f"{1000 * row['512']['seconds']:.1f} ms",
         "8,192 prompts": lambda row: f"{1000 * row['8192']['seconds']:.1f} ms",
-        "of the larger one's rollout (8 x 512 tokens at 50,000 a second)": "{8192[of_rollout]:.2%}",
+        "of the larger one's rollout (8 x 512 tokens at 50,000 a second)": lambda row: (
+            f"{row['8192']['of_rollout']:.2%}"
+        ),
     }
     return _of(rows, columns)
 

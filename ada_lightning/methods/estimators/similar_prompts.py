@@ -294,7 +294,7 @@ class SimilarPrompts:
             self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, start)
 
     def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
-        """Return what is believed, by expectation propagation, or by Laplace's approximation where that does not settle."""
+        """Return what is believed, by Laplace's approximation where expectation propagation does not settle."""
         if start is not None and (found := fit_moments(covariance_VV, positives_V, responses_V, start=start)):
             return found
         laplace, _ = fit_laplace(covariance_VV, positives_V, responses_V)

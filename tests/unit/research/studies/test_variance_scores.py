@@ -20,7 +20,7 @@ from research.studies.variance.measured import (
     rule_cost,
     rule_on_model,
 )
-from research.studies.variance.rules import exact, of_method
+from research.studies.variance.rules import EXACT_LOG_P, of_method
 from research.studies.variance.scores import ScoreMeter, measure_prompt
 from research.studies.variance.update_moments import fixed_weight, update_moments
 
@@ -138,7 +138,7 @@ def test_a_rule_on_a_model_has_the_second_moment_of_simulated_updates():
     ends = of_method(
         BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
         BalancedSelection(group_size=2),
-        exact("log p"),
+        EXACT_LOG_P,
     )
     on_model = rule_on_model(lambda rates: update_moments(ends, rates), found)
     generator = np.random.default_rng(1)
@@ -169,7 +169,7 @@ def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
         negative_tokens_P=np.full(num, 20.0),
     )
     ends = fixed_weight(FixedRule(1), rate)
-    scale = noise_scale(rule_on_model(lambda rates: update_moments(ends, rates), found), found)
+    scale = noise_scale(rule_on_model(lambda rates: update_moments(ends, rates), found), found, np.arange(num))
     second = 0.5 * (rate * 0.49 * 50 + 0.7 * 0.09 * 70)
     relative = second / (0.5 * 0.21) ** 2 / 5 - 1
     assert scale["prompts"] == pytest.approx(relative)
@@ -181,14 +181,13 @@ def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
 
 
 def test_prompts_that_pull_together_and_apart():
-    found, _, _ = population()
-    some, others = np.array([0, 1]), np.array([2, 3, 4])
-    deltas = population()[2]
-    crossed = np.mean([deltas[i] @ deltas[j] for i in some for j in others])
-    own = [np.mean([deltas[i] @ deltas[i] for i in group]) for group in (some, others)]
-    assert alignment(found, some, others) == pytest.approx(crossed / np.sqrt(own[0] * own[1]))
+    found, _, deltas = population()
+    some = np.array([0, 1])
     pair = deltas[0] @ deltas[1] / np.mean([deltas[i] @ deltas[i] for i in some])
-    assert alignment(found, some, some) == pytest.approx(pair)  # not with itself
+    assert alignment(found, some) == pytest.approx(pair)  # not with itself
+    every = deltas @ deltas.T
+    between = (every.sum() - np.trace(every)) / (len(every) * (len(every) - 1))
+    assert alignment(found, np.arange(len(every))) == pytest.approx(between / np.diag(every).mean())
 
 
 def test_an_interval_of_a_mean_is_that_of_its_standard_error():
