@@ -25,8 +25,6 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from research.drive import pack, with_rows
-
 NUM_PROMPTS, GROUP_SIZE, PROMPT_TOKENS, RESPONSE_TOKENS = 15, 4, 47, (8, 14, 20, 32, 32)  # fills two microbatches
 MAX_TOKENS_PER_MICROBATCH = 1024
 LENGTHS: dict[str, Callable[[random.Random], int]] = {
@@ -259,12 +257,26 @@ def padded_forward(model: Any, microbatch: Any) -> Any:
 
 def padded_batch(groups: list) -> Any:
     """The same documents, as many padded rows of similar length to a microbatch as the budget allows, longest first."""
+    from dataclasses import replace
+
+    from ada_lightning.training.packing import group_microbatch
+
     rows: list[list[Any]] = [[]]
     for group in sorted(groups, key=_size, reverse=True):
         if rows[-1] and (len(rows[-1]) + 1) * _size(rows[-1][0]) > MAX_TOKENS_PER_MICROBATCH:
             rows.append([])
         rows[-1].append(group)
-    return with_rows(pack(groups, share_prompts=True), rows)
+    microbatches = tuple(group_microbatch(*groups) for groups in rows)
+    return replace(pack(groups, share_prompts=True), microbatches=microbatches)
+
+
+def pack(groups: list, *, share_prompts: bool, max_tokens: int = MAX_TOKENS_PER_MICROBATCH) -> Any:
+    """Return one optimiser step of the groups."""
+    from ada_lightning.training.packing import pack_groups
+
+    sizes = {"num_minibatches": 1, "max_tokens_per_microbatch": max_tokens, "policy_version": 0, "shuffle_seed": 0}
+    (batch,) = pack_groups(groups, keep_groups_without_signal=False, share_prompts=share_prompts, **sizes)
+    return batch
 
 
 def random_groups(draw_length: Callable[[random.Random], int], num_prompts: int) -> list:

@@ -13,8 +13,8 @@ from research.studies.variance.draws import DrawnPool, evenly_chosen
 from research.studies.variance.measured import (
     Measured,
     alignment,
+    common_share,
     measured,
-    noise_scale,
     read_moments,
     resampled,
     rule_cost,
@@ -154,7 +154,7 @@ def test_a_rule_on_a_model_has_the_second_moment_of_simulated_updates():
         assert on_model.generated_P[index] == pytest.approx(float(chance_E @ tokens))
 
 
-def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
+def test_what_prompts_share_is_that_of_equal_prompts_in_closed_form():
     """One pass rate and one Delta: E|g|^2 = (p q^2 S+ + q p^2 S-) for A = r - p, |G|^2 = (p q)^2 |Delta|^2."""
     num, rate, delta = 4, 0.3, np.array([1.0, 2.0])
     found = Measured(
@@ -169,14 +169,11 @@ def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
         negative_tokens_P=np.full(num, 20.0),
     )
     ends = fixed_weight(FixedRule(1), rate)
-    scale = noise_scale(rule_on_model(lambda rates: update_moments(ends, rates), found), found, np.arange(num))
     second = 0.5 * (rate * 0.49 * 50 + 0.7 * 0.09 * 70)
-    relative = second / (0.5 * 0.21) ** 2 / 5 - 1
-    assert scale["prompts"] == pytest.approx(relative)
-    assert scale["share"] == pytest.approx(1 / (1 + relative))
+    on_model = rule_on_model(lambda rates: update_moments(ends, rates), found)
+    assert common_share(on_model, found, np.arange(num)) == pytest.approx((0.5 * 0.21) ** 2 * 5 / second)
     tokens = 0.5 * (0.3 * 10 + 0.7 * 20) + 0.25 * 20 + 0.25 * 10
-    assert scale["generated"] == pytest.approx(relative * tokens)
-    cost = rule_cost(rule_on_model(lambda rates: update_moments(ends, rates), found), found, np.arange(num))
+    cost = rule_cost(on_model, found, np.arange(num))
     assert cost["generated"] == pytest.approx(second / (0.5 * 0.21) ** 2 * tokens)  # it does not know |Delta|
 
 
