@@ -93,7 +93,7 @@ def saturating(generator, scale, luck, *, noise=0.018, num_points=12):
 
 @pytest.mark.parametrize(("scale", "truth"), [(0.42, 1.0), (0.25, 0.42 / 0.25)])
 def test_an_interval_of_a_factor_covers_nearly_as_often_as_it_says(scale, truth):
-    """Five noisy seeds, 95 % in name: at least 85 of 100, which is three standard errors below 92 %."""
+    """Five noisy seeds, 95 % in name."""
     generator = np.random.default_rng(0)
     num_covered, number = 0, 100
     for _ in range(number):
@@ -101,7 +101,7 @@ def test_an_interval_of_a_factor_covers_nearly_as_often_as_it_says(scale, truth)
         base, other = (seeds(*[saturating(generator, each, luck[seed]) for seed in range(5)]) for each in (0.42, scale))
         found = time_scale(base, other, "generated_tokens")
         num_covered += found.low <= truth <= found.high
-    assert num_covered / number > 0.92 - 3 * math.sqrt(0.92 * 0.08 / number)
+    assert abs(num_covered / number - 0.95) < 3 * math.sqrt(0.95 * 0.05 / number)
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 1.7, 3.0])
@@ -145,8 +145,8 @@ def test_methods_stand_by_one_comparator_for_each_cost_and_by_the_best_grpo():
     first, *_, last = comparison(found)
     assert (first.method, first.num_seeds, last.method) == ("ada", 2, "grpo_n4_4_updates")
     assert first.lowest < first.level < first.highest
-    assert first.scales["generated_tokens"].value == pytest.approx(2, rel=0.1)
-    assert first.scales["seconds"].value == pytest.approx(4, rel=0.1)
+    assert first.scales["generated_tokens"].value == pytest.approx(2, rel=0.2)
+    assert first.scales["seconds"].value == pytest.approx(4, rel=0.2)
     gains = [final_level([found["ada"][seed]]) - final_level([found["grpo_n8"][seed]]) for seed in (0, 1)]
     assert first.gain.value == pytest.approx(np.mean(gains))
 
