@@ -7,7 +7,7 @@ import pytest
 from research.studies import contest
 from research.studies.contest import Contest, comparison
 from research.studies.methods import Settings
-from research.studies.runs import Results, StudyRun, train_missing
+from research.studies.runs import Results, StudyRun, cost_curve, train_missing
 from research.studies.tuning import NotTunedError, Tuning, taken
 
 
@@ -22,6 +22,16 @@ class Measured(StudyRun):
 
     def train(self, environment):
         assert int(environment["OMP_NUM_THREADS"]) >= 1
+
+
+def test_what_a_run_spent_is_counted_up_to_each_evaluation_and_tokens_that_were_wasted_too():
+    step = {"rollout/generated_tokens": 90.0, "rollout/tokens_wasted": 10.0, "train/trained_tokens": 40.0}
+    step |= {"time/rollout_s": 2.0, "time/update_s": 1.0, "rollout/num_sampled": 8.0}
+    rows = [{"step": 0.0, "eval/avg_at_4": 0.1, **step}, {"step": 1.0, **step}, {"step": 2.0, "eval/avg_at_4": 0.3}]
+    first, last = cost_curve(rows)
+    spent = {"updates": 2.0, "responses": 16.0, "generated_tokens": 200.0, "trained_tokens": 80.0, "seconds": 6.0}
+    assert last == spent | {"avg_at_4": 0.3}
+    assert first == dict.fromkeys(spent, 0.0) | {"avg_at_4": 0.1}
 
 
 def test_results_are_found_again_and_other_settings_are_refused(tmp_path):
