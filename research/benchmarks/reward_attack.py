@@ -31,8 +31,7 @@ from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.numeric import NumericReward, parse_quantity
 from ada_lightning.rewards.pool import RewardPool
-from research.benchmarks.attack.case import Case
-from research.benchmarks.attack.families import hostile
+from research.benchmarks.attack.families import Case, hostile
 from research.benchmarks.attack.judged import judged
 from research.benchmarks.attack.misbehaviour import ORDERS
 from research.benchmarks.attack.watch import Watched

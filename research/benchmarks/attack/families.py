@@ -6,9 +6,20 @@ import base64
 import pickle
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import cycle, islice
 
-from research.benchmarks.attack.case import Case
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A response with its known verdict."""
+
+    family: str
+    gold: str
+    text: str
+    expected: float | None
+    """None where any verdict, a failed one too, is acceptable: only that it comes back counts."""
+
 
 CANARY = "reward_attack_canary"
 """File that injected code would create in the current folder, or a variable it would set."""

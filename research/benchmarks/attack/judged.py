@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from research.benchmarks.attack.case import Case
+from research.benchmarks.attack.families import Case
 
 Judged = tuple[str, str, float]
 """Gold, answer, reward."""
