@@ -53,13 +53,6 @@ def test_three_requests_by_hand(jump):
     assert drain(engine) == expected  # every term is a binary fraction, so equality is exact
 
 
-def test_a_stretch_without_changes_by_hand():
-    engine = open_engine()
-    engine.submit("a", (1,) * 6, SETTINGS, 4)
-    # Contexts 6, 7, 8, 9.
-    assert drain(engine) == [(pytest.approx(4 * 2 + 30 * 0.25 + 6 * 0.5 + 2), "a", 4)]
-
-
 def test_every_request_gets_exactly_its_tokens():
     generator = random.Random(0)
     engine = open_engine(num_replicas=3)

@@ -84,18 +84,6 @@ def test_rloo_has_the_variance_that_vip_states():
         assert moments.noise == pytest.approx(UNIT / (size - 1), rel=1e-6)
 
 
-@pytest.mark.parametrize(("length", "best"), [(1.0, 3), (0.3, 5), (0.1, 7)])
-def test_the_best_group_shrinks_with_the_length_of_delta(length, best):
-    """Leave-one-out at p = 1/2: 1 + 1 / sqrt(p q length), which is 3.0, 4.7 and 7.3."""
-    costs = {}
-    for size in range(2, 13):
-        method = of_method(UniformSampler(group_size=size), AllSelection(), EXACT_P)
-        moments = update_moments(method, np.array([0.5]))
-        within = 1.0 - 0.25 * length
-        costs[size] = size * float(length * moments.signal_square_P[0] + within * moments.noise[0])
-    assert min(costs, key=costs.__getitem__) == best
-
-
 def test_the_best_weights_attain_the_bounds():
     """A = r - p on all of a pool; r on the positives alone, per trained response of a hard prompt."""
     for rate in RATES:
@@ -122,12 +110,6 @@ def test_bounds_of_a_mix_of_known_moments():
     assert chosen_bound(mix, 1e-9) == pytest.approx(4, rel=1e-4)
     half = 0.5 / ((np.pi / 4 + 0.5) / (4 * np.pi))  # mean of sin^2(2 t) / 4 where it is above its median
     assert chosen_bound(mix, 0.5) == pytest.approx(half, rel=5e-3)
-
-
-def test_dead_prompts_cost_a_blind_step_their_share():
-    mix = Mix(0.25, 0.25, 60.0, 60.0)
-    assert chosen_bound(mix, 1.0) == pytest.approx(2 * chosen_bound(mix, 0.5), rel=1e-9)
-    assert generated_bound(mix.grid() * (1 - mix.grid()), mix) == pytest.approx(chosen_bound(mix, 0.5), rel=1e-2)
 
 
 def test_a_screen_weighs_what_it_turned_down_with_nothing():
