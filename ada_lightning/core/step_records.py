@@ -22,8 +22,7 @@ class StepSettings:
     seed: int
     """Of the run; every response's own seed derives from it."""
     seed_requests: bool = True
-    """Give each request its seed, so that results do not depend on scheduling
-    (``python -m research.benchmarks.engine`` measures what that costs)."""
+    """Give each request its seed, so that results do not depend on scheduling."""
     positive_threshold: float = 0.7
     """A reward above it is a positive (official code: 0.7)."""
     truncated: Literal["grade", "zero", "exclude", "mask"] = "grade"

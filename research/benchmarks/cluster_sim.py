@@ -1,16 +1,14 @@
 """What schedules cost in the paper's setting, simulated: ``python -m research.benchmarks.cluster_sim``.
 
 The real collector and the real samplers drive simulated engines: 512 prompts, responses of at most 2,048 tokens, eight
-data-parallel replicas, one GPU each. Four parts:
+data-parallel replicas, one GPU each. Three parts:
 
 1. **Validation.** Real rollouts that were measured on a CPU (``python -m research.benchmarks.cluster_sim_cpu_curve``)
-are
-   simulated with the step times measured in the same run.
+   are simulated with the step times measured in the same run.
 2. **Scenarios.** Seconds of generation relative to GRPO with 4 responses, for pass-rate mixes that reproduce sample
    counts of the paper (:mod:`research.benchmarks.simulation.pass_rates`) and step times of an H100-class GPU derived
-   from public figures (:mod:`research.benchmarks.simulation.gpu`), and how far they move when these are wrong.
+   from public figures (:mod:`research.benchmarks.simulation.gpu`).
 3. **Engines.** One collector over 1 to 16 of them.
-4. **The paper's seconds.** What cost per round would explain the published seconds per step.
 
 Every schedule of a scenario commits the same responses, so its ratio to another is one of time alone.
 
@@ -18,7 +16,7 @@ Assumed, as nothing is published: lengths are lognormal with a median of 500 tok
 for wrong ones, sigma 0.5, cut at 2,048 (mean about 700); prompts of 150 tokens; grading takes no time; KV memory
 suffices; 1,024 slots per replica (verl's default ``max_num_seqs``).
 
-Writes ``docs/performance/cluster_sim.json`` and ``docs/performance/cluster_sim.png``.
+Writes ``docs/performance/cluster_sim.json``.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from ada_lightning.core.protocols import Sampler
@@ -36,10 +33,11 @@ from ada_lightning.core.records import Prompt
 from ada_lightning.core.schedule import Barrier, Continuous, Schedule
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from research.benchmarks import report
-from research.benchmarks.simulation import cpu, occupancy, validation
-from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader
-from research.benchmarks.simulation.gpu import MODELS, OVERHEADS, h100
+from research.benchmarks.simulation import cpu, validation
+from research.benchmarks.simulation.engine import SimulatedEngine
+from research.benchmarks.simulation.gpu import MODELS, h100
 from research.benchmarks.simulation.pass_rates import MIXES
 from research.benchmarks.simulation.replica import Fates
 from research.drive import collect
@@ -48,16 +46,9 @@ NUM_PROMPTS, PROMPT_TOKENS, MAX_NEW_TOKENS = 512, 150, 2048
 NUM_REPLICAS, SLOTS = 8, 1024
 REENTRY_S = 5.0
 """Assumed cost of one re-entry of the hybrid engine (weight sync, KV cache, new graders); nothing is published."""
-DRAW_AHEAD = NUM_REPLICAS * SLOTS
-"""Requests in flight below which continuous sampling draws ahead."""
 SCHEDULES = ("barrier", "continuous", "continuous, ahead")
 """Of balance, for nothing but their own time."""
 CURVE = report.FOLDER / "cluster_sim_cpu_curve.json"
-PAPER = {
-    # Seconds per step of GRPO n=4 and of Seq-balance, and of GRPO's actor update: arXiv:2510.04996v1, table 2.
-    "1.5B": {"grpo": 102.0, "balance": 290.0, "update": 15.0},
-    "7B": {"grpo": 236.0, "balance": 375.0, "update": 85.0},
-}
 
 
 @dataclass(frozen=True)
@@ -67,14 +58,7 @@ class Setting:
     model: str = "1.5B"
     mix: str = "step 200"
     block: int = 4
-    overhead: float = 1.0
-    median_tokens: float = 500.0
-    sigma: float = 0.5
-    wrong_length_ratio: float = 1.5
-    slots: int = SLOTS
-    draw_ahead: int = DRAW_AHEAD
     replicas: int = NUM_REPLICAS
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,11 +78,6 @@ class Outcome:
     responses: int
     committed_tokens: int
     wasted_tokens: int
-    mean_running: float
-    """Sequences running per replica, averaged over time and replicas."""
-    num_reentries: int
-    trace: list[tuple[float, int]]
-    """(second, sequences running on all replicas from then on)."""
 
 
 def methods(setting: Setting) -> dict[str, Method]:
@@ -109,39 +88,34 @@ def methods(setting: Setting) -> dict[str, Method]:
         "barrier + re-entry": Method(balance, Barrier(), REENTRY_S),
         "barrier": Method(balance, Barrier()),
         "continuous": Method(balance, Continuous()),
-        "continuous, ahead": Method(balance, Continuous(fill_to=setting.draw_ahead)),
+        "continuous, ahead": Method(balance, Continuous(fill_to=setting.replicas * SLOTS)),
     }
 
 
 def simulate(setting: Setting, method: Method) -> Outcome:
     """Run the real collector on simulated replicas."""
-    rates = dict(enumerate(MIXES[setting.mix].rates(NUM_PROMPTS, setting.seed)))
+    rates = dict(enumerate(MIXES[setting.mix].rates(NUM_PROMPTS, seed=0)))
     engine = SimulatedEngine(
-        Fates(rates, setting.median_tokens, setting.sigma, setting.wrong_length_ratio),
-        h100(MODELS[setting.model], setting.overhead),
+        Fates(rates, median_tokens=500.0, sigma=0.5, wrong_length_ratio=1.5),
+        h100(MODELS[setting.model]),
         num_replicas=setting.replicas,
-        slots=setting.slots,
+        slots=SLOTS,
         reentry_s=method.reentry_s,
     )
     _, stats = collect(
         [Prompt(f"p{key}", (), prompt_ids=(key,) * PROMPT_TOKENS) for key in rates],
         method.sampler,
         engine=engine,
-        grader=SimulatedGrader(engine),
+        grader=ScriptedGrader(),
         selection=BalancedSelection(group_size=4),
         schedule=method.schedule,
         settings=MAX_NEW_TOKENS,
-        seed=setting.seed,
     )
-    busy = sum(span.num_running * (span.end_s - span.start_s) for span in engine.spans())
     return Outcome(
         seconds=engine.now,
         responses=stats.num_drawn,
         committed_tokens=stats.generated_tokens,
         wasted_tokens=stats.wasted_tokens,
-        mean_running=busy / engine.now / setting.replicas,
-        num_reentries=engine.num_reentries,
-        trace=occupancy.trace(engine.spans()),
     )
 
 
@@ -166,99 +140,23 @@ def as_rows(outcomes: dict[str, Outcome]) -> list[dict[str, Any]]:
             "seconds": round(outcome.seconds, 2),
             "relative_to_grpo_4": round(outcome.seconds / base, 3),
             "responses_per_prompt": round(outcome.responses / NUM_PROMPTS, 2),
-            "committed_tokens_per_s": round(outcome.committed_tokens / outcome.seconds),
-            "mean_running_per_replica": round(outcome.mean_running, 1),
             "waste": round(outcome.wasted_tokens / outcome.committed_tokens, 4),
-            "reentries": outcome.num_reentries,
         }
         for name, outcome in outcomes.items()
     ]
-
-
-def print_rows(title: str, rows: list[dict[str, Any]]) -> None:
-    """Print a comparison as a table."""
-    print(f"\n{title}\n{'':<22}{'s':>8}{'x GRPO4':>9}{'n':>7}{'tokens/s':>10}{'running':>9}{'waste':>8}")
-    for row in rows:
-        print(
-            f"{row['method']:<22}{row['seconds']:8.1f}{row['relative_to_grpo_4']:9.2f}{row['responses_per_prompt']:7.1f}"
-            f"{row['committed_tokens_per_s']:10d}{row['mean_running_per_replica']:9.1f}{row['waste']:8.1%}",
-            flush=True,
-        )
 
 
 def validate() -> list[dict[str, Any]]:
     """Simulated against measured seconds of the stored CPU rollouts."""
     measured = json.loads(CURVE.read_text())
     rows = []
-    print("Validation: the CPU engine, measured and simulated")
     for name, (seconds, stats) in validation.simulate(cpu.load_curve(measured["curve"])).items():
         rollout = measured["rollouts"][name]
         assert stats.generated_tokens == rollout["committed_tokens"], f"{name}: other responses than were measured"
         wanted = statistics.median(rollout["seconds"])
-        error = seconds / wanted - 1
-        rows.append(
-            {"case": name, "measured_s": round(wanted, 3), "simulated_s": round(seconds, 3), "error": round(error, 4)}
-        )
-        print(f"{name:<36}{wanted:8.2f} s{seconds:8.2f} s{error:+8.1%}", flush=True)
-    return rows
-
-
-def whole_steps(model: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The paper's seconds per step beside simulated generation.
-
-    ``gen_plus_update`` adds the published update to simulated generation; ``rest_unchanged`` keeps everything of the
-    published GRPO step that simulated generation does not explain; ``cost_per_round_s`` is what every round after the
-    first would have to cost, over its simulated generation, for the published seconds of balance.
-    """
-    seconds = {row["method"]: row["seconds"] for row in rows}
-    paper = PAPER[model]
-    grpo, rounds = seconds["GRPO n=4"], next(row["reentries"] for row in rows if row["method"] == "barrier + re-entry")
-    rest = paper["grpo"] - grpo
-    ratios = {
-        name: {
-            "gen_plus_update": round((seconds[name] + paper["update"]) / (grpo + paper["update"]), 2),
-            "rest_unchanged": round((seconds[name] + rest) / paper["grpo"], 2),
-        }
-        for name in ("barrier + re-entry", "barrier", "continuous", "continuous, ahead")
-    }
-    missing = paper["balance"] - paper["grpo"] - (seconds["barrier"] - grpo)
-    published = paper["balance"] / paper["grpo"]
-    print(
-        f"\n{model}: published whole steps take {paper['balance']:.0f} s, "
-        f"{published:.2f} x GRPO's {paper['grpo']:.0f} s"
-    )
-    print(f"{'':<22}{'generation + update':>20}{'all the rest as is':>20}")
-    for name, pair in ratios.items():
-        print(f"{name:<22}{pair['gen_plus_update']:20.2f}{pair['rest_unchanged']:20.2f}")
-    print(
-        f"the barrier line explains the published seconds if each of {rounds} re-entries costs {missing / rounds:.1f} s"
-    )
-    return {"published": round(published, 2), "ratios": ratios, "cost_per_round_s": round(missing / rounds, 1)}
-
-
-def sensitivity() -> list[dict[str, Any]]:
-    """Ratios of the barrier and of ours to GRPO n=4, one assumption changed at a time."""
-    base = Setting()
-    changes: dict[str, Setting] = {
-        "as above": base,
-        **{f"host time x {factor:g}": replace(base, overhead=factor) for factor in OVERHEADS if factor != 1},
-        "lengths: sigma 0.3": replace(base, sigma=0.3),
-        "lengths: sigma 0.8": replace(base, sigma=0.8),
-        "lengths: wrong = right": replace(base, wrong_length_ratio=1.0),
-        "lengths: median 250": replace(base, median_tokens=250),
-        "256 slots": replace(base, slots=256),
-        "64 slots": replace(base, slots=64),
-        "another seed": replace(base, seed=1),
-        "ahead below 1,024": replace(base, draw_ahead=1024),
-    }
-    print("\nOne assumption changed at a time (1.5B, step 200, blocks of 4), x GRPO n=4")
-    rows = []
-    for name, setting in changes.items():
-        outcomes = compare(setting, ("GRPO n=4", *SCHEDULES))
-        grpo = outcomes["GRPO n=4"].seconds
-        row = {method: round(outcomes[method].seconds / grpo, 3) for method in SCHEDULES}
-        rows.append({"change": name, **row})
-        print(f"{name:<26}" + "".join(f"{method} {value:5.2f}   " for method, value in row.items()), flush=True)
+        figures = {"measured_s": round(wanted, 3), "simulated_s": round(seconds, 3)}
+        rows.append({"case": name, **figures, "error": round(seconds / wanted - 1, 4)})
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -268,10 +166,9 @@ def scaling() -> list[dict[str, Any]]:
     Every engine has the same slots, requests go to the one with the fewest in flight, and all engines share the tail of
     the longest chains of blocks, which no number of engines shortens.
     """
-    print("\nOne collector, 1 to 16 engines (1.5B, step 200, blocks of 4)")
     rows: list[dict[str, Any]] = []
     for replicas in (1, 2, 4, 8, 16):
-        setting = Setting(replicas=replicas, draw_ahead=replicas * SLOTS)
+        setting = Setting(replicas=replicas)
         outcomes = compare(setting, ("GRPO n=4", *SCHEDULES))
         row: dict[str, Any] = {"engines": replicas}
         for name, outcome in outcomes.items():
@@ -282,46 +179,29 @@ def scaling() -> list[dict[str, Any]]:
                 "waste": round(outcome.wasted_tokens / outcome.committed_tokens, 4),
             }
         rows.append(row)
-        print(f"{replicas:>3}  " + "".join(f"{name} {row[name]['seconds']:7.1f} s   " for name in outcomes), flush=True)
+        print(row, flush=True)
     return rows
 
 
 def main() -> None:
-    """Validate, simulate, print, save, draw."""
+    """Validate, simulate, print, save."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--picture", type=Path, default=report.FOLDER / "cluster_sim.png")
     parser.add_argument("--only-validate", action="store_true", help="renew the validation, keep the stored scenarios")
-    parser.add_argument("--only-engines", action="store_true", help="renew the numbers of engines, keep the rest")
     arguments = parser.parse_args()
     stored = report.FOLDER / "cluster_sim.json"
-    if arguments.only_engines:
-        stored.write_text(json.dumps(json.loads(stored.read_text()) | {"engines": scaling()}, indent=1) + "\n")
-        return
-    content: dict[str, Any] = {"validation": validate() if CURVE.exists() else [], "scenarios": []}
+    checked = validate() if CURVE.exists() else []
     if arguments.only_validate:
-        stored.write_text(
-            json.dumps(json.loads(stored.read_text()) | {"validation": content["validation"]}, indent=1) + "\n"
-        )
+        stored.write_text(json.dumps(json.loads(stored.read_text()) | {"validation": checked}, indent=1) + "\n")
         return
+    scenarios = []
     settings = [
         Setting(mix=mix, block=block) for block in (4, 8) for mix in ("step 50", "step 200", "step 600", "wide")
     ]
-    settings += [Setting(model="7B", mix="7B, step 200", block=block) for block in (4, 8)]
-    for setting in settings:
-        outcomes = compare(setting)
-        rows = as_rows(outcomes)
-        print_rows(f"{setting.model}, {setting.mix}, blocks of {setting.block}", rows)
-        entry = {"model": setting.model, "mix": setting.mix, "block": setting.block, "rows": rows}
-        if setting.mix in ("step 200", "7B, step 200"):
-            entry["whole_step"] = whole_steps(setting.model, rows)
-        content["scenarios"].append(entry)
-        if setting == Setting():
-            traces = {name: outcomes[name].trace for name in SCHEDULES}
-            report.FOLDER.mkdir(parents=True, exist_ok=True)
-            occupancy.draw(traces, arguments.picture, "Seq-balance, 512 prompts, 1.5B on 8 GPUs (simulated)")
-    content["sensitivity"] = sensitivity()
-    content["engines"] = scaling()
-    print(report.save("cluster_sim", **content))
+    for setting in [*settings, *(Setting(model="7B", mix="7B, step 200", block=block) for block in (4, 8))]:
+        rows = as_rows(compare(setting))
+        scenarios.append({"model": setting.model, "mix": setting.mix, "block": setting.block, "rows": rows})
+        print(scenarios[-1], flush=True)
+    print(report.save("cluster_sim", validation=checked, scenarios=scenarios, engines=scaling()))
 
 
 if __name__ == "__main__":

@@ -10,14 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-# Before torch is imported. Waiting threads spin, so CPU time means something for a single one only.
-os.environ["OMP_NUM_THREADS"] = "1" if "--cpu-time" in sys.argv else str(os.cpu_count() or 1)
+os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))  # before torch is imported
 
 
 def main() -> None:
@@ -30,11 +27,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=3, help="rollouts per case, in turns with the curve")
-    parser.add_argument(
-        "--cpu-time", action="store_true", help="CPU seconds of one thread instead of wall-clock: for a busy machine"
-    )
     arguments = parser.parse_args()
-    clock = time.process_time if arguments.cpu_time else time.perf_counter
     keep_freed_memory()
     engine = ForcedEngine(
         validation.FATES,
@@ -45,16 +38,15 @@ def main() -> None:
     timings, rollouts = cpu.Timings(), dict[str, dict[str, Any]]()
     before = os.getloadavg()
     try:
-        cpu.measure(engine, timings, clock)
+        cpu.measure(engine, timings)
         for _ in range(arguments.repetitions):  # in turns: a busy minute must not bend only one of the two
-            validation.measure(engine, rollouts, clock)
-            cpu.measure(engine, timings, clock)
+            validation.measure(engine, rollouts)
+            cpu.measure(engine, timings)
     finally:
         engine.close()
     steps = cpu.fit(timings)
     path = report.save(
         "cluster_sim_cpu_curve",
-        clock=clock.__name__,
         threads=int(os.environ["OMP_NUM_THREADS"]),
         load_average={"before": before, "after": os.getloadavg()},
         **steps,

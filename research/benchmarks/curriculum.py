@@ -9,9 +9,6 @@ runs (``research.benchmarks.simulation.pass_rates``) and a wide one. Writes ``do
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,11 +17,10 @@ from ada_lightning.methods.curriculum import DifficultyBand, PosteriorSampling, 
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
-from research.benchmarks.report import DOCS
+from research.benchmarks.report import DOCS, save
 from research.benchmarks.simulation.pass_rates import MIXES as PUBLISHED_MIXES
-from research.drive import collect_scripted, learn, scripted_prompts
+from research.drive import collect_scripted, scripted_prompts
 
-OUTPUT = DOCS / "curriculum.json"
 MIXES = {
     "paper, step 50": PUBLISHED_MIXES["step 50"],
     "paper, step 400": PUBLISHED_MIXES["step 400"],
@@ -61,8 +57,7 @@ def main() -> None:
                 figures = simulate(pass_rates, sampler, curriculum, arguments.per_step, arguments.epochs)
                 rows.append({"mix": mix, "sampler": sampler, "curriculum": curriculum, **figures})
                 print(rows[-1], flush=True)
-    command = f"python -m research.benchmarks.curriculum {shlex.join(sys.argv[1:])}".strip()
-    OUTPUT.write_text(json.dumps({"command": command, **vars(arguments), "rows": rows}, indent=1) + "\n")
+    save("curriculum", folder=DOCS, **vars(arguments), rows=rows)
 
 
 def simulate(
@@ -89,7 +84,7 @@ def simulate(
         )
         pools = [group.pool for group in groups]
         history.update(pools)
-        learn(sampler, pools)
+        sampler.learn(pools)
         if step >= steps_per_epoch:
             visits += len(pools)
             drawn += stats.num_drawn

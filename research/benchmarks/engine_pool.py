@@ -7,8 +7,8 @@ rollout the weights are loaded, which is timed by itself and makes prefixes be f
 
 Beside seconds it counts CPU seconds of this process and of the engines together: on a machine that is shared with other
 work they are what an overhead can be read from. It compares every response token by token with the first way's, and for
-two actors the requests in flight of each (balance), with responses of one prompt kept together (``affinity``) never, by
-default, and always. ``model=tiny`` makes any overhead as large as it can be: a step of the engine takes milliseconds.
+two actors the requests in flight of each (balance). ``model=tiny`` makes any overhead as large as it can be: a step of
+the engine takes milliseconds.
 
 Writes ``docs/performance/engine_pool.json``.
 """
@@ -37,7 +37,6 @@ from research.drive import collect
 
 NUM_PROMPTS, PROMPT_TOKENS, N_MAX, MAX_NEW_TOKENS, MEDIAN_TOKENS = 32, 96, 16, 96, 16
 BASE = "in this process"
-AFFINITIES = {"never together": 0, "default": 4, "always together": 10**6}
 
 
 def main() -> None:
@@ -56,17 +55,9 @@ def main() -> None:
             for name, engine in engines.items():
                 seen[name].append(work.rollout(engine))
         rows = rows_of(seen)
-        show(rows)
-        by_affinity: dict[str, list[dict[str, Any]]] = {name: [] for name in AFFINITIES}
-        pool = engines["two Ray actors"]
-        for _ in range(arguments.repetitions):
-            for name, affinity in AFFINITIES.items():
-                pool._affinity = affinity
-                by_affinity[name].append(work.rollout(pool))
-    affinity_rows = affinities_of(by_affinity)
-    for row in affinity_rows:
-        print(row)
-    print(save("engine_pool", rows=rows, affinity=affinity_rows))
+        for row in rows:
+            print(row)
+    print(save("engine_pool", rows=rows))
 
 
 def hosts() -> dict[str, Any]:
@@ -152,8 +143,6 @@ class Work:
             "seconds": stats.seconds,
             "cpu_seconds": cpu_seconds(engine) - cpu_before,
             "sync_s": sync_s,
-            "tokens": stats.generated_tokens,
-            "wasted": stats.wasted_tokens,
             "balance": watched.balance(),
             "responses": [response.response_ids for group in groups for response in group.pool.responses],
         }
@@ -202,43 +191,10 @@ def rows_of(seen: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
             row[key] = [round(run[key], 4) for run in runs]
         for key in ("seconds", "cpu_seconds"):
             row[f"{key}_ratio"] = statistics.median(run[key] / b[key] for run, b in zip(runs, base, strict=True))
-        row["tokens"] = runs[-1]["tokens"]
-        row["wasted"] = statistics.median(run["wasted"] for run in runs)
         row["same_tokens"] = all(run["responses"] == base[0]["responses"] for run in runs)
         row["balance"] = _median([run["balance"] for run in runs])
         rows.append(row)
     return rows
-
-
-def affinities_of(seen: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """One row per affinity, with ratios to the default by round."""
-    base = seen["default"]
-    return [
-        {
-            "affinity": AFFINITIES[name],
-            "name": name,
-            "seconds": [round(run["seconds"], 4) for run in runs],
-            "seconds_ratio": statistics.median(a["seconds"] / b["seconds"] for a, b in zip(runs, base, strict=True)),
-            "cpu_seconds_ratio": statistics.median(
-                a["cpu_seconds"] / b["cpu_seconds"] for a, b in zip(runs, base, strict=True)
-            ),
-            "balance": _median([run["balance"] for run in runs]),
-        }
-        for name, runs in seen.items()
-    ]
-
-
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    """Print a table."""
-    print(f"{'':<18}{'seconds':>9}{'ratio':>7}{'CPU s':>8}{'ratio':>7}{'sync':>8}{'same':>6}{'balance':>9}")
-    for row in rows:
-        medians = [statistics.median(row[key]) for key in ("seconds", "cpu_seconds", "sync_s")]
-        balance = "" if row["balance"] is None else f"{row['balance']:.2f}"
-        print(
-            f"{row['way']:<18}{medians[0]:>9.2f}{row['seconds_ratio']:>7.2f}{medians[1]:>8.2f}"
-            f"{row['cpu_seconds_ratio']:>7.2f}{medians[2]:>8.3f}{row['same_tokens']!s:>6}{balance:>9}",
-            flush=True,
-        )
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -3,7 +3,7 @@
 Exact sums over every way a prompt's sampling can end, for each combination of sampler, selection and estimator: the
 expected factor on grad p against the ``f'(p)`` that was meant, and the noise per generated response. No Monte Carlo.
 ``--simulate 20000`` then compares every cell with so many prompts run by the real collector. Writes
-``docs/estimator_bias.json`` and prints the tables of ``docs/estimators.md``.
+``docs/estimator_bias.json``; ``python -m research.benchmarks.tables`` makes the tables of ``docs/estimators.md`` of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ada_lightning.core.protocols import Objective, PoolEnd, Sampler
-from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.core.records import Belief, ResponsePool
 from ada_lightning.core.stopping.rule import CappedRule
 from ada_lightning.methods.advantages import (
     ExactAdvantage,
@@ -41,9 +40,8 @@ from ada_lightning.methods.pass_rates import FirstRoundRate, PathCountingRate, P
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior, PositiveSampler, UniformSampler
 from ada_lightning.methods.sampling.giving_up import NEVER, GivingUp
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
-from research.benchmarks.expected_update import ExactUpdates, Method, measure_updates, scripted_response
+from research.benchmarks.expected_update import ExactUpdates, Method, measure_updates
 from research.benchmarks.report import DOCS
-from research.drive import keep, rule_of
 
 PASS_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 SIMULATED_RATES = (0.05, 0.2, 0.5, 0.9)
@@ -85,7 +83,7 @@ class CutOffSampler(BalanceSampler):
 
 
 def main() -> None:
-    """Compute, print, write."""
+    """Compute and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulate", type=int, default=0, metavar="N", help="also run N prompts in all")
     arguments = parser.parse_args()
@@ -102,10 +100,8 @@ def main() -> None:
             "noise_per_signal": [update.noise_per_signal for update in updates],
             "responses": [update.num_sampled for update in updates],
         }
-    _print_tables(report)
     if arguments.simulate:
         report["simulated"] = _simulate(cases, arguments.simulate)
-    report["cost_ms"] = _cost()
     OUTPUT.write_text(json.dumps(report, indent=1) + "\n")
 
 
@@ -181,27 +177,6 @@ def _case(method: Method, objective: Objective) -> Case:
     return Case(method, lambda rate: float(objective.weight(np.asarray(rate))), is_exact=False)
 
 
-def _print_tables(report: dict[str, Any]) -> None:
-    print("factor on grad p (in brackets: over the f'(p) that was meant)\n")
-    shown = [0.02, 0.1, 0.2, 0.5, 0.8, 0.95]
-    columns = [PASS_RATES.index(rate) for rate in shown]
-    header = "| sampler / estimator | " + " | ".join(f"p = {rate:g}" for rate in shown) + " |"
-    rule = "|---|" + "---|" * len(shown)
-    print(header, rule, sep="\n")
-    for name, row in report["methods"].items():
-        cells = []
-        for column in columns:
-            multiplier, wanted = row["multiplier"][column], row["wanted"][column]
-            ratio = multiplier / wanted
-            cells.append(f"{multiplier:.3g} ({ratio:.{6 if row['exact'] else 2}f})")
-        print(f"| {name} | {' | '.join(cells)} |")
-    print("\nnoise per signal: E[sum of A^2] x responses / multiplier^2, unit-norm scores\n")
-    print(header, rule, sep="\n")
-    for name, row in report["methods"].items():
-        noises = [f"{row['noise_per_signal'][column]:.3g}" for column in columns]
-        print(f"| {name} | {' | '.join(noises)} |")
-
-
 def deviations(cases: Sequence[Case], prompts_per_rate: int) -> dict[str, float]:
     """Run the real collector and compare every cell with its exact sum, in standard errors of the mean."""
     measured = measure_updates([case.method for case in cases], SIMULATED_RATES, prompts_per_rate=prompts_per_rate)
@@ -235,32 +210,6 @@ def _simulate(cases: Sequence[Case], num_prompts: int) -> dict[str, Any]:
         f"{abs(scores[worst]):.2f} standard errors ({worst}); limit for all cells together {limit:.2f}"
     )
     return {"prompts_per_rate": per_rate, "cells": len(scores), "worst": worst, "z": scores[worst], "limit": limit}
-
-
-def _cost(num_prompts: int = 32) -> dict[str, float]:
-    """Milliseconds that the exact estimator takes of a training step: with its tables to build, and with them there."""
-    pools = []
-    for index in range(num_prompts):  # each prompt with a rule of its own, the dearest case
-        sampler = _balance(4, _thrifty())
-        pool = ResponsePool(Prompt(f"p{index}", (), prompt_ids=(0,)), index, belief=Belief(1.0 + index, 3.0))
-        for place in range(8):
-            pool.add(scripted_response(place, is_positive=place % 4 == 0, round_index=place // 4))
-        pool.rule = rule_of(sampler, pool)
-        pools.append(pool)
-    selection = BalancedSelection(group_size=4)
-    groups = [keep(selection, pool) for pool in pools]
-    advantage = ExactAdvantage(objective=PowerObjective(0.3))  # in no case above, so its tables are not there yet
-    seconds = []
-    for _ in range(12):
-        started = time.perf_counter()
-        advantage.assign(groups)
-        seconds.append(time.perf_counter() - started)
-    cost = {"first": 1e3 * seconds[0], "later": 1e3 * statistics.median(seconds[1:])}
-    print(
-        f"\nexact estimator, {num_prompts} prompts with a rule each: {cost['first']:.0f} ms with tables to build, "
-        f"{cost['later']:.2f} ms a step afterwards"
-    )
-    return cost
 
 
 if __name__ == "__main__":

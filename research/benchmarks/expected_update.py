@@ -21,7 +21,7 @@ from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.stopping.paths import path_sums
 from ada_lightning.core.stopping.rule import StoppingRule
-from research.drive import advantages, collect_scripted, first_round, keep, plan, rule_of
+from research.drive import advantages, collect_scripted
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class Method:
     def empty_pool(self, slot: int = 0) -> ResponsePool:
         """Return a pool before its first response, planned for."""
         pool = ResponsePool(Prompt(f"p{slot}", (), prompt_ids=(slot,)), slot, belief=self.belief)
-        plan(self.sampler, [pool])
+        self.sampler.plan([pool])
         return pool
 
     def rule(self) -> StoppingRule:
         """Return the stopping rule of this method's prompts."""
-        rule = rule_of(self.sampler, self.empty_pool())
+        rule = self.sampler.end(self.empty_pool()).rule
         if rule is None:
             raise ValueError(f"{self.name}: no stopping rule of counts, so there is nothing to sum over")
         return rule
@@ -100,7 +100,7 @@ class ExactUpdates:
 
     def __init__(self, method: Method) -> None:
         rule = method.rule()
-        num_first = first_round(method.sampler, method.empty_pool())
+        num_first = method.sampler.num_to_draw(method.empty_pool())
         ends, groups = [], []
         for first_positives in range(num_first + 1):
             start = first_positives, num_first - first_positives
@@ -184,7 +184,7 @@ def _group(method: Method, end: tuple[int, int], start: tuple[int, int], rule: S
     for index, is_positive in enumerate(first + later):
         pool.add(scripted_response(index, is_positive=is_positive, round_index=0 if index < len(first) else 1))
     pool.rule = rule
-    return keep(method.selection, pool)
+    return ResponseGroup(pool, method.selection.select(pool))
 
 
 def scripted_response(index: int, *, is_positive: bool, round_index: int) -> Response:

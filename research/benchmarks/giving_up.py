@@ -8,14 +8,13 @@ the share of visits that complete their quotas.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import BalanceSampler, GiveUpByPosterior
 from ada_lightning.methods.selection import BalancedSelection
-from research.benchmarks.report import DOCS
-from research.drive import collect_scripted, learn, scripted_prompts
+from research.benchmarks.report import DOCS, save
+from research.drive import collect_scripted, scripted_prompts
 
 MIXES = {
     "Beta(0.5, 3): mostly hard": (0.5, 3.0),
@@ -24,7 +23,6 @@ MIXES = {
 }
 """Pass-rate mixes of the reference, section 6.3."""
 PRICES = (0.0, 0.25, 0.5, 1.0)
-OUTPUT = DOCS / "giving_up.json"
 
 
 def main() -> None:
@@ -34,27 +32,20 @@ def main() -> None:
     parser.add_argument("--visits", type=int, default=6, help="steps, each with all prompts")
     arguments = parser.parse_args()
     rows = []
-    print("| pass rates | price | responses per prompt | completed per 1,000 responses | completed prompts |")
-    print("|---|---|---|---|---|")
     for name, (alpha, beta) in MIXES.items():
         generator = random.Random(0)
         pass_rates = [generator.betavariate(alpha, beta) for _ in range(arguments.prompts)]
         for price in PRICES:
             drawn, completed = simulate(pass_rates, price, arguments.visits)
             visits = arguments.prompts * arguments.visits
-            row = {
-                "mix": name,
-                "price": price,
+            figures = {
                 "responses_per_prompt": drawn / visits,
                 "completed_per_1000": 1000 * completed / drawn,
                 "completed_ratio": completed / visits,
             }
-            rows.append(row)
-            print(
-                f"| {name} | {price:g} | {row['responses_per_prompt']:.1f} | {row['completed_per_1000']:.0f} | "
-                f"{row['completed_ratio']:.0%} |"
-            )
-    OUTPUT.write_text(json.dumps(rows, indent=1) + "\n")
+            rows.append({"mix": name, "price": price, **figures})
+            print(rows[-1], flush=True)
+    save("giving_up", folder=DOCS, rows=rows)
 
 
 def simulate(pass_rates: list[float], price: float, num_visits: int) -> tuple[int, int]:
@@ -76,7 +67,7 @@ def simulate(pass_rates: list[float], price: float, num_visits: int) -> tuple[in
         )
         pools = [group.pool for group in groups]
         history.update(pools)
-        learn(sampler, pools)
+        sampler.learn(pools)
         drawn += stats.num_drawn
         completed += sum(pool.is_resolved for pool in pools)
     return drawn, completed

@@ -2,8 +2,7 @@
 
 Runs ``train.py +experiment=ada_seq_balance`` as it is (evaluation and checkpoints, which fall on every tenth step, left
 out) and counts who is at work in every stretch of a step, exclusively. Everything that is not the engine generating nor
-forward, backward and optimiser is overhead. Writes ``docs/performance/overhead.json`` and ``overhead.png``, the profile
-of one step.
+forward, backward and optimiser is overhead. Writes ``docs/performance/overhead.json``.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ import os
 import resource
 import statistics
 import tempfile
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from research import plotting
-
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from research.benchmarks.report import FOLDER, save
+from research.benchmarks.report import save
 from research.benchmarks.training import Job, Recorder
 
 WORK = ("generation", "forward", "backward", "optimizer")
@@ -49,16 +45,10 @@ def main() -> None:
     overhead = statistics.median(
         sum(seconds for part, seconds in step.items() if part not in WORK) / step.total() for step in steps
     )
-    print(f"\n{'part':<28}{'share of a step':>16}{'seconds':>10}")
-    for part, share in sorted(shares.items(), key=lambda item: -item[1]):
-        seconds = statistics.median(step[part] for step in steps)
-        print(f"{part:<28}{share:>16.2%}{seconds:>10.3f}")
-    print(f"{'overhead, all together':<28}{overhead:>16.2%}")
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory of the process, engine included: {peak_gib:.1f} GiB")
-    save("overhead", steps=[dict(step) for step in steps], shares=shares, overhead=overhead, peak_gib=peak_gib)
-    if len(ends) > 1:
-        draw(recorder, ends[-2], ends[-1], FOLDER / "overhead.png")
+    figures = {"shares": shares, "overhead": overhead, "peak_gib": peak_gib}  # of the process, engine included
+    print(figures)
+    save("overhead", steps=[dict(step) for step in steps], **figures)
 
 
 def instrument(recorder: Recorder) -> None:
@@ -93,13 +83,6 @@ def instrument(recorder: Recorder) -> None:
         (AdaptiveSampling, "on_train_batch_end", "logging"),
     ):
         recorder.wrap(owner, name, part)
-    poll = VllmEngine.poll
-
-    def sampled_poll(engine: VllmEngine) -> Any:
-        recorder.sample(engine.num_in_flight())
-        return poll(engine)
-
-    VllmEngine.poll = sampled_poll  # type: ignore[method-assign]
 
 
 def mark_steps(job: Job, recorder: Recorder) -> list[float]:
@@ -116,31 +99,6 @@ def mark_steps(job: Job, recorder: Recorder) -> list[float]:
 
     job.run.callbacks.append(Marks())
     return ends
-
-
-def draw(recorder: Recorder, start: float, end: float, path: Path) -> None:
-    """Profile of one step: who is at work when, and how many requests run."""
-    totals = recorder.seconds(start, end)
-    parts = [part for part, _ in totals.most_common()]
-    figure, (top, bottom) = plotting.panels(2, 1, figsize=(10, 6.5), height_ratios=[2, 1])
-    for row, part in enumerate(parts):
-        spans = [
-            (max(s.start, start) - start, min(s.end, end) - max(s.start, start))
-            for s in recorder.stretches
-            if s.part == part and s.end > start and s.start < end
-        ]
-        top.broken_barh(spans, (row - 0.4, 0.8), color="tab:blue" if part in WORK else "tab:orange", linewidth=0)
-    top.set_yticks(range(len(parts)), [f"{part}  {totals[part] / totals.total():.1%}" for part in parts])
-    top.invert_yaxis()
-    top.set_title("One step of ada_seq_balance: who is at work (blue: the work itself, orange: overhead)")
-    inside: Sequence[tuple[float, float]] = [(at - start, value) for at, value in recorder.samples if start < at < end]
-    bottom.step([at for at, _ in inside], [value for _, value in inside], where="post")
-    bottom.set_ylabel("requests in flight")
-    bottom.set_ylim(bottom=0)
-    for axis in (top, bottom):
-        axis.set_xlim(0, end - start)
-    bottom.set_xlabel("seconds")
-    plotting.save(figure, path, 110)
 
 
 if __name__ == "__main__":

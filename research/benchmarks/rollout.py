@@ -4,23 +4,19 @@ Committed tokens per second of one rollout (balance 2/2, blocks of 4, at most 32
 in one process and with the very same responses:
 
 - ``vllm``: vLLM given exactly the committed prompts and response lengths as one batch, with a seed and the sampled
-  tokens' log-probabilities as a run asks for them. ``plain`` does without these; ``longest first`` also knows every
-  length beforehand, which nobody can.
+  tokens' log-probabilities as a run asks for them.
 - ``barrier``: rounds, as in the official code.
 - ``continuous``: prompts go on as soon as they are decided, nothing is drawn ahead.
-- ``ahead``: the default. With ``--all`` also with slots given in the order of the prompts, to see what the order is
-  worth, and the two other lines of ``vllm``.
+- ``ahead``: the default.
 
 Two kinds of work: ``short`` is the default task with the model's own answers (at most 32 tokens) and its real verifier;
 ``heavy`` has scripted lengths (lognormal, median 16 tokens, sigma 1, cut at 160) and verdicts (pass rates spread as
-Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``, in which other work than this run measures
-stays.
+Beta(0.5, 0.8)) on the real engine. Writes ``docs/performance/rollout.json``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -31,7 +27,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from research.benchmarks.report import FOLDER, save
+from research.benchmarks.report import save
 from research.benchmarks.workload import (
     DefaultModel,
     ScriptedLengths,
@@ -43,7 +39,6 @@ from research.benchmarks.workload import (
 from research.drive import collect
 
 N_MAX, MAX_SHORT, MAX_HEAVY, MEDIAN_HEAVY = 32, 32, 160, 16
-MAIN_WAYS = ("vllm", "barrier", "continuous", "ahead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +57,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=5, help="timed rollouts of each kind")
     parser.add_argument("--prompts", type=int, nargs="+", default=[32, 64], help="prompts per step")
-    parser.add_argument("--work", nargs="+", default=["short", "heavy"], choices=["short", "heavy"])
-    parser.add_argument("--all", action="store_true", help="more ways, see above")
     arguments = parser.parse_args()
     model = default_model()
     rows: list[dict[str, Any]] = []
-    for name in arguments.work:
+    for name in ("short", "heavy"):
         with (
             real_grader() as grader,
             vllm_engine(model, **({} if name == "short" else {"eos_token_ids": ()})) as engine,
         ):
             make = short_work if name == "short" else heavy_work
-            measure(make(model, engine, grader, 8), model, repetitions=1, is_all=arguments.all)  # builds kernels
+            measure(make(model, engine, grader, 8), model, repetitions=1)  # builds kernels
             for num_prompts in arguments.prompts:
                 work = make(model, engine, grader, num_prompts)
-                found = measure(work, model, repetitions=arguments.repetitions, is_all=arguments.all)
+                found = measure(work, model, repetitions=arguments.repetitions)
                 rows += [{"work": name, "prompts": num_prompts} | row for row in found]
-                show(rows[-len(found) :])
-                save("rollout", rows=in_order(rows))
-
-
-def in_order(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """These rows and those of the file that are about other work, by work and size."""
-    measured = {(row["work"], row["prompts"]) for row in rows}
-    path = FOLDER / "rollout.json"
-    old = json.loads(path.read_text())["rows"] if path.exists() else []
-    kept = [row for row in old if (row["work"], row["prompts"]) not in measured]
-    return sorted([*kept, *rows], key=lambda row: (row["work"] == "heavy", row["prompts"]))
+                print(*rows[-len(found) :], sep="\n", flush=True)
+                save("rollout", rows=rows)
 
 
 def short_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) -> Work:
@@ -111,39 +95,28 @@ def heavy_work(model: DefaultModel, engine: Any, grader: Any, num_prompts: int) 
     )
 
 
-def measure(work: Work, model: DefaultModel, *, repetitions: int, is_all: bool) -> list[dict[str, Any]]:
+def measure(work: Work, model: DefaultModel, *, repetitions: int) -> list[dict[str, Any]]:
     """Time every way in turns; one row each."""
     from ada_lightning.core.schedule import Barrier, Continuous
     from ada_lightning.methods.sampling import BalanceSampler
 
-    class InOrder(BalanceSampler):
-        """Gives no prompt precedence."""
-
-        def expected_need(self, pool: Any) -> float:
-            return 0.0
-
-    sizes = {"k_pos": 2, "k_neg": 2, "samples_per_round": 4, "n_max": N_MAX, "group_size": 4}
-    ahead = Continuous(fill_to=work.engine.max_num_seqs)
+    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=N_MAX, group_size=4)
     committed: list[tuple[Sequence[int], int]] = []
 
-    def timed(schedule: Any, sampler: Any) -> tuple[float, int, int]:
+    def timed(schedule: Any) -> tuple[float, int, int]:
         groups, stats = rollout(work, model, schedule, sampler)
         committed[:] = [(g.pool.prompt.prompt_ids, len(r.response_ids)) for g in groups for r in g.pool.responses]
         return stats.seconds, stats.generated_tokens, stats.wasted_tokens
 
     ways: dict[str, Callable[[], tuple[float, int, int]]] = {
-        "barrier": lambda: timed(Barrier(), BalanceSampler(**sizes)),
-        "continuous": lambda: timed(Continuous(), BalanceSampler(**sizes)),
-        "ahead, prompts in order": lambda: timed(ahead, InOrder(**sizes)),
-        "ahead": lambda: timed(ahead, BalanceSampler(**sizes)),
+        "barrier": lambda: timed(Barrier()),
+        "continuous": lambda: timed(Continuous()),
+        "ahead": lambda: timed(Continuous(fill_to=work.engine.max_num_seqs)),
         "vllm": lambda: raw_batch(work.engine, committed),
-        "vllm plain": lambda: raw_batch(work.engine, committed, is_plain=True),
-        "vllm longest first": lambda: raw_batch(work.engine, sorted(committed, key=lambda pair: pair[1], reverse=True)),
     }
-    chosen = {way: run for way, run in ways.items() if is_all or way in MAIN_WAYS}
-    seen: dict[str, list[tuple[float, int, int]]] = {way: [] for way in chosen}
+    seen: dict[str, list[tuple[float, int, int]]] = {way: [] for way in ways}
     for _ in range(repetitions):
-        for way, run in chosen.items():
+        for way, run in ways.items():
             forget_prefixes(work.engine)
             seen[way].append(run())
     return rows_of(seen, len(committed))
@@ -183,9 +156,7 @@ def rollout(work: Work, model: DefaultModel, schedule: Any, sampler: Any) -> tup
     )
 
 
-def raw_batch(
-    engine: Any, committed: Sequence[tuple[Sequence[int], int]], *, is_plain: bool = False
-) -> tuple[float, int, int]:
+def raw_batch(engine: Any, committed: Sequence[tuple[Sequence[int], int]]) -> tuple[float, int, int]:
     """Seconds that vLLM itself takes for these prompts and lengths, all handed over at once and in this order."""
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -198,8 +169,8 @@ def raw_batch(
             ignore_eos=True,
             detokenize=False,
             output_kind=RequestOutputKind.FINAL_ONLY,
-            seed=None if is_plain else index,
-            logprobs=None if is_plain else 0,
+            seed=index,
+            logprobs=0,
         )
         llm.add_request(str(index), {"prompt_token_ids": list(prompt_ids)}, params)
     num_tokens = 0
@@ -212,20 +183,6 @@ def forget_prefixes(engine: Any) -> None:
     """Start as after a weight sync: without cached prefixes."""
     llm = engine._engine._engine if isinstance(engine, ScriptedLengths) else engine._engine
     assert llm.reset_prefix_cache()
-
-
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    """Print one table."""
-    first = rows[0]
-    sizes = f"{first['prompts']} prompts, {first['responses']} responses, {first['committed_tokens']} tokens"
-    print(f"\n{first['work']}, {sizes}")
-    print(f"{'':<26}{'seconds':>9}{'tokens/s':>10}{'/ vllm':>8}{'/ barrier':>11}{'wasted':>8}")
-    for row in rows:
-        print(
-            f"{row['way']:<26}{statistics.median(row['seconds']):>9.1f}{row['tokens_per_s']:>10.0f}"
-            f"{row['over_vllm']:>8.2f}{row['over_barrier']:>11.2f}{row['wasted']:>8.1%}",
-            flush=True,
-        )
 
 
 if __name__ == "__main__":

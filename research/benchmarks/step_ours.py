@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import cProfile
 import os
 import tempfile
-import time
 from pathlib import Path
 
 from research.benchmarks.step_task import TASKS, our_overrides, prompts_in_order, report_steps
@@ -19,7 +17,6 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every-group", action="store_true", help="compute groups without signal too")
-    parser.add_argument("--profile", help="write a cProfile of CPU seconds, first step left out, to this file")
     parser.add_argument("overrides", nargs="*", help="more overrides of the configuration")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -33,23 +30,18 @@ def main() -> None:
         # Standard output is the parent's; what a run tells its user goes where warnings go.
         parent, os.environ["COLUMNS"] = os.dup(1), "100"
         os.dup2(2, 1)
-        steps = train([*settings, *arguments.overrides], arguments.profile)
+        steps = train([*settings, *arguments.overrides])
         os.dup2(parent, 1)
     report_steps(steps)
 
 
-def train(overrides: list[str], profile_file: str | None) -> list[dict[str, float]]:
+def train(overrides: list[str]) -> list[dict[str, float]]:
     """Run ``train.py``'s own job with these overrides and return its figures, step by step."""
     job = Job(overrides)
     expected = prompts_in_order(job.run.callbacks[0].tokenizer, num_steps=1, seed=job.run.cfg.seed)
     if [p.prompt_ids for p in job.run.datamodule.step_prompts(0)] != [p.prompt_ids for p in expected]:
         raise RuntimeError(f"conf/data no longer gives the prompts of {TASKS}, so the work is not the same")
-    profile = cProfile.Profile(time.process_time) if profile_file else None
-    try:
-        return [figures(row) for row in job.fit(profile)]
-    finally:
-        if profile is not None:
-            profile.dump_stats(profile_file)
+    return [figures(row) for row in job.fit()]
 
 
 def figures(row: dict[str, float]) -> dict[str, float]:

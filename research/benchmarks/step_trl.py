@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from typing import Any
@@ -21,6 +20,9 @@ from research.benchmarks.step_task import (
     report_steps,
 )
 
+BATCH_SIZE = 16
+"""Responses that pass through TRL's policy at once."""
+
 
 def main() -> None:
     """Train a few steps and print their figures."""
@@ -29,22 +31,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", choices=["float32", "bfloat16"], default="bfloat16")
     parser.add_argument("--autocast", action="store_true", help="bf16 autocast")
-    parser.add_argument("--batch-size", type=int, default=16, help="responses that pass through the policy at once")
-    parser.add_argument("--config", default="{}", help="more arguments of GRPOConfig, as JSON")
-    parser.add_argument("--keep-freed-memory", action="store_true", help="our malloc setting, which TRL does not make")
     arguments = parser.parse_args()
-    if arguments.keep_freed_memory:
-        from ada_lightning.run.malloc import keep_freed_memory
-
-        keep_freed_memory()
     measured = Measured(arguments.steps, arguments.seed)
-    trainer = measured.trainer(
-        dtype=arguments.weights,
-        bf16=arguments.autocast,
-        batch_size=arguments.batch_size,
-        more=json.loads(arguments.config),
-    )
-    trainer.train()
+    measured.trainer(dtype=arguments.weights, bf16=arguments.autocast).train()
     report_steps(measured.steps)
 
 
@@ -67,7 +56,7 @@ class Measured:
         self._step: dict[str, float] = {}
         self._step_started = self._cpu_started = 0.0
 
-    def trainer(self, *, dtype: str, bf16: bool, batch_size: int, more: dict[str, Any]) -> Any:
+    def trainer(self, *, dtype: str, bf16: bool) -> Any:
         """GRPOTrainer with the objective and optimiser of our side."""
         from datasets import Dataset
         from trl import GRPOConfig, GRPOTrainer
@@ -80,8 +69,8 @@ class Measured:
             "model_init_kwargs": {"dtype": dtype},
             "bf16": bf16,
             "gradient_checkpointing": False,
-            "per_device_train_batch_size": batch_size,
-            "gradient_accumulation_steps": NUM_PROMPTS * GROUP_SIZE // batch_size,
+            "per_device_train_batch_size": BATCH_SIZE,
+            "gradient_accumulation_steps": NUM_PROMPTS * GROUP_SIZE // BATCH_SIZE,
             "num_generations": GROUP_SIZE,
             "max_completion_length": MAX_NEW_TOKENS,
             "shuffle_dataset": False,
@@ -100,7 +89,6 @@ class Measured:
             "report_to": "none",
             "logging_steps": 1,
             "disable_tqdm": True,
-            **more,
         }
         rows = [{"prompt": [dict(m) for m in p.messages], "number": i} for i, p in enumerate(self.prompts)]
         trainer = GRPOTrainer(

@@ -4,7 +4,7 @@ SmolLM2-135M on a CPU, 16 chain_sum prompts x 4 responses of at most 48 tokens, 
 per rollout. Both sides get the same prompts in every step, the same verifier, threads, clipping, AdamW and loss
 reduction; the sampled responses differ, so seconds per generated token are reported beside seconds per step. In turns,
 each in a process of its own, the first step of each process left out. Prints medians and ratios, writes
-``docs/performance/step_vs_trl.json``. ``--search`` tries settings of TRL instead: which one is its fastest here?
+``docs/performance/step_vs_trl.json``.
 
 What differs: TRL generates with transformers and we with vLLM (bfloat16 weights on both sides, except that the
 ``autocast`` variant of TRL computes in bfloat16 from float32 weights). We update float32 master weights under bfloat16
@@ -32,21 +32,6 @@ VARIANTS: dict[str, list[str]] = {
     "ours, every group trained": ["research.benchmarks.step_ours", "--every-group"],
     "ours, groups without signal skipped": ["research.benchmarks.step_ours"],
 }
-CANDIDATES: dict[str, list[str]] = {
-    "bfloat16, 64 at once": ["--weights", "bfloat16", "--batch-size", "64"],
-    "bfloat16, 16 at once": ["--weights", "bfloat16", "--batch-size", "16"],
-    "bfloat16, 16, continuous batching": [
-        *("--weights", "bfloat16", "--batch-size", "16"),
-        *("--config", '{"use_transformers_continuous_batching": true}'),
-    ],
-    "bfloat16, 16, our malloc setting": ["--weights", "bfloat16", "--batch-size", "16", "--keep-freed-memory"],
-    "autocast, 16 at once": ["--weights", "float32", "--autocast", "--batch-size", "16"],
-    "autocast, 16, our malloc setting": [
-        *("--weights", "float32", "--autocast", "--batch-size", "16", "--keep-freed-memory")
-    ],
-}
-"""Settings of TRL that ``--search`` tries, to find its fastest one on a machine."""
-BFLOAT16_TRL, SAME_NUMERICS = list(VARIANTS)[:2]
 Steps = list[dict[str, float]]
 
 
@@ -55,43 +40,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=2, help="processes per variant")
     parser.add_argument("--steps", type=int, default=3, help="timed steps per process, after one that is not")
-    parser.add_argument("--only", nargs="+", choices=["trl", "autocast", "ours", "skip"], help="variants to measure")
-    parser.add_argument("--search", action="store_true", help="only try settings of TRL, one timed step each")
     arguments = parser.parse_args()
     if find_spec("trl") is None:
         sys.exit("error: this benchmark compares with TRL, which is not installed: pip install -e '.[bench]'")
-    if arguments.search:
-        search()
-        return
-    names = dict(zip(("trl", "autocast", "ours", "skip"), VARIANTS, strict=True))
-    chosen = [names[key] for key in arguments.only or names]
-    timed: dict[str, Steps] = {name: [] for name in chosen}
+    timed: dict[str, Steps] = {name: [] for name in VARIANTS}
     for turn in range(arguments.turns):
-        for name in chosen:
-            timed[name] += run(VARIANTS[name], seed=turn, num_steps=arguments.steps)
-            print(f"turn {turn + 1}/{arguments.turns}  {name}: " + seconds(timed[name][-arguments.steps :]), flush=True)
+        for name, variant in VARIANTS.items():
+            timed[name] += run(variant, seed=turn, num_steps=arguments.steps)
+            print(name, timed[name][-arguments.steps :], flush=True)
     medians = {name: summary(steps) for name, steps in timed.items()}
-    print_table(medians)
     ratios = speedups(medians)
-    for name, ratio in ratios.items():
-        print(f"{name}: {ratio['per_step']:.2f} x per step, {ratio['per_token']:.2f} x per generated token")
+    for name, figures in (medians | ratios).items():
+        print(name, figures)
     path = save("step_vs_trl", threads=int(os.environ["OMP_NUM_THREADS"]), medians=medians, ratios=ratios, steps=timed)
     print(f"wrote {path}")
-
-
-def search() -> None:
-    """One timed step of each candidate setting of TRL; all of them, the fastest first."""
-    found: dict[str, dict[str, float]] = {}
-    for name, settings in CANDIDATES.items():
-        try:
-            found[name] = summary(run(["research.benchmarks.step_trl", *settings], seed=0, num_steps=1))
-        except SystemExit as error:  # a setting that does not work here is an answer too
-            print(f"{name}: {error}", flush=True)
-            continue
-        print(f"{name}: {found[name]['step_s']:.1f}s", flush=True)
-    found = dict(sorted(found.items(), key=lambda item: item[1]["step_s"]))
-    print_table(found)
-    print(f"wrote {save('step_vs_trl_search', threads=int(os.environ['OMP_NUM_THREADS']), settings=found)}")
 
 
 def run(variant: Sequence[str], *, seed: int, num_steps: int) -> Steps:
@@ -111,32 +73,15 @@ def summary(steps: Steps) -> dict[str, float]:
 
 def speedups(medians: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
     """How many times faster ours is than TRL with bfloat16 weights, and than TRL with our numerics."""
-    ratios = {}
-    for theirs in (BFLOAT16_TRL, SAME_NUMERICS):
-        for ours in list(VARIANTS)[2:]:
-            if theirs in medians and ours in medians:
-                ratios[f"{ours} / {theirs}"] = {
-                    "per_step": medians[theirs]["step_s"] / medians[ours]["step_s"],
-                    "per_token": medians[theirs]["s_per_1k_tokens"] / medians[ours]["s_per_1k_tokens"],
-                }
-    return ratios
-
-
-def print_table(medians: dict[str, dict[str, float]]) -> None:
-    """Medians of a step, one variant a line."""
-    columns = f"{'step':>8}{'rollout':>9}{'update':>8}{'tokens':>8}{'s/1k tok':>10}{'CPU':>8}{'signal':>8}"
-    print(f"\n{'median of a step':<38}{columns}")
-    for name, row in medians.items():
-        print(
-            f"{name:<38}{row['step_s']:>7.2f}s{row['rollout_s']:>8.2f}s{row['update_s']:>7.2f}s{row['tokens']:>8.0f}"
-            f"{row['s_per_1k_tokens']:>10.2f}{row['cpu_s']:>7.2f}s{row['signal_ratio']:>8.0%}"
-        )
-    print()
-
-
-def seconds(steps: Steps) -> str:
-    """Of each step, for the line that says how far the benchmark is."""
-    return "  ".join(f"{step['step_s']:.1f}s" for step in steps)
+    *trl, _, _ = VARIANTS
+    return {
+        f"{ours} / {theirs}": {
+            "per_step": medians[theirs]["step_s"] / medians[ours]["step_s"],
+            "per_token": medians[theirs]["s_per_1k_tokens"] / medians[ours]["s_per_1k_tokens"],
+        }
+        for theirs in trl
+        for ours in list(VARIANTS)[2:]
+    }
 
 
 if __name__ == "__main__":

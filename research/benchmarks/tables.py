@@ -16,17 +16,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from research.benchmarks.report import FOLDER, RELIABILITY, REWARDS
+from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
-from research.studies.drift import table as drift
-from research.studies.field.tables import TABLES as FIELD_TABLES
-from research.studies.field.tune import NotTunedError
-from research.studies.group_signal.tables import TABLES as SIGNAL_TABLES
+from research.studies.contest import Contest
+from research.studies.field.compare import CONTESTS as FIELD
+from research.studies.field.fresh import CONTEST as FRESH
+from research.studies.field.tune import TUNING as FIELD_TUNING
+from research.studies.smollm2.compare import CONTESTS as SMOLLM2
+from research.studies.smollm2.tune import TUNING as SMOLLM2_TUNING
+from research.studies.tuning import NotTunedError
 from research.studies.variance.tables import TABLES as VARIANCE_TABLES
 from research.studies.when_to_use import table as when_to_use
 
 PAGES = tuple(
-    FOLDER.parent / f"{name}.md"
+    DOCS / f"{name}.md"
     for name in (
         "performance",
         "curriculum",
@@ -37,11 +40,7 @@ PAGES = tuple(
         "methods",
         "when_to_use",
         "studies/cost_benefit",
-        "studies/drift",
         "studies/gradient_variance",
-        "studies/hard_prompts",
-        "studies/levers",
-        "studies/signal_loss",
     )
 )
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -149,43 +148,18 @@ def _overhead() -> str:
     return _markdown(["part", "share of a step"], rows)
 
 
-def _adaptive_cost() -> str:
-    def median(name: str, form: str) -> Cell:
-        return lambda row: form.format(statistics.median(step[name] for step in row["steps"]))
-
-    rows = [{"name": method, "steps": steps} for method, steps in _load("adaptive_cost")["steps"].items()]
-    columns: dict[str, Cell] = {"method": "{name}", "step": median("step_s", "{:.1f} s")}
-    columns |= {part: median(f"time/{part}_s", "{:.1f} s") for part in ("rollout", "update")}
-    columns["responses"] = median("rollout/num_sampled", "{:.0f}")
-    return _of(rows, columns | {"tokens": median("rollout/generated_tokens", "{:.0f}")})
-
-
-def _adaptive_ratios() -> str:
-    keys = {"step": "step", "step, per token": "step_per_token", "rollout": "rollout"}
-    keys["rollout, per token"] = "rollout_per_token"
-    columns = {"ada_seq_balance over": "{name}"} | {head: f"{{{key}:.2f}}" for head, key in keys.items()}
-    return _of(_named_rows(_load("adaptive_cost")["ratios"]), columns)
-
-
 def _cluster() -> str:
     lines = []
     for scenario in _load("cluster_sim")["scenarios"]:
         rows = {row["method"]: row for row in scenario["rows"]}
         equal = next(name for name in rows if name.startswith("GRPO") and name != "GRPO n=4")
-        ratios = [
-            f"{rows[name]['relative_to_grpo_4']:.2f}"
-            for name in ("barrier + re-entry", "barrier", "continuous", "continuous, ahead")
-        ]
-        lines.append(
-            [
-                f"{scenario['model']}, {scenario['mix'].removeprefix('7B, ')}, M={scenario['block']}",
-                *ratios,
-                f"{rows[equal]['relative_to_grpo_4']:.2f} ({equal.removeprefix('GRPO ')})",
-                f"{rows['continuous, ahead']['waste']:.1%}",
-            ]
-        )
-    head = ["scenario", "barrier + re-entry", "barrier", "continuous", "ours", "GRPO, as many responses", "dropped"]
-    return _markdown(head, lines)
+        names = ("barrier + re-entry", "barrier", "continuous", "continuous, ahead", equal)
+        *ratios, grpo = (f"{rows[name]['relative_to_grpo_4']:.2f}" for name in names)
+        title = f"{scenario['model']}, {scenario['mix'].removeprefix('7B, ')}, M={scenario['block']}"
+        dropped = f"{rows['continuous, ahead']['waste']:.1%}"
+        lines.append([title, *ratios, f"{grpo} ({equal.removeprefix('GRPO ')})", dropped])
+    ways = ["barrier + re-entry", "barrier", "continuous", "ours", "GRPO, as many responses", "dropped"]
+    return _markdown(["scenario", *ways], lines)
 
 
 def _cluster_validation() -> str:
@@ -202,62 +176,39 @@ def _cluster_engines() -> str:
 
 
 def _engine_pool() -> str:
-    rows = [
-        (
-            row["way"],
-            f"{statistics.median(row['seconds']):.2f} s",
-            f"{row['seconds_ratio']:.2f}",
-            f"{statistics.median(row['cpu_seconds']):.2f} s",
-            f"{row['cpu_seconds_ratio']:.2f}",
-            f"{1000 * statistics.median(row['sync_s']):.0f} ms",
-            "yes" if row["same_tokens"] else "no",
-            "" if row["balance"] is None else f"{row['balance']:.2f}",
-        )
-        for row in _load("engine_pool")["rows"]
-    ]
-    head = ["engine in", "rollout", "ratio", "CPU", "ratio", "weight sync", "same tokens", "balance"]
-    return _markdown(head, rows)
-
-
-def _engine_pool_affinity() -> str:
-    columns: dict[str, Cell] = {"responses of a prompt": "{name}", "rollout": _median("seconds", "{:.2f} s")}
-    columns |= {"ratio": "{seconds_ratio:.2f}", "CPU ratio": "{cpu_seconds_ratio:.2f}", "balance": "{balance:.2f}"}
-    return _of(_load("engine_pool")["affinity"], columns)
-
-
-def _growth() -> str:
-    columns = {"phase": "{phase}", "size": "{value} {axis}", "tokens": "{tokens}"}
-    columns |= {"per token": "{ms_per_token:.2f} ms", "peak memory": "{peak_gib:.1f} GiB"}
-    return _of(_load("growth")["rows"], columns)
+    columns: dict[str, Cell] = {
+        "engine in": "{way}",
+        "rollout": _median("seconds", "{:.2f} s"),
+        "ratio": "{seconds_ratio:.2f}",
+        "CPU": _median("cpu_seconds", "{:.2f} s"),
+        "CPU ratio": "{cpu_seconds_ratio:.2f}",
+        "weight sync": _median("sync_s", "{:.0f} ms", 1000),
+        "same tokens": lambda row: "yes" if row["same_tokens"] else "no",
+        "balance": lambda row: "" if row["balance"] is None else f"{row['balance']:.2f}",
+    }
+    return _of(_load("engine_pool")["rows"], columns)
 
 
 def _attack() -> str:
-    rows = []
-    for row in _load("reward_attack", REWARDS)["rows"]:
-        failures = ", ".join(f"{count} {reason}" for reason, count in row["failures"].items()) or "none"
-        rows.append(
-            (
-                row["reward"],
-                row["family"],
-                row["responses"],
-                _share(row["false_positives"], row["known_wrong"]),
-                _share(row["false_negatives"], row["known_verdicts"] - row["known_wrong"]),
-                failures,
-                *(f"{row[name]:.1f} ms" if row[name] is not None else "" for name in ("median_ms", "p99_ms", "max_ms")),
-            )
-        )
-    head = [
-        "reward",
-        "family",
-        "responses",
-        "false positives",
-        "false negatives",
-        "failed grades",
-        "median",
-        "99%",
-        "longest",
-    ]
-    return _markdown(head, rows)
+    def milliseconds(name: str) -> Cell:
+        return lambda row: "" if row[name] is None else f"{row[name]:.1f} ms"
+
+    columns: dict[str, Cell] = {
+        "reward": "{reward}",
+        "family": "{family}",
+        "responses": "{responses}",
+        "false positives": lambda row: _share(row["false_positives"], row["known_wrong"]),
+        "false negatives": _false_negatives,
+        "failed grades": lambda row: ", ".join(f"{times} {why}" for why, times in row["failures"].items()) or "none",
+        "median": milliseconds("median_ms"),
+        "99%": milliseconds("p99_ms"),
+        "longest": milliseconds("max_ms"),
+    }
+    return _of(_load("reward_attack", REWARDS)["rows"], columns)
+
+
+def _false_negatives(row: Mapping[str, Any]) -> str:
+    return _share(row["false_negatives"], row["known_verdicts"] - row["known_wrong"])
 
 
 def _share(count: int, total: int) -> str:
@@ -272,10 +223,7 @@ def _attack_summary() -> str:
         ("watched grades during which anything was run", f"{found['executed']} of {found['watched']}"),
         ("files that injected code left", found["canaries"]),
         ("wrong answers taken for right (false positives)", _share(found["false_positives"], found["known_wrong"])),
-        (
-            "right answers taken for wrong (false negatives)",
-            _share(found["false_negatives"], found["known_verdicts"] - found["known_wrong"]),
-        ),
+        ("right answers taken for wrong (false negatives)", _false_negatives(found)),
         ("different answers of patterns judged by hand, among these", found["judged_by_hand"]),
         ("longest time without a grade", f"{found['longest_silence_s']:.1f} s"),
     ]
@@ -305,48 +253,58 @@ def _curriculum() -> str:
 
 def _supported() -> str:
     """Return how much of 1/p the exact estimator of log p follows: its factor on grad p, by exact sums, times p."""
-    found = json.loads((FOLDER.parent / "estimator_bias.json").read_text())
-    shown = [found["pass_rates"].index(rate) for rate in (0.02, 0.05, 0.1, 0.2, 0.5)]
-    rates = [found["pass_rates"][column] for column in shown]
+    found = _load("estimator_bias", DOCS)
+    columns = {rate: found["pass_rates"].index(rate) for rate in (0.02, 0.05, 0.1, 0.2, 0.5)}
     rows = [
-        (
-            name.partition(" / ")[0],
-            *(f"{row['multiplier'][column] * rate:.0%}" for column, rate in zip(shown, rates, strict=True)),
-        )
+        (name.partition(" / ")[0], *(f"{row['multiplier'][at] * rate:.0%}" for rate, at in columns.items()))
         for name, row in found["methods"].items()
         if name.endswith(" / exact log p")
     ]
-    return _markdown(["sampler", *(f"p = {rate:g}" for rate in rates)], rows)
+    return _markdown(["sampler", *(f"p = {rate:g}" for rate in columns)], rows)
+
+
+def _by_rate(form: Callable[[Mapping[str, Any], int], str]) -> str:
+    """Return a figure of every combination of ``docs/estimator_bias.json`` by pass rate."""
+    found = _load("estimator_bias", DOCS)
+    columns = {rate: found["pass_rates"].index(rate) for rate in (0.02, 0.1, 0.2, 0.5, 0.8, 0.95)}
+    rows = [[name, *(form(row, at) for at in columns.values())] for name, row in found["methods"].items()]
+    return _markdown(["sampler / estimator", *(f"p = {rate:g}" for rate in columns)], rows)
+
+
+def _multiplier() -> str:
+    def form(row: Mapping[str, Any], at: int) -> str:
+        value, wanted = row["multiplier"][at], row["wanted"][at]
+        return f"{value:.3g} ({value / wanted:.{6 if row['exact'] else 2}f})"
+
+    return _by_rate(form)
+
+
+def _noise_per_signal() -> str:
+    return _by_rate(lambda row, at: f"{row['noise_per_signal'][at]:.3g}")
+
+
+def _giving_up() -> str:
+    columns = {"pass rates": "{mix}", "price": "{price:g}", "responses per prompt": "{responses_per_prompt:.1f}"}
+    columns |= {"completed per 1,000 responses": "{completed_per_1000:.0f}"}
+    columns |= {"completed prompts": "{completed_ratio:.0%}"}
+    return _of(_load("giving_up", DOCS)["rows"], columns)
 
 
 def _memory_plan() -> str:
-    lines = []
-    for row in _load("memory_plan")["plans"]:
-        gib = row["gib"]
-        shared = gib["weights"] + gib["gradients"] + gib["optimizer"]
-        lines.append(
-            (
-                row["name"],
-                row["gpus"],
-                f"`{row['overrides']}`",
-                f"{shared:.1f}",
-                f"{gib['activations'] + gib['logits']:.1f}",
-                f"{gib['engine_weights'] + gib['kv_cache']:.1f}",
-                f"**{row['total_gib']:.0f}**" if row["fits"] else f"{row['total_gib']:.0f}: does not fit",
-                row["sequences_in_cache"],
-            )
-        )
-    head = [
-        "model",
-        "GPUs",
-        "settings",
-        "weights, gradients, Adam",
-        "activations, logits",
-        "engine, KV cache",
-        "GiB a GPU",
-        "sequences in the KV cache",
-    ]
-    return _markdown(head, lines)
+    def gib(*parts: str) -> Cell:
+        return lambda row: f"{sum(row['gib'][part] for part in parts):.1f}"
+
+    columns: dict[str, Cell] = {
+        "model": "{name}",
+        "GPUs": "{gpus}",
+        "settings": "`{overrides}`",
+        "weights, gradients, Adam": gib("weights", "gradients", "optimizer"),
+        "activations, logits": gib("activations", "logits"),
+        "engine, KV cache": gib("engine_weights", "kv_cache"),
+        "GiB a GPU": lambda row: ("**{:.0f}**" if row["fits"] else "{:.0f}: does not fit").format(row["total_gib"]),
+        "sequences in the KV cache": "{sequences_in_cache}",
+    }
+    return _of(_load("memory_plan")["plans"], columns)
 
 
 def _memory_activations() -> str:
@@ -356,58 +314,34 @@ def _memory_activations() -> str:
 
 
 def _exact_resume() -> str:
-    rows = []
-    for row in _load("exact_resume", RELIABILITY)["rows"]:
-        for name in ("again", "killed"):
-            found = row[name]
-            rows.append(
-                (
-                    row["mode"],
-                    name if name == "again" else ", ".join(row["faults"]),
-                    f"{found['rollouts'] - found['rollouts_with_other_tokens']} of {found['rollouts']}",
-                    f"{found['rollouts'] - found['rollouts_with_other_waste']} of {found['rollouts']}",
-                    f"{found['logprob_difference']:.1g}",
-                    f"{found['updates'] - found['updates_with_other_weights']} of {found['updates']}",
-                    f"{found['weight_difference']:.1g}",
-                    _named(found["metric_cells_that_differ"]),
-                    "equal" if found["prompt_log_is_equal"] and found["responses_are_equal"] else "differ",
-                )
-            )
-    head = [
-        "mode",
-        "run",
-        "rollouts with the same tokens",
-        "with the same dropped tokens",
-        "largest difference of a log-probability",
-        "updates with the same bits",
-        "largest difference of a weight",
-        "columns of metrics.csv that differ",
-        "prompts.csv, responses",
+    def same(key: str, total: str) -> Cell:
+        return lambda row: f"{row[total] - row[key]} of {row[total]}"
+
+    columns: dict[str, Cell] = {
+        "mode": "{mode}",
+        "run": "{run}",
+        "rollouts with the same tokens": same("rollouts_with_other_tokens", "rollouts"),
+        "with the same dropped tokens": same("rollouts_with_other_waste", "rollouts"),
+        "largest difference of a log-probability": "{logprob_difference:.1g}",
+        "updates with the same bits": same("updates_with_other_weights", "updates"),
+        "largest difference of a weight": "{weight_difference:.1g}",
+        "columns of metrics.csv that differ": lambda row: _named(row["metric_cells_that_differ"]),
+        "prompts.csv, responses": lambda row: (
+            "equal" if row["prompt_log_is_equal"] and row["responses_are_equal"] else "differ"
+        ),
+    }
+    rows = [
+        {"mode": row["mode"], "run": "again" if name == "again" else ", ".join(row["faults"])} | row[name]
+        for row in _load("exact_resume", RELIABILITY)["rows"]
+        for name in ("again", "killed")
     ]
-    return _markdown(head, rows)
+    return _of(rows, columns)
 
 
 def _named(columns: Sequence[str]) -> str:
     if len(columns) > 3:
         return str(len(columns))
     return ", ".join(f"`{column}`" for column in columns) or "none"
-
-
-def _reproducible_cost() -> str:
-    columns: dict[str, Cell] = {"verdicts count": "{variant}", "rollout": "{seconds:.1f} s", "ratio": "{ratio:.2f}"}
-    columns |= {"responses": "{responses}", "tokens drawn ahead and dropped": lambda row: row["wasted_tokens"][-1]}
-    return _of(_load("reproducible_cost", RELIABILITY)["rows"], columns)
-
-
-def _checkpoint_cost() -> str:
-    found = _load("checkpoint_cost", RELIABILITY)["seconds"]
-    rows = [
-        ("write the files", f"{found['write']:.2f} s"),
-        ("checksums and manifest", f"{found['manifest']:.2f} s"),
-        ("verify at a resume", f"{found['verify']:.2f} s"),
-        ("SHA-256 instead, for comparison", f"{found['sha256']:.2f} s"),
-    ]
-    return _markdown(["part", "seconds"], rows)
 
 
 def _soak() -> str:
@@ -438,53 +372,30 @@ def _soak_memory() -> str:
     return _of(_load("soak", RELIABILITY)["memory"]["longest_sessions"], columns)
 
 
-def _calm_memory() -> str:
-    found = _load("calm_memory", RELIABILITY)
-    head = ["", "first quarter", "second", "third", "last"]
-    return _markdown(head, [(f"{found['steps']} steps", *(f"{mb} MB" for mb in found["quarters_mb"]))])
-
-
 def _allocators() -> str:
     from research.benchmarks.allocators import relative
 
-    found = relative(_load("allocators")["rows"])
-    mixes = list(dict.fromkeys(row["mix"] for row in found))
+    found = {(row["method"], row["mix"]): row for row in relative(_load("allocators")["rows"])}
+    methods, mixes = (list(dict.fromkeys(names)) for names in zip(*found, strict=True))
     lines = []
-    for method in dict.fromkeys(row["method"] for row in found):
-        rows = {row["mix"]: row for row in found if row["method"] == method}
-        first = rows[mixes[0]]["responses_per_prompt"]["mean"], rows[mixes[-1]]["responses_per_prompt"]["mean"]
-        drawn = f"{first[0]:.1f}" if first[0] == first[1] else f"{min(first):.1f}-{max(first):.1f}"
-        cells = [method, drawn]
+    for method in methods:
+        drawn = [found[method, mix]["responses_per_prompt"]["mean"] for mix in (mixes[0], mixes[-1])]
+        cells = [method, "-".join(dict.fromkeys(f"{number:.1f}" for number in sorted(drawn)))]
         for mix in mixes:
-            signals, variance = rows[mix]["signals_per_1000"], rows[mix]["relative_variance"]
+            signals, variance = (found[method, mix][key] for key in ("signals_per_1000", "relative_variance"))
             cells.append(f"{signals['mean']:.0f} ± {2 * signals['error']:.0f}")
             cells.append(f"{variance['mean']:.2f} ± {2 * variance['error']:.2f}" if variance["error"] else "1")
         lines.append(cells)
-    head = [
-        "allocator",
-        "responses per prompt",
-        *(f"{mix}: {part}" for mix in mixes for part in ("signals", "variance")),
-    ]
-    return _markdown(head, lines)
+    parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance")]
+    return _markdown(["allocator", "responses per prompt", *parts], lines)
 
 
-def _allocators_planning() -> str:
-    lines = [
-        (
-            row["method"],
-            *(f"{1000 * row[size]['seconds']:.1f} ms" for size in ("512", "8192")),
-            f"{row['8192']['of_rollout']:.2%}",
-        )
-        for row in _load("allocators")["planning"]
-        if row["8192"]["seconds"] > 1e-3
-    ]
-    head = [
-        "plans a step of",
-        "512 prompts",
-        "8,192 prompts",
-        "of the larger one's rollout (8 x 512 tokens at 50,000 a second)",
-    ]
-    return _markdown(head, lines)
+def _of_contests(study: str, contests: Iterable[Contest]) -> dict[str, Callable[[], str]]:
+    return {
+        f"{study}_{contest.name}{kind}": make
+        for contest in contests
+        for kind, make in (("", contest.table), ("_prices", contest.prices))
+    }
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -494,34 +405,30 @@ TABLES: dict[str, Callable[[], str]] = {
     "step_vs_trl": _step_vs_trl,
     "step_ratios": _step_ratios,
     "overhead": _overhead,
-    "adaptive_cost": _adaptive_cost,
-    "adaptive_ratios": _adaptive_ratios,
     "cluster": _cluster,
     "cluster_validation": _cluster_validation,
     "cluster_engines": _cluster_engines,
     "engine_pool": _engine_pool,
-    "engine_pool_affinity": _engine_pool_affinity,
-    "growth": _growth,
     "attack_summary": _attack_summary,
     "attack": _attack,
     "attack_speed": _attack_speed,
     "curriculum": _curriculum,
     "supported": _supported,
     "allocators": _allocators,
-    "allocators_planning": _allocators_planning,
     "memory_plan": _memory_plan,
     "memory_activations": _memory_activations,
     "exact_resume": _exact_resume,
-    "reproducible_cost": _reproducible_cost,
-    "checkpoint_cost": _checkpoint_cost,
     "soak": _soak,
     "soak_faults": _soak_faults,
     "soak_memory": _soak_memory,
-    "calm_memory": _calm_memory,
-    **FIELD_TABLES,
-    **SIGNAL_TABLES,
+    "multiplier": _multiplier,
+    "noise_per_signal": _noise_per_signal,
+    "giving_up": _giving_up,
+    "field_tuning": FIELD_TUNING.table,
+    "smollm2_tuning": SMOLLM2_TUNING.table,
+    **_of_contests("field", (*FIELD, FRESH)),
+    **_of_contests("smollm2", SMOLLM2),
     **VARIANCE_TABLES,
-    "drift": drift,
     "when_to_use": when_to_use,
 }
 

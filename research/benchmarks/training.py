@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
 import functools
 import time
 from collections import Counter
@@ -41,11 +40,10 @@ class Job:
         self.metrics_csv = run_dir.metrics_csv
         self.run = Run(cfg, run_dir)
 
-    def fit(self, profile: cProfile.Profile | None = None) -> list[dict[str, float]]:
+    def fit(self) -> list[dict[str, float]]:
         """Train; return each step's row of ``metrics.csv`` with ``step_s`` and ``cpu_s``.
 
-        They go from one finished update to the next: everything between them, logging included. What is profiled
-        begins after the first step, which compiles and fills caches.
+        They go from one finished update to the next: everything between them, logging included.
         """
         from lightning.pytorch import Callback
 
@@ -64,16 +62,10 @@ class Job:
                 now, cpu_now = time.perf_counter(), time.process_time()
                 self.steps.append({"step_s": now - self._started, "cpu_s": cpu_now - self._cpu_started})
                 self._started, self._cpu_started = now, cpu_now
-                if profile is not None and len(self.steps) == 1:
-                    profile.enable()
 
         stopwatch = Stopwatch()
         self.run.callbacks.append(stopwatch)
-        try:
-            self.run.fit()
-        finally:
-            if profile is not None:
-                profile.disable()
+        self.run.fit()
         rows = [row for row in read_metrics(self.metrics_csv) if "train/loss" in row]
         return [row | timed for row, timed in zip(rows, stopwatch.steps, strict=True)]
 
@@ -92,8 +84,6 @@ class Recorder:
 
     def __init__(self) -> None:
         self.stretches: list[Stretch] = []
-        self.samples: list[tuple[float, float]] = []
-        """(time, value) of whatever :meth:`sample` was given."""
         self._stack = ["rest"]
         self._since = time.perf_counter()
 
@@ -112,10 +102,6 @@ class Recorder:
                 self._stack.pop()
 
         setattr(owner, name, wrapped)
-
-    def sample(self, value: float) -> None:
-        """Remember a value that changes with time."""
-        self.samples.append((time.perf_counter(), value))
 
     def seconds(self, start: float, end: float) -> Counter[str]:
         """Seconds by part between two times."""

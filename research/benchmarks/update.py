@@ -2,7 +2,7 @@
 
 ``python -m research.benchmarks.update`` times all variants in turn in one process, so that a busy machine disturbs all
 alike, and prints medians and the medians of ratios within a repetition. Peak memory is that of child processes: here
-nothing that ran before can hide in it. ``--device cuda`` measures on a GPU, ``--attention flex`` another backend.
+nothing that ran before can hide in it.
 
 A batch has the shape of half a default step: 15 prompts of 47 tokens, 4 responses each of 8 to 32 tokens, all with a
 signal; ``heavy_tail`` has half as many prompts and log-normal lengths up to 400.
@@ -25,16 +25,12 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from research.drive import pack, with_rows
-
 NUM_PROMPTS, GROUP_SIZE, PROMPT_TOKENS, RESPONSE_TOKENS = 15, 4, 47, (8, 14, 20, 32, 32)  # fills two microbatches
 MAX_TOKENS_PER_MICROBATCH = 1024
 LENGTHS: dict[str, Callable[[random.Random], int]] = {
     "default": lambda generator: generator.choice(RESPONSE_TOKENS),
     "heavy_tail": lambda generator: min(400, 1 + int(generator.lognormvariate(3, 1.2))),
 }
-BACKENDS = {"sdpa": "SdpaAttention", "flex": "FlexAttention", "flash": "FlashAttention"}
-REAL_VOCABULARY, LARGE_VOCABULARY = 49_152, 151_936  # SmolLM2's and Qwen3's
 MEMORY_CASES: dict[str, dict[str, int]] = {
     "microbatch 256": {"max_tokens": 256},
     "microbatch 512": {"max_tokens": 512},
@@ -42,46 +38,29 @@ MEMORY_CASES: dict[str, dict[str, int]] = {
     "microbatch 1024, 3 times the prompts": {"max_tokens": 1024, "num_prompts": 3 * NUM_PROMPTS},
     "microbatch 1024, checkpointing": {"max_tokens": 1024, "checkpointing": 1},
     "microbatch 1024, default malloc": {"max_tokens": 1024, "default_malloc": 1},
-    **{
-        f"head, vocabulary {vocabulary}, {tokens} tokens": {"vocabulary": vocabulary, "tokens": tokens}
-        for vocabulary in (REAL_VOCABULARY, LARGE_VOCABULARY)
-        for tokens in (512, 1024, 2048)
-    },
-    "plain head, vocabulary 49152, 2048 tokens": {"vocabulary": REAL_VOCABULARY, "tokens": 2048, "plain": 1},
 }
 
 
 def main() -> None:
     """Measure, print and save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--attention", default="sdpa", choices=sorted(BACKENDS))
     parser.add_argument("--model", default="smollm2", choices=["smollm2", "tiny"])
     parser.add_argument("--repetitions", type=int, default=5, help="timed updates of each variant")
     parser.add_argument("--variants", nargs="*", help="some of the variants only")
-    parser.add_argument(
-        "--cpu-time",
-        action="store_true",
-        help="count processor time instead of seconds, for a shared machine; needs OMP_NUM_THREADS=1, since threads "
-        "that wait for each other count too",
-    )
     parser.add_argument("--no-memory", action="store_true", help="leave peak memory out")
     parser.add_argument("--memory-case", help=argparse.SUPPRESS)  # what a child process measures
     arguments = parser.parse_args()
-    if arguments.cpu_time and os.environ["OMP_NUM_THREADS"] != "1":
-        parser.error("--cpu-time needs OMP_NUM_THREADS=1 in the environment")
     if arguments.memory_case:
-        print(json.dumps(peak_memory(arguments, **json.loads(arguments.memory_case))))
+        print(json.dumps(peak_memory(arguments.model, **json.loads(arguments.memory_case))))
         return
     speed = {kind: measure(arguments, kind) for kind in LENGTHS}
-    memory = {} if arguments.no_memory else {name: _in_child(arguments, case) for name, case in MEMORY_CASES.items()}
-    for name, figures in memory.items():
-        print(f"{name:<45}" + "  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+    cases = {} if arguments.no_memory else MEMORY_CASES
+    memory = {name: _in_child(arguments.model, case) for name, case in cases.items()}
+    print(memory)
     if not arguments.variants:
         from research.benchmarks.report import save
 
-        settings = {key: getattr(arguments, key) for key in ("device", "attention", "model", "cpu_time")}
-        save("update", **settings, speed=speed, memory=memory)
+        save("update", model=arguments.model, speed=speed, memory=memory)
 
 
 def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
@@ -89,65 +68,57 @@ def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     from ada_lightning.run.malloc import keep_freed_memory
 
     keep_freed_memory()
-    policy, optimizer = make_policy(arguments)
+    policy, optimizer = make_policy(arguments.model)
     num_prompts = NUM_PROMPTS if kind == "default" else NUM_PROMPTS // 2
     variants = make_variants(policy, random_groups(LENGTHS[kind], num_prompts), optimizer)
     if kind != "default":
-        variants = {name: variants[name] for name in ("ours", "bare", "padded", "prompts repeated") if name in variants}
+        variants = {name: variants[name] for name in ("ours", "bare", "padded", "prompts repeated")}
     if arguments.variants:
         variants = {name: run for name, run in variants.items() if name in ("ours", *arguments.variants)}
-    clock = time.process_time if arguments.cpu_time else time.monotonic
     seconds: dict[str, list[float]] = {name: [] for name in variants}
-    first: dict[str, float] = {}
     num_tokens: dict[str, int] = {}
     for repetition in range(arguments.repetitions + 1):
         for name, run in variants.items():
-            started = clock()
+            started = time.monotonic()
             num_tokens[name] = run()
-            elapsed = clock() - started
-            if repetition > 0:
-                seconds[name].append(elapsed)
-            else:  # builds kernels
-                first[name] = elapsed
-    print(f"{kind}: {arguments.repetitions} repetitions of {num_tokens['ours']} tokens, shared prompts counted once")
+            if repetition > 0:  # the first one builds kernels
+                seconds[name].append(time.monotonic() - started)
     figures = {}
     for name, values in seconds.items():
         ratio = statistics.median(other / ours for other, ours in zip(values, seconds["ours"], strict=True))
         figures[name] = {
             "seconds": round(statistics.median(values), 3),
-            "first_s": round(first[name], 1),
             "computed_tokens": num_tokens[name],
             "times_ours": round(ratio, 3),
         }
-        print(f"  {name:<20}{figures[name]['seconds']:8.2f} s{ratio:8.2f} x ours", flush=True)
+        print(kind, name, figures[name], flush=True)
     return figures
 
 
-def make_policy(arguments: argparse.Namespace, **options: Any) -> tuple[Any, Any]:
-    """Return the default policy and its optimiser on the device."""
+def make_policy(model: str, **options: Any) -> tuple[Any, Any]:
+    """Return the default policy and its optimiser."""
     import torch
 
     from ada_lightning.methods.advantages import PoolMeanAdvantage
     from ada_lightning.run.terminal import quiet_libraries
-    from ada_lightning.training import attention
+    from ada_lightning.training.attention import SdpaAttention
     from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
     from ada_lightning.training.models.tiny import TinyLlama
     from ada_lightning.training.models.wheel import SmolLM2Wheel
     from ada_lightning.training.policy import PolicyModule
 
     quiet_libraries()
-    path = (TinyLlama() if arguments.model == "tiny" else SmolLM2Wheel()).prepare()
+    path = (TinyLlama() if model == "tiny" else SmolLM2Wheel()).prepare()
     policy = PolicyModule(
         model_path=path,
         reference_path=path,
         advantage=PoolMeanAdvantage(),
         loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)),
-        attention=getattr(attention, BACKENDS[arguments.attention])(),
+        attention=SdpaAttention(),
         optimizer=partial(torch.optim.AdamW, lr=1e-5, fused=True),
         **options,
     )
     policy.configure_model()
-    policy.to(arguments.device)
     return policy, policy.optimizer_factory(policy.model.parameters())
 
 
@@ -156,11 +127,8 @@ def make_variants(policy: Any, groups: list, optimizer: Any) -> dict[str, Callab
     from ada_lightning.training.models.compiled import compile_layers
 
     model, ours = policy.model, policy.attention.implementation
-    share = policy.attention.shares_prompts
-    device = model.device
-    batch = pack(groups, share_prompts=share).to(device)
-    padded = padded_batch(groups, share).to(device)
-    repeated = pack(groups, share_prompts=False).to(device)
+    batch, repeated = (pack(groups, share_prompts=share) for share in (True, False))
+    padded = padded_batch(groups)
 
     def with_checkpointing() -> int:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -185,27 +153,26 @@ def make_variants(policy: Any, groups: list, optimizer: Any) -> dict[str, Callab
             module._compiled_call_impl = None
         return _num_computed(batch)
 
-    variants = {
+    return {
         "ours": lambda: update(policy, batch, optimizer),
         "bare": lambda: bare_update(policy, batch, optimizer),
         "padded": with_padding,
         "checkpointing": with_checkpointing,
         "compiled": compiled,
+        "prompts repeated": lambda: update(policy, repeated, optimizer),
     }
-    return variants | ({"prompts repeated": lambda: update(policy, repeated, optimizer)} if share else {})
 
 
 def update(policy: Any, batch: Any, optimizer: Any) -> int:
     """One optimiser step as the policy makes it; autocast spans it all, as Lightning does."""
     import torch
 
-    device_type = policy.model.device.type
-    with torch.autocast(device_type, torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16):
         for microbatch in batch:
             loss, _ = policy.microbatch_loss(microbatch, batch)
             loss.backward()
     torch.nn.utils.clip_grad_norm_(policy.model.parameters(), policy.max_grad_norm)
-    return _step(batch, optimizer, device_type)
+    return _step(batch, optimizer)
 
 
 def bare_update(policy: Any, batch: Any, optimizer: Any) -> int:
@@ -213,7 +180,7 @@ def bare_update(policy: Any, batch: Any, optimizer: Any) -> int:
     import torch
 
     model = policy.model
-    with torch.autocast(model.device.type, torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16):
         for microbatch in batch:
             hidden_1TH = model.base_model(
                 input_ids=microbatch.input_ids_T[None],
@@ -223,13 +190,12 @@ def bare_update(policy: Any, batch: Any, optimizer: Any) -> int:
             ).last_hidden_state
             logits_KV = model.lm_head(hidden_1TH[0, microbatch.predictor_K])
             torch.nn.functional.cross_entropy(logits_KV.float(), microbatch.token_ids_K).backward()
-    return _step(batch, optimizer, model.device.type)
+    return _step(batch, optimizer)
 
 
 def padded_logprobs(policy: Any, model: Any, microbatch: Any) -> Any:
     """Stand in for ``policy.token_logprobs``, by padded rows."""
     from ada_lightning.training.logprobs import chosen_logprobs
-    from research.benchmarks.padded_rows import padded_forward
 
     return chosen_logprobs(
         padded_forward(model, microbatch),
@@ -241,74 +207,68 @@ def padded_logprobs(policy: Any, model: Any, microbatch: Any) -> Any:
     )
 
 
-def peak_memory(arguments: argparse.Namespace, **case: int) -> dict[str, float]:
-    """Peak memory in GiB of two updates, or of a head alone, and where it stood before."""
-    import torch
-
+def peak_memory(model: str, **case: int) -> dict[str, float]:
+    """Peak memory in GiB of two updates, and where it stood before."""
     from ada_lightning.run.malloc import keep_freed_memory
 
     if not case.get("default_malloc"):
         keep_freed_memory()
-    if "vocabulary" in case:
-        run = partial(head_only, torch.device(arguments.device), **case)
-        run = partial(run, *make_head(torch.device(arguments.device), case["vocabulary"], case["tokens"]))
-    else:
-        policy, optimizer = make_policy(arguments, gradient_checkpointing=bool(case.get("checkpointing")))
-        groups = random_groups(LENGTHS["default"], case.get("num_prompts", NUM_PROMPTS))
-        share = policy.attention.shares_prompts
-        batch = pack(groups, share_prompts=share, max_tokens=case["max_tokens"]).to(arguments.device)
-        run = partial(update, policy, batch, optimizer)
-    before = _peak_gib(arguments.device)
-    seconds = []
+    policy, optimizer = make_policy(model, gradient_checkpointing=bool(case.get("checkpointing")))
+    groups = random_groups(LENGTHS["default"], case.get("num_prompts", NUM_PROMPTS))
+    batch = pack(groups, share_prompts=True, max_tokens=case["max_tokens"])
+    before = _peak_gib()
     for _ in range(2):
-        started = time.monotonic()
-        run()
-        seconds.append(time.monotonic() - started)
-    return {
-        "before_gib": round(before, 2),
-        "peak_gib": round(_peak_gib(arguments.device), 2),
-        "seconds": round(min(seconds), 2),
-    }
+        update(policy, batch, optimizer)
+    return {"before_gib": round(before, 2), "peak_gib": round(_peak_gib(), 2)}
 
 
-def make_head(device: Any, vocabulary: int, tokens: int) -> tuple[Any, Any, Any]:
-    """Random hidden states, tokens and an output embedding of the default model's width."""
+def padded_forward(model: Any, microbatch: Any) -> Any:
+    """Return what packing replaces: a group per row, padded to the widest, with a dense mask. Shape ``(K, H)``.
+
+    The model must have ``sdpa`` as its attention.
+    """
     import torch
 
-    hidden_KH = torch.randn(tokens, 576, device=device, requires_grad=True)
-    head = torch.nn.Linear(576, vocabulary, bias=False, device=device)
-    head.weight.grad = torch.zeros_like(head.weight)
-    return hidden_KH, torch.randint(vocabulary, (tokens,), device=device), head
+    lengths = microbatch.document_lengths
+    sizes = [sum(parts) for parts in lengths]
+    shape = len(sizes), max(sizes)
+    is_token_RT = torch.arange(shape[1]) < torch.tensor(sizes)[:, None]
+    segment_RT = torch.full(shape, -1)
+    segment_RT[is_token_RT] = torch.tensor([s for parts in lengths for s, n in enumerate(parts) for _ in range(n)])
+    query_RT1, key_R1T = segment_RT[:, :, None], segment_RT[:, None, :]
+    is_visible_RTT = ((query_RT1 == key_R1T) | (key_R1T == 0)) & torch.ones(shape[1], shape[1], dtype=torch.bool).tril()
+    ids_RT, positions_RT = (
+        torch.zeros(shape, dtype=torch.int64).masked_scatter_(is_token_RT, ids_T)
+        for ids_T in (microbatch.input_ids_T, microbatch.position_ids_T)
+    )
+    hidden_RTH = model.base_model(
+        input_ids=ids_RT, position_ids=positions_RT, attention_mask=is_visible_RTT[:, None], use_cache=False
+    ).last_hidden_state
+    return hidden_RTH[is_token_RT][microbatch.predictor_K]
 
 
-def head_only(device: Any, hidden_KH: Any, token_ids_K: Any, lm_head: Any, *, plain: int = 0, **_: int) -> None:
-    """Log-probabilities and their gradient, in chunks or plainly."""
-    import torch
+def padded_batch(groups: list) -> Any:
+    """The same documents, as many padded rows of similar length to a microbatch as the budget allows, longest first."""
+    from dataclasses import replace
 
-    from ada_lightning.training.logprobs import chosen_logprobs
+    from ada_lightning.training.packing import group_microbatch
 
-    with torch.autocast(device.type, torch.bfloat16):
-        if plain:
-            loss = torch.nn.functional.cross_entropy(lm_head(hidden_KH).float(), token_ids_K)
-        else:
-            logprobs_K, _ = chosen_logprobs(
-                hidden_KH, token_ids_K, lm_head, temperature=1.0, chunk_size=512, entropy_gradient=False
-            )
-            loss = logprobs_K.mean()
-    loss.backward()
+    rows: list[list[Any]] = [[]]
+    for group in sorted(groups, key=_size, reverse=True):
+        if rows[-1] and (len(rows[-1]) + 1) * _size(rows[-1][0]) > MAX_TOKENS_PER_MICROBATCH:
+            rows.append([])
+        rows[-1].append(group)
+    microbatches = tuple(group_microbatch(*groups) for groups in rows)
+    return replace(pack(groups, share_prompts=True), microbatches=microbatches)
 
 
-def padded_batch(groups: list, share_prompts: bool) -> Any:
-    """The same documents, as many padded rows to a microbatch as the budget allows with their padding."""
-    from ada_lightning.core.records import ResponseGroup
-    from research.benchmarks.padded_rows import padded_splits
+def pack(groups: list, *, share_prompts: bool, max_tokens: int = MAX_TOKENS_PER_MICROBATCH) -> Any:
+    """Return one optimiser step of the groups."""
+    from ada_lightning.training.packing import pack_groups
 
-    if not share_prompts:
-        groups = [ResponseGroup(group.pool, (kept,)) for group in groups for kept in group.kept]
-    by_size = sorted(groups, key=lambda group: -_size(group))
-    rest = iter(by_size)
-    splits = padded_splits([(_size(group),) for group in by_size], MAX_TOKENS_PER_MICROBATCH)
-    return with_rows(pack(groups, share_prompts=True), [[next(rest) for _ in rows] for rows in splits])
+    sizes = {"num_minibatches": 1, "max_tokens_per_microbatch": max_tokens, "policy_version": 0, "shuffle_seed": 0}
+    (batch,) = pack_groups(groups, keep_groups_without_signal=False, share_prompts=share_prompts, **sizes)
+    return batch
 
 
 def random_groups(draw_length: Callable[[random.Random], int], num_prompts: int) -> list:
@@ -328,31 +288,22 @@ def random_groups(draw_length: Callable[[random.Random], int], num_prompts: int)
     return groups
 
 
-def _in_child(arguments: argparse.Namespace, case: dict[str, int]) -> dict[str, float]:
-    command = [sys.executable, "-m", "research.benchmarks.update", "--memory-case", json.dumps(case)]
-    command += ["--device", arguments.device, "--attention", arguments.attention, "--model", arguments.model]
+def _in_child(model: str, case: dict[str, int]) -> dict[str, float]:
+    command = [sys.executable, "-m", "research.benchmarks.update", "--memory-case", json.dumps(case), "--model", model]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     figures: dict[str, float] = json.loads(output.splitlines()[-1])
     return figures
 
 
-def _peak_gib(device: str) -> float:
-    if device == "cuda":
-        import torch
-
-        return torch.cuda.max_memory_allocated() / 2**30
+def _peak_gib() -> float:
     # Of this program alone; getrusage would report what the parent held at the fork.
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**20
 
 
-def _step(batch: Any, optimizer: Any, device_type: str) -> int:
+def _step(batch: Any, optimizer: Any) -> int:
     optimizer.step()
     optimizer.zero_grad()
-    if device_type == "cuda":
-        import torch
-
-        torch.cuda.synchronize()
     return _num_computed(batch)
 
 

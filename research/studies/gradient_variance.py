@@ -3,13 +3,12 @@
 Exact sums over every way a prompt's sampling can end, for scores of unit norm (two minutes on one core), and the same
 with the class moments of a real model's scores, measured once:
 
-    python -m research.studies.gradient_variance --measure base=smollm2_135m
-    python -m research.studies.gradient_variance --measure ada_30=runs/<run_name>
+    python -m research.studies.gradient_variance --measure NAME=runs/<run_name>
 
 draws responses of 28 prompts and takes the gradient of up to 64 of each, one at a time in float32 (some 20 minutes on
 one core; a killed measurement goes on with the next prompt). What is in ``docs/studies/gradient_variance`` is not
-computed again unless ``--again`` is given. Writes the plots there; ``python -m research.benchmarks.tables`` then fills
-the tables of ``docs/studies/gradient_variance.md``.
+computed again unless ``--again`` is given. ``python -m research.benchmarks.tables`` then fills the tables of
+``docs/studies/gradient_variance.md``.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from research.studies.variance.chosen import CACHE, FOLDER, checkpoints, load, rounded, save
 from research.studies.variance.draws import DrawSizes
+from research.studies.variance.files import CACHE, FOLDER, checkpoints, load, rounded, save
 
 
 def main() -> None:
-    """Compute what is missing, then draw."""
+    """Compute what is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--measure", action="append", default=[], metavar="NAME=CHECKPOINT", help="measure a checkpoint"
@@ -48,9 +47,6 @@ def main() -> None:
             )
             measure(name, checkpoint, sizes, arguments.per_class)
     save("measured", {"checkpoints": rounded(on_models())})
-    from research.studies.variance.plots import draw_plots
-
-    draw_plots()
 
 
 def on_models() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Train the runs of a study and read what they logged. A study that was killed goes on where it was."""
+"""Train the runs of a study, read what they logged, keep a row of each; what was killed goes on where it was."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any
 
 from callbacks.budget import LEARNING_PHASES
 from callbacks.metrics_csv import read_metrics
-from research.benchmarks.report import DOCS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,17 +26,18 @@ class StudyRun:
     """One training run of a study."""
 
     study: str
-    method: str
-    """Name of the experiment."""
+    """Folder of its runs."""
+    experiment: str
+    """Name in ``conf/experiment``."""
     seed: int
     overrides: tuple[str, ...] = ()
     label: str = ""
-    """Name of the run in folders and tables, where one experiment runs with different settings; else the method's."""
+    """Name of the run in folders and rows, where one experiment runs with different settings; else the experiment's."""
 
     @property
     def name(self) -> str:
         """What tells the run from others of its study."""
-        return f"{self.label or self.method}-{self.seed}"
+        return f"{self.label or self.experiment}-{self.seed}"
 
     @property
     def folder(self) -> Path:
@@ -53,7 +54,7 @@ class StudyRun:
         command = [
             sys.executable,
             str(ROOT / "train.py"),
-            f"+experiment={self.method}",
+            f"+experiment={self.experiment}",
             f"seed={self.seed}",
             f"run_name={self.study}/{self.name}",
             *self.overrides,
@@ -66,20 +67,16 @@ class StudyRun:
         with log.open("a") as output:
             subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT, check=True, env=variables)
 
-    @property
-    def result_file(self) -> Path:
-        """What is committed of the run."""
-        return DOCS / "studies" / self.study / f"{self.name}.json"
-
     def is_done(self) -> bool:
-        """Whether the run ended, here or where its committed result comes from."""
-        return self.result_file.exists() or self._has_finished()
+        """Whether the run has finished here."""
+        summary = self.folder / "summary.json"
+        return summary.exists() and json.loads(summary.read_text()).get("status") == "finished"
 
     def measured(self) -> dict[str, Any]:
         """Return what the run's files say: learning curve, seconds by phase, and the settings."""
         summary = json.loads((self.folder / "summary.json").read_text())
         return {
-            "method": self.method,
+            "method": self.experiment,
             "seed": self.seed,
             "overrides": list(self.overrides),
             "curve": cost_curve([dict(row) for row in read_metrics(self.folder / "metrics.csv")]),
@@ -88,32 +85,6 @@ class StudyRun:
             "generated_tokens": summary["generated_tokens"],
             "signal_ratio_mean": summary["signal_ratio_mean"],
         }
-
-    def result(self) -> dict[str, Any]:
-        """Return and keep what was measured, with (generated tokens, held-out avg@4) at each evaluation."""
-        if not self.result_file.exists():
-            result = self.measured()
-            result["held_out"] = [(row["generated_tokens"], row["avg_at_4"]) for row in result.pop("curve")]
-            self.result_file.parent.mkdir(parents=True, exist_ok=True)
-            self.result_file.write_text(json.dumps(result, indent=1) + "\n")
-        loaded: dict[str, Any] = json.loads(self.result_file.read_text())
-        if tuple(loaded["overrides"]) != self.overrides:
-            raise ValueError(f"{self.result_file} was made with {loaded['overrides']}; move it away to train it anew")
-        return loaded
-
-    def check_finished(self) -> None:
-        """Make sure that the run needs no checkpoint any more."""
-        if not self._has_finished():
-            raise ValueError(f"{self.folder} has not finished; its checkpoints are needed to continue it")
-
-    def discard_checkpoints(self) -> None:
-        """Remove the checkpoints of a finished run; what it logged stays."""
-        self.check_finished()
-        shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
-
-    def _has_finished(self) -> bool:
-        summary = self.folder / "summary.json"
-        return summary.exists() and json.loads(summary.read_text()).get("status") == "finished"
 
 
 COSTS = {
@@ -144,16 +115,55 @@ def cost_curve(rows: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     return curve
 
 
-def train_all(runs: Sequence[StudyRun], *, num_jobs: int, keep: Callable[[StudyRun], object]) -> None:
-    """Train several runs at once, each with its share of the cores."""
+class Results:
+    """A file of JSON lines, one for each run; a run is found again by its name and must have the same settings."""
+
+    def __init__(self, path: Path, *, discard_checkpoints: bool = False) -> None:
+        self.path = path
+        self._discards = discard_checkpoints
+        self._lock = threading.Lock()
+        self._rows: dict[str, dict[str, Any]] = {}
+        if path.exists():
+            self._rows = {row["name"]: row for row in map(json.loads, path.read_bytes().splitlines())}
+
+    def has(self, run: StudyRun) -> bool:
+        """Whether the run's result is here."""
+        row = self._rows.get(run.name)
+        if row is not None and tuple(row["overrides"]) != run.overrides:
+            raise ValueError(
+                f"{self.path.name} has {run.name} with other settings ({' '.join(row['overrides'])}); "
+                "remove that line to train it anew"
+            )
+        return row is not None
+
+    def row(self, run: StudyRun) -> dict[str, Any]:
+        """Return a run's result; KeyError where :meth:`has` is false."""
+        return self._rows[run.name]
+
+    def add(self, run: StudyRun) -> None:
+        """Keep the result of a run that is done; the file is always whole lines."""
+        if self._discards and not run.is_done():
+            raise ValueError(f"{run.folder} has not finished; its checkpoints are needed to continue it")
+        row = {"name": run.name, **run.measured()}
+        with self._lock:
+            self._rows[run.name] = row
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        if self._discards:
+            shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
+
+
+def train_missing(runs: Iterable[StudyRun], results: Results, *, num_jobs: int) -> None:
+    """Train the runs without a result, several at once, each with its share of the cores."""
     threads = max(1, (os.cpu_count() or 1) // num_jobs)
 
     def work(run: StudyRun) -> None:
         run.train({"OMP_NUM_THREADS": str(threads)})
-        keep(run)
+        results.add(run)
 
     with ThreadPoolExecutor(num_jobs) as pool:
-        futures = [pool.submit(work, run) for run in runs]
+        futures = [pool.submit(work, run) for run in runs if not results.has(run)]
         try:
             for future in futures:
                 future.result()

@@ -15,17 +15,16 @@ import numpy as np
 
 from research import plotting
 from research.benchmarks.report import DOCS, markdown
-from research.studies.variance.chosen import load
-from research.studies.variance.exact import by_name
+from research.studies.variance.files import load
 
 PICTURE = DOCS / "when_to_use.png"
-GRPO = ("uniform 4 / all / GRPO", "uniform 8 / all / GRPO", "uniform 16 / all / GRPO")
+GRPO = ("GRPO, n = 4", "GRPO, n = 8", "GRPO, n = 16")
 SHOWN = {
-    "Seq-balance k=2 / 2+2 / official": "ada_seq_balance advantage=official",
-    "Seq-pos k=1 / 2+2 / official": "ada_seq_pos advantage=official",
-    "screen 4, then 20 / all / RLOO": "speed_rl",
-    "VIP, RLOO, 8 on average": "vip",
-    "baseline from history and the others, 4 responses": "ada curriculum=uniform",
+    "Seq-balance, 2+2 kept, official": "ada_seq_balance advantage=official",
+    "Seq-pos, 2+2 kept, official": "ada_seq_pos advantage=official",
+    "screen 4, then 20, RLOO (SPEED)": "speed_rl",
+    "VIP": "vip",
+    "4 responses, baseline from history and the others": "ada curriculum=uniform",
     "best quarter by history, 4 responses": "ada",
 }
 """What to run, by the rule of the variance study that it follows.
@@ -57,16 +56,13 @@ class Case:
 
 def cases() -> list[Case]:
     """Return mixes of pass rates with scores of unit norm, then the default model with its own gradients."""
-    exact = load("exact")
-    rules = {name: row["by_mix"] for name, row in by_name(exact).items()} | dict(exact["history"])
-    names = (*GRPO, *SHOWN)
+    rules, names = load("exact")["rules"], (*GRPO, *SHOWN)
     found = [
         Case(title, {name: (rules[name][mix]["generated_cost"], rules[name][mix]["trained_cost"]) for name in names})
         for mix, title in (("step 50", "low and alike"), ("step 400", "as in Reinforce-Ada"), ("wide", "wide"))
     ]
     for checkpoint, figures in load("measured")["checkpoints"].items():
-        scale = figures["noise_scale"]
-        share = scale["trained"][0] / scale["generated"][0]
+        share = figures["trained_over_generated"]
         costs = figures["rules"]
         title = "SmolLM2, untrained" if checkpoint == "base" else "SmolLM2, after 30 steps"
         # costs are over those of GRPO with n = 8, which trains that share of what it generates

@@ -32,7 +32,7 @@ class Drift:
         ValueError: ``num_visits`` negative.
 
     Source:
-        Ours, from Platt's scaling of probabilities (1999). What it is worth: ``python -m research.studies.drift``.
+        Ours, from Platt's scaling of probabilities (1999).
     """
 
     def __init__(self, num_visits: int) -> None:

@@ -98,7 +98,7 @@ class SimilarPrompts:
 
     Source:
         Ours. Gaussian process classification: Rasmussen and Williams 2006, chapter 3; one over prompts, with pass rates
-        taken as observed logits: VIP, arXiv:2602.01601. What it foretells: ``python -m research.studies.drift``.
+        taken as observed logits: VIP, arXiv:2602.01601. What it gains: ``python -m research.studies.field.fresh``.
     """
 
     beliefs_have_counts: ClassVar[bool] = False
@@ -294,7 +294,7 @@ class SimilarPrompts:
             self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, start)
 
     def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
-        """Return what is believed; ``research/studies/drift.py`` tells what Laplace's approximation would."""
+        """Return what is believed, by Laplace's approximation where expectation propagation does not settle."""
         if start is not None and (found := fit_moments(covariance_VV, positives_V, responses_V, start=start)):
             return found
         laplace, _ = fit_laplace(covariance_VV, positives_V, responses_V)

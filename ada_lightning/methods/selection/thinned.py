@@ -36,7 +36,7 @@ class ThinnedSelection(Selection):
 
     Source:
         Ours; for importance sampling in proportion to the size of what is added up: Horvitz and Thompson 1952. What it
-        costs and saves: ``python -m research.studies.field.levers``.
+        costs and saves: ``python -m research.studies.field.fresh``.
     """
 
     traits = frozenset({Trait.PRUNES_PROMPTS, Trait.KEEPS_WHAT_THERE_IS})

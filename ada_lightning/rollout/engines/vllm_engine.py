@@ -46,7 +46,7 @@ class VllmEngine(RolloutEngine):
         model_path: folder of a Hugging Face checkpoint; only its architecture matters after the first ``load_weights``.
         log_file: where start-up chatter and vLLM's log lines go.
         max_model_tokens: prompt and response together, in tokens. KV blocks are sized for it.
-        max_num_seqs: sequences decoded at once (``python -m research.benchmarks.engine`` compares 16 to 256).
+        max_num_seqs: sequences decoded at once.
         kv_cache_gib: memory of the KV cache in GiB. vLLM's own default takes most of the machine.
         block_size: tokens per KV block. The prefix cache shares whole blocks only, so short prompts want small blocks:
             vLLM's CPU default of 128 shares nothing of a 50-token prompt.

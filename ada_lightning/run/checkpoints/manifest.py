@@ -20,7 +20,7 @@ def write_manifest(folder: Path, **facts: Any) -> Path:
     """List every file below ``folder`` with its size and checksum, and put all of it on the disk.
 
     The checksum is xxh3_128: against disks and transfers, not against people. It reads at memory speed what has just
-    been written (``python -m research.benchmarks.checkpoint_cost``).
+    been written.
 
     Args:
         folder: complete but for this file.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,40 +43,38 @@ class Timings:
     """Seconds of the admitting step, submission included, by (sequences, prompt tokens of each, whether cached)."""
 
 
-def measure(engine: ForcedEngine, timings: Timings, clock: Callable[[], float] = time.perf_counter) -> None:
+def measure(engine: ForcedEngine, timings: Timings) -> None:
     """Time every size and every admission once."""
     fates, engine.fates = engine.fates, _FixedLengths(_STEPS + 2)  # type: ignore[assignment]
     try:
         engine.forget_prefixes()
-        _time_batch(engine, [(7,) * CONTEXTS[0]] * SIZES[2], clock)  # loads kernels
+        _time_batch(engine, [(7,) * CONTEXTS[0]] * SIZES[2])  # loads kernels
         for size in SIZES:
             for context in CONTEXTS if size in (32, 64) else CONTEXTS[:1]:
-                _, steps = _time_batch(engine, [(7,) * context] * size, clock)
+                _, steps = _time_batch(engine, [(7,) * context] * size)
                 timings.decode.setdefault((size, context), []).append(statistics.median(steps))
         for index, (size, length) in enumerate(ADMISSIONS):
             prompts = [(100 + key, 60 + index) + (9,) * (length - 2) for key in range(size)]
             for is_cached in (False, True):
-                first, _ = _time_batch(engine, prompts, clock)
+                first, _ = _time_batch(engine, prompts)
                 timings.first_steps.setdefault((size, length, is_cached), []).append(first)
     finally:
         engine.fates = fates
 
 
-def _time_batch(
-    engine: ForcedEngine, prompts: list[tuple[int, ...]], clock: Callable[[], float]
-) -> tuple[float, list[float]]:
+def _time_batch(engine: ForcedEngine, prompts: list[tuple[int, ...]]) -> tuple[float, list[float]]:
     """Seconds from submitting to the end of the first step, and of each full step after it."""
     settings = SamplingSettings(max_new_tokens=_STEPS + 2)
-    started = clock()
+    started = time.perf_counter()
     for index, prompt_ids in enumerate(prompts):
         engine.submit(str(index), prompt_ids, settings, seed=index)
     engine.poll()
-    first = clock() - started
+    first = time.perf_counter() - started
     steps = []
     while engine.num_in_flight():
-        started = clock()
+        started = time.perf_counter()
         engine.poll()
-        steps.append(clock() - started)
+        steps.append(time.perf_counter() - started)
     return first, steps[:_STEPS]
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
-from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN
+from ada_lightning.core.records import Generation, SamplingSettings
 from research.benchmarks.simulation.replica import Fates, Replica, Request, Span, StepTime
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 class SimulatedEngine(RolloutEngine):
     """Data-parallel replicas on one virtual clock. Requests go to the replica with the fewest in flight.
 
-    Each ``poll`` advances to the next completion (or alarm) on any replica; replicas step independently.
+    Each ``poll`` advances to the next completion on any replica; replicas step independently.
     """
 
     def __init__(
@@ -49,7 +47,6 @@ class SimulatedEngine(RolloutEngine):
             for _ in range(num_replicas)
         ]
         self._home: dict[str, Replica] = {}
-        self._alarms: list[float] = []
         self._has_run = False
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
@@ -66,13 +63,10 @@ class SimulatedEngine(RolloutEngine):
         self._home[request_id] = replica
 
     def poll(self) -> list[Generation]:
-        """Advance to the next completion or alarm; return what finished."""
+        """Advance to the next completion; return what finished."""
         self._has_run = True
         while busy := [replica for replica in self._replicas if replica.is_busy]:
             replica = min(busy, key=Replica.next_end)
-            if self._alarms and self._alarms[0] <= replica.next_end():
-                self.now = max(self.now, heapq.heappop(self._alarms))
-                return []
             finished = replica.run()
             self.now = max(self.now, replica.now)
             for request in finished:
@@ -98,14 +92,6 @@ class SimulatedEngine(RolloutEngine):
     def close(self) -> None:
         """Nothing to free."""
 
-    def set_alarm(self, at_s: float) -> None:
-        """Make a poll return at that time even if nothing finishes: something outside happens then."""
-        heapq.heappush(self._alarms, at_s)
-
-    def sleep_until(self, at_s: float) -> None:
-        """Let time pass while nothing runs."""
-        self.now = max(self.now, at_s)
-
     def spans(self) -> list[Span]:
         """Stretches of steps of all replicas."""
         return [span for replica in self._replicas for span in replica.spans]
@@ -116,35 +102,3 @@ class SimulatedEngine(RolloutEngine):
         if self._reentry_s:
             for replica in self._replicas:
                 replica.forget_prefixes()
-
-
-class SimulatedGrader:
-    """Gives the verdict that the response's first token tells, a fixed time after it is asked."""
-
-    def __init__(self, engine: SimulatedEngine, *, delay_s: float = 0.0) -> None:
-        self._engine = engine
-        self._delay_s = delay_s
-        self._pending: list[tuple[float, Any, Grade]] = []
-
-    def submit(self, ticket: Any, prompt: Prompt, completion: Completion) -> None:
-        """Queue one response."""
-        due_s = self._engine.now + self._delay_s
-        self._pending.append((due_s, ticket, Grade(float(completion.text == str(POSITIVE_TOKEN)))))
-        if self._delay_s:
-            self._engine.set_alarm(due_s)
-
-    def poll(self) -> list[tuple[Any, Grade]]:
-        """Return verdicts that are due; they come in the order of submission, as the delay is the same for all."""
-        due = [entry for entry in self._pending if entry[0] <= self._engine.now]
-        self._pending = self._pending[len(due) :]
-        return [(ticket, grade) for _, ticket, grade in due]
-
-    def wait(self, timeout_s: float) -> list[tuple[Any, Grade]]:
-        """Let virtual time pass until the next verdict; the time-out is one of real time and does not count."""
-        if self._pending:
-            self._engine.sleep_until(self._pending[0][0])
-        return self.poll()
-
-    def discard_pending(self) -> None:
-        """Forget what was submitted."""
-        self._pending.clear()

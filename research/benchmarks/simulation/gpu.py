@@ -19,7 +19,7 @@ Fitted to: Qwen3-8B in bf16 on one H100 SXM, vLLM 0.11, median inter-token laten
 roughly against Qwen3-14B in bf16 on the same, 1,000 requests at once, median inter-token latency 60 ms (same lab,
 ``qwen3-14b/h100.md``; mixed with prefill, the number running is not published; the curve gives 60 ms at about 560).
 Older vLLM has a larger host time: Qwen2.5-1.5B on an A100 80GB, batch 1, vLLM 0.6.3: 183 tokens/s (Qwen2.5 speed
-benchmark), 3.6 ms over its weights at 85 % of 2.04 TB/s. So :data:`OVERHEADS` spans half to double.
+benchmark), 3.6 ms over its weights at 85 % of 2.04 TB/s.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ FLOPS = 989e12 * 0.6
 """Operations per second."""
 HOST_S = 2e-3
 HOST_PER_SEQUENCE_S = 3e-5
-OVERHEADS = (0.5, 1.0, 2.0)
-"""Factors on both host times, to see what hangs on them."""
 _SIZES = (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 320, 384, 448, 512, 640, 768, 896, 1024, 2048)
 
 
@@ -61,18 +59,18 @@ MODELS = {
 }
 
 
-def h100(model: Model, overhead: float = 1.0) -> StepTime:
+def h100(model: Model) -> StepTime:
     """Seconds of a step of one replica on one GPU."""
     weights_s = 2 * model.num_parameters / BANDWIDTH
     token_s = 2 * model.num_parameters / FLOPS
 
     def base(size: int) -> float:
-        return max(weights_s, token_s * size) + overhead * (HOST_S + HOST_PER_SEQUENCE_S * size)
+        return max(weights_s, token_s * size) + HOST_S + HOST_PER_SEQUENCE_S * size
 
     return StepTime(
         sizes=_SIZES,
         base_s=tuple(base(size) for size in _SIZES),
         context_s=model.kv_bytes / BANDWIDTH,
         prompt_token_s=token_s,
-        admission_s=overhead * HOST_PER_SEQUENCE_S,
+        admission_s=HOST_PER_SEQUENCE_S,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.grader import Grader
 from research.benchmarks.simulation.cpu import BLOCK_SIZE, MAX_BATCHED_TOKENS
-from research.benchmarks.simulation.engine import SimulatedEngine, SimulatedGrader
+from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.forced_engine import ForcedEngine
 from research.benchmarks.simulation.replica import Fates, StepTime
 from research.drive import collect
@@ -40,7 +39,6 @@ class Case:
 
     sampler: Sampler
     schedule: Schedule
-    slots: int = 128
 
 
 def _balance() -> BalanceSampler:
@@ -69,15 +67,13 @@ def rollout(case: Case, engine: RolloutEngine, grader: Grader) -> RolloutStats:
     return stats
 
 
-def measure(
-    engine: ForcedEngine, rollouts: dict[str, dict[str, Any]], clock: Callable[[], float] = time.perf_counter
-) -> None:
+def measure(engine: ForcedEngine, rollouts: dict[str, dict[str, Any]]) -> None:
     """Run each case once on the real engine, from an empty prefix cache."""
     for name, case in CASES.items():
         engine.forget_prefixes()
-        started = clock()
+        started = time.perf_counter()
         stats = rollout(case, engine, ScriptedGrader())
-        seconds = clock() - started
+        seconds = time.perf_counter() - started
         print(f"{name}: {seconds:.2f} s", flush=True)
         entry = rollouts.setdefault(name, {"seconds": []})
         entry["seconds"].append(seconds)
@@ -91,11 +87,10 @@ def simulate(step_time: StepTime) -> dict[str, tuple[float, RolloutStats]]:
         engine = SimulatedEngine(
             FATES,
             step_time,
-            slots=case.slots,
             max_model_tokens=MAX_MODEL_TOKENS,
             block_size=BLOCK_SIZE,
             max_batched_tokens=MAX_BATCHED_TOKENS,
         )
-        stats = rollout(case, engine, SimulatedGrader(engine))
+        stats = rollout(case, engine, ScriptedGrader())
         results[name] = engine.now, stats
     return results

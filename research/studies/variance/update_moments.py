@@ -93,23 +93,20 @@ def update_moments(ends: Ends, rates_P: Array) -> UpdateMoments:
     )
 
 
-def ends_with(rule: StoppingRule, of_positive_E: Array, of_negative_E: Array, scope: str = "all") -> Ends:
-    """Return the ends of a rule where each positive and each negative that trains has a given advantage."""
+def ends_with(rule: StoppingRule, of_positive_E: Array, of_negative_E: Array) -> Ends:
+    """Return the ends of a rule where each positive and each negative has a given advantage; with 0 it trains not."""
     points = np.array(list(ends_of(rule)), dtype=np.float64)
     positives_E, negatives_E = points.T
-    paths_E = np.array([reach(rule)[int(p), int(n)] for p, n in points])
-    trains_E = (of_positive_E * positives_E != 0) | (of_negative_E * negatives_E != 0)
-    keeps_negatives = scope == "all"
     return Ends(
         positives_E=positives_E,
         negatives_E=negatives_E,
-        paths_E=paths_E,
+        paths_E=np.array([reach(rule)[int(p), int(n)] for p, n in points]),
         positive_sums_E=of_positive_E * positives_E,
         negative_sums_E=of_negative_E * negatives_E,
         positive_squares_E=of_positive_E**2 * positives_E,
         negative_squares_E=of_negative_E**2 * negatives_E,
-        positive_kept_E=positives_E * trains_E,
-        negative_kept_E=negatives_E * trains_E * keeps_negatives,
+        positive_kept_E=positives_E * (of_positive_E != 0),
+        negative_kept_E=negatives_E * (of_negative_E != 0),
     )
 
 
@@ -166,16 +163,3 @@ def weights_of(mix: Mix) -> Array:
     between = 1.0 - mix.never - mix.always
     num = len(mix.grid()) - 2
     return np.concatenate([[mix.never, mix.always], np.full(num, between / num)])
-
-
-def costs_least(rate: float, trained_cost: float) -> float:
-    """Least variance times cost for ``f' = 1``, where a trained response costs so much beside a generated one's 1.
-
-    Example:
-        >>> costs_least(0.5, 0.0), round(costs_least(0.1, 1.0), 3)  # p q; of positives alone p (1 + p)
-        (0.25, 0.11)
-    """
-    rarer = min(rate, 1.0 - rate)
-    of_all = rate * (1.0 - rate) * (1.0 + trained_cost)
-    of_rarer = rarer * (1.0 + trained_cost * rarer)
-    return min(of_all, of_rarer)

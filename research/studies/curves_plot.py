@@ -8,18 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from research import plotting
-from research.studies.field.reach import TOKENS, Floats, Runs, mean_curve
-from research.studies.field.standing import GRPO
+from research.studies.curves import TOKENS, Floats, Runs, mean_curve
+from research.studies.methods import GRPO
 
-AXES = {
-    "generated_tokens": "generated tokens, thousands",
-    "seconds": "seconds of rollout and update",
-    "trained_tokens": "trained tokens, thousands",
-    "updates": "updates",
+_AXES = {
+    "generated_tokens": ("generated tokens, thousands", 1000),
+    "seconds": ("seconds of rollout and update", 1),
 }
 
 
-def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: Sequence[str]) -> None:
+def plot(found: Mapping[str, Runs], path: Path, *, shown: Sequence[str]) -> None:
     """Draw mean learning curves; GRPO is black, those that are not shown are grey.
 
     Bands are one standard error of what differs between methods: a seed, which decides how hard the held-out problems
@@ -31,9 +29,8 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
     styles = {method: next(dashes) if method in GRPO else "-" for method in shown}
     ordered = [*(method for method in found if method not in colors), *(method for method in shown if method in found)]
     luck = seed_luck(found)
-    figure, panels = plotting.panels(1, len(axes), figsize=(5.2 * len(axes), 4.2), sharey=True)
-    for panel, cost in zip(np.atleast_1d(panels), axes, strict=True):
-        scale = 1000 if cost.endswith("tokens") else 1
+    figure, panels = plotting.panels(1, len(_AXES), figsize=(5.2 * len(_AXES), 4.2), sharey=True)
+    for panel, (cost, (label, scale)) in zip(panels, _AXES.items(), strict=True):
         for method in ordered:
             runs = found[method]
             grid_G, rates_RG = mean_curve(list(runs.values()), cost)
@@ -49,10 +46,10 @@ def plot(found: Mapping[str, Runs], path: Path, *, axes: Sequence[str], shown: S
             panel.fill_between(
                 grid_G / scale, mean_G - error_G, mean_G + error_G, color=colors[method], alpha=0.18, linewidth=0
             )
-        panel.set_xlabel(AXES[cost])
+        panel.set_xlabel(label)
         panel.grid(alpha=0.25)
-    np.atleast_1d(panels)[0].set_ylabel("held-out avg@4")
-    np.atleast_1d(panels)[0].legend(frameon=False, loc="lower right")
+    panels[0].set_ylabel("held-out avg@4")
+    panels[0].legend(frameon=False, loc="lower right")
     plotting.save(figure, path, 150)
 
 
@@ -60,7 +57,7 @@ def seed_luck(found: Mapping[str, Runs]) -> dict[int, Floats]:
     """Return what each seed adds to the held-out rate at equal shares of the runs, mean over methods.
 
     Returns:
-        By seed, on the grid of :func:`~research.studies.field.reach.mean_curve`. Shape ``(G,)``.
+        By seed, on the grid of :func:`~research.studies.curves.mean_curve`. Shape ``(G,)``.
     """
     above: dict[int, list[Floats]] = {}
     for runs in found.values():

@@ -1,0 +1,136 @@
+"""Learning curves of runs with the same seeds, compared pair by pair.
+
+A seed fixes the order of prompts and which held-out problems are asked, so runs of two methods with one seed share some
+of their luck. Everything here therefore compares the same seeds, and intervals come from leaving out half of the seeds
+at a time (two of five; the delete-d jackknife, Shao and Wu 1989) with the quantiles of Student's t, which for a mean of
+differences is the paired t interval. One at a time would do for that, not for a figure that hardly moves until it
+jumps: its interval would be much too narrow by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+Curve = Sequence[Mapping[str, float]]
+"""Rows of :func:`research.studies.runs.cost_curve`."""
+Runs = Mapping[int, Curve]
+"""Learning curves of one method by seed."""
+Floats = NDArray[np.float64]
+TOKENS = "generated_tokens"
+_GRID = 400
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure with its 95 % interval; without one (nan) where there is a single seed."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+
+    def written(self, form: str) -> str:
+        """Write value and interval.
+
+        Example:
+            >>> Estimate(1.5, 1.2, 1.9).written(".2f"), Estimate(0.1).written("+.3f")
+            ('1.50 [1.20, 1.90]', '+0.100')
+        """
+        interval = "" if math.isnan(self.low) else f" [{self.low:{form}}, {self.high:{form}}]"
+        return f"{self.value:{form}}{interval}"
+
+
+def final_level(curves: Sequence[Curve]) -> float:
+    """Return the mean held-out rate of the last three evaluations: a single one has the noise of 512 responses."""
+    return float(np.mean([np.mean([row["avg_at_4"] for row in curve[-3:]]) for curve in curves]))
+
+
+def mean_curve(curves: Sequence[Curve], cost: str) -> tuple[Floats, Floats]:
+    """Return the mean cost at equal numbers of generated tokens, as far as every run goes, and each run's rate there.
+
+    Returns:
+        Costs, shape ``(G,)``, and rates by straight lines between evaluations, shape ``(R, G)``.
+    """
+    grid_G = np.linspace(0.0, min(curve[-1][TOKENS] for curve in curves), _GRID)
+    return _along(curves, cost, grid_G).mean(0), _along(curves, "avg_at_4", grid_G)
+
+
+def _along(curves: Sequence[Curve], column: str, grid_G: Floats) -> Floats:
+    return np.array(
+        [np.interp(grid_G, [row[TOKENS] for row in curve], [row[column] for row in curve]) for curve in curves]
+    )
+
+
+def common_seeds(*methods: Runs) -> list[int]:
+    """Return the seeds that all of them have."""
+    seeds = sorted(set.intersection(*(set(runs) for runs in methods)))
+    if not seeds:
+        raise ValueError("the methods have no seed in common, so their runs cannot be compared")
+    return seeds
+
+
+def jackknifed(
+    statistic: Callable[[Sequence[int]], float], seeds: Sequence[int], back: Callable[[float], float] = float
+) -> Estimate:
+    """Estimate a statistic of seeds; ``back`` undoes the scale on which it is nearly symmetric."""
+    value, number = statistic(seeds), len(seeds)
+    if number == 1:
+        return Estimate(back(value))
+    kept = number - number // 2
+    found = np.array([statistic(chosen) for chosen in combinations(seeds, kept)])
+    error = math.sqrt(kept / (number - kept) * float(((found - found.mean()) ** 2).mean()))
+    margin = float(stats.t.ppf(0.975, number - 1)) * error
+    return Estimate(back(value), back(value - margin), back(value + margin))
+
+
+def difference(base: Runs, other: Runs) -> Estimate:
+    """Return how much higher ``other`` ends than ``base``, in held-out rate, with the paired t interval over seeds."""
+
+    def gain(seeds: Sequence[int]) -> float:
+        return final_level([other[seed] for seed in seeds]) - final_level([base[seed] for seed in seeds])
+
+    return jackknifed(gain, common_seeds(base, other))
+
+
+def time_scale(base: Runs, other: Runs, cost: str) -> Estimate:
+    """Return how many times less ``other`` spends than ``base`` along its whole run, by least squares.
+
+    The factor c for which the rate of ``other`` at each cost x of its run is nearest to that of ``base`` at c x; beyond
+    its end ``base`` stays where it ended. Curves are means over seeds, which both methods share.
+    """
+
+    def log_factor(seeds: Sequence[int]) -> float:
+        bases, others = (mean_curve([runs[seed] for seed in seeds], cost) for runs in (base, other))
+        return math.log(best_factor(bases[0], bases[1].mean(0), others[0], others[1].mean(0)))
+
+    return jackknifed(log_factor, common_seeds(base, other), back=math.exp)
+
+
+_FACTORS = np.geomspace(1 / 16, 16, 129)
+"""Tried before the best is searched for between its neighbours: more than one may be better than those beside it."""
+
+
+def best_factor(base_cost_G: Floats, base_rate_G: Floats, other_cost_G: Floats, other_rate_G: Floats) -> float:
+    """Return the factor on the costs of a curve that brings it nearest to another one.
+
+    Example:
+        >>> cost, rate = np.array([0.0, 4.0, 8.0]), np.array([0.2, 0.4, 0.5])
+        >>> round(best_factor(cost, rate, cost / 2, rate), 3)
+        2.0
+    """
+    grid_G = np.linspace(0.0, other_cost_G[-1], len(other_cost_G))
+    wanted_G = np.interp(grid_G, other_cost_G, other_rate_G)
+
+    def error(log_factor: float) -> float:
+        return float(np.mean((np.interp(math.exp(log_factor) * grid_G, base_cost_G, base_rate_G) - wanted_G) ** 2))
+
+    tried = np.log(_FACTORS)
+    best = int(np.argmin([error(factor) for factor in tried]))
+    bounds = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
+    return math.exp(optimize.minimize_scalar(error, bounds=bounds, method="bounded").x)
