@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 
 from ada_lightning.core.records import KeptResponse, Response, ResponsePool
 
 
-def is_positive(response: Response) -> bool:
-    """Return the class of a response where there are two."""
-    return response.is_positive
+def by_label(pool: ResponsePool) -> tuple[list[Response], list[Response]]:
+    """Return the positives that may train and the negatives, each in launch order."""
+    responses = pool.trainable()
+    return [each for each in responses if each.is_positive], [each for each in responses if not each.is_positive]
 
 
 def with_selection_weights(
-    pool: ResponsePool, kept: Sequence[Response], class_of: Callable[[Response], Hashable] = is_positive
+    pool: ResponsePool,
+    kept: Sequence[Response],
+    class_of: Callable[[Response], Hashable] = attrgetter("is_positive"),
 ) -> tuple[KeptResponse, ...]:
     """Attach ``N_s / m_s`` to each kept response of class s.
 

@@ -11,7 +11,7 @@ from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.stopping import FixedRule
 from ada_lightning.methods.sampling import CobaSampler, EstimatedSampler, KnapsackSampler, RlooVariance, VipSampler
 from ada_lightning.methods.sampling.forecast import forecast
-from ada_lightning.methods.sampling.one_shot import OneShotSampler
+from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.packing import pack_groups

@@ -13,7 +13,7 @@ from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import OptPoSampler
-from ada_lightning.methods.sampling.votes import majority_log_odds
+from ada_lightning.methods.sampling.optpo import majority_log_odds
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from tests.builders import Collector, InstantGrader, assigned, make_prompt

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from ada_lightning.methods.sampling.votes import majority_answer, majority_log_odds
+from ada_lightning.methods.sampling.optpo import majority_answer, majority_log_odds
 
 
 def log_likelihood(votes, truth, accuracy):
