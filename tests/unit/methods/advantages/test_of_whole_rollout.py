@@ -73,10 +73,23 @@ def test_a_rollout_without_any_signal_has_none():
         assert flat(rule.assign([WRONG, RIGHT])) == [0.0] * 4
 
 
-def test_what_is_whitened_may_be_a_rule_of_the_whole_rollout():
-    rule = BatchWhitenedAdvantage(advantage=AcceptedAdvantage())
-    accepted = flat(AcceptedAdvantage().assign(GROUPS))
-    assert flat(rule.assign(GROUPS)) == pytest.approx(whitened(accepted, [1.0] * len(accepted), epsilon=1e-8))
+def test_whitening_is_the_unbiased_z_score_of_values_that_count_more_than_once():
+    values, weights = [0.3, -0.1, 2.0], [2, 5, 3]
+    repeated = np.repeat(values, weights)
+    expected = (np.array(values) - repeated.mean()) / (repeated.std(ddof=1) + 1e-4)
+    assert whitened(values, weights, epsilon=1e-4) == pytest.approx(expected.tolist(), rel=1e-12)
+
+
+@pytest.mark.parametrize("values", [[], [3.0], [0.5, 0.5, 0.5], [0.1] * 7])
+def test_without_spread_there_is_nothing(values):
+    assert whitened(values, [1.0] * len(values), epsilon=1e-8) == [0.0] * len(values)
+
+
+def test_rounding_of_a_mean_does_not_give_zeros_a_value():
+    """Centred in float32: the mean of the mixed group is 1e-8 and not 0."""
+    result = whitened([2 / 3 + 3e-8, -1 / 3, -1 / 3, 0.0, 0.0], [1.0] * 5, epsilon=1e-8)
+    assert result[3:] == [0.0, 0.0]
+    assert whitened([1.0, 0.0, 0.0], [1.0] * 3, epsilon=1e-8)[1] < -0.5  # a mean that is there is subtracted
 
 
 class TestAccepted:
@@ -87,24 +100,13 @@ class TestAccepted:
 
     def test_packing_leaves_out_what_is_not_accepted_and_counts_its_prompts(self):
         (batch,) = pack_groups(
-            weighed(AcceptedAdvantage(), GROUPS),
-            num_minibatches=1,
-            max_tokens_per_microbatch=10_000,
-            policy_version=0,
-            shuffle_seed=0,
-            keep_groups_without_signal=False,
-            share_prompts=True,
-        )
+            weighed(AcceptedAdvantage(), GROUPS), num_minibatches=1, max_tokens_per_microbatch=10_000, policy_version=0,
+            shuffle_seed=0, keep_groups_without_signal=False, share_prompts=True,
+        )  # fmt: skip
         (microbatch,) = batch.microbatches
         num_accepted = sum(kept.response.is_positive for group in GROUPS for kept in group.kept)
         assert microbatch.rewards_B.tolist() == [1.0] * num_accepted
         assert batch.counts.num_prompts == 5
-
-    def test_positives_selection_keeps_them_all_in_launch_order(self):
-        pool = make_pool([0.0, 1.0, 0.0, 1.0])
-        kept = PositivesSelection().select(pool)
-        assert [(k.response.sample_index, k.selection_weight) for k in kept] == [(1, 1.0), (3, 1.0)]
-        assert PositivesSelection().select(make_pool([0.0, 0.0])) == ()
 
     def test_masked_positives_do_not_train(self):
         pool = make_pool([1.0, 1.0, 0.0])

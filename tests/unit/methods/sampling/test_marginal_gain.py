@@ -36,21 +36,15 @@ def value(problem, counts):
 
 
 @settings(deadline=None)  # a busy machine is no failure
-@given(problems())
-def test_the_total_is_exact_and_every_bound_holds(problem):
+@given(problems(max_prompts=3, max_width=5))
+def test_no_other_division_of_the_total_inside_the_bounds_is_worth_more(problem):
     _, total, lower, upper = problem
     counts = divide(problem)
     assert sum(counts) == total
     assert all(low <= count <= high for low, count, high in zip(lower, counts, upper, strict=True))
-
-
-@settings(deadline=None)
-@given(problems(max_prompts=3, max_width=5))
-def test_no_other_division_is_worth_more(problem):
-    _, total, lower, upper = problem
     ranges = (range(low, high + 1) for low, high in zip(lower, upper, strict=True))
-    best = max(value(problem, counts) for counts in itertools.product(*ranges) if sum(counts) == total)
-    assert value(problem, divide(problem)) == pytest.approx(best, abs=1e-12)
+    best = max(value(problem, other) for other in itertools.product(*ranges) if sum(other) == total)
+    assert value(problem, counts) == pytest.approx(best, abs=1e-12)
 
 
 @settings(deadline=None)
@@ -97,12 +91,7 @@ def test_even_parts_end_where_there_is_no_room(total, room, expected):
 @pytest.mark.parametrize(
     ("total", "lower", "upper", "message"),
     [
-        (
-            3,
-            [2, 2],
-            [8, 8],
-            r"total = 3 is less than the lower bounds of 2 prompts together: use a total of 4 or small",
-        ),
+        (3, [2, 2], [8, 8], r"total = 3 is less than the lower bounds of 2 .*: use a total of 4 or smaller lower"),
         (17, [2, 2], [8, 8], r"total = 17 is more than the upper bounds of 2 .*: use a total of 16 or larger upper"),
         (4, [2, 2], [1, 8], r"bounds of prompt 0 must be 0 <= lower <= upper; got lower = 2, upper = 1"),
         (4, [2, -1], [4, 8], r"bounds of prompt 1 .* lower = -1, upper = 8"),

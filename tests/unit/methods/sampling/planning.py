@@ -1,11 +1,11 @@
-"""Beliefs and pools of prompts that have been seen, for tests of samplers that plan."""
+"""Beliefs and pools of prompts, for tests of samplers that plan."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
 from ada_lightning.core.records import Belief, ResponsePool
-from tests.builders import make_prompt
+from tests.builders import make_pool, make_prompt
 
 GOLDEN = (0.02, 0.1, 0.25, 0.5, 0.75, 0.95)
 """Pass rates of the hand-computed plans, for 48 responses."""
@@ -27,3 +27,20 @@ def any_beliefs():
     """Unknown prompts, hopeless and solved ones, and all between; often with equal ones among them."""
     rates = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 0.25]), st.floats(0.001, 0.999))
     return st.lists(st.one_of(st.just(UNKNOWN), rates.map(seen)), min_size=1, max_size=12)
+
+
+def pilots(*positives, size=4):
+    """Pools of graded pilots with so many right ones, in slots from 0."""
+    return [
+        make_pool([1.0] * right + [0.0] * (size - right), slot=slot, key=slot) for slot, right in enumerate(positives)
+    ]
+
+
+def divided(sampler, pools):
+    """Responses of each prompt in all, after its pilot and every stage, with nothing learned between stages."""
+    empty = [ResponsePool(pool.prompt, pool.slot) for pool in pools]
+    sampler.plan(empty)
+    assert [sampler.num_to_draw(pool) for pool in empty] == [sampler.num_pilot] * len(pools)
+    for stage in range(1, sampler.num_stages):
+        sampler.plan(pools, stage)
+    return [pool.num_drawn + sampler.num_to_draw(pool) for pool in pools]
