@@ -29,15 +29,7 @@ def divide_by_buckets(
     code's loop, which favours earlier prompts), and what remains is given evenly. The code can leave responses
     undrawn where a bucket is full; here the division is repeated until the total is met.
 
-    Args:
-        rates: pass rate of each prompt.
-        total: responses of the step, within the bounds of all prompts together.
-        n_min: fewest per prompt.
-        n_max: most per prompt.
-        by_value: divides a total among given pass rates within the same bounds.
-
-    Returns:
-        Responses of each prompt; they sum to ``total``.
+    ``by_value`` divides a total among given pass rates within the same bounds.
 
     Source:
         ``recipe/coba_rl/budget_allocators.py`` at aa6b834a: ``allocate``, ``_allocate_remaining_weighted``.

@@ -13,20 +13,13 @@ _ROUNDING = 1e-9
 def allocate_by_gain(
     gain: Callable[[int, int], float], total: int, lower: Sequence[int], upper: Sequence[int]
 ) -> list[int]:
-    """Give every prompt its lower bound, then each further response to whoever gains most from it.
+    """Give every prompt its lower bound, then each further response to whoever gains most from it, up to ``total``.
+
+    ``gain(index, n)`` is what response ``n + 1`` adds to the value of the prompt at ``index``, in any unit.
 
     Where gains fall with the number of responses (the value is concave), no division of the same total inside the same
     bounds is worth more (Fox, 1966, "Discrete optimization via marginal analysis"): the exact optimum at the price of a
     sort, ``O(total log P)``. Equal gains go to the earlier prompt, so the result is a function of its arguments.
-
-    Args:
-        gain: ``gain(index, n)`` is what response ``n + 1`` adds to the value of the prompt at ``index``; any unit.
-        total: responses to give away.
-        lower: fewest of each prompt, not negative. Length P.
-        upper: most of each prompt. Length P.
-
-    Returns:
-        Responses of each prompt, in the order of the bounds; they sum to ``total``.
 
     Raises:
         ValueError: bounds that contradict each other, a total that they cannot meet, a gain that is not finite, or one

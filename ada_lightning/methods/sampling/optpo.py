@@ -63,9 +63,9 @@ class OptPoSampler(BlockSampler):
     def end(self, pool: ResponsePool) -> PoolEnd:
         """Say whether the majority is settled, with 1 for each response that gives the majority's answer, else 0."""
         answers = [response.answer for response in pool.responses]
-        odds, label = majority_log_odds(answers, vote_accuracy=self.vote_accuracy), majority_answer(answers)
-        rewards = [float(label is not None and answer == label) for answer in answers]
-        return PoolEnd(is_resolved=odds > math.log(self.threshold), rewards=rewards)
+        label, log_odds = majority(answers, vote_accuracy=self.vote_accuracy)
+        rewards = [float(answer is not None and answer == label) for answer in answers]
+        return PoolEnd(is_resolved=log_odds > math.log(self.threshold), rewards=rewards)
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Warn of a step without any answer, which trains nothing."""
@@ -78,43 +78,21 @@ class OptPoSampler(BlockSampler):
             )
 
 
-def majority_answer(answers: Sequence[str | None]) -> str | None:
-    """Most frequent answer; of equally frequent ones that which came first.
-
-    Args:
-        answers: in launch order; None does not vote.
-
-    Returns:
-        None where nobody votes.
-
-    Example:
-        >>> majority_answer(["5", None, "4", "4", "5"])
-        '5'
-    """
-    votes = Counter(answer for answer in answers if answer is not None)
-    return max(votes, key=lambda answer: votes[answer], default=None)
-
-
-def majority_log_odds(answers: Sequence[str | None], *, vote_accuracy: float) -> float:
-    """Log odds that the leading answer is the true majority rather than the runner-up.
+def majority(answers: Sequence[str | None], *, vote_accuracy: float) -> tuple[str | None, float]:
+    """The leading answer, of equals that which came first, and the log odds that it and not the runner-up is consensus.
 
     Under "answer j is the consensus" a vote is j with probability p0 and otherwise uniform over the m - 1 others, so
-    each vote of lead is worth ``ln(p0 (m - 1) / (1 - p0))``. m is the number of distinct answers seen, at least 2.
-
-    Args:
-        answers: None does not vote.
-        vote_accuracy: p0, in (1/2, 1).
-
-    Returns:
-        ``(c_1 - c_2) ln(p0 (m - 1) / (1 - p0))``, in nats; 0 where nobody votes.
+    each vote of lead is worth ``ln(p0 (m - 1) / (1 - p0))`` nats. m is the number of distinct answers seen, at least 2.
+    None does not vote, and leads by 0 where nobody votes.
 
     Source:
         OptPO, arXiv:2512.02882: a sequential probability ratio test (Wald 1945) between leader and runner-up.
 
     Example:
-        >>> round(majority_log_odds(["4", "4", "5"], vote_accuracy=0.75), 4)  # ln 3
-        1.0986
+        >>> answer, log_odds = majority(["5", None, "4", "4"], vote_accuracy=0.75)
+        >>> answer, round(log_odds, 4)  # ln 3
+        ('4', 1.0986)
     """
-    counts = sorted(Counter(answer for answer in answers if answer is not None).values(), reverse=True)
-    first, second = ([*counts, 0, 0])[:2]
-    return (first - second) * math.log(vote_accuracy * (max(len(counts), 2) - 1) / (1 - vote_accuracy))
+    votes = Counter(answer for answer in answers if answer is not None)
+    (leader, most), (_, second) = [*votes.most_common(2), (None, 0), (None, 0)][:2]
+    return leader, (most - second) * math.log(vote_accuracy * (max(len(votes), 2) - 1) / (1 - vote_accuracy))

@@ -71,12 +71,7 @@ class OneShotSampler(PlannedSampler):
         yield from super()._checks()
 
     def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
-        """Return the number of responses of each prompt, a function of its arguments and of earlier steps.
-
-        Args:
-            beliefs: one per prompt of the step; at least one.
-            total: what the numbers sum to, a multiple of the number of prompts.
-        """
+        """Return how many of ``total`` responses each prompt gets, a function of its arguments and of earlier steps."""
         raise NotImplementedError
 
     def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:

@@ -23,14 +23,7 @@ from ada_lightning.methods.sampling.planned import StagedSampler
 
 
 def xrpo_priority(num_sampled: int, spread: float, total: int, *, significance: float, exploration: float) -> float:
-    """Priority of one more response.
-
-    Args:
-        num_sampled: responses of the prompt so far (n).
-        spread: standard deviation of their rewards (s).
-        total: responses of all prompts so far (T).
-        significance: of the confidence interval (a).
-        exploration: weight of the bonus (lambda).
+    """Priority of one more response for a prompt with n rewards of standard deviation s, in a step with T so far.
 
     Example:
         >>> round(xrpo_priority(4, 0.5, 0, significance=0.05, exploration=0.1), 4)  # 3.182 / 4 - 2.776 / sqrt(20)

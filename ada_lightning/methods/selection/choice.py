@@ -33,16 +33,7 @@ class ClassSelection(Checked, Selection):
     def take(
         self, pool: ResponsePool, classes: Sequence[Sequence[Response]], num_kept: Sequence[int]
     ) -> list[Response]:
-        """Take so many responses of each class.
-
-        Args:
-            pool: where they come from.
-            classes: the candidates of each class, in launch order.
-            num_kept: how many to take of each class, at most as many as it has.
-
-        Returns:
-            Class after class, each in launch order.
-        """
+        """Take so many responses of each class: class after class, each in launch order, as the candidates are."""
         generator = random.Random(f"selection/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}")
         kept: list[Response] = []
         for members, number in zip(classes, num_kept, strict=True):

@@ -28,15 +28,8 @@ def pool_advantages(pool: ResponsePool, *, normalize_std: bool) -> list[float]:
     """Advantage of every response of a pool, before anything is selected: reward minus the mean over all of them.
 
     The same numbers that :class:`~ada_lightning.methods.advantages.PoolMeanAdvantage` computes later for those that are
-    kept.
-
-    Args:
-        pool: complete; responses that may not train count in its mean too.
-        normalize_std: divide by the pool's standard deviation (unbiased, plus 1e-6).
-
-    Returns:
-        One number per response, in launch order, in the reward's unit unless normalised. All are exactly 0 where all
-        rewards are equal, whatever float rounding makes of their mean.
+    kept, over the pool's standard deviation (unbiased, plus 1e-6) if asked. Responses that may not train count in the
+    mean too. All are exactly 0 where all rewards are equal, whatever float rounding makes of their mean.
     """
     if not pool.has_signal:
         return [0.0] * pool.num_sampled

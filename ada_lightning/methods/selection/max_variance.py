@@ -76,13 +76,8 @@ def _descending(response: Response) -> tuple[float, int]:
 def best_num_highest(descending: Sequence[float], num_kept: int) -> int:
     """Find how many of the highest rewards belong to the subset of largest variance; the rest are the lowest.
 
-    Args:
-        descending: rewards, sorted from high to low, more than ``num_kept``.
-        num_kept: size of the subset, at least 2.
-
-    Returns:
-        The smallest of the best numbers, in [1, ``num_kept - 1``]: a subset of one end alone is never better, since
-        moving its innermost reward to the other end raises the variance.
+    The smallest of the best numbers, in [1, ``num_kept - 1``]: a subset of one end alone is never better, since moving
+    its innermost reward to the other end raises the variance.
 
     Example:
         >>> best_num_highest([1, 1, 0, 0, 0, 0, 0, 0], 4), best_num_highest([1, 0, 0, 0, 0, 0, 0, 0], 4)

@@ -23,12 +23,7 @@ def with_selection_weights(
     """Attach ``N_s / m_s`` to each kept response of class s.
 
     Sums over the kept responses with these weights have the class mix of the pool, whatever was kept of it, as long as
-    something was kept of every class.
-
-    Args:
-        pool: complete; all of its responses count, also those that may not train.
-        kept: some of the pool's responses, in the order in which they are wanted.
-        class_of: class of a response; by default positive or negative.
+    something was kept of every class. All responses of the pool count, also those that may not train.
     """
     num_sampled = Counter(map(class_of, pool.responses))
     num_kept = Counter(map(class_of, kept))

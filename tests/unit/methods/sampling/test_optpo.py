@@ -13,7 +13,7 @@ from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import OptPoSampler
-from ada_lightning.methods.sampling.optpo import majority_log_odds
+from ada_lightning.methods.sampling.optpo import majority
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from tests.builders import Collector, InstantGrader, assigned, make_prompt
@@ -35,7 +35,7 @@ def test_log_odds_are_the_ratio_of_likelihoods_of_leader_and_runner_up(accuracy)
             if ranked:
                 runner_up = ranked[1] if len(ranked) > 1 else "an answer that nobody gave"
                 expected = log_likelihood(votes, ranked[0], accuracy) - log_likelihood(votes, runner_up, accuracy)
-            assert majority_log_odds(answers, vote_accuracy=accuracy) == pytest.approx(expected, abs=1e-9)
+            assert majority(answers, vote_accuracy=accuracy)[1] == pytest.approx(expected, abs=1e-9)
 
 
 def make_sampler(**options):
@@ -176,7 +176,7 @@ def test_labels_never_leak(schedule):
     assert len({group.pool.num_drawn for group in first}) > 1
     for group in first:
         answers = [r.answer for r in group.pool.responses]
-        assert group.pool.is_resolved == (majority_log_odds(answers, vote_accuracy=0.7) > math.log(20.0))
+        assert group.pool.is_resolved == (majority(answers, vote_accuracy=0.7)[1] > math.log(20.0))
     advantages = [[assigned(GroupNormalizedAdvantage(), group).tolist() for group in groups] for groups, _ in runs]
     assert all(other == advantages[0] for other in advantages)
     histories = []
