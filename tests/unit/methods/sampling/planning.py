@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ada_lightning.core.records import Belief, ResponsePool
-from tests.builders import make_pool, make_prompt
+from ada_lightning.core.records import Belief, ResponsePool, SamplingSettings
+from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from tests.builders import Collector, InstantGrader, decode, make_pool, make_prompt
 
 GOLDEN = (0.02, 0.1, 0.25, 0.5, 0.75, 0.95)
 """Pass rates of the hand-computed plans, for 48 responses."""
@@ -44,3 +46,18 @@ def divided(sampler, pools):
     for stage in range(1, sampler.num_stages):
         sampler.plan(pools, stage)
     return [pool.num_drawn + sampler.num_to_draw(pool) for pool in pools]
+
+
+def collected(sampler, rates, *, selection=None, grader=None, engine=None, beliefs=(), step=0, **options):
+    """Groups and counts of a rollout of prompts with these pass rates by their keys, on the scripted engine."""
+    return Collector(decode=decode, seed=0, **options).collect(
+        [make_prompt(key) for key in rates],
+        engine=engine or ScriptedEngine(pass_rates=rates, num_polls=lambda generator, _: generator.randrange(1, 20)),
+        grader=grader or InstantGrader(),
+        sampler=sampler,
+        selection=selection or AllSelection(),
+        settings=SamplingSettings(max_new_tokens=4),
+        step=step,
+        policy_version=0,
+        beliefs=beliefs,
+    )

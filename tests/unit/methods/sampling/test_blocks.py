@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.core.records import Grade, SamplingSettings
+from ada_lightning.core.records import Grade
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpreadSampler, UniformSampler
-from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import Collector, InstantGrader, decode, make_pool, make_prompt
+from tests.builders import InstantGrader, make_pool
+from tests.unit.methods.sampling.planning import collected
 
 SIZES = {"samples_per_round": 4, "n_max": 32, "group_size": 4}
 BALANCE = BalanceSampler(k_pos=2, k_neg=2, **SIZES)
@@ -68,16 +67,8 @@ def test_binary_rewards_draw_by_their_spread_what_balance_draws_for_one_of_each(
 
 def test_a_rollout_asks_the_sampler_whether_a_pool_is_resolved():
     """Rewards of 0.25 and 0.6 only: the mixed prompt resolves, the one without a single 0.6 does not."""
-    groups, _ = Collector(decode=decode, seed=0).collect(
-        [make_prompt(1), make_prompt(2)],
-        engine=ScriptedEngine(pass_rates={1: 0.5, 2: 0.0}),
-        grader=InstantGrader(lambda text: Grade(0.6 if text == "1" else 0.25)),
-        sampler=SpreadSampler(min_spread=0.3, **SIZES),
-        selection=AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        step=0,
-        policy_version=0,
-    )
+    sampler, grader = SpreadSampler(min_spread=0.3, **SIZES), InstantGrader(lambda t: Grade(0.6 if t == "1" else 0.25))
+    groups, _ = collected(sampler, {1: 0.5, 2: 0.0}, grader=grader)
     mixed, hopeless = (group.pool for group in groups)
     assert (mixed.rule, mixed.is_resolved, mixed.num_drawn % 4) == (None, True, 0)
     assert (hopeless.rule, hopeless.is_resolved, hopeless.num_drawn) == (None, False, 32)

@@ -8,15 +8,15 @@ import random
 
 import pytest
 
-from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
+from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import OptPoSampler
 from ada_lightning.methods.sampling.optpo import majority
-from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import Collector, InstantGrader, assigned, make_prompt
+from tests.builders import InstantGrader, assigned
+from tests.unit.methods.sampling.planning import collected
 
 
 def log_likelihood(votes, truth, accuracy):
@@ -140,17 +140,8 @@ def collect(reward_of, schedule):
     def grade(text):
         return Grade(reward_of(text), answer=None if text == "4" else text, components={"truth": reward_of(text)})
 
-    groups, stats = Collector(decode=lambda ids: str(ids[0]), seed=0, schedule=schedule).collect(
-        [make_prompt(key) for key in range(30)],
-        engine=VotingEngine(pass_rates={}),
-        grader=InstantGrader(grade),
-        sampler=sampler,
-        selection=AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        step=0,
-        policy_version=0,
-    )
-    return groups, stats
+    engine, keys = VotingEngine(pass_rates={}), dict.fromkeys(range(30))
+    return collected(sampler, keys, engine=engine, grader=InstantGrader(grade), schedule=schedule)
 
 
 def without_components(group):

@@ -14,7 +14,7 @@ from scipy.stats import beta as beta_distribution
 
 from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
-from ada_lightning.core.records import Belief, Grade, SamplingSettings
+from ada_lightning.core.records import Belief, Grade
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.stopping import CappedRule, FixedRule
 from ada_lightning.methods.sampling import (
@@ -28,10 +28,9 @@ from ada_lightning.methods.sampling import (
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.sampling.planned import OneShotSampler
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.packing import pack_groups
-from tests.builders import Collector, InstantGrader, decode, make_pool, make_prompt
-from tests.unit.methods.sampling.planning import GOLDEN, UNKNOWN, any_beliefs, planned, seen
+from tests.builders import InstantGrader, make_pool
+from tests.unit.methods.sampling.planning import GOLDEN, UNKNOWN, any_beliefs, collected, planned, seen
 
 VIP = partial(VipSampler, variance=RlooVariance(), n_min=3)
 VIP_DR_GRPO = partial(VIP, variance=DrGrpoVariance())
@@ -183,18 +182,7 @@ RATES = (0.01, 0.3, 0.5, 0.7)
 
 
 def collect(sampler, grader=None):
-    rates = dict(enumerate(RATES))
-    return Collector(decode=decode, seed=0).collect(
-        [make_prompt(key) for key in rates],
-        engine=ScriptedEngine(pass_rates=rates, num_polls=lambda generator, is_positive: generator.randrange(1, 20)),
-        grader=grader or InstantGrader(),
-        sampler=sampler,
-        selection=AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        step=0,
-        policy_version=0,
-        beliefs=[seen(rate) for rate in RATES],
-    )
+    return collected(sampler, dict(enumerate(RATES)), grader=grader, beliefs=[seen(rate) for rate in RATES])
 
 
 @every_sampler
