@@ -27,7 +27,7 @@ from ada_lightning.methods.pass_rates import (
     PosteriorRate,
 )
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
-from tests.builders import assigned, make_group, make_pool, make_response
+from tests.builders import assigned, make_group, make_pool
 
 
 def selected(rewards):
@@ -101,9 +101,7 @@ def test_max_rl_follows_log_p_as_far_as_the_group_can_see(size):
 )
 def test_estimated_pass_rates_by_hand(rate, expected):
     """1 of 4 right in the first round, 1 of 4 in the second; stopped by balance 2/2."""
-    pool = make_pool([])
-    for index, reward in enumerate([1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]):
-        pool.add(make_response(index, reward, round_index=index // 4))
+    pool = make_pool([1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], block=4)
     pool.belief = Belief(1.0, 3.0)
     pool.rule = QuotaRule(k_pos=2, k_neg=2, samples_per_round=4, n_max=32)
     assert rate(ResponseGroup(pool, tuple(KeptResponse(r, 2.0) for r in pool.responses[:2]))) == pytest.approx(expected)
@@ -145,9 +143,7 @@ def test_stratified_finds_such_a_reward_among_those_not_kept():
     ],
 )
 def test_no_power_is_taken_of_a_rate_that_negative_rewards_have_made(rewards, options, message):
-    pool = make_pool(rewards[:2])
-    for index, reward in enumerate(rewards[2:], start=2):
-        pool.add(make_response(index, reward, round_index=1))
+    pool = make_pool(rewards, block=2)
     with pytest.raises(ValueError, match=message):
         assigned(PoolMeanAdvantage(weight_power=1.0, **options), ResponseGroup(pool, AllSelection().select(pool)))
 
@@ -162,9 +158,7 @@ def test_without_a_power_or_without_a_difference_negative_rewards_are_rewards():
 @pytest.mark.parametrize(("power", "limit", "weight"), [(1.0, 8.0, 8.0), (0.5, 4.0, 4.0), (0.1, 1e3, 1e6**0.1)])
 def test_a_rate_of_0_in_a_pool_with_a_positive_gets_the_largest_weight(power, limit, weight):
     """A first round all wrong, then one of two right: the rewards are in order, so nothing is refused."""
-    pool = make_pool([0.0, 0.0])
-    pool.add(make_response(2, 1.0, round_index=1))
-    pool.add(make_response(3, 0.0, round_index=1))
+    pool = make_pool([0.0, 0.0, 1.0, 0.0], block=2)
     advantage = PoolMeanAdvantage(weight_power=power, max_weight=limit, pass_rate=FirstRoundRate())
     found = assigned(advantage, ResponseGroup(pool, AllSelection().select(pool)))
     assert found == pytest.approx(np.array([0.0, 0.0, weight, 0.0]))
