@@ -93,7 +93,9 @@ class CobaSampler(OneShotSampler):
         """Maximise the summed value; evenly where no prompt is known."""
         is_known = [belief.num_seen >= self.min_seen for belief in beliefs]
         if not any(is_known):
-            return spread_evenly(total, [self.n_max] * len(beliefs))
+            counts = [0] * len(beliefs)
+            spread_evenly(total, counts, range(len(beliefs)), self.n_max)
+            return counts
         rates = [belief.seen_rate if known else 0.5 for belief, known in zip(beliefs, is_known, strict=True)]
         if self.official_buckets:
             return divide_by_buckets(rates, total, n_min=self.n_min, n_max=self.n_max, by_value=self._by_value)

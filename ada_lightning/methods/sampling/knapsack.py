@@ -87,9 +87,9 @@ class KnapsackSampler(OneShotSampler):
         ]
         demand = sum(math.floor(min(self.n_max, self._demand(rates[index]))) for index in effective)
         rest = total - sum(counts)
-        rest -= self._spread(max(0, rest - demand), others, counts)
+        rest -= spread_evenly(max(0, rest - demand), counts, others, self.n_max)
         rest -= self._invest(rest, effective, rates, counts)
-        self._spread(rest, range(len(counts)), counts)
+        spread_evenly(rest, counts, range(len(counts)), self.n_max)
         return counts
 
     def _due(self, rate: float) -> int:
@@ -101,14 +101,6 @@ class KnapsackSampler(OneShotSampler):
         """Responses after which the larger of p^N and (1-p)^N is ``1 - mixed_chance``; infinite where rounding ends."""
         log_larger = math.log(max(rate, 1.0 - rate))
         return math.log(1.0 - self.mixed_chance) / log_larger if log_larger else math.inf
-
-    def _spread(self, surplus: int, indices: Sequence[int], counts: list[int]) -> int:
-        """Give as much of a surplus as there is room for, evenly; return how much that was."""
-        room = [self.n_max - counts[index] for index in indices]
-        given = min(surplus, sum(room))
-        for index, extra in zip(indices, spread_evenly(given, room), strict=True):
-            counts[index] += extra
-        return given
 
     def _invest(self, rest: int, effective: Sequence[int], rates: Sequence[float], counts: list[int]) -> int:
         """Give effective prompts what maximises the sum of V; return how much that was."""

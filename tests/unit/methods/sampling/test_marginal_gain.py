@@ -77,15 +77,23 @@ def test_equal_gains_go_to_the_earlier_prompts():
 
 def test_nothing_can_be_divided_among_nobody():
     assert allocate_by_gain(lambda index, n: math.nan, 0, [], []) == []
-    assert spread_evenly(0, []) == []
+    assert spread_evenly(3, [], [], 8) == 0
 
 
 @pytest.mark.parametrize(
-    ("total", "room", "expected"),
-    [(0, [3, 3], [0, 0]), (6, [3, 3], [3, 3]), (5, [9, 1, 9], [2, 1, 2]), (7, [0, 9, 9], [0, 4, 3])],
+    ("surplus", "counts", "expected"),
+    [
+        (0, [6, 6, 1], [6, 6, 1]),
+        (6, [6, 6, 1], [9, 9, 1]),
+        (9, [6, 6, 1], [9, 9, 1]),  # the last one gets none whatever is left
+        (5, [0, 8, 1], [4, 9, 1]),
+        (7, [1, 0, 1], [5, 3, 1]),
+    ],
 )
-def test_even_parts_end_where_there_is_no_room(total, room, expected):
-    assert spread_evenly(total, room) == expected
+def test_even_parts_end_where_there_is_no_room(surplus, counts, expected):
+    before = sum(counts)
+    assert spread_evenly(surplus, counts, [0, 1], 9) == sum(expected) - before
+    assert counts == expected
 
 
 @pytest.mark.parametrize(
