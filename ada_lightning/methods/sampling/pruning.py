@@ -51,7 +51,7 @@ class PruningSampler(Checked, Sampler):
         self.samples_per_round = self.sampler.samples_per_round
         self.budget_per_step = self.sampler.budget_per_step
         self._seen: set[str] = set()
-        self._chances: dict[int, float] = {}
+        self._small: set[int] = set()
         self._pruned: set[int] = set()
 
     def _checks(self) -> Iterator[Check]:
@@ -72,11 +72,13 @@ class PruningSampler(Checked, Sampler):
         """Draw who is left out, then let the inner sampler plan with the others."""
         scores = [expected_advantage(pool.belief) for pool in pools]
         threshold = sum(scores) / max(len(scores), 1) * (1.0 - 1e-9)
-        is_small = [
-            score < threshold and pool.prompt.prompt_id in self._seen for score, pool in zip(scores, pools, strict=True)
+        small = [
+            pool
+            for score, pool in zip(scores, pools, strict=True)
+            if score < threshold and pool.prompt.prompt_id in self._seen
         ]
-        self._chances = {pool.slot: self.rate for pool, small in zip(pools, is_small, strict=True) if small}
-        self._pruned = {pool.slot for pool in pools if pool.slot in self._chances and self._draws_out(pool)}
+        self._small = {pool.slot for pool in small}
+        self._pruned = {pool.slot for pool in small if self._draws_out(pool)}
         self.sampler.plan([pool for pool in pools if pool.slot not in self._pruned])
 
     def num_to_draw(self, pool: ResponsePool) -> int:
@@ -86,7 +88,7 @@ class PruningSampler(Checked, Sampler):
     def end(self, pool: ResponsePool) -> PoolEnd:
         """Say what the inner sampler says, and what a prompt that stays weighs; who is left out was not looked at."""
         inner = PoolEnd(is_resolved=True) if pool.slot in self._pruned else self.sampler.end(pool)
-        return replace(inner, inverse_probability=1.0 / (1.0 - self._chances.get(pool.slot, 0.0)))
+        return replace(inner, inverse_probability=1.0 / (1.0 - self.rate) if pool.slot in self._small else 1.0)
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Note who was sampled."""
