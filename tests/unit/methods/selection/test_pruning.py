@@ -104,16 +104,18 @@ def test_equally_large_advantages_are_not_pruned(rewards):
 
 
 def test_masked_responses_never_train_and_their_class_weighs_more_instead():
-    pool = make_pool([1, 1, 0, 0, 0, 0])
+    pool = make_pool([0, 1, 0, 0, 0, 0])
     pool.responses[0] = replace(pool.responses[0], is_masked=True)
     kept = PruningSelection(rate=0.0).select(pool)
     assert [(k.response.sample_index, k.selection_weight) for k in kept] == [
-        (1, 2.0),
-        *((i, 1.0) for i in (2, 3, 4, 5)),
+        (1, 1.0),
+        *((i, 1.25) for i in range(2, 6)),
     ]
+    assert [k.response.sample_index for k in PruningSelection(rate=1 - 1e-12).select(pool)] == [1]
 
 
 def test_a_fixed_fraction_goes_for_certain_and_the_rest_weighs_up():
-    kept = FixedFractionPruning(rate=0.5).select(make_pool([0, 0, 1, 0]))
-    assert [(k.response.sample_index, k.inverse_probability) for k in kept] == [(0, 2.0), (2, 2.0)]
-    assert FixedFractionPruning(rate=0.5).select(make_pool([])) == ()
+    pool = make_pool([0, 0, 1, 0])
+    pool.responses = [replace(r, sample_index=2 * r.sample_index) for r in pool.responses]  # some draws were excluded
+    kept = FixedFractionPruning(rate=0.5).select(pool)
+    assert [(k.response.sample_index, k.inverse_probability) for k in kept] == [(0, 2.0), (4, 2.0)]
