@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.functional import centered, kept_rewards, unbiased_std
+from ada_lightning.methods.functional import kept_rewards, standardized
 
 
 @dataclass(kw_only=True, eq=False)
@@ -27,5 +27,4 @@ class GroupNormalizedAdvantage(Advantage):
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return ``(r - mean) / (std + 1e-6)`` or ``r - mean``. Shape ``(G,)``."""
-        rewards = kept_rewards(group)
-        return centered(rewards) / (unbiased_std(rewards) + 1e-6 if self.normalize_std else 1.0)
+        return standardized(kept_rewards(group), normalize_std=self.normalize_std)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.checked import Check, Checked
-
-_EPSILON = 1e-6
-"""As in :class:`~ada_lightning.methods.advantages.PoolMeanAdvantage`."""
+from ada_lightning.methods.functional import standardized
 
 
 @dataclass(kw_only=True, eq=False)
@@ -33,13 +33,9 @@ def pool_advantages(pool: ResponsePool, *, normalize_std: bool) -> list[float]:
     """
     if not pool.has_signal:
         return [0.0] * pool.num_sampled
-    rewards = [response.reward for response in pool.responses]
-    mean = sum(rewards) / len(rewards)
-    advantages = [reward - mean for reward in rewards]
-    if not normalize_std:
-        return advantages
-    std = (sum(advantage**2 for advantage in advantages) / (len(rewards) - 1)) ** 0.5
-    return [advantage / (std + _EPSILON) for advantage in advantages]
+    rewards = np.array([response.reward for response in pool.responses])
+    advantages: list[float] = standardized(rewards, normalize_std=normalize_std).tolist()
+    return advantages
 
 
 def by_magnitude(pools: Sequence[ResponsePool], *, normalize_std: bool) -> list[tuple[int, int]]:
