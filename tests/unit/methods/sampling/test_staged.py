@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from statistics import stdev
 
 import pytest
 from scipy.stats import t
@@ -134,19 +135,21 @@ class TestXrpo:
         priorities = [xrpo_priority(n, spread, 50, **options) for n in range(2, 200)]
         assert all(first > second for first, second in itertools.pairwise(priorities))
 
-    def test_a_round_is_the_best_division_by_brute_force(self):
+    @pytest.mark.parametrize(("rights", "exploration"), [((0, 1, 2), 0.1), ((0, 1, 2), 0.3), ((0, 0, 1), 0.1)])
+    def test_a_round_is_the_best_division_by_brute_force(self, rights, exploration):
         """One round of six responses among three prompts: no division has a larger sum of priorities."""
+        spreads = [stdev([1.0] * right + [0.0] * (4 - right)) for right in rights]
 
         def worth(given):
             return sum(
-                xrpo_priority(4 + k, [0.0, 0.5, math.sqrt(1 / 3)][i], 12, significance=0.05, exploration=0.1)
-                for i, number in enumerate(given)
+                xrpo_priority(4 + k, spread, 12, significance=0.05, exploration=exploration)
+                for spread, number in zip(spreads, given, strict=True)
                 for k in range(number)
             )
 
         best = max((given for given in itertools.product(range(7), repeat=3) if sum(given) == 6), key=worth)
-        counts = divided(xrpo(num_rounds=1, responses_per_prompt=6), pilots(0, 1, 2))
-        assert [count - 4 for count in counts] == list(best)
+        counts = divided(xrpo(num_rounds=1, responses_per_prompt=6, exploration=exploration), pilots(*rights))
+        assert worth([count - 4 for count in counts]) == pytest.approx(worth(best), rel=1e-12)
 
     def test_rounds_share_what_the_pilots_leave_and_look_again(self):
         pools, sampler = pilots(2, 0), xrpo(exploration=0.0)
