@@ -37,11 +37,12 @@ def make_response(index: int, reward: float, *, prompt_id: str = "p7", num_token
     )
 
 
-def make_pool(rewards: Sequence[float], *, slot: int = 0, key: int = 7, num_tokens: Sequence[int] | None = None):
+def make_pool(rewards: Sequence[float], *, slot=0, key=7, num_tokens: Sequence[int] | None = None, block=10**6):
+    """A pool drawn in blocks of so many responses."""
     pool = ResponsePool(make_prompt(key), slot)
     lengths = num_tokens or [2] * len(rewards)
     for index, (reward, length) in enumerate(zip(rewards, lengths, strict=True)):
-        pool.add(make_response(index, reward, prompt_id=f"p{key}", num_tokens=length))
+        pool.add(make_response(index, reward, prompt_id=f"p{key}", num_tokens=length, round_index=index // block))
     return pool
 
 

@@ -6,7 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.check import ConfigError, check_config, override_errors, top_level_keys
 
-BALANCE = "ada_lightning.methods.sampling.balance.BalanceSampler"
+BALANCE = "ada_lightning.methods.sampling.sequential.BalanceSampler"
 FILES = {
     "train.yaml": """
         defaults: [sampler: balance, data: jsonl, _self_]
@@ -130,8 +130,10 @@ class TestCheckConfig:
             check_config(cfg)
 
     def test_target_that_cannot_be_loaded_is_one_problem(self, conf):
-        (problem,) = problems(conf, "sampler._target_=ada_lightning.methods.sampling.balance.Balanced")
-        assert problem.startswith("sampler._target_ = ada_lightning.methods.sampling.balance.Balanced cannot be loaded")
+        (problem,) = problems(conf, "sampler._target_=ada_lightning.methods.sampling.sequential.Balanced")
+        assert problem.startswith(
+            "sampler._target_ = ada_lightning.methods.sampling.sequential.Balanced cannot be loaded"
+        )
 
     def test_everything_wrong_is_reported_together_and_numbered(self, conf):
         with pytest.raises(ConfigError) as error:
