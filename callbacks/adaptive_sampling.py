@@ -19,7 +19,6 @@ from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import (
     PassRateEstimator,
     Refill,
-    RememberingEstimator,
     Sampler,
     Selection,
     Trait,
@@ -292,9 +291,9 @@ class AdaptiveSampling(Callback):
             )
 
     @property
-    def _remembering(self) -> RememberingEstimator | None:
+    def _remembering(self) -> PassRateEstimator | None:
         estimator = self.method.estimator
-        return estimator if isinstance(estimator, RememberingEstimator) else None
+        return estimator if estimator.remembers_prompts else None
 
     def _chosen_figures(
         self, policy: PolicyModule, data: RolloutDataModule, prompts: Sequence[Prompt]
@@ -325,9 +324,7 @@ def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> Rol
     )
 
 
-def _recalled(
-    policy: PolicyModule, estimator: RememberingEstimator, prompts: Sequence[Prompt]
-) -> Sequence[PromptHistory]:
+def _recalled(policy: PolicyModule, estimator: PassRateEstimator, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
     """Ask what is remembered; the seconds count."""
     with policy.clock.phase("estimate"):
         return estimator.recall(prompts)

@@ -9,7 +9,7 @@ from typing import Any
 from lightning.pytorch import LightningDataModule
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import Curriculum, LearningCurriculum, PromptSource
+from ada_lightning.core.protocols import Curriculum, PromptSource
 from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import PromptFormat
@@ -339,7 +339,7 @@ class RolloutDataModule(LightningDataModule):
                 "prompt_ids": [prompt.prompt_id for prompt in position.waiting],
                 "next_stretch": position.next_stretch,
             }
-        if isinstance(self.curriculum, LearningCurriculum):
+        if self.curriculum.learns:
             state["curriculum"] = named_state(self.curriculum)
         return state
 
@@ -350,7 +350,7 @@ class RolloutDataModule(LightningDataModule):
             return None
         if step > self._queue.position.step:
             return self._queue.after()
-        is_choice = self.curriculum.needs_history or isinstance(self.curriculum, LearningCurriculum)
+        is_choice = self.curriculum.needs_history or self.curriculum.learns
         return self._queue.now() if is_choice else self._queue.position
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -372,7 +372,7 @@ class RolloutDataModule(LightningDataModule):
                 f"this run is complete: {self.num_updates_done // self.updates_per_rollout} of num_steps = "
                 f"{self.num_steps} steps are done; raise num_steps to continue it"
             )
-        if isinstance(self.curriculum, LearningCurriculum):
+        if self.curriculum.learns:
             load_named_state(self.curriculum, state_dict.get("curriculum", {}), setting="curriculum")
         self._queue = self._restored(state_dict.get("chosen"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
+from ada_lightning.core.checks import unmet
 from ada_lightning.core.records import PromptHistory
 from ada_lightning.methods.curriculum.ranked import RankedCurriculum
 
@@ -59,9 +60,9 @@ class DifficultyBand(RankedCurriculum):
         return f"prompts with a believed pass rate in [{self.low:g}, {self.high:g}], and prompts never seen, come first"
 
     def _errors(self) -> list[str]:
-        if 0 <= self.low < self.high <= 1:
-            return []
-        return [f"curriculum.low and curriculum.high must be 0 <= low < high <= 1; got {self.low} and {self.high}"]
+        is_band = 0 <= self.low < self.high <= 1
+        bounds = f"{self.low} and {self.high}"
+        return unmet((is_band, "curriculum.low and curriculum.high must be 0 <= low < high <= 1", bounds))
 
     def _distance(self, history: PromptHistory) -> float:
         """Of the believed pass rate from the band; 0 inside."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import Curriculum
 from ada_lightning.core.records import Prompt, PromptHistory
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
@@ -14,7 +16,7 @@ _FEWEST_CANDIDATES = 2.0
 """Per prompt of a step. A stretch of two epochs can hold a prompt twice: at least half of it is distinct."""
 
 
-class RankedCurriculum(ABC):
+class RankedCurriculum(Curriculum, ABC):
     """The best of a step's candidates, and a few prompts whatever is believed of them.
 
     The candidates are the next stretch of a walk through shuffled epochs, ``candidate_ratio`` per prompt of the step.
@@ -45,24 +47,19 @@ class RankedCurriculum(ABC):
     def __init__(self, *, candidate_ratio: float, revisit_ratio: float) -> None:
         self.candidate_ratio = candidate_ratio
         self.revisit_ratio = revisit_ratio
-        errors = self._errors()
-        if not _FEWEST_CANDIDATES <= candidate_ratio < math.inf:
-            errors.append(
-                f"curriculum.candidate_ratio must be at least {_FEWEST_CANDIDATES:g} and finite, so that there is "
-                f"something to choose from; got {candidate_ratio}"
+        enough = f"at least {_FEWEST_CANDIDATES:g} and finite, so that there is something to choose from"
+        is_enough = _FEWEST_CANDIDATES <= candidate_ratio < math.inf
+        refuse(
+            self._errors()
+            + unmet(
+                (is_enough, f"curriculum.candidate_ratio must be {enough}", candidate_ratio),
+                (0 <= revisit_ratio <= 1, "curriculum.revisit_ratio must be in [0, 1]", revisit_ratio),
             )
-        if not 0 <= revisit_ratio <= 1:
-            errors.append(f"curriculum.revisit_ratio must be in [0, 1]; got {revisit_ratio}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        )
 
     @abstractmethod
     def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
         """Return the indices of the candidates, the best first. They come in random order."""
-
-    @abstractmethod
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
-        """What to log of the chosen prompts, by name."""
 
     @abstractmethod
     def _preference(self) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from ada_lightning.core.protocols import Curriculum
 from ada_lightning.core.records import Prompt, PromptHistory
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
 
-class UniformCurriculum:
+class UniformCurriculum(Curriculum):
     """A seeded shuffle of the training prompts per epoch, cut in order.
 
     A function of step and seed alone: nothing is asked about the prompts. A step across the end of an epoch can hold a
@@ -20,8 +21,6 @@ class UniformCurriculum:
         >>> sorted(prompt.prompt_id for step in epoch for prompt in step)
         ['a', 'b', 'c', 'd']
     """
-
-    needs_history = False
 
     def choose(
         self,
@@ -35,11 +34,3 @@ class UniformCurriculum:
         """Return the next ``num_prompts`` of the epochs; ``recall`` is not called."""
         positions = epoch_positions(len(prompts), step * num_prompts, num_prompts, str(seed))
         return [prompts[position] for position in positions]
-
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
-        """Nothing of its own."""
-        return {}
-
-    def bend(self) -> str:
-        """Every prompt counts the same."""
-        return ""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.pass_rate_head import PassRateHead
 
 
-class ValueNetworkEstimator:
+class ValueNetworkEstimator(PassRateEstimator):
     """Trains a small head on the policy's frozen representation of each prompt, a little after every step.
 
     The head learns from a bounded replay of recent pools, by their binomial likelihood. For the first ``warmup_steps``
@@ -58,22 +61,22 @@ class ValueNetworkEstimator:
             "batch_size": batch_size,
             "epochs_per_update": epochs_per_update,
         }
-        errors = [f"estimator.{name} must be at least 1; got {value}" for name, value in sizes.items() if value < 1]
-        errors += [
-            f"estimator.{name} must be positive and finite; got {value}"
-            for name, value in (("learning_rate", learning_rate), ("strength", strength))
-            if not 0 < value < math.inf
-        ]
-        errors += [
-            f"estimator.{name} must not be negative; got {value}"
-            for name, value in (("weight_decay", weight_decay), ("warmup_steps", warmup_steps))
-            if not 0 <= value < math.inf
-        ]
-        if errors:
-            raise ValueError("; ".join(errors))
+        positive = {"learning_rate": learning_rate, "strength": strength}
+        counted = {"weight_decay": weight_decay, "warmup_steps": warmup_steps}
+        refuse(
+            unmet(
+                *((value >= 1, f"estimator.{name} must be at least 1", value) for name, value in sizes.items()),
+                *(
+                    (0 < value < math.inf, f"estimator.{name} must be positive and finite", value)
+                    for name, value in positive.items()
+                ),
+                *(
+                    (0 <= value < math.inf, f"estimator.{name} must not be negative", value)
+                    for name, value in counted.items()
+                ),
+            )
+        )
         self.width = width
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
         self.replay_size = replay_size
         self.batch_size = batch_size
         self.epochs_per_update = epochs_per_update
@@ -81,14 +84,18 @@ class ValueNetworkEstimator:
         self.strength = strength
         self.num_updates = 0
         self._generator = torch.Generator().manual_seed(seed)
+        self._new_head = partial(
+            PassRateHead,
+            width=width,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            generator=self._generator,
+        )
         self._head: PassRateHead | None = None
         self._features_NH = torch.empty(0, 0)
         self._positives_N = torch.empty(0)
         self._sizes_N = torch.empty(0)
         self._predicted: dict[str, Tensor] = {}
-
-    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Nothing to compare: the head starts without history, and any prompt has a representation."""
 
     def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
         """Represent the prompts, remember that for :meth:`update`, and return one belief per prompt.
@@ -128,10 +135,6 @@ class ValueNetworkEstimator:
             )
         self._predicted = {}
         self.num_updates += 1
-
-    def history_counts(self) -> Mapping[str, tuple[float, float]]:
-        """Nothing: what is known is not kept by prompt."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Head, replay and generator; what is between :meth:`predict` and :meth:`update` is not kept."""
@@ -183,25 +186,14 @@ class ValueNetworkEstimator:
         features_PH = torch.stack([self._predicted[pool.prompt.prompt_id] for pool in pools])
         positives_P = torch.tensor([float(pool.num_positive) for pool in pools])
         sizes_P = torch.tensor([float(pool.num_sampled) for pool in pools])
-        if len(self._sizes_N):
-            features_PH = torch.cat([self._features_NH, features_PH])
-            positives_P = torch.cat([self._positives_N, positives_P])
-            sizes_P = torch.cat([self._sizes_N, sizes_P])
-        num_new = len(pools)
-        self._features_NH = features_PH[-self.replay_size :]
-        self._positives_N = positives_P[-self.replay_size :]
-        self._sizes_N = sizes_P[-self.replay_size :]
-        self._head_of(features_PH.shape[1]).observe(features_PH[-num_new:])
+        rows_NH = torch.cat([self._features_NH, features_PH]) if len(self._features_NH) else features_PH
+        self._features_NH = rows_NH[-self.replay_size :]
+        self._positives_N = torch.cat([self._positives_N, positives_P])[-self.replay_size :]
+        self._sizes_N = torch.cat([self._sizes_N, sizes_P])[-self.replay_size :]
+        self._head_of(features_PH.shape[1]).observe(features_PH)
 
     def _head_of(self, num_features: int) -> PassRateHead:
         """Return the head, made at first use: only then is the size of a representation known."""
         if self._head is None:
-            self._head = PassRateHead(
-                num_features,
-                width=self.width,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                base_rate=self._pooled_rate(),
-                generator=self._generator,
-            )
+            self._head = self._new_head(num_features, base_rate=self._pooled_rate())
         return self._head

@@ -18,7 +18,7 @@ from tests.builders import make_pool, make_prompt
 ALPHA, BETA = 1e-3, 2.0
 
 
-class Norms:
+class Norms(GradientNorm):
     """Known norms by slot; notes whom it was connected to."""
 
     def __init__(self, by_slot):
@@ -151,6 +151,5 @@ def test_values_that_cannot_work_are_rejected_together(change, message):
 
 def test_it_asks_the_policy_for_gradients():
     sampler = sampler_of(norms := Norms({}))
-    assert isinstance(norms, GradientNorm)
     sampler.connect("the policy")
     assert norms.policy == "the policy"
