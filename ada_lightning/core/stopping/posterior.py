@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import betabinom
 
 from ada_lightning.core.stopping.paths import goes_on
@@ -71,16 +72,48 @@ def completion_rate(quota: QuotaRule, alpha: float, beta: float, num_positive: i
     if num_blocks < 1:
         return 0.0
     draws_H = quota.samples_per_round * np.arange(1, num_blocks + 1)
-    # At least the missing positives, and at most so many that the missing negatives are there too.
-    missing_positives, missing_negatives = max(0, quota.k_pos - num_positive), max(0, quota.k_neg - num_negative)
-    posterior = alpha + num_positive, beta + num_negative
-    chance_H = betabinom.cdf(draws_H - missing_negatives, draws_H, *posterior)
-    if missing_positives:
-        chance_H = chance_H - betabinom.cdf(missing_positives - 1, draws_H, *posterior)
-    chance_H = np.where(draws_H >= missing_positives + missing_negatives, chance_H, 0.0)
+    chance_H = _completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws_H)
     open_before_H = np.concatenate([[1.0], 1.0 - chance_H[:-1]])
     responses_H = quota.samples_per_round * np.cumsum(open_before_H)
     return float(np.max(chance_H / responses_H))
+
+
+@lru_cache(maxsize=65536)
+def completion_chance(
+    quota: QuotaRule, alpha: float, beta: float, num_positive: int, num_negative: int, num_draws: int
+) -> float:
+    """Probability that the quotas are met after ``num_draws`` more responses.
+
+    Example:
+        >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
+        >>> round(completion_chance(quota, 1.0, 1.0, 0, 1, 1), 6)  # the next is right with chance 1/3
+        0.333333
+    """
+    draws = np.array([num_draws])
+    return float(_completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws)[0])
+
+
+@lru_cache(maxsize=65536)
+def expected_draws(quota: QuotaRule, alpha: float, beta: float, num_positive: int, num_negative: int) -> float:
+    """Responses until the quotas are met or ``n_max`` is reached, in whole blocks.
+
+    Returns:
+        ``M sum_h P(open after h blocks)`` over the blocks of M responses that are left, h from 0; 0 where the quotas
+        are met.
+
+    Example:
+        >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
+        >>> expected_draws(quota, 1, 1000, 0, 4) > 0.9 * 28  # hopeless: all that is left
+        True
+        >>> expected_draws(quota, 1, 1, 1, 3)
+        0.0
+    """
+    if quota.stops(num_positive, num_negative):
+        return 0.0
+    num_blocks = -(-(quota.n_max - num_positive - num_negative) // quota.samples_per_round)
+    draws_H = quota.samples_per_round * np.arange(num_blocks)
+    chance_H = _completion_chance(quota, (alpha, beta), (num_positive, num_negative), draws_H)
+    return float(quota.samples_per_round * np.sum(1.0 - chance_H))
 
 
 @lru_cache(maxsize=65536)
@@ -143,6 +176,19 @@ def expected_draws_until_stop(rule: StoppingRule, belief: tuple[float, float], c
         pass_rate_K = (belief[0] + counts[0] + more_K) / (sum(belief) + sum(counts) + num_drawn)
         walkers_K = np.append(walkers_K * (1.0 - pass_rate_K), 0.0) + np.append(0.0, walkers_K * pass_rate_K)
     return total
+
+
+def _completion_chance(
+    quota: QuotaRule, belief: tuple[float, float], counts: tuple[int, int], draws_H: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Chance of at least the missing positives, and at most n minus the missing negatives of them, in n draws."""
+    missing_positives = max(0, quota.k_pos - counts[0])
+    missing_negatives = max(0, quota.k_neg - counts[1])
+    posterior = belief[0] + counts[0], belief[1] + counts[1]
+    chance_H = betabinom.cdf(draws_H - missing_negatives, draws_H, *posterior)
+    if missing_positives:
+        chance_H = chance_H - betabinom.cdf(missing_positives - 1, draws_H, *posterior)
+    return np.where(draws_H >= missing_positives + missing_negatives, chance_H, 0.0)
 
 
 @lru_cache(maxsize=4096)

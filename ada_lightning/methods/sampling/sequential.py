@@ -8,7 +8,12 @@ from typing import Any, Self
 
 from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import ResponsePool
-from ada_lightning.core.stopping.posterior import expected_draws_until_stop, going_on_chance
+from ada_lightning.core.stopping.posterior import (
+    completion_chance,
+    expected_draws,
+    expected_draws_until_stop,
+    going_on_chance,
+)
 from ada_lightning.core.stopping.rule import QuotaRule
 from ada_lightning.methods.sampling.blocks import BlockSampler
 from ada_lightning.methods.sampling.giving_up import NEVER, GivingUp
@@ -74,13 +79,19 @@ class SequentialSampler(BlockSampler):
         """Probability that the quotas are open and the prompt not given up after ``num_open`` more; 0 at the cap."""
         if num_positive + num_negative + num_open >= self.n_max:
             return 0.0
-        rule, belief = self.give_up.rule(self.quota, pool), (pool.belief.alpha, pool.belief.beta)
-        return going_on_chance(rule, self.quota, belief, (num_positive, num_negative), num_open)
+        alpha, beta = pool.belief.alpha, pool.belief.beta
+        rule = self.give_up.rule(self.quota, pool)
+        if rule == self.quota:
+            return 1.0 - completion_chance(self.quota, alpha, beta, num_positive, num_negative, num_open)
+        return going_on_chance(rule, self.quota, (alpha, beta), (num_positive, num_negative), num_open)
 
     def expected_need(self, pool: ResponsePool) -> float:
         """Responses until the quotas are expected to be met or the prompt is given up."""
-        rule, belief = self.give_up.rule(self.quota, pool), (pool.belief.alpha, pool.belief.beta)
-        return expected_draws_until_stop(rule, belief, (pool.num_positive, pool.num_negative))
+        alpha, beta = pool.belief.alpha, pool.belief.beta
+        rule = self.give_up.rule(self.quota, pool)
+        if rule == self.quota:
+            return expected_draws(self.quota, alpha, beta, pool.num_positive, pool.num_negative)
+        return expected_draws_until_stop(rule, (alpha, beta), (pool.num_positive, pool.num_negative))
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Let the rule for giving up learn."""

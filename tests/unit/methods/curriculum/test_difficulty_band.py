@@ -46,11 +46,6 @@ def test_every_prompt_is_tried_before_long():
     assert len(known) == 50
 
 
-def test_where_nothing_is_in_the_band_a_step_is_full_all_the_same():
-    known = {f"p{index}": 0.99 for index in range(50)}
-    assert len(DifficultyBand().choose(prompts(50), 8, step=0, seed=0, recall=recalled(known))) == 8
-
-
 def test_the_statement_names_the_band():
     assert "a believed pass rate in [0.2, 0.7], and prompts never seen," in DifficultyBand(low=0.2, high=0.7).bend()
 

@@ -59,24 +59,10 @@ def test_nothing_is_drawn():
     known = {f"p{index}": history(1.0 + index, 5.0) for index in range(16)}
 
     def chosen(seed):
-        return set(
-            ids(
-                curriculum.choose(
-                    prompts(16),
-                    4,
-                    step=0,
-                    seed=seed,
-                    recall=lambda asked: [known[prompt.prompt_id] for prompt in asked],
-                )
-            )
-        )
+        options = {"step": 0, "seed": seed, "recall": lambda asked: [known[prompt.prompt_id] for prompt in asked]}
+        return set(ids(curriculum.choose(prompts(16), 4, **options)))
 
     assert chosen(0) == chosen(1)  # all sixteen are candidates
-
-
-def test_it_says_what_it_prefers():
-    curriculum = ExpectedUsefulness(usefulness=Learnability())
-    assert "of which the highest Learnability is expected; a prompt counts" in curriculum.bend()
 
 
 def test_the_figure_is_what_was_expected_and_not_the_usefulness_of_the_mean():
@@ -85,3 +71,4 @@ def test_the_figure_is_what_was_expected_and_not_the_usefulness_of_the_mean():
     exact = [a * a / (2 * a * (2 * a + 1)) for a in (0.09, 3.0)]
     assert figures == {"usefulness": pytest.approx(sum(exact) / 2, abs=1e-3)}
     assert ExpectedUsefulness(usefulness=Learnability()).figures([]) == {"usefulness": 0.0}
+    assert "of which the highest Learnability is expected" in ExpectedUsefulness(usefulness=Learnability()).bend()

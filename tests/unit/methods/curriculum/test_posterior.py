@@ -67,14 +67,6 @@ def test_well_known_prompts_are_ranked_by_what_they_are_worth():
     assert ranked == [3, 1, 2, 0]
 
 
-def test_every_step_draws_anew():
-    usefulness = Highest()
-    curriculum = PosteriorSampling(usefulness=usefulness, revisit_ratio=0)
-    for step in range(2):
-        curriculum.choose(prompts(4), 2, step=step, seed=0, recall=lambda asked: [seen(0.5)] * len(asked))
-    assert set(usefulness.drawn[0]).isdisjoint(usefulness.drawn[1])
-
-
 def test_its_figure_is_the_usefulness_at_the_expected_pass_rates():
     figures = PosteriorSampling(usefulness=Learnability()).figures([seen(0.5), seen(0.1)])
     assert figures == {"usefulness": pytest.approx((0.25 + 0.09) / 2)}

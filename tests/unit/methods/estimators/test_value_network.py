@@ -9,7 +9,6 @@ from torchmetrics.functional import spearman_corrcoef
 
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators import ValueNetworkEstimator
-from ada_lightning.methods.sampling import EstimatedSampler
 from tests.builders import make_pool, make_prompt, make_response
 
 NUM_FEATURES = 48
@@ -76,24 +75,6 @@ def test_during_warm_up_every_prompt_gets_the_pooled_rate_and_afterwards_its_own
     for predicted, _, constant in history[:3]:
         assert predicted.unique().tolist() == pytest.approx([constant])
     assert len(history[3][0].unique()) == PROMPTS_PER_STEP
-
-
-def test_warm_up_divides_a_step_equally_and_training_does_not():
-    sampler = EstimatedSampler(responses_per_prompt=8, gamma=0.5, n_min=2, n_max=32, group_size=32)
-    world, estimator = World(), ValueNetworkEstimator(warmup_steps=10)
-
-    def planned():
-        prompts = [make_prompt(key) for key in range(PROMPTS_PER_STEP)]
-        features_PH = world.step()[1]
-        beliefs = estimator.predict(prompts, lambda prompts: features_PH)
-        pools = [ResponsePool(p, slot, belief=b) for slot, (p, b) in enumerate(zip(prompts, beliefs, strict=True))]
-        sampler.plan(pools)
-        return [sampler.num_to_draw(pool) for pool in pools]
-
-    train(estimator, world, 9)
-    assert planned() == [8] * PROMPTS_PER_STEP
-    train(estimator, world, 1)
-    assert len(set(planned())) > 1
 
 
 def test_a_belief_is_worth_its_strength():
@@ -166,12 +147,6 @@ def test_the_replay_holds_the_recent_pools_and_no_more():
     assert estimator._features_NH.shape == (40, NUM_FEATURES)
     assert torch.equal(estimator._features_NH[-PROMPTS_PER_STEP:], features_PH)
     assert estimator._positives_N[-PROMPTS_PER_STEP:].tolist() == [pool.num_positive for pool in pools]
-
-
-def test_global_random_numbers_are_left_alone():
-    before = torch.get_rng_state()
-    train(ValueNetworkEstimator(), World(), 7)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_pools_are_matched_by_prompt_and_skipped_prompts_are_no_matter():
