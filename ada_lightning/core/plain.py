@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ada_lightning.core.records import Belief, Grade, Prompt, Response, ResponsePool
-from ada_lightning.core.step_records import Outcome
+from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 from ada_lightning.core.stopping.rule import StoppingRule
 
 _TYPE = "_type"
@@ -65,4 +64,4 @@ def _types() -> dict[str, type]:
     rules: list[type] = [StoppingRule]
     for rule in rules:  # grows while it is walked through
         rules += rule.__subclasses__()
-    return {kind.__name__: kind for kind in (Belief, Grade, Outcome, Prompt, Response, ResponsePool, *rules)}
+    return {kind.__name__: kind for kind in (Belief, Prompt, Response, ResponsePool, *rules)}

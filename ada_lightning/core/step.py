@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import heapq
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.draw_ahead import DrawAhead
-from ada_lightning.core.plain import from_plain, to_plain
 from ada_lightning.core.protocols import Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, RefillProgress, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutStats
@@ -190,23 +188,6 @@ class Step:
     def outcomes(self, slot: int) -> dict[int, Outcome]:
         """Return all that was told of a prompt, by sample index, whatever it counts as."""
         return {index: outcome for (at, index), outcome in self._told.items() if at == slot}
-
-    def state_dict(self) -> dict[str, Any]:
-        """What was told so far, in primitives: all else follows from it."""
-        return {"told": [[*place, to_plain(outcome)] for place, outcome in self._told.items()]}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where an equal step was cut off: called on one that was begun with the same arguments."""
-        known = {(slot, index): from_plain(outcome) for slot, index, outcome in state["told"]}
-        unanswered: list[Request] = []
-        while requests := self.ask():
-            for request in requests:
-                outcome = known.pop((request.slot, request.sample_index), None)
-                if outcome is None:
-                    unanswered.append(request)
-                else:
-                    self.tell(request, outcome)
-        self.ask_again(unanswered)
 
     def _admit(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> None:
         """Let prompts take part: those of the step, or a wave that fills it up."""

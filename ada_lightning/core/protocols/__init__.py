@@ -1,9 +1,9 @@
 """The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
 
 from ada_lightning.core.protocols.advantage import Advantage, PassRate
-from ada_lightning.core.protocols.curriculum import Curriculum, Usefulness
+from ada_lightning.core.protocols.curriculum import Curriculum, Recall, Usefulness
 from ada_lightning.core.protocols.engine import RolloutEngine
-from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding
+from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, Represent
 from ada_lightning.core.protocols.objective import Objective
 from ada_lightning.core.protocols.part import Part, Trait
 from ada_lightning.core.protocols.policy_reader import GradientNorm, PolicyView
@@ -25,7 +25,9 @@ __all__ = [
     "PoolEnd",
     "PromptEmbedding",
     "PromptSource",
+    "Recall",
     "Refill",
+    "Represent",
     "Reward",
     "RolloutEngine",
     "Sampler",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ada_lightning.core.protocols.part import Part
 from ada_lightning.core.records import Prompt, PromptHistory, ResponsePool
 
+Recall = Callable[[Sequence[Prompt]], Sequence[PromptHistory]]
+"""What is remembered of prompts, one history each."""
 Usefulness = Callable[[Sequence[float]], list[float]]
 """What a visit to a prompt is worth, for each pass rate in [0, 1]; only the order of values matters."""
 
@@ -23,13 +25,7 @@ class Curriculum(Part):
         return type(self).observe is not Curriculum.observe
 
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return the prompts of a rollout step, in no order that tells anything about them.
 
@@ -42,7 +38,7 @@ class Curriculum(Part):
             num_prompts: prompts of a step (P). Where there are fewer than that, some come more than once.
             step: which stretch of the run's prompts, from 0: the rollout step, where no step took more than its P.
             seed: of every choice.
-            recall: what is remembered of prompts, one history each.
+            recall: asks what is remembered.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method choose(prompts, num_prompts, ...)")
 

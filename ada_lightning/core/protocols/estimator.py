@@ -11,6 +11,9 @@ from ada_lightning.core.records import Belief, Prompt, PromptHistory, ResponsePo
 if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
 
+Represent = Callable[[Sequence[Prompt]], "Tensor"]
+"""The policy's representation of prompts, shape ``(P, H)``, float32; costs a forward pass."""
+
 
 class PassRateEstimator(Part):
     """What pass rate to expect of a prompt before it is sampled, remembered across steps.
@@ -34,13 +37,12 @@ class PassRateEstimator(Part):
             ValueError: it is about other prompts.
         """
 
-    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Sequence[Belief]:
+    def predict(self, prompts: Sequence[Prompt], represent: Represent) -> Sequence[Belief]:
         """Return one belief per prompt; nothing is learned from being asked.
 
         Args:
             prompts: encoded prompts of a step.
-            represent: the policy's representation of prompts, shape ``(P, H)``, float32; costs a forward pass, so only
-                an estimator that needs it calls it.
+            represent: asks the policy; only an estimator that needs it calls it.
         """
         return [history.belief for history in self.recall(prompts)]
 
@@ -71,11 +73,9 @@ class PromptEmbedding:
     def fit(self, prompts: Sequence[Prompt]) -> None:
         """Learn from all training prompts; called once, before any is embedded."""
 
-    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+    def __call__(self, prompts: Sequence[Prompt], represent: Represent) -> Tensor:
         """Return one row per prompt, always of the same size. Shape ``(P, H)``, float32, on the CPU.
 
-        Args:
-            prompts: encoded prompts, at least one.
-            represent: as in :meth:`PassRateEstimator.predict`.
+        There is at least one prompt, and all are encoded.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method __call__(prompts, represent)")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import Curriculum
+from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Prompt, PromptHistory, ResponsePool
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 
@@ -104,13 +104,7 @@ class GresoCurriculum(Curriculum):
         return max(self.p[kind] ** length, self.min_chance)
 
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return those of the other curriculum's prompts that are not skipped; there may be none."""
         self._is_second_epoch |= (step + 1) * num_prompts > len(prompts)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import Curriculum
+from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Prompt, PromptHistory
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
@@ -66,13 +66,7 @@ class RankedCurriculum(Curriculum, ABC):
         """Say what is preferred, for messages."""
 
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return the step's prompts, shuffled. ``recall`` is asked about the candidates only."""
         num_whole, num_left = divmod(num_prompts, len(prompts))

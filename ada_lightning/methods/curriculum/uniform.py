@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ada_lightning.core.protocols import Curriculum
-from ada_lightning.core.records import Prompt, PromptHistory
+from ada_lightning.core.protocols import Curriculum, Recall
+from ada_lightning.core.records import Prompt
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
 
@@ -23,13 +23,7 @@ class UniformCurriculum(Curriculum):
     """
 
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return the next ``num_prompts`` of the epochs; ``recall`` is not called."""
         positions = epoch_positions(len(prompts), step * num_prompts, num_prompts, str(seed))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import PassRateEstimator, PromptEmbedding
+from ada_lightning.core.protocols import PassRateEstimator, PromptEmbedding, Represent
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.length_scale import FixedLengthScale
 from ada_lightning.methods.estimators.prompt_places import distinct, embedded
@@ -100,7 +100,7 @@ class GaussianProcessEstimator(PassRateEstimator):
         """
         self.embedding.fit(prompts)
 
-    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
+    def predict(self, prompts: Sequence[Prompt], represent: Represent) -> list[Belief]:
         """Embed prompts not met before, and return one belief per prompt.
 
         Raises:
@@ -156,7 +156,7 @@ class GaussianProcessEstimator(PassRateEstimator):
         self._means_N = state["means"].clone()
         self._weights_N = state["weights"].clone()
 
-    def _embed(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> None:
+    def _embed(self, prompts: Sequence[Prompt], represent: Represent) -> None:
         """Add prompts to those met, with the mean that all earlier steps have left them."""
         if not prompts:
             return

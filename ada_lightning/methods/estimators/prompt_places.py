@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.protocols import PromptEmbedding
+from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class PromptPlaces:
 def embedded(
     embedding: PromptEmbedding,
     prompts: Sequence[Prompt],
-    represent: Callable[[Sequence[Prompt]], Tensor],
+    represent: Represent,
     *,
     num_columns: int | None,
 ) -> Tensor:

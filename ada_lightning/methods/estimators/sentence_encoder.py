@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import PromptEmbedding
+from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class SentenceEncoder(PromptEmbedding):
         """
         self._prepare()
 
-    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+    def __call__(self, prompts: Sequence[Prompt], represent: Represent) -> Tensor:
         """Encode the prompts; ``represent`` is not called. Shape ``(P, H)``, float32, rows of length 1."""
         import torch
 

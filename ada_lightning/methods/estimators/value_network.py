@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import PassRateEstimator
+from ada_lightning.core.protocols import PassRateEstimator, Represent
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.pass_rate_head import PassRateHead
 
@@ -97,7 +97,7 @@ class ValueNetworkEstimator(PassRateEstimator):
         self._sizes_N = torch.empty(0)
         self._predicted: dict[str, Tensor] = {}
 
-    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
+    def predict(self, prompts: Sequence[Prompt], represent: Represent) -> list[Belief]:
         """Represent the prompts, remember that for :meth:`update`, and return one belief per prompt.
 
         Raises:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
-from ada_lightning.core.protocols import PromptEmbedding
+from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators.sentence_encoder import prompt_text
 
@@ -81,7 +81,7 @@ class WordEmbedding(PromptEmbedding):
         lengths_P = _log_lengths(texts)
         self._log_length = float(lengths_P.mean()), float(lengths_P.std()) or 1.0
 
-    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+    def __call__(self, prompts: Sequence[Prompt], represent: Represent) -> Tensor:
         """Count the words of prompts; ``represent`` is not called. Shape ``(P, H)``, float32.
 
         Raises:
