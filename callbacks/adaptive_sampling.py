@@ -23,7 +23,7 @@ from ada_lightning.core.protocols import (
     Selection,
     Trait,
 )
-from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -324,7 +324,7 @@ def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> Rol
     )
 
 
-def _recalled(policy: PolicyModule, estimator: PassRateEstimator, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
+def _recalled(policy: PolicyModule, estimator: PassRateEstimator, prompts: Sequence[Prompt]) -> Sequence[Belief]:
     """Ask what is remembered; the seconds count."""
     with policy.clock.phase("estimate"):
         return estimator.recall(prompts)

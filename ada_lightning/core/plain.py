@@ -16,8 +16,8 @@ def to_plain(value: Any) -> Any:
     """Turn a pool, and all that is in it, into dictionaries, lists, tuples and primitives.
 
     Example:
-        >>> to_plain(Belief(1.0, 3.0))
-        {'_type': 'Belief', 'alpha': 1.0, 'beta': 3.0, 'num_seen': 0.0, 'num_seen_positive': 0.0}
+        >>> to_plain(Prompt("a", ()))
+        {'_type': 'Prompt', 'prompt_id': 'a', 'messages': (), 'reference': {}, 'task': '', 'prompt_ids': ()}
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {_TYPE: type(value).__name__} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}

@@ -163,6 +163,8 @@ class Belief:
     Not whole where they have faded. What is known of a prompt and what is only expected differ by it."""
     num_seen_positive: float = field(default=0.0, compare=False)
     """Positives among them."""
+    is_seen: bool = field(default=False, compare=False)
+    """Whether the prompt has counts of its own: from this run, or from a file of pass rates measured before it."""
 
     @property
     def mean(self) -> float:
@@ -173,16 +175,6 @@ class Belief:
     def seen_rate(self) -> float:
         """Share of positives among the responses seen, 0 and 1 included; the mean where none was."""
         return self.num_seen_positive / self.num_seen if self.num_seen else self.mean
-
-
-@dataclass(frozen=True, slots=True)
-class PromptHistory:
-    """What a run remembers of a prompt."""
-
-    belief: Belief
-    """About its pass rate, from its own counts where there are any."""
-    is_seen: bool
-    """Whether there are counts of its own: from this run, or from a file of pass rates measured before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from scipy.special import betaln
 
-from ada_lightning.core.records import Belief, Prompt, PromptHistory
+from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.estimators import BetaHistory, SimilarPrompts, WordEmbedding
 from ada_lightning.methods.estimators.binomial_process import Array, ProcessFit, Sites, fit_laplace
 from ada_lightning.methods.estimators.tally import summed
@@ -48,7 +48,7 @@ _MEMORIES = ("counts", "counts with drift", "Laplace, scales given", "Laplace", 
 class Memory(Protocol):
     """What is asked about the prompts of a step, and then told what was drawn of them."""
 
-    def recall(self, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
+    def recall(self, prompts: Sequence[Prompt]) -> Sequence[Belief]:
         """Return what is expected of each prompt."""
         ...
 
@@ -110,9 +110,9 @@ def foretold(
     for number, step in enumerate(steps):
         expected = memory.recall([prompts[prompt_id] for prompt_id, _, _ in step])
         if number >= _FIRST_STEPS:
-            for (prompt_id, positives, responses), history in zip(step, expected, strict=True):
+            for (prompt_id, positives, responses), belief in zip(step, expected, strict=True):
                 kind = "known" if prompt_id in had else "new"
-                found[kind].add(history.belief, positives, responses)
+                found[kind].add(belief, positives, responses)
         had.update(prompt_id for prompt_id, _, _ in step)
         memory.learn_step([(prompts[prompt_id], *counts) for prompt_id, counts in summed(step).items()])
     return {kind: figures.means() for kind, figures in found.items()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ada_lightning.core.protocols.part import Part
-from ada_lightning.core.records import Prompt, PromptHistory, ResponsePool
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 
-Recall = Callable[[Sequence[Prompt]], Sequence[PromptHistory]]
-"""What is remembered of prompts, one history each."""
+Recall = Callable[[Sequence[Prompt]], Sequence[Belief]]
+"""Asks what is remembered of prompts."""
 Usefulness = Callable[[Sequence[float]], list[float]]
 """What a visit to a prompt is worth, for each pass rate in [0, 1]; only the order of values matters."""
 
@@ -42,8 +42,8 @@ class Curriculum(Part):
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method choose(prompts, num_prompts, ...)")
 
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
-        """What to log of the prompts it has chosen, by name."""
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
+        """What to log of the prompts it has chosen, by name, from what was believed of them."""
         return {}
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ada_lightning.core.protocols.part import Part
-from ada_lightning.core.records import Belief, Prompt, PromptHistory, ResponsePool
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 
 if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
@@ -44,10 +44,10 @@ class PassRateEstimator(Part):
             prompts: encoded prompts of a step.
             represent: asks the policy; only an estimator that needs it calls it.
         """
-        return [history.belief for history in self.recall(prompts)]
+        return self.recall(prompts)
 
-    def recall(self, prompts: Sequence[Prompt]) -> Sequence[PromptHistory]:
-        """Return what is remembered of each prompt; nothing is learned from being asked."""
+    def recall(self, prompts: Sequence[Prompt]) -> Sequence[Belief]:
+        """Return what is remembered of each prompt, as a belief; nothing is learned from being asked."""
         raise NotImplementedError(f"{type(self).__name__} keeps nothing by prompt")
 
     def update(self, pools: Sequence[ResponsePool]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.protocols import Curriculum, Recall
-from ada_lightning.core.records import Prompt, PromptHistory, ResponsePool
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 
 EASY, HARD = "easy", "hard"
@@ -130,11 +130,11 @@ class GresoCurriculum(Curriculum):
             for kind, number in num_of.items():
                 self._move(kind, number / len(evident))
 
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """``p_easy`` and ``p_hard``, prompts with a streak, and what the other curriculum has to say."""
         num_streaks = float(len(self._streaks))
         return {"p_easy": self.p[EASY], "p_hard": self.p[HARD], "without_signal": num_streaks} | dict(
-            self.curriculum.figures(histories)
+            self.curriculum.figures(beliefs)
         )
 
     def state_dict(self) -> dict[str, Any]:

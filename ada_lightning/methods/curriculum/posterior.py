@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from ada_lightning.core.records import PromptHistory
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.curriculum.useful_first import UsefulFirst
 
 
@@ -29,11 +29,11 @@ class PosteriorSampling(UsefulFirst):
         the same order as that of :class:`~ada_lightning.methods.curriculum.usefulness.Learnability`.
     """
 
-    def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
+    def rank(self, beliefs: Sequence[Belief], generator: random.Random) -> list[int]:
         """Draw once per candidate, in their order, and sort by what the draws are worth."""
-        drawn = [generator.betavariate(history.belief.alpha, history.belief.beta) for history in histories]
+        drawn = [generator.betavariate(belief.alpha, belief.beta) for belief in beliefs]
         values = self.usefulness(drawn)
-        return sorted(range(len(histories)), key=lambda index: -values[index])
+        return sorted(range(len(beliefs)), key=lambda index: -values[index])
 
     def _preference(self) -> str:
         return f"prompts come first that {type(self.usefulness).__name__} of a pass rate drawn from history favours"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.protocols import Curriculum, Recall
-from ada_lightning.core.records import Prompt, PromptHistory
+from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
 _FEWEST_CANDIDATES = 2.0
@@ -58,7 +58,7 @@ class RankedCurriculum(Curriculum, ABC):
         )
 
     @abstractmethod
-    def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
+    def rank(self, beliefs: Sequence[Belief], generator: random.Random) -> list[int]:
         """Return the indices of the candidates, the best first. They come in random order."""
 
     @abstractmethod
@@ -82,8 +82,8 @@ class RankedCurriculum(Curriculum, ABC):
             candidates = [position for position in walked if position in first and position not in in_turn]
             # A mixture lists a prompt several times.
             repeats = [position for position in walked if position not in first]
-            histories = recall([prompts[position] for position in candidates])
-            ranked = self.rank(histories, random.Random(f"{seed}/rank/{step}"))
+            beliefs = recall([prompts[position] for position in candidates])
+            ranked = self.rank(beliefs, random.Random(f"{seed}/rank/{step}"))
             best = [*(candidates[index] for index in ranked), *repeats]
             chosen += [*revisited, *best[: num_left - len(revisited)]]
         random.Random(f"{seed}/mix/{step}").shuffle(chosen)

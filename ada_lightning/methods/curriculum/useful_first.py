@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ada_lightning.core.protocols import Usefulness
-from ada_lightning.core.records import PromptHistory
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.curriculum.ranked import RankedCurriculum
 
 
@@ -25,7 +25,7 @@ class UsefulFirst(RankedCurriculum):
         self.usefulness = usefulness
         super().__init__(candidate_ratio=candidate_ratio, revisit_ratio=revisit_ratio)
 
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """``usefulness``: mean over the prompts, each at its expected pass rate."""
-        values = self.usefulness([history.belief.mean for history in histories])
+        values = self.usefulness([belief.mean for belief in beliefs])
         return {"usefulness": sum(values) / max(len(values), 1)}

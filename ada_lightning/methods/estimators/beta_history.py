@@ -84,13 +84,12 @@ class BetaHistory(CountingEstimator):
         self._prior = fit_pooled_prior(self._recent)
         self._drift.load_state_dict(state.get("drift", []))  # checkpoints of earlier versions have none
 
-    def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
-        """Prior plus remembered counts of each prompt, moved as far as the policy has moved."""
-        return [self._moved(prompt.prompt_id) for prompt in prompts]
+    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+        """Return prior plus remembered counts of each prompt, moved as far as the policy has moved since."""
+        return [self._moved(self._remembered(prompt.prompt_id)) for prompt in prompts]
 
-    def _moved(self, prompt_id: str) -> Belief:
-        remembered = self._remembered(prompt_id)
-        if prompt_id not in self._known or not self._drift.is_known:
+    def _moved(self, remembered: Belief) -> Belief:
+        if not remembered.is_seen or not self._drift.is_known:
             return remembered
         rate, strength = self._drift.corrected(remembered.mean), remembered.alpha + remembered.beta
         return replace(remembered, alpha=rate * strength, beta=(1 - rate) * strength)
@@ -98,4 +97,5 @@ class BetaHistory(CountingEstimator):
     def _remembered(self, prompt_id: str) -> Belief:
         """What a prompt's counts say, as if the policy had not moved since."""
         positives, negatives = self._known.get(prompt_id, (0.0, 0.0))
-        return Belief(self._prior.alpha + positives, self._prior.beta + negatives, positives + negatives, positives)
+        alpha, beta = self._prior.alpha + positives, self._prior.beta + negatives
+        return Belief(alpha, beta, positives + negatives, positives, prompt_id in self._known)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ada_lightning.core.protocols import PassRateEstimator
-from ada_lightning.core.records import Belief, Prompt, PromptHistory
+from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators.history_file import HistoryFile
 
 
-class CountingEstimator(PassRateEstimator, ABC):
+class CountingEstimator(PassRateEstimator):
     """Keeps numbers by prompt id, and may start from those of a history file.
 
     Args:
@@ -37,13 +36,6 @@ class CountingEstimator(PassRateEstimator, ABC):
         """
         self._history.check_prompts(prompts)
 
-    def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
-        """Return one belief per prompt, and whether counts of its own are behind it."""
-        return [
-            PromptHistory(belief, prompt.prompt_id in self._known)
-            for prompt, belief in zip(prompts, self._beliefs(prompts), strict=True)
-        ]
-
     def state_dict(self) -> dict[str, Any]:
         """What is kept of each prompt."""
         return {self._state_key: {prompt_id: list(numbers) for prompt_id, numbers in self._known.items()}}
@@ -51,7 +43,3 @@ class CountingEstimator(PassRateEstimator, ABC):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; it replaces what came from a history file."""
         self._known = {prompt_id: list(numbers) for prompt_id, numbers in state[self._state_key].items()}
-
-    @abstractmethod
-    def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
-        """Return one belief per prompt."""

@@ -64,8 +64,11 @@ class EmaEstimator(CountingEstimator):
         """What a later run can start from."""
         return {prompt_id: (positives, responses) for prompt_id, (positives, responses) in self._known.items()}
 
-    def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
-        """Prior plus remembered counts of each prompt."""
-        counts = [self._known.get(prompt.prompt_id, (0.0, 0.0)) for prompt in prompts]
-        alpha, beta = self.prior.alpha, self.prior.beta
-        return [Belief(alpha + right, beta + responses - right, responses, right) for right, responses in counts]
+    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+        """Return prior plus remembered counts of each prompt."""
+        return [self._belief(prompt.prompt_id) for prompt in prompts]
+
+    def _belief(self, prompt_id: str) -> Belief:
+        right, responses = self._known.get(prompt_id, (0.0, 0.0))
+        alpha, beta = self.prior.alpha + right, self.prior.beta + responses - right
+        return Belief(alpha, beta, responses, right, prompt_id in self._known)

@@ -170,6 +170,26 @@ class SimilarPrompts(CountingEstimator):
         if not self._visits:
             self._start_from_history(prompts)
 
+    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+        """Return one belief per prompt."""
+        if not prompts:
+            return []
+        now = Placed(
+            np.array([prompt.prompt_id for prompt in prompts]),
+            np.full(len(prompts), float(self._time)),
+            self._places.placed(self._places.rows(prompts)),
+        )
+        prior = self._scales.prior
+        mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
+        if self._fit is not None and self._seen is not None:
+            with _one_thread():
+                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
+        alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
+        return [
+            Belief(alpha, beta, is_seen=prompt.prompt_id in self._known)
+            for prompt, alpha, beta in zip(prompts, alpha_P.tolist(), beta_P.tolist(), strict=True)
+        ]
+
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the step's counts and fit again. A prompt with two pools counts once, with both."""
         seen = tally(pools)
@@ -294,22 +314,6 @@ class SimilarPrompts(CountingEstimator):
             self._places.placed(np.stack([visit.row_H for visit in self._visits])),
         )
         return Between.of(self._seen, self._seen)
-
-    def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
-        if not prompts:
-            return []
-        now = Placed(
-            np.array([prompt.prompt_id for prompt in prompts]),
-            np.full(len(prompts), float(self._time)),
-            self._places.placed(self._places.rows(prompts)),
-        )
-        prior = self._scales.prior
-        mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
-        if self._fit is not None and self._seen is not None:
-            with _one_thread():
-                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
-        alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
-        return [Belief(alpha, beta) for alpha, beta in zip(alpha_P.tolist(), beta_P.tolist(), strict=True)]
 
 
 @cache

@@ -79,12 +79,15 @@ class WindowEstimator(CountingEstimator):
         """What a later run can start from."""
         return {prompt_id: (float(sum(rewards)), float(len(rewards))) for prompt_id, rewards in self._known.items()}
 
-    def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
-        """Prior plus the counted rewards of each prompt."""
-        rewards = [self._known.get(prompt.prompt_id, []) for prompt in prompts]
-        counts = [(float(sum(counted)), float(len(counted))) for counted in rewards]
-        alpha, beta = self.prior.alpha, self.prior.beta
-        return [Belief(alpha + right, beta + num_seen - right, num_seen, right) for right, num_seen in counts]
+    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+        """Return prior plus the counted rewards of each prompt."""
+        return [self._belief(prompt.prompt_id) for prompt in prompts]
+
+    def _belief(self, prompt_id: str) -> Belief:
+        rewards = self._known.get(prompt_id, [])
+        right, num_seen = float(sum(rewards)), float(len(rewards))
+        alpha, beta = self.prior.alpha + right, self.prior.beta + num_seen - right
+        return Belief(alpha, beta, num_seen, right, prompt_id in self._known)
 
 
 def _in_turn(positives: float, responses: float) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from ada_lightning.core.protocols import PoolEnd
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.posterior import (
+    completion_chance,
     expected_draws,
     expected_draws_until_stop,
     going_on_chance,
@@ -80,6 +81,8 @@ class SequentialSampler(BlockSampler):
             return 0.0
         alpha, beta = pool.belief.alpha, pool.belief.beta
         rule = self.give_up.rule(self.quota, pool)
+        if rule == self.quota:
+            return 1.0 - completion_chance(self.quota, alpha, beta, num_positive, num_negative, num_open)
         return going_on_chance(rule, self.quota, (alpha, beta), (num_positive, num_negative), num_open)
 
     def expected_need(self, pool: ResponsePool) -> float:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ada_lightning.core.records import Belief, Prompt, PromptHistory
+from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.curriculum import Learnability, NearTarget, PosteriorSampling
 from ada_lightning.methods.estimators import EmaEstimator
 from tests.builders import make_pool
@@ -27,7 +27,7 @@ def test_the_exponential_average_is_their_update():
     visits = [(3, 8), (0, 8), (8, 8), (5, 8)]
     estimator = EmaEstimator(alpha=1.0, beta=1.0, decay=DECAY)
     for seen in range(len(visits) + 1):
-        ((belief),) = estimator.predict([Prompt("p7", ())], represent=lambda asked: None)
+        (belief,) = estimator.predict([Prompt("p7", ())], represent=lambda asked: None)
         assert (belief.alpha, belief.beta) == pytest.approx(mopps_beliefs(visits[:seen]))
         if seen < len(visits):
             positives, size = visits[seen]
@@ -37,13 +37,13 @@ def test_the_exponential_average_is_their_update():
 @pytest.mark.parametrize("target", [0.5, 0.3])
 def test_a_step_takes_the_draws_nearest_to_the_target(target):
     """The curriculum's own generator, replayed: one draw per candidate, the smallest squared distances win."""
-    histories = [PromptHistory(Belief(1.0 + i, 9.0 - i), is_seen=True) for i in range(8)]
+    beliefs = [Belief(1.0 + i, 9.0 - i) for i in range(8)]
     curriculum = PosteriorSampling(usefulness=NearTarget(target=target))
     for seed in range(20):
         generator = random.Random(seed)
-        draws = [generator.betavariate(history.belief.alpha, history.belief.beta) for history in histories]
+        draws = [generator.betavariate(belief.alpha, belief.beta) for belief in beliefs]
         expected = sorted(range(8), key=lambda i: (draws[i] - target) ** 2)
-        assert curriculum.rank(histories, random.Random(seed)) == expected
+        assert curriculum.rank(beliefs, random.Random(seed)) == expected
 
 
 def test_at_one_half_it_is_the_order_of_learnability():

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta
 
-from ada_lightning.core.records import Belief, PromptHistory
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.curriculum import Learnability, PosteriorSampling
 from tests.unit.methods.curriculum.histories import ids, prompts, seen
 
@@ -35,12 +35,11 @@ def chance_to_be_highest(index):
 def test_a_candidate_is_chosen_as_often_as_it_is_the_best():
     """Chi-square of 4000 choices among three; 13.8 is exceeded once in a thousand seeds, and this seed is fixed."""
     curriculum = PosteriorSampling(usefulness=Highest(), candidate_ratio=3, revisit_ratio=0)
-    histories = {f"p{index}": PromptHistory(belief, is_seen=True) for index, belief in enumerate(BELIEFS)}
-    counts = dict.fromkeys(histories, 0)
+    counts = dict.fromkeys(ids(prompts(3)), 0)
     for step in range(NUM_STEPS):
         (name,) = ids(
             curriculum.choose(
-                prompts(3), 1, step=step, seed=0, recall=lambda asked: [histories[p.prompt_id] for p in asked]
+                prompts(3), 1, step=step, seed=0, recall=lambda asked: [BELIEFS[p.prompt_ids[0]] for p in asked]
             )
         )
         counts[name] += 1
@@ -54,8 +53,7 @@ def test_a_candidate_is_chosen_as_often_as_it_is_the_best():
 def test_draws_have_the_distribution_of_the_belief(belief):
     """Chi-square over ten bins of equal chance; 27.9 (9 degrees of freedom) is exceeded once in a thousand seeds."""
     usefulness = Highest()
-    histories = [PromptHistory(belief, is_seen=True)] * NUM_STEPS
-    PosteriorSampling(usefulness=usefulness).rank(histories, random.Random(0))
+    PosteriorSampling(usefulness=usefulness).rank([belief] * NUM_STEPS, random.Random(0))
     bins = np.floor(10 * beta.cdf(usefulness.drawn[0], belief.alpha, belief.beta)).clip(0, 9).astype(int)
     observed = np.bincount(bins, minlength=10)
     assert ((observed - NUM_STEPS / 10) ** 2 / (NUM_STEPS / 10)).sum() < 27.9

@@ -35,10 +35,10 @@ def test_what_is_remembered_is_what_is_predicted_with_whether_it_was_seen(kind):
     visit(estimator, 3)
     asked = [make_prompt(7), make_prompt(8)]
     recalled = estimator.recall(asked)
-    assert [history.is_seen for history in recalled] == [True, False]
-    assert [history.belief for history in recalled] == estimator.predict(asked, None)
-    assert (recalled[0].belief.num_seen, recalled[0].belief.num_seen_positive) == (8, 3)
-    assert recalled[1].belief.num_seen == 0
+    assert [belief.is_seen for belief in recalled] == [True, False]
+    assert recalled == estimator.predict(asked, None)
+    assert (recalled[0].num_seen, recalled[0].num_seen_positive) == (8, 3)
+    assert recalled[1].num_seen == 0
     assert estimator.history_counts() == {"p7": (3, 8)}
 
 

@@ -34,7 +34,7 @@ def write_parquet(folder, **columns):
 )
 def test_estimators_start_from_known_pass_rates_and_from_the_prior_elsewhere(kind, beliefs, history):
     recalled = kind(history_file=history).recall([make_prompt(key) for key in (1, 2, 3)])
-    assert [(known.belief.alpha, known.belief.beta) for known in recalled] == beliefs
+    assert [(known.alpha, known.beta) for known in recalled] == beliefs
     assert [known.is_seen for known in recalled] == [True, True, False]
 
 
@@ -52,7 +52,7 @@ def test_a_window_takes_faded_counts_rounded_and_a_mixed_history_stays_mixed(tmp
     path = tmp_path / "history.json"
     path.write_text(json.dumps({"p7": list(counts), "p8": [0, 0]}))
     recalled = WindowEstimator(history_file=str(path)).recall([make_prompt(7), make_prompt(8)])
-    assert (recalled[0].belief.num_seen_positive, recalled[0].belief.num_seen) == seen
+    assert (recalled[0].num_seen_positive, recalled[0].num_seen) == seen
     assert not recalled[1].is_seen
 
 

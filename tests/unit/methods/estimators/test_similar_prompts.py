@@ -57,10 +57,10 @@ def test_before_anything_was_seen_any_prompt_can_be_asked_about_and_its_pass_rat
     assert known.remembers_prompts
     assert Trait.SHARES_EVIDENCE in known.traits
     assert known.recall([]) == []
-    (history,) = known.recall([make_prompt(100)])
-    assert history.belief.mean == pytest.approx(0.5)
-    assert history.belief.alpha + history.belief.beta < 1
-    assert not history.is_seen
+    (belief,) = known.recall([make_prompt(100)])
+    assert belief.mean == pytest.approx(0.5)
+    assert belief.alpha + belief.beta < 1
+    assert not belief.is_seen
 
 
 def test_prompts_never_seen_are_told_apart_by_those_that_were():
@@ -186,7 +186,7 @@ def test_beliefs_rest_on_the_latest_visits_alone():
         visit(other, {200: (0, 4), 201: (1, 4), 202: (0, 4), 203: (0, 4)})
     assert means(known, 100, 200, 203) == pytest.approx(means(fresh, 100, 200, 203))
     asked = [make_prompt(key) for key in (100, 200, 300)]
-    assert [history.is_seen for history in known.recall(asked)] == [True, True, False]
+    assert [belief.is_seen for belief in known.recall(asked)] == [True, True, False]
 
 
 def test_a_prompt_with_two_pools_counts_once_with_both_and_without_evidence_not_at_all():
@@ -334,7 +334,7 @@ def test_known_pass_rates_are_visits_before_the_first_step(tmp_path):
         "p240": (0, 0),
         "p999": (4, 4),
     }
-    assert [history.is_seen for history in known.recall([make_prompt(120), make_prompt(160)])] == [True, False]
+    assert [belief.is_seen for belief in known.recall([make_prompt(120), make_prompt(160)])] == [True, False]
 
 
 def test_of_more_known_prompts_than_it_remembers_it_takes_some_of_all_kinds_and_says_so(tmp_path, capsys):
