@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from ada_lightning.core.records import Belief
-from ada_lightning.methods.curriculum.useful_first import UsefulFirst
+from ada_lightning.methods.curriculum.ranked import UsefulFirst
 
 _NUM_QUANTILES = 64
 _QUANTILES_Q = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
@@ -27,14 +27,6 @@ class ExpectedUsefulness(UsefulFirst):
 
     Expects an estimator that tells prompts apart before they were sampled (``estimator=similar_prompts``): with counts
     alone all prompts never seen are the same.
-
-    Args:
-        usefulness: what a pass rate is worth.
-        candidate_ratio: as in :class:`~ada_lightning.methods.curriculum.ranked.RankedCurriculum`.
-        revisit_ratio: as there.
-
-    Raises:
-        ValueError: what the base class rejects.
 
     Source:
         Ours. What it is worth: ``python -m research.studies.field.fresh``.

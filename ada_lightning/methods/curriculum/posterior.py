@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from ada_lightning.core.records import Belief
-from ada_lightning.methods.curriculum.useful_first import UsefulFirst
+from ada_lightning.methods.curriculum.ranked import UsefulFirst
 
 
 class PosteriorSampling(UsefulFirst):
@@ -15,14 +15,6 @@ class PosteriorSampling(UsefulFirst):
     A candidate is chosen about as probably as it is one of the best, so what is uncertain gets explored by itself: a
     prompt never seen draws from the prior, one seen long ago from counts that have faded only as far as its estimator
     lets them (per visit, not per step), for which the share in turn makes up.
-
-    Args:
-        usefulness: what a pass rate is worth.
-        candidate_ratio: as in :class:`~ada_lightning.methods.curriculum.ranked.RankedCurriculum`.
-        revisit_ratio: as there.
-
-    Raises:
-        ValueError: what the base class rejects.
 
     Source:
         Thompson 1933; for prompts MoPPS, Qu et al., arXiv:2507.04632, which ranks by the distance of the draw from 1/2:

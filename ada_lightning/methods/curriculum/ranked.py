@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import Curriculum, Recall
+from ada_lightning.core.protocols import Curriculum, Recall, Usefulness
 from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
@@ -110,3 +110,25 @@ class RankedCurriculum(Curriculum, ABC):
     def _candidates(self, total: int, num_prompts: int, step: int, seed: int) -> dict[int, None]:
         count = min(total, int(self.candidate_ratio * num_prompts))
         return dict.fromkeys(epoch_positions(total, step * count, count, f"{seed}/candidates"))
+
+
+class UsefulFirst(RankedCurriculum):
+    """A ranking of candidates by what a visit is worth at some pass rate.
+
+    Args:
+        usefulness: what a pass rate is worth.
+        candidate_ratio: as in :class:`RankedCurriculum`.
+        revisit_ratio: as there.
+
+    Raises:
+        ValueError: what the base class rejects.
+    """
+
+    def __init__(self, *, usefulness: Usefulness, candidate_ratio: float = 4.0, revisit_ratio: float = 0.1) -> None:
+        self.usefulness = usefulness
+        super().__init__(candidate_ratio=candidate_ratio, revisit_ratio=revisit_ratio)
+
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
+        """``usefulness``: mean over the prompts, each at its expected pass rate."""
+        values = self.usefulness([belief.mean for belief in beliefs])
+        return {"usefulness": sum(values) / max(len(values), 1)}

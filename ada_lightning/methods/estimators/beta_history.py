@@ -11,7 +11,6 @@ from ada_lightning.core.checks import unmet
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.counting import CountingEstimator
 from ada_lightning.methods.estimators.drift import Drift
-from ada_lightning.methods.estimators.history_file import HistoryCounts
 from ada_lightning.methods.estimators.pooled_prior import fit_pooled_prior
 from ada_lightning.methods.estimators.tally import tally
 
@@ -45,10 +44,6 @@ class BetaHistory(CountingEstimator):
         super().__init__(history_file, errors)
         self.memory = memory
         self._drift = Drift(drift_visits)
-        self._known = {
-            prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
-        }
-        """(positives, negatives)."""
         self._recent: deque[tuple[int, int]] = deque(maxlen=_NUM_RECENT)
         self._prior = Belief()
 
@@ -67,10 +62,6 @@ class BetaHistory(CountingEstimator):
             self._known[prompt_id] = self.memory * positives + num_positive, self.memory * negatives + num_negative
             self._recent.append((num_positive, num_sampled))
         self._prior = fit_pooled_prior(self._recent)
-
-    def history_counts(self) -> HistoryCounts:
-        """What a later run can start from."""
-        return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._known.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Counts by prompt id, and the outcomes behind prior and drift."""

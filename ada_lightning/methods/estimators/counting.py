@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Prompt
-from ada_lightning.methods.estimators.history_file import HistoryFile
+from ada_lightning.methods.estimators.history_file import HistoryCounts, HistoryFile
 
 
 class CountingEstimator(PassRateEstimator):
@@ -26,7 +26,10 @@ class CountingEstimator(PassRateEstimator):
 
     def __init__(self, history_file: str | None, errors: Sequence[str]) -> None:
         self._history = HistoryFile(history_file, errors)
-        self._known: dict[str, Sequence[float]] = {}
+        self._known: dict[str, Sequence[float]] = {
+            prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
+        }
+        """(positives, negatives), unless a subclass keeps other numbers."""
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Compare the history file, if there is one, with the training prompts.
@@ -35,6 +38,10 @@ class CountingEstimator(PassRateEstimator):
             ValueError: it knows none of them.
         """
         self._history.check_prompts(prompts)
+
+    def history_counts(self) -> HistoryCounts:
+        """What a later run can start from."""
+        return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._known.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """What is kept of each prompt."""

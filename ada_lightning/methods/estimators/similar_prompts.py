@@ -33,7 +33,6 @@ from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.binomial_process import ProcessFit, Sites, beta_of_logit, fit_laplace
 from ada_lightning.methods.estimators.counting import CountingEstimator
 from ada_lightning.methods.estimators.expectation_propagation import fit_moments
-from ada_lightning.methods.estimators.history_file import HistoryCounts
 from ada_lightning.methods.estimators.logit_prior import Between, LogitPrior, Placed
 from ada_lightning.methods.estimators.prompt_places import NO_POLICY, PromptPlaces, distinct
 from ada_lightning.methods.estimators.scale_search import LARGEST_SCALE, ScaleSearch
@@ -147,10 +146,6 @@ class SimilarPrompts(CountingEstimator):
         self._time = 0
         self._fit: ProcessFit | None = None
         self._seen: Placed | None = None
-        self._known = {
-            prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
-        }
-        """(positives, negatives)."""
 
     def check(self) -> None:
         """Check the embedding, where it can be, before any model loads."""
@@ -207,10 +202,6 @@ class SimilarPrompts(CountingEstimator):
             self._known[prompt.prompt_id] = _FADING * right + positives, _FADING * wrong + responses - positives
         self._time += len(visits)
         self._fit_again(num_new=len(visits))
-
-    def history_counts(self) -> HistoryCounts:
-        """Counts of each prompt, faded as ``beta_history`` has them, for a later run."""
-        return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._known.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """The visits with their prompts' rows and their sites, how prompts lie, counts, the time and the scales."""

@@ -55,25 +55,16 @@ class ValueNetworkEstimator(PassRateEstimator):
         strength: float = 8.0,
         seed: int = 0,
     ) -> None:
-        sizes = {
-            "width": width,
-            "replay_size": replay_size,
-            "batch_size": batch_size,
-            "epochs_per_update": epochs_per_update,
-        }
-        positive = {"learning_rate": learning_rate, "strength": strength}
-        counted = {"weight_decay": weight_decay, "warmup_steps": warmup_steps}
         refuse(
             unmet(
-                *((value >= 1, f"estimator.{name} must be at least 1", value) for name, value in sizes.items()),
-                *(
-                    (0 < value < math.inf, f"estimator.{name} must be positive and finite", value)
-                    for name, value in positive.items()
-                ),
-                *(
-                    (0 <= value < math.inf, f"estimator.{name} must not be negative", value)
-                    for name, value in counted.items()
-                ),
+                (width >= 1, "estimator.width must be at least 1", width),
+                (replay_size >= 1, "estimator.replay_size must be at least 1", replay_size),
+                (batch_size >= 1, "estimator.batch_size must be at least 1", batch_size),
+                (epochs_per_update >= 1, "estimator.epochs_per_update must be at least 1", epochs_per_update),
+                (0 < learning_rate < math.inf, "estimator.learning_rate must be positive and finite", learning_rate),
+                (0 < strength < math.inf, "estimator.strength must be positive and finite", strength),
+                (0 <= weight_decay < math.inf, "estimator.weight_decay must not be negative", weight_decay),
+                (warmup_steps >= 0, "estimator.warmup_steps must not be negative", warmup_steps),
             )
         )
         self.width = width

@@ -179,9 +179,7 @@ def test_any_order_gives_the_same_groups(case, order, num_slots):
 @every_case
 @six_examples
 @given(order=ORDERS, num_tells=st.integers(0, 40))
-def test_a_step_whose_requests_were_lost_with_an_engine_asks_again_and_ends_with_the_same_groups(
-    case, order, num_tells
-):
+def test_a_step_whose_requests_were_lost_with_an_engine_ends_with_the_same_groups(case, order, num_tells):
     step = begin(case)
     lost = drive(step, order, num_tells=num_tells)
     step.ask_again(lost)
