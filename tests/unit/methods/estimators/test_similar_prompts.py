@@ -12,6 +12,8 @@ import torch
 from ada_lightning.core.protocols import PromptEmbedding, Trait
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators import BetaHistory, PolicyEmbedding, SimilarPrompts, WordEmbedding
+from ada_lightning.methods.estimators.binomial_process import beta_of_logit, fit_laplace
+from ada_lightning.methods.estimators.expectation_propagation import fit_moments
 from tests.builders import make_pool, make_prompt
 
 
@@ -63,55 +65,36 @@ def test_before_anything_was_seen_any_prompt_can_be_asked_about_and_its_pass_rat
     assert not belief.is_seen
 
 
-def test_prompts_never_seen_are_told_apart_by_those_that_were():
-    known, blind = estimator(), estimator(similar_scale=0.0)
-    for each in (known, blind):
-        visit(each, {100: (3, 4), 101: (4, 4), 102: (2, 4), 200: (0, 4), 201: (0, 4), 202: (1, 4)})
-    easy, hard = means(known, 150, 250)
-    assert easy > 0.6
-    assert hard < 0.3
-    assert means(blind, 150) == pytest.approx(means(blind, 250))
+@pytest.mark.parametrize("without", [None, "drift_scale", "similar_scale", "own_scale"])
+def test_beliefs_are_those_of_the_stated_covariance(without):
+    """A base, a drift of all, and what like prompts share and each has for itself, both fading with visits."""
+    scales = {"base_scale": 2.0, "drift_scale": 1.5, "similar_scale": 1.2, "own_scale": 0.8}
+    scales |= {} if without is None else {without: 0.0}
+    known = estimator(**scales, drift_visits=5.0, prompt_drift_visits=9.0, scale_width=0.0)
+    steps = {0: {100: (3, 4), 200: (0, 4)}, 2: {101: (4, 4), 100: (1, 4), 300: (2, 4)}, 5: {200: (1, 4)}}
+    for outcomes in steps.values():
+        visit(known, outcomes)
+    middle = np.eye(8)[1:5].mean(axis=0)
+    base, drift, similar, own = (scale**2 for scale in scales.values())
 
+    def covariance(first, second):
+        (key, time), (other, other_time) = first, second
+        places = [(np.eye(8)[each // 100] - middle) / np.sqrt(0.75) for each in (key, other)]  # at a distance of 1
+        fading = math.exp(-abs(time - other_time) / 9.0)
+        differing = similar * places[0] @ places[1] + own * (key == other)
+        return base + drift * math.exp(-abs(time - other_time) / 5.0) + differing * fading
 
-def test_a_prompt_has_something_for_itself():
-    known, same = estimator(), estimator(own_scale=0.0)
-    for each in (known, same):
-        visit(each, {100: (4, 4), 101: (4, 4), 102: (4, 4), 103: (0, 4)})
-    seen, unseen = means(known, 103, 150)
-    assert seen < 0.4 < unseen
-    assert means(same, 103) == pytest.approx(means(same, 150))
-
-
-def test_what_was_seen_of_others_lately_moves_what_is_remembered():
-    """Prompt 100 was wrong; since then the policy has got right what it got wrong then, among others."""
-
-    def remembered(**settings):
-        known = estimator(similar_scale=0.0, own_scale=1.5, prompt_drift_visits=math.inf, scale_width=0.0, **settings)
-        visit(known, dict.fromkeys(range(100, 110), (0, 16)))
-        before = means(known, 100)[0]
-        for start in range(200, 260, 10):
-            visit(known, dict.fromkeys(range(start, start + 10), (14, 16)))
-        return before, means(known, 100)[0], means(known, 250)[0]
-
-    before, after, lately = remembered(drift_visits=64.0)
-    assert before < 0.05
-    assert 0.25 < after < lately - 0.25  # between what it was and what others are
-    _, still, _ = remembered(drift_scale=0.0)
-    assert still < 0.15
-
-
-def test_what_a_prompt_had_for_itself_is_forgotten_in_time():
-    def remembered(**settings):
-        known = estimator(scale_width=0.0, **settings)
-        visit(known, {100: (0, 16)})
-        for _ in range(12):
-            visit(known, {200: (8, 16), 300: (8, 16)})
-        return known.predict([make_prompt(100)], never)[0]
-
-    kept, lost = remembered(prompt_drift_visits=math.inf), remembered(prompt_drift_visits=8.0)
-    assert kept.mean < 0.1
-    assert lost.mean > 0.3
-    assert lost.alpha + lost.beta < kept.alpha + kept.beta
+    visits = [(key, time) for time, outcomes in steps.items() for key in outcomes]
+    asked = [(key, 6) for key in (100, 150, 200, 250, 400)]
+    counts = np.array([count for outcomes in steps.values() for count in outcomes.values()], dtype=float).T
+    between = np.array([[covariance(one, other) for other in visits] for one in visits])
+    across = np.array([[covariance(one, other) for other in visits] for one in asked])
+    fit = fit_moments(between, *counts, start=fit_laplace(between, *counts)[0].sites)
+    expected = beta_of_logit(*fit.predicted(across, np.array([covariance(one, one) for one in asked])))
+    found = known.recall([make_prompt(key) for key, _ in asked])
+    # of a fixed point a hundredth of a logit is asked
+    assert [belief.mean for belief in found] == pytest.approx(expected[0] / sum(expected), abs=0.005)
+    assert [belief.alpha + belief.beta for belief in found] == pytest.approx(sum(expected), rel=0.05)
 
 
 def test_how_much_prompts_differ_is_found_from_what_they_did():
