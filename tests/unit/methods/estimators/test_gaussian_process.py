@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from ada_lightning.core.records import Belief, ResponsePool
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.estimators import FixedLengthScale, GaussianProcessEstimator, MedianDistance, PolicyEmbedding
-from ada_lightning.methods.sampling import RlooVariance, VipSampler
 from tests.builders import make_pool, make_prompt
 
 NUM_PROMPTS, NUM_FEATURES = 14, 3
@@ -100,16 +99,6 @@ def test_asking_teaches_nothing_and_prompts_are_embedded_once():
         step(silent, outcomes)
     assert means(asked, range(8)) == pytest.approx(means(silent, range(8)), rel=1e-9)
     assert embedded == [f"p{key}" for key in range(NUM_PROMPTS)]
-
-
-def test_neighbours_speak_for_each_other_and_strangers_do_not():
-    embed = placed({1: [0.0], 2: [0.1], 3: [50.0]})
-    estimator = process(prior_mean=-1.0)
-    assert means(estimator, [1, 2, 3], embed) == pytest.approx([1 / (1 + math.e)] * 3)
-    step(estimator, {1: (6, 8)}, embed)
-    near, far = means(estimator, [2, 3], embed)
-    assert near == pytest.approx(0.75, abs=0.01)
-    assert far == pytest.approx(1 / (1 + math.e))
 
 
 def test_after_a_visit_the_mean_is_what_was_observed_even_between_twins():
@@ -212,23 +201,6 @@ def test_embeddings_of_another_size_shape_or_that_are_not_finite_are_errors():
     assert means(estimator, [9]) != [0.5]  # none of it was kept
     with pytest.raises(ValueError, match=r"no embedding of prompts \['p12'\]: update\(\) takes pools of the prompts"):
         estimator.update(pools({12: (1, 2)}))
-
-
-def test_the_first_plan_is_uniform_and_later_ones_are_not():
-    estimator, sampler = process(), VipSampler(responses_per_prompt=8, variance=RlooVariance())
-
-    def plan():
-        beliefs = estimator.predict([make_prompt(key) for key in range(4)], represent)
-        step_pools = [ResponsePool(make_prompt(key), key, belief=belief) for key, belief in enumerate(beliefs)]
-        sampler.plan(step_pools)
-        return [sampler.num_to_draw(pool) for pool in step_pools]
-
-    assert plan() == [8] * 4
-    step(estimator, STEPS[0])
-    later = plan()
-    assert sum(later) == 32
-    assert later[0] == max(later)  # 3 of 8
-    assert later[1] == later[2] == 3  # none and all
 
 
 def errors_of(seed, num_steps=12, **settings):

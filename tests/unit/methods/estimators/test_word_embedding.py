@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from ada_lightning.core.records import Prompt
-from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.methods.estimators import WordEmbedding
 
 
@@ -93,23 +92,6 @@ def test_the_system_turn_is_left_out():
     embedding.fit([prompt(text) for text in SUMS])
     plain, with_system = embedding([prompt(SUMS[0]), prompt(SUMS[0], system="Compute 3 * 4.")], never)
     assert torch.equal(plain, with_system)
-
-
-def test_tasks_of_real_prompts_are_told_apart():
-    source = ReasoningGymSource(
-        tasks={"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2}, "spell_backward": {}},
-        num_train=60,
-        num_heldout=2,
-        seed=1,
-    )
-    prompts = source.train_prompts()
-    embedding = WordEmbedding()
-    embedding.fit(prompts)
-    rows = embedding(prompts, never)[:, :-1]
-    likeness = rows @ rows.T
-    is_sum = torch.tensor([prompt.task == "chain_sum" for prompt in prompts])
-    within = likeness[is_sum][:, is_sum].mean()
-    assert within > 5 * likeness[is_sum][:, ~is_sum].mean()
 
 
 def test_errors_say_what_to_do():
