@@ -6,7 +6,7 @@ from ada_lightning.core.protocols.engine import RolloutEngine
 from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, Represent
 from ada_lightning.core.protocols.objective import Objective
 from ada_lightning.core.protocols.part import Part, Trait
-from ada_lightning.core.protocols.policy_reader import GradientNorm, PolicyView
+from ada_lightning.core.protocols.policy_view import GradientNorm, PolicyView
 from ada_lightning.core.protocols.prompt_source import PromptSource
 from ada_lightning.core.protocols.refill import Refill
 from ada_lightning.core.protocols.reward import Reward
