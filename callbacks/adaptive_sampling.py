@@ -16,13 +16,7 @@ from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.method import Method
-from ada_lightning.core.protocols import (
-    PassRateEstimator,
-    Refill,
-    Sampler,
-    Selection,
-    Trait,
-)
+from ada_lightning.core.protocols import PassRateEstimator, Refill, Sampler, Selection, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import refill_figures
