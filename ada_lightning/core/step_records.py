@@ -123,11 +123,12 @@ class PromptRun:
     num_drops: int = 0
     """Times that something drawn ahead was dropped."""
     told: dict[int, Outcome] = field(default_factory=dict)
-    """Outcomes whose turn in the launch order has not come, by sample index."""
+    """Outcomes by sample index: those committed, and those whose turn in the launch order has not come."""
 
     def count_known(self, settings: StepSettings, num_launched: int) -> tuple[int, int, int]:
         """Positives and negatives among the first launched responses, and how many of them are open."""
-        rewards = [settings.reward(outcome) for index, outcome in self.told.items() if index < num_launched]
+        coming = range(self.pool.num_drawn, num_launched)
+        rewards = [settings.reward(self.told[index]) for index in coming if index in self.told]
         verdicts = [settings.is_positive(reward) for reward in rewards if reward is not None]
         num_positive = self.pool.num_positive + sum(verdicts)
         num_negative = self.pool.num_negative + len(verdicts) - sum(verdicts)
