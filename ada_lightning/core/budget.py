@@ -15,17 +15,18 @@ class StepBudget:
     Args:
         num_responses: the budget; 0 grants everything.
         samples_per_round: largest block a prompt can ask for.
+        slots: of the prompts that take part.
     """
 
-    def __init__(self, num_responses: int, samples_per_round: int) -> None:
+    def __init__(self, num_responses: int, samples_per_round: int, slots: Sequence[int]) -> None:
         self._budget = num_responses
         self._block = samples_per_round
-        self._granted: dict[int, list[int]] = {}
-        self._open: set[int] = set()
+        self._granted: dict[int, list[int]] = {slot: [] for slot in slots}
+        self._open = set(slots)
         self._waiting: dict[int, int] = {}
 
     def join(self, slots: Sequence[int]) -> None:
-        """Let prompts take part, behind those that do."""
+        """Let further prompts take part, behind those that do."""
         self._granted |= {slot: [] for slot in slots}
         self._open.update(slots)
 

@@ -85,7 +85,7 @@ class Step:
         self._max_prompt_tokens, self._top_up = max_prompt_tokens, top_up
         self._is_barrier = isinstance(settings.schedule, Barrier)
         self._ahead = DrawAhead(settings, self._sampler, self.stats)
-        self._budget = StepBudget(sampler.budget_per_step, sampler.samples_per_round)
+        self._budget = StepBudget(sampler.budget_per_step, sampler.samples_per_round, ())
         self._runs: dict[int, PromptRun] = {}
         self._waiting: list[tuple[float, int, int, int]] = []
         """Heap of (-need, number of the push, slot, sample index): the greatest need first, then in order.

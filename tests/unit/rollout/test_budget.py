@@ -34,8 +34,7 @@ def test_any_order_of_finishing_gives_the_grants_of_the_round_based_algorithm(se
     generator = random.Random(seed)
     wanted = {slot: generator.randrange(0, 6) for slot in range(7)}
     budget, block = generator.randrange(4, 90), 4
-    ledger = StepBudget(budget, block)
-    ledger.join(list(wanted))
+    ledger = StepBudget(budget, block, list(wanted))
     granted = dict.fromkeys(wanted, 0)
     running = []
 
@@ -124,8 +123,7 @@ def test_a_step_looks_at_each_request_a_few_times_however_many_wait():
 
 
 def test_no_budget_grants_everything_at_once():
-    ledger = StepBudget(0, 4)
-    ledger.join([0, 1])
+    ledger = StepBudget(0, 4, [0, 1])
     ledger.request(1, 4)
     assert ledger.decide() == [(1, 4)]
 
