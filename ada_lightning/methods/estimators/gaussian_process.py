@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import PassRateEstimator, PromptEmbedding, Represent
+from ada_lightning.core.protocols import PassRateEstimator, PromptEmbedding, Represent, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.length_scale import FixedLengthScale
 from ada_lightning.methods.estimators.prompt_places import distinct, embedded
@@ -57,6 +57,8 @@ class GaussianProcessEstimator(PassRateEstimator):
         Public code: ``src/vip/success_rate_prediction/gaussian_process.py`` at 4a82f581, ``reuse_mean`` and not
         ``reuse_covariance``.
     """
+
+    traits = frozenset({Trait.SHARES_EVIDENCE})
 
     def __init__(
         self,

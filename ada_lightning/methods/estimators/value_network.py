@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ada_lightning.core.checks import refuse, unmet
-from ada_lightning.core.protocols import PassRateEstimator, Represent
+from ada_lightning.core.protocols import PassRateEstimator, Represent, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.pass_rate_head import PassRateHead
 
@@ -41,6 +41,8 @@ class ValueNetworkEstimator(PassRateEstimator):
         Reinforce-Ada, arXiv:2510.04996v3, section on Est: a lightweight value network that predicts pass rates.
         Architecture, loss and settings are ours: the paper gives none, and there is no public code.
     """
+
+    traits = frozenset({Trait.SHARES_EVIDENCE})
 
     def __init__(
         self,
