@@ -16,15 +16,8 @@ from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.method import Method
-from ada_lightning.core.protocols import (
-    PassRateEstimator,
-    Refill,
-    RememberingEstimator,
-    Sampler,
-    Selection,
-    Trait,
-)
-from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup, ResponsePool
+from ada_lightning.core.protocols import PassRateEstimator, Refill, Sampler, Selection, Trait
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -292,9 +285,9 @@ class AdaptiveSampling(Callback):
             )
 
     @property
-    def _remembering(self) -> RememberingEstimator | None:
+    def _remembering(self) -> PassRateEstimator | None:
         estimator = self.method.estimator
-        return estimator if isinstance(estimator, RememberingEstimator) else None
+        return estimator if estimator.remembers_prompts else None
 
     def _chosen_figures(
         self, policy: PolicyModule, data: RolloutDataModule, prompts: Sequence[Prompt]
@@ -322,9 +315,7 @@ def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> Rol
     )
 
 
-def _recalled(
-    policy: PolicyModule, estimator: RememberingEstimator, prompts: Sequence[Prompt]
-) -> Sequence[PromptHistory]:
+def _recalled(policy: PolicyModule, estimator: PassRateEstimator, prompts: Sequence[Prompt]) -> Sequence[Belief]:
     """Ask what is remembered; the seconds count."""
     with policy.clock.phase("estimate"):
         return estimator.recall(prompts)

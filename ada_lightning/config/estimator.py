@@ -60,13 +60,13 @@ def support_errors(objective: Objective, rule: StoppingRule) -> Iterator[str]:
 
 def history_errors(sampler: Any, estimator: Any) -> Iterator[str]:
     """A sampler that asks how much was seen of a prompt needs an estimator that counts, and remembers as much."""
-    from ada_lightning.core.protocols import RememberingEstimator
+    from ada_lightning.core.protocols import PassRateEstimator, Trait
     from ada_lightning.methods.estimators import WindowEstimator
 
     min_seen = getattr(sampler, "min_seen", 0)
-    if estimator is None or not isinstance(min_seen, int) or min_seen <= 0:
+    if not isinstance(estimator, PassRateEstimator) or not isinstance(min_seen, int) or min_seen <= 0:
         return
-    if not isinstance(estimator, RememberingEstimator) or not getattr(estimator, "beliefs_have_counts", True):
+    if not estimator.remembers_prompts or Trait.SHARES_EVIDENCE in estimator.traits:
         yield (
             f"sampler.min_seen = {min_seen} asks for responses seen of each prompt, and {type(estimator).__name__} "
             "counts none: every plan would be uniform; use sampler.min_seen=0 to trust its predictions, or "
@@ -111,12 +111,12 @@ def budget_errors(run: Setup) -> Iterator[str]:
 
 def curriculum_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
-    from ada_lightning.core.protocols import Curriculum, RememberingEstimator
+    from ada_lightning.core.protocols import Curriculum, PassRateEstimator
 
     curriculum, estimator = run.part("curriculum"), run.part("estimator")
-    if estimator is None or not isinstance(curriculum, Curriculum) or not curriculum.needs_history:
+    if not isinstance(estimator, PassRateEstimator) or not isinstance(curriculum, Curriculum):
         return
-    if not isinstance(estimator, RememberingEstimator):
+    if curriculum.needs_history and not estimator.remembers_prompts:
         yield (
             f"curriculum: {type(curriculum).__name__} chooses by what is remembered of each prompt, and "
             f"{type(estimator).__name__} keeps nothing by prompt; use estimator=beta_history or estimator=ema with it, "

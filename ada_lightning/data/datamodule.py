@@ -9,8 +9,8 @@ from typing import Any
 from lightning.pytorch import LightningDataModule
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import Curriculum, LearningCurriculum, PromptSource
-from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup
+from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.data.formats import PromptFormat
 from ada_lightning.data.only import OnlyPrompts
@@ -25,8 +25,6 @@ Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""
 ScoreOld = Callable[[TrainingBatch], TrainingBatch]
 """Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
-Recall = Callable[[Sequence[Prompt]], Sequence[PromptHistory]]
-"""What is remembered of prompts."""
 _UPDATES = ("num_minibatches", "epochs_per_rollout")
 """What the number of updates with a rollout is made of, and the place of an update in it."""
 
@@ -339,7 +337,7 @@ class RolloutDataModule(LightningDataModule):
                 "prompt_ids": [prompt.prompt_id for prompt in position.waiting],
                 "next_stretch": position.next_stretch,
             }
-        if isinstance(self.curriculum, LearningCurriculum):
+        if self.curriculum.learns:
             state["curriculum"] = named_state(self.curriculum)
         return state
 
@@ -350,7 +348,7 @@ class RolloutDataModule(LightningDataModule):
             return None
         if step > self._queue.position.step:
             return self._queue.after()
-        is_choice = self.curriculum.needs_history or isinstance(self.curriculum, LearningCurriculum)
+        is_choice = self.curriculum.needs_history or self.curriculum.learns
         return self._queue.now() if is_choice else self._queue.position
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -372,7 +370,7 @@ class RolloutDataModule(LightningDataModule):
                 f"this run is complete: {self.num_updates_done // self.updates_per_rollout} of num_steps = "
                 f"{self.num_steps} steps are done; raise num_steps to continue it"
             )
-        if isinstance(self.curriculum, LearningCurriculum):
+        if self.curriculum.learns:
             load_named_state(self.curriculum, state_dict.get("curriculum", {}), setting="curriculum")
         self._queue = self._restored(state_dict.get("chosen"))
 
@@ -392,7 +390,7 @@ class RolloutDataModule(LightningDataModule):
         return self._queue_from(QueuePosition(step, chosen.get("next_stretch", step + 1), waiting))
 
 
-def _remember_nothing(prompts: Sequence[Prompt]) -> list[PromptHistory]:
+def _remember_nothing(prompts: Sequence[Prompt]) -> list[Belief]:
     raise RuntimeError("a curriculum with needs_history = False has asked what is remembered of prompts")
 
 

@@ -1,10 +1,10 @@
-"""Parts that look at the policy while it samples."""
+"""What parts see of the policy while it samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ada_lightning.core.records import ResponseGroup, ResponsePool
 
@@ -46,19 +46,12 @@ class PolicyView(Protocol):
         ...
 
 
-@runtime_checkable
-class PolicyReader(Protocol):
-    """A part that reads the policy while a rollout is drawn, such as a sampler that asks for gradients."""
+class GradientNorm:
+    """How long the gradients of a prompt's right answers are."""
 
     def connect(self, policy: PolicyView) -> None:
         """Remember whom to ask; called once, before the first rollout and before the model is loaded."""
-        ...
-
-
-@runtime_checkable
-class GradientNorm(PolicyReader, Protocol):
-    """How long the gradients of a prompt's right answers are."""
 
     def measure(self, pools: Sequence[ResponsePool]) -> Sequence[float]:
         """Return, for each pool, the mean over its positives of ``|grad log pi(response)|``; 0 where it has none."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} needs a method measure(pools)")
