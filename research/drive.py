@@ -71,7 +71,7 @@ def collect(
     from ada_lightning.core.step_records import StepSettings
     from ada_lightning.methods.selection import AllSelection
     from ada_lightning.rollout.driver import Driver
-    from ada_lightning.rollout.stepwise import StepwiseGrader
+    from ada_lightning.rollout.grader import StepwiseGrader
 
     if schedule is not None:
         options["schedule"] = schedule

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.weight_transfer import Reload, WeightTransfer, chunks
+from ada_lightning.rollout.engines.published_weights import chunks
+from ada_lightning.rollout.engines.weight_transfer import Reload, WeightTransfer
 from ada_lightning.run.terminal import logger_to_file, output_to_file
 
 if TYPE_CHECKING:

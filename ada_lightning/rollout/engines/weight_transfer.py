@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ada_lightning.rollout.engines.published_weights import chunks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,14 +26,11 @@ class WeightSender(Protocol):
 
     def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the engine's weights by these, which are on the trainer's GPU and in the engine's own type."""
-        ...
 
     def close(self) -> None:
         """Give the connection back."""
-        ...
 
 
-@runtime_checkable
 class WeightTransfer(Protocol):
     """A way for weights: ``rollout.engine.weight_transfer``. Picklable, as the engine tells it to the trainer."""
 
@@ -209,19 +208,6 @@ def _source(named_tensors: Iterable[tuple[str, Tensor]]) -> Any:
             return iter(named_tensors)
 
     return Source()
-
-
-def chunks(named_tensors: Iterable[tuple[str, Tensor]], chunk_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
-    """Group tensors in their order until a group is large enough."""
-    chunk, size = [], 0
-    for name, tensor in named_tensors:
-        chunk.append((name, tensor))
-        size += tensor.nbytes
-        if size >= chunk_bytes:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _within(limit_s: float, send: Callable[[], None]) -> None:

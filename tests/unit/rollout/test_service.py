@@ -13,6 +13,7 @@ from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.engines.host import EngineHost
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.service import RolloutService
@@ -175,7 +176,7 @@ def test_restarts_within_a_pool_count(monkeypatch):
 
 
 def test_the_host_is_checked_and_opens_the_engine():
-    class Host:
+    class Host(EngineHost):
         def check(self):
             raise ValueError("no such place")
 
@@ -198,7 +199,7 @@ def test_a_reproducible_run_insists_on_seeds_of_its_own_for_every_response():
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("verdict_delay", -1, "verdict_delay must not be negative; got -1"),
+        ("verdict_delay", -1, "verdict_delay must be at least 0; got -1"),
         ("failure_alarm_ratio", 2.0, r"failure_alarm_ratio must be in \[0, 1\]; got 2.0"),
         ("truncated", "drop", "truncated must be grade, zero, exclude or mask; got 'drop'"),
     ],

@@ -11,7 +11,7 @@ from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.stepwise import StepwiseGrader
+from ada_lightning.rollout.grader import StepwiseGrader
 from tests.builders import Collector, InstantGrader, decode, make_prompt
 
 
