@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ada_lightning.rollout.engines.published_weights import chunks
 
@@ -31,6 +31,7 @@ class WeightSender(Protocol):
         """Give the connection back."""
 
 
+@runtime_checkable
 class WeightTransfer(Protocol):
     """A way for weights: ``rollout.engine.weight_transfer``. Picklable, as the engine tells it to the trainer."""
 

@@ -6,26 +6,24 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from ada_lightning.core.records import SamplingSettings
-from ada_lightning.core.step import Step
-from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines import process_pool
 from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
-from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.service import RolloutService
-from tests.builders import InstantGrader, make_prompt
+from tests.builders import SETTINGS, InstantGrader
 from tests.unit.rollout import faulty_engines as engines
+from tests.unit.rollout.test_engine_pool import finish
+from tests.unit.rollout.test_service import Tokenizer, rollout
 
 ROOT = Path(__file__).parents[3]
-SETTINGS = SamplingSettings(max_new_tokens=4)
 WEIGHTS = [
     ("small", torch.arange(6, dtype=torch.float32).reshape(2, 3)),
     ("large", torch.full((1000, 7), 0.5)),
@@ -53,13 +51,6 @@ def opened(tmp_path):
 
 def opened_by(engine, *, log_file):
     return engine()
-
-
-def finish(engine):
-    done = {}
-    while engine.num_in_flight():
-        done |= {generation.request_id: generation for generation in engine.poll()}
-    return done
 
 
 def run_all(engine, num=20):
@@ -142,7 +133,6 @@ def test_a_prompt_without_room_is_refused_here(opened):
     with pytest.raises(ValueError, match=r"30 tokens and a response of 4 need 34 tokens; the engine has room for 32"):
         engine.submit("long", [1] * 30, SETTINGS, seed=0)
     assert engine.num_in_flight() == 0
-    assert len(run_all(engine)) == 20
 
 
 @pytest.mark.parametrize(("weight_dtype", "num_bytes"), [("", 8 + 5 * 4), ("bfloat16", 8 + 5 * 2)])
@@ -255,15 +245,13 @@ def test_a_transfer_that_does_not_close_hides_no_error(opened):
         finish(broken)
 
 
-@pytest.mark.parametrize(("level", "keeps"), [(1, True), (2, False)])
-def test_the_engine_sleeps_where_it_can(opened, level, keeps):
-    engine = opened(partial(engines.SleepyEngine, sleep_level=level, poll_s=0.1))
-    assert engine.sleep() is keeps
+def test_the_engine_sleeps_where_it_can(opened):
+    engine = opened(partial(engines.SleepyEngine, sleep_level=2, poll_s=0.1))
+    assert engine.sleep() is False
     engine.submit("r", [1], SETTINGS, seed=0)
     with pytest.raises(RuntimeError, match="sleep with 1 requests in flight"):
         engine.sleep()
     assert engine.abort(["r"]) == 1001  # how often it slept
-    assert opened(engines.CoinEngine).sleep() is True
 
 
 @pytest.mark.parametrize(
@@ -347,12 +335,12 @@ import time; time.sleep(100)
 
 
 class Completed:
-    """A factory of the service that goes to the child: drops what the program fills in."""
+    """A factory of the service that goes to the child: the first engine that it makes dies."""
 
     def __init__(self, marker):
         self.marker = marker
 
-    def __call__(self, *, model_path, log_file, max_model_tokens, eos_token_ids):
+    def __call__(self, **completed):
         if self.marker.exists():
             return engines.CoinEngine()
         self.marker.touch()
@@ -362,58 +350,27 @@ class Completed:
 @pytest.mark.parametrize("max_restarts", [0, 2])
 def test_a_step_in_which_the_child_dies_ends_the_same(tmp_path, max_restarts):
     """The pool replaces it, or where that may not, the service opens another pool and repeats the step."""
-
-    def rollout(engine, host):
-        service = RolloutService(engine=engine, sampling=SETTINGS, max_model_tokens=32, seed=0, **host)
+    host = ProcessPool(call_timeout_s=60, num_threads=1, max_restarts=max_restarts)
+    services = [
+        RolloutService(engine=engine, sampling=SETTINGS, max_model_tokens=32, seed=0, host=place)
+        for engine, place in (
+            (lambda **completed: engines.CoinEngine(), TrainerProcess()),
+            (Completed(tmp_path / "died"), host),
+        )
+    ]
+    results = []
+    for service in services:
         service.check()
         service.open(
-            model_path=Path(),
-            tokenizer=Tokenizer(),
-            eos_token_ids=[2],
-            grader=InstantGrader(),
+            model_path=Path(), tokenizer=Tokenizer(), eos_token_ids=[2], grader=InstantGrader(),
             log_file=tmp_path / "engine.log",
-        )
-        try:
-            result = service.rollout(
-                partial(
-                    Step,
-                    [make_prompt(1), make_prompt(2)],
-                    sampler=UniformSampler(group_size=4),
-                    selection=AllSelection(),
-                ),
-                weights=lambda: WEIGHTS,
-                policy_version=4,
-                stage="train",
-                clock=PhaseClock(),
-            )
-        finally:
-            service.close()
-        return result.groups, service.num_restarts
-
-    class Tokenizer:
-        def decode(self, response_ids, skip_special_tokens):
-            return str(response_ids[0])
-
-    whole, _ = rollout(lambda **completed: engines.CoinEngine(), {})
-    host = ProcessPool(call_timeout_s=60, num_threads=1, max_restarts=max_restarts)
-    with pytest.warns(RuntimeWarning, match="ended by SIGKILL"):
-        repeated, num_restarts = rollout(Completed(tmp_path / "died"), {"host": host})
-    assert (repeated, num_restarts) == (whole, 1)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("call_timeout_s", 0),
-        ("start_timeout_s", -1),
-        ("call_timeout_s", float("inf")),
-        ("num_threads", -1),
-        ("num_engines", 0),
-    ],
-)
-def test_limits_are_checked(option, value):
-    with pytest.raises(ValueError, match=rf"rollout\.host\.{option} must be .*; got {value}"):
-        ProcessPool(**{option: value})
+        )  # fmt: skip
+        with pytest.warns(RuntimeWarning, match="ended by SIGKILL") if results else nullcontext():
+            results.append(rollout(service, 4).groups)
+        num_restarts = service.num_restarts
+        service.close()
+    assert results[0] == results[1]
+    assert num_restarts == 1
 
 
 def test_more_engines_than_cores_are_refused_before_a_model_loads(monkeypatch):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from collections import Counter
 
 import pytest
 
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
-from ada_lightning.core.records import Belief, SamplingSettings
+from ada_lightning.core.records import Belief
 from ada_lightning.core.result import RolloutResult
-from ada_lightning.core.schedule import Continuous
 from ada_lightning.core.top_up import TopUp, refill_figures
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.losses import (
     ConstantReduction,
     PromptMeanReduction,
@@ -23,7 +22,8 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
 )
 from ada_lightning.training.packing import pack_groups
-from tests.builders import Collector, decode, make_group, make_prompt
+from tests import builders
+from tests.builders import make_group, make_prompt
 
 NUM_PROMPTS = 200
 PASS_RATES = {key: random.Random(key).choice([0.0, 0.0, 0.2, 0.6, 1.0]) for key in range(NUM_PROMPTS)}
@@ -63,27 +63,17 @@ class Prompts:
 
 
 def collect(
-    refill, *, num_polls=at_once, schedule=None, sampler=None, selection=None, supply=None,
-    pass_rates=PASS_RATES, max_num_seqs=16, carried=(), wanted=WANTED, **engine_options,
+    refill, *, num_polls=at_once, sampler=None, selection=None, supply=None, pass_rates=PASS_RATES, max_num_seqs=16,
+    carried=(), wanted=WANTED, engine_class=ScriptedEngine, **engine_options,
 ):  # fmt: skip
-    supply = supply or Prompts()
-    top_up = TopUp(refill, wanted, supply.draw, selection or AllSelection())
+    supply, selection = supply or Prompts(), selection or AllSelection()
+    top_up = TopUp(refill, wanted, supply.draw, selection)
     first = supply.draw(0, refill.first_wave(wanted))
-    engine = ScriptedEngine(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
-    groups, stats = Collector(decode=decode, seed=0, schedule=schedule or Continuous()).collect(
-        [prompt for prompt, _ in first],
-        beliefs=[belief for _, belief in first],
-        engine=engine,
-        grader=ScriptedGrader(),
-        sampler=sampler or UniformSampler(group_size=4),
-        selection=selection or AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=0,
-        policy_version=0,
-        top_up=top_up,
-        carried=carried,
-    )
+    engine = engine_class(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
+    groups, stats = builders.collect(
+        [prompt for prompt, _ in first], engine, sampler or UniformSampler(group_size=4), selection=selection,
+        beliefs=[belief for _, belief in first], top_up=top_up, carried=carried,
+    )  # fmt: skip
     assert engine.num_in_flight() == 0
     return groups, stats, top_up
 
@@ -190,27 +180,6 @@ def test_one_at_a_time_draws_no_prompt_too_many():
     assert stats.num_prompts == len(groups)
 
 
-def polls_of(refill, num_polls):
-    """How long the engine ran."""
-
-    class Counting(ScriptedEngine):
-        total = 0
-
-        def poll(self):
-            type(self).total += 1
-            return super().poll()
-
-    supply = Prompts()
-    engine = Counting(pass_rates=PASS_RATES, num_polls=num_polls, max_num_seqs=64)
-    first = supply.draw(0, refill.first_wave(WANTED))
-    Collector(decode=decode, seed=0).collect(
-        [prompt for prompt, _ in first], engine=engine, grader=ScriptedGrader(), sampler=UniformSampler(group_size=4),
-        selection=AllSelection(), settings=SamplingSettings(max_new_tokens=4), stage="train", step=0, policy_version=0,
-        top_up=TopUp(refill, WANTED, supply.draw, AllSelection()),
-    )  # fmt: skip
-    return Counting.total
-
-
 def test_waves_overlap():
     """The next wave does not wait for the slowest response of the last one, so the step ends sooner."""
 
@@ -218,9 +187,16 @@ def test_waves_overlap():
         def next_wave(self, progress):
             return 0 if progress.num_open else super().next_wave(progress)
 
-    assert polls_of(DynamicSampling(refill_ratio=0.5), random_latency) < polls_of(
-        WithBarrier(refill_ratio=0.5), random_latency
-    )
+    num_polls = Counter()
+    for refill in (DynamicSampling, WithBarrier):
+
+        class Counting(ScriptedEngine):
+            def poll(self, refill=refill):
+                num_polls[refill] += 1
+                return super().poll()
+
+        collect(refill(refill_ratio=0.5), num_polls=random_latency, max_num_seqs=64, engine_class=Counting)
+    assert num_polls[DynamicSampling] < num_polls[WithBarrier]
 
 
 @pytest.mark.parametrize("pass_rate", [0.0, 1.0])
@@ -254,14 +230,10 @@ def test_a_supply_that_ends_ends_the_step():
 
 
 def test_nothing_is_drawn_where_enough_is_carried():
-    carried = [replace_slot(make_group([1.0, 0.0], slot=slot, key=slot).pool) for slot in range(2)]
+    carried = [make_group([1.0, 0.0], slot=100 + slot, key=slot).pool for slot in range(2)]
     groups, stats, _ = collect(REFILLS["waves"], wanted=0, carried=carried)
     assert stats.num_drawn == 0
     assert [len(group.kept) for group in groups] == [2, 2]
-
-
-def replace_slot(pool):
-    return replace(pool, slot=pool.slot + 100)
 
 
 def test_prompts_without_room_are_skipped_and_others_come_in_their_stead():
