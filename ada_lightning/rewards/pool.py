@@ -123,11 +123,7 @@ class RewardPool:
         return len(self._pending) + len(self._known)
 
     def check(self) -> None:
-        """Find configuration errors without starting a process.
-
-        Raises:
-            ValueError: the reward's own ``check`` says so.
-        """
+        """Raise ValueError where the reward's own ``check`` does; starts no process."""
         check = getattr(self.reward, "check", None)
         if check is not None:
             check()
@@ -157,18 +153,14 @@ class RewardPool:
         except BaseException:  # Ctrl-C
             self.close()
             raise
-        failed = [error for error in errors if error]
-        if failed:
+        if any(errors):
             self.close()
-            raise RuntimeError(f"a reward worker cannot load {type(self.reward).__name__}: {failed[0]}")
+            raise RuntimeError(
+                f"a reward worker cannot load {type(self.reward).__name__}: {next(filter(None, errors))}"
+            )
 
     def submit(self, ticket: Hashable, prompt: Prompt, completion: Completion) -> None:
-        """Queue one response; returns at once.
-
-        Args:
-            ticket: names the response in the answer.
-            prompt: what was asked, with the reference to grade against.
-            completion: the response. Untrusted.
+        """Queue one response, which ``ticket`` names in the answer; returns at once.
 
         Raises:
             ValueError: the ticket is pending already.
@@ -186,9 +178,6 @@ class RewardPool:
 
     def check_references(self, prompts: Sequence[Prompt]) -> dict[int, str]:
         """Ask the reward which prompts it can never grade; starts the workers where the reward has an opinion.
-
-        Args:
-            prompts: of the run.
 
         Returns:
             Why, by position; empty where the reward has no ``check_prompt``.
@@ -250,14 +239,7 @@ class RewardPool:
         return finished
 
     def wait(self, timeout_s: float) -> list[tuple[Hashable, Grade]]:
-        """Block until a response is graded.
-
-        Args:
-            timeout_s: seconds after which to give up.
-
-        Returns:
-            As :meth:`poll`; empty where the time passed, or at once where nothing is pending.
-        """
+        """Block until a response is graded; nothing where the time passed, or at once where nothing is pending."""
         deadline = time.monotonic() + timeout_s
         while True:
             finished = self.poll()

@@ -76,15 +76,12 @@ class UserFunction:
         return getattr(self._function, name, None)
 
     def check_names(self, available: Collection[str], where: str, *, way_out: str = "") -> None:
-        """Compare what the function requires with what there is.
+        """Raise ValueError where a parameter without a default is not among the names that there are.
 
         Args:
-            available: names.
+            available: those names.
             where: what they are, for the message.
             way_out: another one than those that the message has.
-
-        Raises:
-            ValueError: a parameter without a default is not among them.
         """
         missing = sorted(self.required() - set(available))
         if missing:

@@ -126,11 +126,7 @@ class RolloutService:
         self._num_restarts = 0
 
     def check(self) -> None:
-        """Find what is wrong with the engine's place and its arguments before a model loads.
-
-        Raises:
-            ValueError: the host's own ``check`` says so, or the engine's ``check_arguments``.
-        """
+        """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
         self._host.check()
         engine = self._engine_factory
         if isinstance(engine, partial) and callable(check := getattr(engine.func, "check_arguments", None)):
@@ -180,8 +176,8 @@ class RolloutService:
         repeated; seeded requests then give the same responses again.
 
         Args:
-            begin: returns the step, not asked for anything yet, whenever it is called: told of ``settings``, ``stage``,
-                ``policy_version`` and ``max_prompt_tokens``.
+            begin: makes the step whenever it is called, with ``settings``, ``stage``, ``policy_version`` and
+                ``max_prompt_tokens``.
             weights: gives the named tensors of the policy; called once per sync.
             policy_version: of those weights.
             stage: ``train``, ``eval`` or ``preview``. A held-out figure must count every response, whatever training
@@ -260,7 +256,13 @@ class RolloutService:
         if self._loaded_version is not None:
             raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
         sampling = settings or self.sampling
-        self._check_room(prompts, sampling)
+        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
+        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
+            raise ValueError(
+                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
+                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
+                "or lower data.max_prompt_tokens"
+            )
         raw = replace(self.settings, truncated="grade")  # what a response counts as is the reader's to say
         begin = partial(Step, sampler=UniformSampler(group_size=num_samples), selection=AllSelection(), settings=raw)
         counts = DrawCounts()
@@ -390,15 +392,6 @@ class RolloutService:
         self._num_restarts += 1
         warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=3)
         self._discard_engine()
-
-    def _check_room(self, prompts: Sequence[tuple[int, Prompt]], sampling: SamplingSettings) -> None:
-        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
-        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
-            raise ValueError(
-                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
-                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
-                "or lower data.max_prompt_tokens"
-            )
 
     def _discard_engine(self) -> None:
         engine, self._engine, self._loaded_version = self._engine, None, None

@@ -75,10 +75,10 @@ def words(text: str, *, fold: bool = True) -> str:
 
 
 def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
-    r"""Recognise the structure of an answer.
+    r"""Recognise the structure of an answer, in time that grows with the length of the text.
 
     Args:
-        text: as extracted from a response; not longer than a caller wants to spend time on.
+        text: as extracted from a response.
         commas_group_digits: read ``1,000`` outside of brackets as one thousand, not as two numbers.
 
     Example:

@@ -151,11 +151,8 @@ def depth(text: str) -> int:
     """
     deepest = level = 0
     for character in text:
-        if character in "([{":
-            level += 1
-            deepest = max(deepest, level)
-        elif character in ")]}":
-            level = max(level - 1, 0)
+        level = max(level + (character in "([{") - (character in ")]}"), 0)
+        deepest = max(deepest, level)
     return deepest
 
 

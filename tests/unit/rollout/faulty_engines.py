@@ -66,25 +66,31 @@ class TellingEngine(CoinEngine):
         self._running[request_id] = (0, Generation(request_id, facts, (total,) * len(facts), False))
 
 
-class DyingEngine(CoinEngine):
-    """Its process is killed in mid-step."""
+def die():
+    """Be killed in mid-step."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang():
+    """Never come back."""
+    time.sleep(1000)
+
+
+def run_out_of_memory():
+    raise MemoryError("no block left")
+
+
+class FaultyEngine(CoinEngine):
+    """Has a fault in its steps, or where it starts."""
+
+    def __init__(self, fault, *, at_start=False, **options):
+        if at_start:
+            fault()
+        super().__init__(**options)
+        self.fault = fault
 
     def poll(self):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class HangingEngine(CoinEngine):
-    """Never comes back from a step."""
-
-    def poll(self):
-        time.sleep(1000)
-
-
-class RaisingEngine(CoinEngine):
-    """Runs out of memory in a step."""
-
-    def poll(self):
-        raise MemoryError("no block left")
+        return self.fault()
 
 
 class UnloadableEngine(CoinEngine):
@@ -93,16 +99,6 @@ class UnloadableEngine(CoinEngine):
     def load_weights(self, named_tensors, policy_version):
         next(iter(named_tensors))
         raise RuntimeError("shape of lm_head does not fit")
-
-
-class UnstartableEngine(CoinEngine):
-    def __init__(self, **options):
-        raise ValueError("no such model")
-
-
-class SlowStartEngine(CoinEngine):
-    def __init__(self, **options):
-        time.sleep(1000)
 
 
 class SleepyEngine(CoinEngine):

@@ -22,7 +22,14 @@ from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, WeightDigest
 from tests import builders
 from tests.builders import SETTINGS
-from tests.unit.rollout.faulty_engines import CoinEngine, HangingEngine, RaisingEngine, SleepyEngine, TellingEngine
+from tests.unit.rollout.faulty_engines import (
+    CoinEngine,
+    FaultyEngine,
+    SleepyEngine,
+    TellingEngine,
+    hang,
+    run_out_of_memory,
+)
 
 WEIGHTS = [("a", torch.arange(6.0)), ("b", torch.ones(2, 3))]
 
@@ -250,7 +257,9 @@ def test_a_new_engine_gets_the_current_weights_before_its_first_request(opened):
 
 
 def test_a_hanging_engine_is_replaced_and_a_slow_one_is_not(opened):
-    pool, _ = opened(HangingEngine, partial(CoinEngine, poll_s=0.5), replacements=[CoinEngine], call_timeout_s=2.5)
+    pool, _ = opened(
+        partial(FaultyEngine, hang), partial(CoinEngine, poll_s=0.5), replacements=[CoinEngine], call_timeout_s=2.5
+    )
     submit(pool, *range(4))
     with pytest.warns(RuntimeWarning, match="engine 0 broke .it made no progress for 3 s and was killed;") as warned:
         done = finish(pool)
@@ -258,7 +267,7 @@ def test_a_hanging_engine_is_replaced_and_a_slow_one_is_not(opened):
 
 
 def test_an_engine_that_keeps_breaking_is_left_out(opened):
-    pool, _ = opened(RaisingEngine, CoinEngine, max_restarts=1)
+    pool, _ = opened(partial(FaultyEngine, run_out_of_memory), CoinEngine, max_restarts=1)
     with pytest.warns(RuntimeWarning, match="no block left") as warned:
         run_until(pool, lambda: len(warned) == 2)
     assert "it is being replaced" in str(warned[0].message)

@@ -165,12 +165,19 @@ def test_a_tensor_that_changed_on_its_way_is_an_error(opened, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:engine 0 broke")
-def test_a_failing_load_reads_every_tensor_to_its_end(opened):
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (engines.UnloadableEngine, "shape of lm_head does not fit"),
+        (partial(engines.TransferEngine, fails_at="init_weight_transfer_engine"), "RuntimeError: no peer"),
+        (partial(engines.TransferEngine, fails_at="update_weights"), "RuntimeError: no peer"),
+    ],
+)
+def test_a_failing_load_reads_every_tensor_to_its_end(opened, make, message):
     """Other training processes take part in gathering each."""
-    engine = opened(engines.UnloadableEngine, max_restarts=0)
-    seen = []
+    engine, seen = opened(make, max_restarts=0), []
     named = ((seen.append(name), (name, tensor))[1] for name, tensor in WEIGHTS)
-    with pytest.raises(EngineError, match="shape of lm_head does not fit"):
+    with pytest.raises(EngineError, match=message):
         engine.load_weights(named, policy_version=0)
     assert seen == [name for name, _ in WEIGHTS]
 
@@ -202,47 +209,28 @@ def test_weights_by_a_transfer_connect_once_and_arrive_cast_in_order(opened):
     assert finish(engine)["r"].response_ids == (("init_weight_transfer_engine", {"num_workers": 3}), *update, *update)
 
 
-@pytest.mark.filterwarnings("ignore:engine 0 broke")
-@pytest.mark.parametrize("call", ["init_weight_transfer_engine", "update_weights"])
-def test_a_transfer_that_fails_is_an_error_and_reads_every_tensor(opened, call):
-    engine = opened(partial(engines.TransferEngine, fails_at=call))
-    seen = []
-    named = ((seen.append(name), (name, tensor))[1] for name, tensor in WEIGHTS)
-    with pytest.raises(EngineError, match="RuntimeError: no peer"):
-        engine.load_weights(named, policy_version=0)
-    assert seen == [name for name, _ in WEIGHTS]
-
-
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
 @pytest.mark.filterwarnings("ignore:engine 0 broke")
-def test_a_broken_engine_gives_the_port_of_its_transfer_back_to_the_next(opened):
-    """Also while somebody still refers to the broken one, as a traceback does."""
-    transfer = engines.StoreTransfer(free_port())
+@pytest.mark.parametrize("transfer_class", [engines.StoreTransfer, engines.UnclosableTransfer])
+def test_a_broken_engine_gives_the_port_of_its_transfer_back_to_the_next(opened, transfer_class):
+    """Also while somebody still refers to the broken one, as a traceback does; a failing close hides no error."""
+    transfer = transfer_class(free_port())
     broken = opened(partial(engines.StoreEngine, transfer=transfer, num_polls_to_live=0))
     broken.load_weights(WEIGHTS, policy_version=-1)
     broken.submit("r", [1], SETTINGS, seed=0)
-    with pytest.raises(EngineError, match="no block left"):
-        finish(broken)
-    following = opened(partial(engines.StoreEngine, transfer=transfer))
-    following.load_weights(WEIGHTS, policy_version=-1)
-    assert len(run_all(following)) == 20
-    following.close()
-    transfer.connect(None, 1).close()
-
-
-def test_a_transfer_that_does_not_close_hides_no_error(opened):
-    broken = opened(partial(engines.StoreEngine, transfer=engines.UnclosableTransfer(free_port()), num_polls_to_live=0))
-    broken.load_weights(WEIGHTS, policy_version=-1)
-    broken.submit("r", [1], SETTINGS, seed=0)
+    is_closable = transfer_class is engines.StoreTransfer
     with (
-        pytest.warns(RuntimeWarning, match=r"weight transfer did not close cleanly: the group is gone|engine 0 broke"),
+        nullcontext() if is_closable else pytest.warns(RuntimeWarning, match="not close cleanly: the group is gone"),
         pytest.raises(EngineError, match="no block left"),
     ):
         finish(broken)
+    following = opened(partial(engines.StoreEngine, transfer=engines.StoreTransfer(transfer.port)))
+    following.load_weights(WEIGHTS, policy_version=-1)
+    assert len(run_all(following)) == 20
 
 
 def test_the_engine_sleeps_where_it_can(opened):
@@ -255,17 +243,15 @@ def test_the_engine_sleeps_where_it_can(opened):
 
 
 @pytest.mark.parametrize(
-    ("engine_class", "message"),
+    ("fault", "message"),
     [
-        (engines.DyingEngine, "ended by SIGKILL"),
-        (engines.RaisingEngine, "MemoryError: no block left"),
-        (engines.HangingEngine, "made no progress for [23] s and was killed"),
+        (engines.die, "ended by SIGKILL"),
+        (engines.run_out_of_memory, "MemoryError: no block left"),
+        (engines.hang, "made no progress for [23] s and was killed"),
     ],
 )
-def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_process(
-    opened, tmp_path, engine_class, message
-):
-    engine = opened(engine_class, call_timeout_s=2, max_restarts=0)
+def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_process(opened, fault, message):
+    engine = opened(partial(engines.FaultyEngine, fault), call_timeout_s=2, max_restarts=0)
     (pid,) = engine.pids()
     engine.submit("r", [1], SETTINGS, seed=0)
     with (
@@ -277,7 +263,6 @@ def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_proc
     assert engine.abort(["r"]) == 0
     with pytest.raises(EngineError):
         engine.submit("r", [1], SETTINGS, seed=0)
-    engine.close()
 
 
 def test_time_in_which_nobody_listened_does_not_count(opened):
@@ -291,12 +276,12 @@ def test_time_in_which_nobody_listened_does_not_count(opened):
 
 
 @pytest.mark.parametrize(
-    ("engine_class", "message"),
-    [(engines.UnstartableEngine, "ValueError: no such model"), (engines.SlowStartEngine, "made no progress for")],
+    ("fault", "timeout_s", "message"),
+    [(engines.run_out_of_memory, 30, "MemoryError: no block left"), (engines.hang, 1.5, "made no progress for")],
 )
-def test_an_engine_that_does_not_start_is_an_error(opened, engine_class, message):
+def test_an_engine_that_does_not_start_is_an_error(opened, fault, timeout_s, message):
     with pytest.raises(EngineError, match=message):
-        opened(engine_class, start_timeout_s=1.5 if engine_class is engines.SlowStartEngine else 30)
+        opened(partial(engines.FaultyEngine, fault, at_start=True), start_timeout_s=timeout_s)
 
 
 def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened, monkeypatch):
@@ -319,8 +304,8 @@ def test_the_child_ends_with_its_parent_even_in_a_step_that_hangs(tmp_path):
 from pathlib import Path
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.core.records import SamplingSettings
-from tests.unit.rollout.faulty_engines import HangingEngine, completed
-engine = ProcessPool(num_threads=1).open(completed(HangingEngine), Path({str(tmp_path / "engine.log")!r}))
+from tests.unit.rollout.faulty_engines import FaultyEngine, completed, hang
+engine = ProcessPool(num_threads=1).open(completed(FaultyEngine, fault=hang), Path({str(tmp_path / "engine.log")!r}))
 engine.submit("r", [1], SamplingSettings(max_new_tokens=4), seed=0)
 print(engine.pids()[0], flush=True)
 engine.poll()
@@ -344,7 +329,7 @@ class Completed:
         if self.marker.exists():
             return engines.CoinEngine()
         self.marker.touch()
-        return engines.DyingEngine()
+        return engines.FaultyEngine(engines.die)
 
 
 @pytest.mark.parametrize("max_restarts", [0, 2])
