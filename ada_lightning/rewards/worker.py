@@ -16,6 +16,7 @@ from ada_lightning.rewards.failures import MEMORY_EXIT_CODE, raised
 from ada_lightning.rewards.isolation import Isolation, isolate
 
 _LEAST_ROOM_BYTES = 16_000_000
+_MAX_REPR_CHARS = 200
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
 
 
@@ -108,12 +109,10 @@ def _grade(pickled_response: bytes) -> tuple[Grade, bool] | None:
         return raised(error, traceback.format_exc(limit=-3))
 
 
-def to_grade(value: Any, max_repr_chars: int = 200) -> Grade:
+def to_grade(value: Any) -> Grade:
     """Accept a finite number or a verdict of finite numbers; anything else is 0, as a failure ``invalid_reward``.
 
-    Args:
-        value: what the reward returned: bool, int, float, an array library's scalar, or a ``Verdict``.
-        max_repr_chars: longest representation of a wrong value in the log.
+    A number is a bool, int, float or an array library's scalar.
 
     Example:
         >>> to_grade(True).reward, to_grade(Verdict(0.5, "12")).answer, to_grade(float("nan")).detail
@@ -123,10 +122,10 @@ def to_grade(value: Any, max_repr_chars: int = 200) -> Grade:
     numbers = {"": verdict.reward, **{f"component {name!r} = ": part for name, part in verdict.components.items()}}
     for name, part in numbers.items():
         if _finite(part) is None:
-            wrong = f"{name}{repr(part)[:max_repr_chars]} is no finite number"
+            wrong = f"{name}{repr(part)[:_MAX_REPR_CHARS]} is no finite number"
             return Grade(0.0, "invalid_reward", detail=wrong)
     if not isinstance(verdict.answer, str | None):
-        wrong = f"the answer {repr(verdict.answer)[:max_repr_chars]} is no text"
+        wrong = f"the answer {repr(verdict.answer)[:_MAX_REPR_CHARS]} is no text"
         return Grade(0.0, "invalid_reward", detail=wrong)
     components = {str(name): float(_finite(part) or 0.0) for name, part in verdict.components.items()}
     return Grade(_finite(verdict.reward), answer=verdict.answer, components=components)

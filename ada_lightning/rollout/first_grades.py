@@ -33,13 +33,7 @@ class FirstGrades:
         self._details: dict[str, str] = {}
 
     def check(self, stats: RolloutStats, settings: StepSettings, *, alarm_ratio: float, where: str) -> None:
-        """Look at a complete rollout or evaluation.
-
-        Args:
-            stats: its counts.
-            settings: of its step.
-            alarm_ratio: share of failed grades beyond which to warn.
-            where: what the responses were drawn for.
+        """Look at a complete rollout or evaluation, and warn where a larger share than ``alarm_ratio`` failed.
 
         Raises:
             RunStoppedError: none was graded, in this one and before.

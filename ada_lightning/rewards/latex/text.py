@@ -157,11 +157,7 @@ def depth(text: str) -> int:
 
 
 def split(text: str, separators: frozenset[str]) -> list[str]:
-    r"""Cut at separators outside of all brackets.
-
-    Args:
-        text: tidy LaTeX.
-        separators: single characters or commands such as ``\cup``.
+    r"""Cut tidy LaTeX at separators outside of all brackets: single characters, or commands such as ``\cup``.
 
     Example:
         >>> split(r"(1,2),\frac{1}{2}", frozenset(","))

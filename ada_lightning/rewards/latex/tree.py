@@ -54,10 +54,7 @@ class UnreadableError(ValueError):
 
 
 def read(text: str) -> Tree:
-    r"""Read one expression or relation.
-
-    Args:
-        text: tidy LaTeX, see :func:`ada_lightning.rewards.latex.text.tidy`.
+    r"""Read one expression or relation of tidy LaTeX (:func:`ada_lightning.rewards.latex.text.tidy`).
 
     Raises:
         UnreadableError: it is outside of the grammar, nests deeper than 24, has a literal of more than 400 digits or
@@ -332,12 +329,7 @@ def _joined(operator: str, left: Tree, right: Tree) -> Tree:
 
 
 def _adjacent(factors: list[Tree], starts: list[str]) -> Tree:
-    r"""What stands side by side is multiplied, except the mixed number ``2\frac{1}{2}``.
-
-    Args:
-        factors: trees, at least one.
-        starts: first token of each.
-    """
+    r"""What stands side by side is multiplied, except the mixed number ``2\frac{1}{2}``; ``starts``: first tokens."""
     if len(factors) == 1:
         return factors[0]
     whole, part = factors[0], factors[1]

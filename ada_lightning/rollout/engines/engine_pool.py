@@ -65,11 +65,7 @@ class PoolPlace(Protocol):
     """Where the members of a pool live."""
 
     def open(self, index: int) -> PoolMember:
-        """Begin to start a member; its first event is ``Ready``. EngineError where it cannot be started.
-
-        Args:
-            index: of the member, from 0; the same for one that replaces another.
-        """
+        """Begin to start a member, or another of its index; its first event is ``Ready``, or EngineError is raised."""
         ...
 
     def wait(self, members: Sequence[Any], timeout_s: float) -> None:
@@ -78,13 +74,7 @@ class PoolPlace(Protocol):
     def publish(
         self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
     ) -> PublishedWeights:
-        """Put weights where every member can read them, once for all and until the next.
-
-        Args:
-            named_tensors: read once.
-            policy_version: of them.
-            weight_dtype: type to store them in; empty for their own.
-        """
+        """Put weights, which are read once, where every member can read them until the next; in this type, if any."""
         ...
 
     def close(self) -> None:
