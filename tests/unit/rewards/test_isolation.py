@@ -1,13 +1,13 @@
 """Rewards that fork, leave, spawn, hoard and print, in real processes."""
 
 import signal
-import time
 from contextlib import closing
 
 import pytest
 
 from ada_lightning.core.records import Grade
 from ada_lightning.rewards.pool import RewardPool
+from tests.processes import assert_gone, is_gone
 from tests.unit.rewards.naughty_rewards import Leaking, Obedient
 from tests.unit.rewards.test_reward_pool import grade_all, run_program
 
@@ -25,22 +25,6 @@ def pool(tmp_path_factory):
     pool.start()
     yield pool
     pool.close()
-
-
-def is_gone(pid):
-    """Whether a process ended; one that nobody has waited for yet has."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-def assert_gone(pid, patience_s=30.0):
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and not is_gone(pid):
-        time.sleep(0.02)
-    assert is_gone(pid), f"process {pid} is alive"
 
 
 def assert_nobody_survives(pool, tmp_path, end, failure):

@@ -19,6 +19,7 @@ from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.service import RolloutService
 from tests.builders import SETTINGS, InstantGrader
+from tests.processes import assert_gone, is_gone
 from tests.unit.rollout import faulty_engines as engines
 from tests.unit.rollout.test_engine_pool import finish
 from tests.unit.rollout.test_service import Tokenizer, rollout
@@ -67,21 +68,6 @@ def wait_for_replacement(pool):
 def process_of(engine):
     engine.submit("who", [1], SETTINGS, seed=0)
     return finish(engine)["who"].response_ids
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
-
-
-def wait_until(holds, limit_s=10.0):
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_same_responses_as_in_this_process(opened):
@@ -259,7 +245,7 @@ def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_proc
         pytest.raises(EngineError, match=message),
     ):
         finish(engine)
-    assert not is_alive(pid)
+    assert is_gone(pid)
     assert engine.abort(["r"]) == 0
     with pytest.raises(EngineError):
         engine.submit("r", [1], SETTINGS, seed=0)
@@ -296,7 +282,7 @@ def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened,
     assert process_of(engine)[0] == pid
     engine.close()
     engine.close()
-    assert not is_alive(pid)
+    assert is_gone(pid)
 
 
 def test_the_child_ends_with_its_parent_even_in_a_step_that_hangs(tmp_path):
@@ -313,10 +299,10 @@ import time; time.sleep(100)
 """
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     child = int(parent.stdout.readline())
-    assert is_alive(child)
+    assert not is_gone(child)
     parent.kill()
     parent.wait()
-    wait_until(lambda: not is_alive(child))
+    assert_gone(child)
 
 
 class Completed:
