@@ -102,20 +102,17 @@ class UnloadableEngine(CoinEngine):
 
 
 class SleepyEngine(CoinEngine):
-    """Sleeps, and tells in its aborts how often it did."""
+    """Sleeps, and counts how often."""
+
+    num_sleeps = 0
 
     def __init__(self, *, sleep_level: int = 1, **options) -> None:
         super().__init__(**options)
         self.sleep_level = sleep_level
-        self.num_sleeps = 0
 
     def sleep(self):
         self.num_sleeps += 1
         return self.sleep_level < 2
-
-    def abort(self, request_ids):
-        super().abort(request_ids)
-        return 1000 + self.num_sleeps
 
 
 @dataclass(frozen=True)

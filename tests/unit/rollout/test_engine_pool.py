@@ -346,11 +346,17 @@ def test_a_failing_publication_reads_every_tensor_to_its_end(opened):
     assert seen == ["a", "b"]
 
 
-def test_weights_are_not_changed_under_running_requests(opened):
-    pool, _ = opened(Stuck)
+def test_what_does_not_go_is_refused_here(opened):
+    pool, place = opened(partial(SleepyEngine, poll_s=0.1))
+    with pytest.raises(ValueError, match=r"30 tokens and a response of 4 need 34 tokens; the engine has room for 32"):
+        pool.submit("long", [1] * 30, SETTINGS, seed=0)
+    assert pool.num_in_flight() == 0
     submit(pool, 1)
-    with pytest.raises(RuntimeError, match="1 requests in flight"):
+    with pytest.raises(RuntimeError, match="load_weights with 1 requests in flight"):
         pool.load_weights(WEIGHTS, policy_version=0)
+    with pytest.raises(RuntimeError, match="sleep with 1 requests in flight"):
+        pool.sleep()
+    assert place.opened[0].engine.num_sleeps == 0
 
 
 def other_weights(event):

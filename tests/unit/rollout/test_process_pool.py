@@ -114,13 +114,6 @@ def test_a_poll_waits_for_no_token(opened):
     assert sorted(seconds)[len(seconds) // 2] < 0.1
 
 
-def test_a_prompt_without_room_is_refused_here(opened):
-    engine = opened(engines.CoinEngine)
-    with pytest.raises(ValueError, match=r"30 tokens and a response of 4 need 34 tokens; the engine has room for 32"):
-        engine.submit("long", [1] * 30, SETTINGS, seed=0)
-    assert engine.num_in_flight() == 0
-
-
 @pytest.mark.parametrize(("weight_dtype", "num_bytes"), [("", 8 + 5 * 4), ("bfloat16", 8 + 5 * 2)])
 def test_weights_arrive_as_they_were_sent_in_the_engines_type(opened, weight_dtype, num_bytes):
     engine = opened(partial(engines.TellingEngine, weight_dtype=weight_dtype))
@@ -217,15 +210,6 @@ def test_a_broken_engine_gives_the_port_of_its_transfer_back_to_the_next(opened,
     following = opened(partial(engines.StoreEngine, transfer=engines.StoreTransfer(transfer.port)))
     following.load_weights(WEIGHTS, policy_version=-1)
     assert len(run_all(following)) == 20
-
-
-def test_the_engine_sleeps_where_it_can(opened):
-    engine = opened(partial(engines.SleepyEngine, sleep_level=2, poll_s=0.1))
-    assert engine.sleep() is False
-    engine.submit("r", [1], SETTINGS, seed=0)
-    with pytest.raises(RuntimeError, match="sleep with 1 requests in flight"):
-        engine.sleep()
-    assert engine.abort(["r"]) == 1001  # how often it slept
 
 
 @pytest.mark.parametrize(
