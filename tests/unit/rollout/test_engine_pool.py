@@ -156,8 +156,11 @@ def run(engine, num, *, policy_version=None):
 
 
 def run_until(engine, holds):
-    while not holds():
+    for _ in range(100):
+        if holds():
+            return
         run(engine, 6)
+    raise AssertionError("it did not come to that in 600 responses")
 
 
 def collect(engine):
