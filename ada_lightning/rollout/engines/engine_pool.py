@@ -349,7 +349,7 @@ class EnginePool(RolloutEngine):
     def _choose(self, free: Sequence[_Seat], prompt_ids: tuple[int, ...]) -> _Seat:
         chosen = min(free, key=lambda seat: (len(seat.in_flight) / seat.told.max_num_seqs, seat.index))
         home = self._homes.get(prompt_ids)
-        if home in free and len(home.in_flight) <= len(chosen.in_flight) + self._limits.affinity:
+        if home is not None and home in free and len(home.in_flight) <= len(chosen.in_flight) + self._limits.affinity:
             chosen = home
         if len(self._homes) >= _MAX_HOMES:  # of a list without a sync; old prompts do not come back
             self._homes.clear()
