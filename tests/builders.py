@@ -5,16 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import fields
 from itertools import count
 
 import numpy as np
 
-from ada_lightning.core.records import Grade, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import (
+    Grade,
+    KeptResponse,
+    Prompt,
+    Response,
+    ResponseGroup,
+    ResponsePool,
+    SamplingSettings,
+)
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.grader import StepwiseGrader
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.stepwise import StepwiseGrader
+
+SETTINGS = SamplingSettings(max_new_tokens=4)
 
 
 def make_prompt(key: int = 7, *, num_tokens: int = 3) -> Prompt:
@@ -104,8 +116,9 @@ class Collector:
         self._settings, self._names = StepSettings(seed=seed, **options), count(1)
 
     def collect(
-        self, prompts, *, engine, grader, settings, stage="train", clock=None, interrupt_check=lambda: None, **options
-    ):
+        self, prompts, *, engine, grader, settings=SETTINGS, stage="train", clock=None, interrupt_check=lambda: None,
+        **options,
+    ):  # fmt: skip
         """Return the groups and the counts of a step with these ``options``."""
         begun = Step(
             prompts, settings=self._settings, stage=stage,
@@ -124,3 +137,14 @@ class Collector:
         list(driver.run(engine))
         begun.stats.seconds = time.monotonic() - started
         return begun.finish(), begun.stats
+
+
+def collect(prompts, engine, sampler, *, grader=None, selection=None, **options):
+    """Groups and counts of one step. ``prompts``: records or keys; ``options``: of the run, the step and the driver."""
+    of_run = {field.name for field in fields(StepSettings)} | {"reproducible", "verdict_delay"}
+    collector = Collector(**{name: options.pop(name) for name in of_run & options.keys()})
+    return collector.collect(
+        [make_prompt(prompt) if isinstance(prompt, int) else prompt for prompt in prompts],
+        engine=engine, grader=grader or InstantGrader(), sampler=sampler, selection=selection or AllSelection(),
+        **options,
+    )  # fmt: skip
