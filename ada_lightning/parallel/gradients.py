@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -11,21 +11,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Partial
 
-_BUCKET_NUMBERS = 2**25
-"""Numbers added up at once: 128 MiB in float32."""
-
 
 @torch.no_grad()
 def add_up(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace the gradients of whole parameters by their sums over all processes, a bucket at a time.
+    """Replace the gradients of whole parameters by their sums over all processes.
 
     Sums, not means: every loss is divided by counts of the whole batch already.
     """
-    for bucket in _buckets([parameter.grad for parameter in parameters if parameter.grad is not None]):
-        flat = torch.cat([gradient.flatten() for gradient in bucket])
-        dist.all_reduce(flat)
-        for gradient, summed in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
-            gradient.copy_(summed.view_as(gradient))
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    for sent in [dist.all_reduce(gradient, async_op=True) for gradient in gradients]:
+        sent.wait()
 
 
 @torch.no_grad()
@@ -75,16 +70,3 @@ def _layout(gradient: Tensor) -> tuple[Any, tuple[int, ...]]:
 
 def _local(gradient: Tensor) -> Tensor:
     return gradient.to_local() if isinstance(gradient, DTensor) else gradient
-
-
-def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    bucket: list[Tensor] = []
-    size = 0
-    for gradient in gradients:
-        if bucket and size + gradient.numel() > _BUCKET_NUMBERS:
-            yield bucket
-            bucket, size = [], 0
-        bucket.append(gradient)
-        size += gradient.numel()
-    if bucket:
-        yield bucket

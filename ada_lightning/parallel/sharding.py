@@ -59,7 +59,7 @@ class Sharding:
         reader = CheckpointReader(path)
         names = [name for name, _ in model.named_parameters()]
         if not reader.has(names):  # a checkpoint with names of its own, which transformers translates
-            model = _whole_model(path, attention)
+            model = whole_model(path, attention)
         prepare(model)
         self._shard(model, reader)
         _read_buffers(model, reader)
@@ -148,7 +148,8 @@ def empty_model(path: Path, attention: str) -> Any:
     return model
 
 
-def _whole_model(path: Path, attention: str) -> Any:
+def whole_model(path: Path, attention: str) -> Any:
+    """Load a causal language model in float32, whole; ``attention`` names transformers' function."""
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_pretrained(

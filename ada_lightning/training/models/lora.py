@@ -13,11 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ada_lightning.training.models.trained import TrainedParameters
+from ada_lightning.training.settings import refuse
+
 ADAPTER_FOLDER = "adapter"
 _NAME = "default"
 
 
-class LoraParameters:
+class LoraParameters(TrainedParameters):
     """``W + scale * B A`` in chosen linear layers; only A and B train.
 
     Memory for gradients and optimiser states falls to the adapters' share. The frozen weights are kept once and serve
@@ -54,17 +57,12 @@ class LoraParameters:
         rank_stabilized: bool = False,
         seed: int = 0,
     ) -> None:
-        errors = []
-        if rank < 1:
-            errors.append(f"parameters.rank must be at least 1; got {rank}")
-        if not 0 < alpha < math.inf:
-            errors.append(f"parameters.alpha must be positive and finite; got {alpha}")
-        if isinstance(target_modules, str) or not list(target_modules):
-            errors.append(
-                f"parameters.target_modules must be a list of names; got {target_modules!r}: try [all-linear]"
-            )
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            rank < 1 and f"parameters.rank must be at least 1; got {rank}",
+            not 0 < alpha < math.inf and f"parameters.alpha must be positive and finite; got {alpha}",
+            (isinstance(target_modules, str) or not list(target_modules))
+            and f"parameters.target_modules must be a list of names; got {target_modules!r}: try [all-linear]",
+        )
         self.rank = rank
         self.alpha = alpha
         self.target_modules = list(target_modules)
@@ -92,11 +90,10 @@ class LoraParameters:
         """
         from peft import LoraConfig, inject_adapter_in_model
 
-        targets = self._targets(model)
         config = LoraConfig(
             r=self.rank,
             lora_alpha=self.alpha,  # type: ignore[arg-type]
-            target_modules=targets,
+            target_modules=self._targets(model),
             use_rslora=self.rank_stabilized,
             lora_dropout=0.0,
             bias="none",
@@ -168,18 +165,16 @@ class LoraParameters:
         linear = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear) and layer is not head]
         if self.target_modules == ["all-linear"]:
             return linear
-        missing = [
-            wanted
-            for wanted in self.target_modules
-            if not any(name == wanted or name.endswith(f".{wanted}") for name in linear)
-        ]
-        if missing:
+        adapted = {
+            wanted: [name for name in linear if f".{name}".endswith(f".{wanted}")] for wanted in self.target_modules
+        }
+        if missing := [wanted for wanted, names in adapted.items() if not names]:
             endings = sorted({name.rsplit(".", 1)[-1] for name in linear})
             raise ValueError(
                 f"parameters.target_modules names {', '.join(missing)}, and no linear layer of {type(model).__name__} "
                 f"ends so; its layers end in {', '.join(endings)}"
             )
-        return [name for name in linear if any(name == w or name.endswith(f".{w}") for w in self.target_modules)]
+        return [name for name in linear if any(name in names for names in adapted.values())]
 
     def _restore(self, model: nn.Module, folder: Path) -> None:
         from peft import set_peft_model_state_dict
@@ -199,7 +194,7 @@ class LoraParameters:
         }
         saved = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         if own != saved:
-            name = next(iter(sorted(set(own.items()) ^ set(saved.items()))))[0]
+            name = min(set(own.items()) ^ set(saved.items()))[0]
             raise ValueError(
                 f"the adapters in {folder} are not those of this run ({name} has shape {saved.get(name)} there and "
                 f"{own.get(name)} here); continue with the rank and target_modules of the run, or start a new one"
