@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import ResponseGroup
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.parallel.pieces import whole, whole_weights
@@ -18,17 +17,8 @@ from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
+from tests.builders import random_group as group_of
 from tests.builders import weighed
-
-
-def group_of(key, rewards, *, max_length=9):
-    generator = random.Random(key)
-    prompt_ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(3, 12)))
-    pool = ResponsePool(Prompt(f"p{key}", (), prompt_ids=prompt_ids), slot=key)
-    for index, reward in enumerate(rewards):
-        ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(1, max_length)))
-        pool.add(Response(f"p{key}", index, 0, ids, (-5.5,) * len(ids), "", False, reward, reward > 0.7, 0))
-    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
 
 
 def one_kept(group):

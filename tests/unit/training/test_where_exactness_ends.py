@@ -18,7 +18,7 @@ from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
 from ada_lightning.methods.objectives.support import supported_weight
-from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler
+from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from tests.builders import Collector, assigned
@@ -115,13 +115,6 @@ def groups():
 def test_the_update_is_the_gradient_of_the_objective(groups, objective):
     rows = updates(groups, ExactAdvantage(objective=objective))
     assert largest_deviation(rows, supported_weight(objective, RULE, PASS_RATE) * GRADIENT) < LIMIT
-
-
-def test_the_same_with_the_positive_exit():
-    sampler = PositiveSampler(k_pos=1, samples_per_round=4, n_max=32, group_size=4)
-    rows = updates(collect(sampler=sampler), ExactAdvantage(objective=LogObjective()))
-    wanted = supported_weight(LogObjective(), sampler.quota, PASS_RATE)
-    assert largest_deviation(rows, wanted * GRADIENT) < LIMIT
 
 
 def test_the_official_rule_points_the_same_way_with_another_length(groups):

@@ -7,9 +7,9 @@ import torch
 
 from ada_lightning.training.attention import FlashAttention, FlexAttention, SdpaAttention, layout, long
 from ada_lightning.training.logprobs import chosen_logprobs
-from ada_lightning.training.packing import pack_groups
+from tests.builders import packed as batch_of
+from tests.builders import random_group
 from tests.unit.training.attention.reference_flash import ReferenceFlash
-from tests.unit.training.test_policy import random_group
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}  # the requirement; float32 sums in another order stay far below it
 SIZES = {
@@ -58,18 +58,8 @@ ARCHITECTURES = [llama, qwen2, qwen3, long_theta, sliding]
 BACKENDS = {"sdpa, shared": (SdpaAttention, True), "sdpa": (SdpaAttention, False), "flash": (ReferenceFlash, False)}
 
 
-def microbatch_of(groups=GROUPS, *, share_prompts, max_tokens=10_000):
-    (batch,) = pack_groups(
-        groups,
-        num_minibatches=1,
-        max_tokens_per_microbatch=max_tokens,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=True,
-        share_prompts=share_prompts,
-    )
-    (microbatch,) = batch.microbatches
-    return microbatch
+def microbatch_of(*, share_prompts):
+    return batch_of(*GROUPS, keep_groups_without_signal=True, share_prompts=share_prompts).microbatches[0]
 
 
 def packed(model, backend, microbatch):

@@ -17,8 +17,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
     TokenTerms,
 )
-from ada_lightning.training.packing import pack_groups
-from tests.builders import make_group, weighed
+from tests.builders import make_group, packed
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 
 GROUPS = [
@@ -44,23 +43,15 @@ def figures(key, length, position):
 
 def gradients(loss, max_tokens, keep_all):
     """Derivative by each token's log-probability, by what names the token."""
-    (batch,) = pack_groups(
-        weighed(GroupNormalizedAdvantage(), GROUPS),
-        num_minibatches=1,
-        max_tokens_per_microbatch=max_tokens,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=keep_all,
-        share_prompts=True,
-    )
+    options = {"max_tokens_per_microbatch": max_tokens, "keep_groups_without_signal": keep_all}
+    batch = packed(*GROUPS, advantage=GroupNormalizedAdvantage(), **options)
     found = {}
     for microbatch in batch:
-        size_B, length_B = microbatch.group_size_B.int().tolist(), microbatch.num_tokens_B.int().tolist()
-        reward_B = microbatch.rewards_B.tolist()
+        tensors = microbatch.group_size_B, microbatch.num_tokens_B.int(), microbatch.rewards_B
         names = [
-            (size_B[b], length_B[b], reward_B[b], position)
-            for b in range(len(size_B))
-            for position in range(length_B[b])
+            (size, length, reward, position)
+            for size, length, reward in zip(*(tensor.tolist() for tensor in tensors), strict=True)
+            for position in range(length)
         ]
         rows = torch.tensor([figures((size, reward), length, position) for size, length, reward, position in names])
         logprobs_K = rows[:, 0].clone().requires_grad_()
