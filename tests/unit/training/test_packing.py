@@ -102,7 +102,7 @@ def test_minibatches_are_whole_groups_in_an_order_of_the_seed_and_share_the_coun
         return [sorted({int(ids) for m in batch for ids in m.input_ids_T[m.position_ids_T == 0]}) for batch in batches]
 
     groups = [make_group([1.0, 0.0], key=key) for key in range(1, 7)]
-    assert sorted(sum(keys(), [])) == [1, 2, 3, 4, 5, 6]
+    assert sorted(key for part in keys() for key in part) == [1, 2, 3, 4, 5, 6]
     assert keys() == keys() != keys(shuffle_seed=1)
 
 

@@ -21,7 +21,7 @@ from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import Collector, assigned
+from tests.builders import Collector, InstantGrader, assigned
 
 POLICY = torch.softmax(torch.tensor([0.3, -1.2, -0.9, 0.8, 0.1, 0.6], dtype=torch.float64), dim=0)
 IS_RIGHT = torch.tensor([0, 1, 1, 0, 0, 0], dtype=torch.bool)
@@ -50,30 +50,12 @@ class ToyEngine(ScriptedEngine):
         self._running[request_id] = (self._clock + int(LENGTHS[symbol]), generation)
 
 
-class ToyGrader:
-    def __init__(self):
-        self._ready = []
-
-    def submit(self, ticket, prompt, completion):
-        self._ready.append((ticket, Grade(float(IS_RIGHT[int(completion.text)]))))
-
-    def poll(self):
-        ready, self._ready = self._ready, []
-        return ready
-
-    def wait(self, timeout_s):
-        return self.poll()
-
-    def discard_pending(self):
-        self._ready.clear()
-
-
 def collect(*, sampler=BALANCE, num_prompts=NUM_PROMPTS, cut=(), step=0, **options):
     collector = Collector(decode=lambda ids: str(ids[0]), seed=0, **options)
     groups, _ = collector.collect(
         [Prompt("toy", (), prompt_ids=(0,))] * num_prompts,
         engine=ToyEngine(cut),
-        grader=ToyGrader(),
+        grader=InstantGrader(lambda text: Grade(float(IS_RIGHT[int(text)]))),
         sampler=sampler,
         selection=BalancedSelection(group_size=4),
         settings=SamplingSettings(max_new_tokens=8),

@@ -60,6 +60,6 @@ def test_argument_goes_before_environment_and_environment_before_home(tmp_path, 
 
 def test_cache_below_a_file_is_refused_with_the_way_out(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"file cannot be written .* ADA_LIGHTNING_CACHE"):
+    with pytest.raises(ValueError, match=r"file/models cannot be written .* ADA_LIGHTNING_CACHE"):
         MadeModel("m", tmp_path / "file").check()
     MadeModel("m", tmp_path / "new").check()
