@@ -97,7 +97,7 @@ class CapoMask(TokenMask):
         assert self._state is not None
         advantages_K = advantages_B[terms.response_K]
         token_weights_B = self._update.reduction.token_weights(microbatch, self._update.counts)
-        change = adam_logit_change(
+        chosen_K, variance_K = adam_logit_change(
             terms.hidden_TH.detach()[microbatch.predictor_K],
             microbatch.token_ids_K,
             terms.logprobs_K.detach(),
@@ -107,8 +107,8 @@ class CapoMask(TokenMask):
             temperature=self._update.temperature,
             block_size=self.block_size,
         )
-        squared_K = change.chosen_K.square()
-        return advantages_K * (change.chosen_K + (squared_K - change.variance_K) / 2), squared_K / 2
+        squared_K = chosen_K.square()
+        return advantages_K * (chosen_K + (squared_K - variance_K) / 2), squared_K / 2
 
     @torch.no_grad()
     def __call__(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
