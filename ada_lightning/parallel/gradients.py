@@ -33,14 +33,11 @@ def clip_to_norm(parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor:
         The norm before, the same on all processes. A scalar, float32.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not any(isinstance(gradient, DTensor) for gradient in gradients):
-        norm = torch.nn.utils.get_total_norm(gradients)
-    else:
-        norm = _joint_norm(gradients)
+    is_any_sharded = any(isinstance(gradient, DTensor) for gradient in gradients)
+    norm = _joint_norm(gradients) if is_any_sharded else torch.nn.utils.get_total_norm(gradients)
     factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)  # as torch does
-    local = [_local(gradient) for gradient in gradients]
-    if local:
-        torch._foreach_mul_(local, factor.to(local[0].device))
+    if held := [local(gradient) for gradient in gradients]:
+        torch._foreach_mul_(held, factor.to(held[0].device))
     return norm
 
 
@@ -48,8 +45,8 @@ def _joint_norm(gradients: Sequence[Tensor]) -> Tensor:
     """Sum the squares of every gradient over just those processes that hold different parts of it."""
     by_layout: dict[Any, list[Tensor]] = defaultdict(list)
     for gradient in gradients:
-        by_layout[_layout(gradient)].append(torch.linalg.vector_norm(_local(gradient), dtype=torch.float32))
-    total = torch.zeros((), device=_local(gradients[0]).device)
+        by_layout[_layout(gradient)].append(torch.linalg.vector_norm(local(gradient), dtype=torch.float32))
+    total = torch.zeros((), device=local(gradients[0]).device)
     for (mesh, dimensions), norms in by_layout.items():
         squares = torch.stack(norms).square().sum()
         for dimension in dimensions:
@@ -68,5 +65,6 @@ def _layout(gradient: Tensor) -> tuple[Any, tuple[int, ...]]:
     return gradient.device_mesh, tuple(sharded)
 
 
-def _local(gradient: Tensor) -> Tensor:
+def local(gradient: Tensor) -> Tensor:
+    """Return what this process holds of a gradient, sharded or whole."""
     return gradient.to_local() if isinstance(gradient, DTensor) else gradient

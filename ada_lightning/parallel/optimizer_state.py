@@ -6,7 +6,7 @@ Kept by the names of parameters, not by their numbers, which depend on how many 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +62,8 @@ def whole_optimizer_state(folder: Path, model: nn.Module, settings: Mapping[str,
     Returns:
         As ``Optimizer.state_dict()``.
     """
-    tensors = _read(folder, model, None)
     number_of = {name: number for number, (name, _) in enumerate(model.named_parameters())}
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in tensors.items():
-        name, _, field = key.rpartition(_SEPARATOR)
-        state.setdefault(number_of[name], {})[field] = value
+    state = _by_number(_read(folder, model, None), number_of)
     return {"state": state, "param_groups": [{**settings, "params": list(number_of.values())}]}
 
 
@@ -120,14 +116,16 @@ def _part(parameter: Tensor, value: Any) -> Any:
 
 def _assign(optimizer: Optimizer, parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Any]) -> None:
     """Hand the state to the optimiser, which moves steps and the like where it wants them."""
-    state: dict[int, dict[str, Any]] = {}
-    number_of = {parameter: number for number, parameter in enumerate(_in_order(optimizer))}
-    for key, value in tensors.items():
-        name, _, field = key.rpartition(_SEPARATOR)
-        state.setdefault(number_of[parameters[name]], {})[field] = value
+    name_of = {parameter: name for name, parameter in parameters.items()}
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state = _by_number(tensors, {name_of[parameter]: number for number, parameter in enumerate(trained)})
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def _in_order(optimizer: Optimizer) -> Iterator[nn.Parameter]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
+def _by_number(tensors: Mapping[str, Any], number_of: Mapping[str, int]) -> dict[int, dict[str, Any]]:
+    """Sort entries that stand under names of parameters by the numbers that an optimiser gives them."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in tensors.items():
+        name, _, field = key.rpartition(_SEPARATOR)
+        state.setdefault(number_of[name], {})[field] = value
+    return state

@@ -109,10 +109,6 @@ class LoraParameters(TrainedParameters):
         if checkpoint is not None:
             self._restore(model, checkpoint / ADAPTER_FOLDER)
 
-    def trainable(self, model: nn.Module) -> list[nn.Parameter]:
-        """The adapters."""
-        return [parameter for parameter in model.parameters() if parameter.requires_grad]
-
     def named_weights(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
         """Frozen weights, merged with their adapters one layer at a time."""
         adapted = {f"{name}.base_layer.weight": layer for name, layer in _adapted_layers(model)}
@@ -177,7 +173,7 @@ class LoraParameters(TrainedParameters):
         return [name for name in linear if any(name in names for names in adapted.values())]
 
     def _restore(self, model: nn.Module, folder: Path) -> None:
-        from peft import set_peft_model_state_dict
+        from peft import get_peft_model_state_dict, set_peft_model_state_dict
         from safetensors.torch import load_file
 
         file = folder / "adapter_model.safetensors"
@@ -187,12 +183,8 @@ class LoraParameters(TrainedParameters):
                 "so, or start a new run"
             )
         tensors = {name.removeprefix("base_model.model."): tensor for name, tensor in load_file(file).items()}
-        own = {
-            name.replace(f".{_NAME}.", "."): tuple(parameter.shape)
-            for name, parameter in model.named_parameters()
-            if "lora_" in name
-        }
-        saved = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        present = get_peft_model_state_dict(model, adapter_name=_NAME)
+        own, saved = ({name: tuple(tensor.shape) for name, tensor in state.items()} for state in (present, tensors))
         if own != saved:
             name = min(set(own.items()) ^ set(saved.items()))[0]
             raise ValueError(
@@ -206,11 +198,9 @@ class LoraParameters(TrainedParameters):
         """The same adapters with another scale are another policy: nothing learned it."""
         file = folder / "adapter_config.json"
         saved = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        for setting, key, own in (
-            ("alpha", "lora_alpha", self.alpha),
-            ("rank_stabilized", "use_rslora", self.rank_stabilized),
-        ):
-            if key in saved and saved[key] != own:
+        for setting, key in (("alpha", "lora_alpha"), ("rank_stabilized", "use_rslora")):
+            own = getattr(self, setting)
+            if saved.get(key, own) != own:
                 raise ValueError(
                     f"the adapters in {folder} were trained with parameters.{setting}={saved[key]}, and this run has "
                     f"{own}, which would change the policy's scale at once; continue with theirs, or start a new run"

@@ -33,7 +33,7 @@ class TrainedParameters:
 
     def trainable(self, model: nn.Module) -> list[nn.Parameter]:
         """Return what the optimiser changes."""
-        return list(model.parameters())
+        return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def named_weights(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
         """Yield the whole model's weights under the names of its Hugging Face checkpoint, tied ones once."""

@@ -71,11 +71,6 @@ def test_a_response_without_an_advantage_is_not_computed_but_counts_as_one_of_it
     assert len(microbatch.rewards_B) == 1
 
 
-def test_a_response_longer_than_the_budget_stands_alone():
-    batch = packed(make_group([1.0, 0.0], num_tokens=[30, 2]), max_tokens_per_microbatch=8, **ALONE)
-    assert [len(m.rewards_B) for m in batch] == [1, 1]
-
-
 def test_microbatches_are_as_few_as_the_budget_allows_and_hold_about_the_same():
     """76 tokens in all: filling one after the other would leave 24 + 24 + 24 + 4."""
     lengths = [1, 9, 4, 4, 2, 7, 3, 1, 8, 7]
@@ -85,12 +80,6 @@ def test_microbatches_are_as_few_as_the_budget_allows_and_hold_about_the_same():
     assert len(sizes) == 4  # ceil(76 / 24)
     assert sizes == sorted(sizes, reverse=True)
     assert max(sizes) - min(sizes) <= 4  # the shortest document
-
-
-def test_a_budget_that_a_balanced_share_would_break_gets_one_microbatch_more():
-    """Documents of 6, 6 and 6 in a budget of 9: two microbatches would be enough by their sum."""
-    batch = packed(make_group([1.0, 0.0, 0.0], num_tokens=[3, 3, 3]), max_tokens_per_microbatch=9, **ALONE)
-    assert [m.num_computed_tokens for m in batch] == [6, 6, 6]
 
 
 def test_minibatches_are_whole_groups_in_an_order_of_the_seed_and_share_the_counts():

@@ -21,8 +21,8 @@ EXACT = {"atol": 2e-5, "rtol": 1e-4}  # float32 sums in another order, through 4
 GROUPS = [random_group(1, [1.0, 0.0, 0.0]), random_group(2, [0.0, 1.0]), random_group(3, [0.0, 0.0])]
 
 
-def unloaded(tiny_path, *, lr=0.1, loss_options=None, **options):
-    return PolicyModule(
+def unloaded(tiny_path, *, cls=PolicyModule, lr=0.1, loss_options=None, **options):
+    return cls(
         model_path=tiny_path,
         reference_path=tiny_path,
         **{
@@ -113,16 +113,18 @@ class Batches(LightningDataModule):
         return iter(self.batches)
 
 
+QUIET = {
+    "accelerator": "cpu",
+    "max_epochs": 1,
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
+
+
 def fit(policy, batches, *callbacks, ckpt_path=None):
-    trainer = Trainer(
-        accelerator="cpu",
-        callbacks=list(callbacks),
-        max_epochs=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    trainer = Trainer(callbacks=list(callbacks), **QUIET)
     trainer.fit(policy, datamodule=Batches(batches), ckpt_path=ckpt_path)
     return trainer
 
@@ -142,7 +144,7 @@ def test_a_stale_rollout_is_refused(tiny_path):
 def test_later_minibatches_use_the_old_logprobs(tiny_path):
     """Clip 0: any ratio on the wrong side of 1 is clipped, so a second update must see ratios that left 1."""
     policy = make_policy(tiny_path, lr=5.0, loss_options={"clip_low": 0.0, "clip_high": 0.0})
-    trainer = Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer = Trainer(**QUIET)
     trainer.strategy._lightning_module = policy
     policy._trainer = trainer
     (batch,) = pack()
@@ -188,7 +190,8 @@ def test_the_logged_learning_rate_is_that_of_the_update(tiny_path):
             logged.append(pl_module.update_metrics["train/lr"])
 
     policy = make_policy(tiny_path, lr=1e-3, warmup_steps=3, schedule=LinearSchedule(final=0.1))
-    fit(policy, [replace(pack(policy_version=v)[0], share_done=v / 5) for v in range(5)], Noted())
+    trainer = fit(policy, [replace(pack(policy_version=v)[0], share_done=v / 5) for v in range(5)], Noted())
+    assert policy.policy_version == trainer.global_step == 5
     assert logged == used == pytest.approx([0.25e-3, 0.5e-3 * 0.82, 0.75e-3 * 0.64, 1e-3 * 0.46, 1e-3 * 0.28])
 
 
