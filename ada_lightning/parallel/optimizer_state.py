@@ -40,27 +40,17 @@ def write_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, 
 
 
 def read_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, group: Any) -> None:
-    """Restore what any number of processes wrote. Collective.
-
-    Args:
-        folder: of :func:`write_optimizer_state`.
-        model: whose parameters are optimised, sharded in any way.
-        optimizer: of it.
-        group: gloo group of all processes.
-    """
+    """Restore what any number of processes wrote with :func:`write_optimizer_state`. Collective."""
     _assign(optimizer, dict(model.named_parameters()), _read(folder, model, group))
 
 
 def whole_optimizer_state(folder: Path, model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Read what any number of processes wrote as one process would have kept it.
+    """Read what any number of processes wrote, for a whole model, as ``Optimizer.state_dict()`` of one process.
 
     Args:
         folder: of :func:`write_optimizer_state`.
         model: whose parameters are optimised, whole.
         settings: of the optimiser, for the one group of parameters.
-
-    Returns:
-        As ``Optimizer.state_dict()``.
     """
     number_of = {name: number for number, (name, _) in enumerate(model.named_parameters())}
     state = _by_number(_read(folder, model, None), number_of)
@@ -68,13 +58,7 @@ def whole_optimizer_state(folder: Path, model: nn.Module, settings: Mapping[str,
 
 
 def take_whole_state(model: nn.Module, optimizer: Optimizer, state: Mapping[int, Mapping[str, Any]]) -> None:
-    """Restore the state that a run of one process kept in its checkpoint: each process takes its part.
-
-    Args:
-        model: whose parameters are optimised.
-        optimizer: of it.
-        state: by number of the parameter, as ``Optimizer.state_dict()["state"]`` has it.
-    """
+    """Restore ``Optimizer.state_dict()["state"]`` of a run of one process: each process takes its part."""
     parameters = dict(model.named_parameters())
     names = list(parameters)
     tensors = {

@@ -10,10 +10,9 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def whole_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """Gather one parameter after the other. Collective: every process that holds a shard iterates to the end.
+    """Gather one parameter after the other, outside of a forward and backward pass.
 
-    Args:
-        model: its weights in shards, as they are outside of a forward and backward pass.
+    Collective: every process that holds a shard iterates to the end.
 
     Yields:
         Name as in the Hugging Face checkpoint, tied weights once, and the whole tensor: a copy where it was sharded.

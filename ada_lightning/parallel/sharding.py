@@ -114,11 +114,8 @@ class Sharding:
 def run_inside(model: Any, function: Callable[[], T]) -> T:
     """Call a function that uses a model's parts, with the weights that belong to no layer whole during it.
 
-    A forward pass of ours calls the model's inner parts, not the model, so it must say where it begins and ends.
-
-    Args:
-        model: sharded or not.
-        function: the forward pass; returns tensors.
+    A forward pass of ours calls the model's inner parts, not the model, so it must say where it begins and ends. The
+    model may be whole; the function returns tensors.
     """
     if not isinstance(model, FSDPModule):
         return function()

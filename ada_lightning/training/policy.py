@@ -254,30 +254,29 @@ class PolicyModule(LightningModule):
         try:
             return self._accumulate_once(batch)
         except (RuntimeError, MemoryError) as error:
-            parts = tuple(part for microbatch in batch for part in halved(microbatch))
-            largest = max((microbatch.num_computed_tokens for microbatch in batch), default=0)
-            # One rank alone must not compute other parts than the others, which wait for it in their collectives.
-            is_alone = self.trainer.world_size == 1
             if not is_out_of_memory(error):
                 raise
-            if not is_alone or len(parts) == len(batch.microbatches):
-                raise UpdateOutOfMemoryError(largest, error) from error
-            first = f"{type(error).__name__} with {largest} tokens at once"
+            failed = UpdateOutOfMemoryError(batch, error)
+            parts = tuple(part for microbatch in batch for part in halved(microbatch))
+            # One rank alone must not compute other parts than the others, which wait for it in their collectives.
+            if self.trainer.world_size > 1 or len(parts) == len(batch.microbatches):
+                raise failed from error
         # Outside of the handler: its traceback holds the activations.
         self._forget_update()
         self.num_memory_retries += 1
         warnings.warn(
-            f"an update ran out of memory ({first}) and is repeated in {len(parts)} parts instead of "
+            f"an update ran out of memory ({failed.what}) and is repeated in {len(parts)} parts instead of "
             f"{len(batch.microbatches)}; lower data.max_tokens_per_microbatch to spare the first attempt",
             RuntimeWarning,
             stacklevel=2,
         )
+        halves = replace(batch, microbatches=parts)
         try:
-            return self._accumulate_once(replace(batch, microbatches=parts))
+            return self._accumulate_once(halves)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise UpdateOutOfMemoryError(max(part.num_computed_tokens for part in parts), error) from error
+            raise UpdateOutOfMemoryError(halves, error) from error
 
     def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Add the gradients of every microbatch up; return the loss and the sums for logging."""

@@ -93,12 +93,7 @@ Pieces = tuple[ShortDocuments | LongDocument, ...]
 
 
 def packed_layout(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Pieces:
-    """Cut a microbatch into pieces in packed order, once for all layers of the model.
-
-    Args:
-        lengths: ``document_lengths`` of the microbatch.
-        device: where masks and indices are needed.
-    """
+    """Cut the ``document_lengths`` of a microbatch into pieces in packed order, once for all layers of the model."""
     pieces: list[ShortDocuments | LongDocument] = []
     for first, parts in zip(accumulate(map(sum, lengths), initial=0), lengths, strict=False):
         size, last = sum(parts), pieces[-1] if pieces else None

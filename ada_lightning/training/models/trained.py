@@ -20,11 +20,9 @@ class TrainedParameters:
         """Raise ValueError for what can be found wrong before a model loads."""
 
     def weights_folder(self, initial: Path, checkpoint: Path | None) -> Path:
-        """Return the folder whose weights :meth:`attach` starts from.
+        """Return the folder whose weights :meth:`attach` starts from: of the initial model or in the checkpoint.
 
-        Args:
-            initial: of the run's initial model.
-            checkpoint: folder of the checkpoint to continue from; None for a fresh start.
+        The checkpoint is the folder to continue from; None for a fresh start.
         """
         return checkpoint / "policy" if checkpoint else initial
 

@@ -45,9 +45,7 @@ class UpdateGuard:
     def reason_to_skip(self, loss: float, grad_norm: float) -> str:
         """Say why an update must not be made; an empty text where it may. Counts what it is told.
 
-        Args:
-            loss: of the whole batch.
-            grad_norm: of the whole batch, before clipping.
+        Loss and norm are those of the whole batch, before clipping.
 
         Raises:
             RunStoppedError: that was the last one that may be left out.

@@ -8,13 +8,15 @@ from itertools import compress
 import torch
 
 from ada_lightning.run.run_stopped import RunStoppedError
-from ada_lightning.training.batch import Microbatch
+from ada_lightning.training.batch import Microbatch, TrainingBatch
 
 
 class UpdateOutOfMemoryError(RunStoppedError):
     """An update does not fit into memory, nor does it in smaller parts."""
 
-    def __init__(self, num_tokens: int, error: BaseException) -> None:
+    def __init__(self, batch: TrainingBatch, error: BaseException) -> None:
+        num_tokens = max((microbatch.num_computed_tokens for microbatch in batch), default=0)
+        self.what = f"{type(error).__name__} with {num_tokens} tokens at once"
         super().__init__(
             f"an update ran out of memory with {num_tokens} tokens at once ({type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else 'no text'}). Lower data.max_tokens_per_microbatch to "
