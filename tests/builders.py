@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -62,6 +63,35 @@ def make_group(rewards: Sequence[float], *, slot: int = 0, key: int = 7, num_tok
     """A group that keeps its whole pool."""
     pool = make_pool(rewards, slot=slot, key=key, num_tokens=num_tokens)
     return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+def random_group(key: int, rewards: Sequence[float], *, max_length: int = 9):
+    """A group of random tokens, the same for the same key; responses are shorter than ``max_length``."""
+    generator = random.Random(key)
+    prompt_ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(3, 12)))
+    pool = ResponsePool(Prompt(f"p{key}", (), prompt_ids=prompt_ids), slot=key)
+    for index, reward in enumerate(rewards):
+        ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(1, max_length)))
+        pool.add(Response(f"p{key}", index, 0, ids, (-5.5,) * len(ids), "", False, reward, reward > 0.7, 0))
+    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+PACKING = {
+    "num_minibatches": 1,
+    "max_tokens_per_microbatch": 10**6,
+    "policy_version": 0,
+    "shuffle_seed": 0,
+    "keep_groups_without_signal": False,
+    "share_prompts": True,
+}
+
+
+def packed(*groups, advantage=None, **options):
+    """One optimiser step of groups, in one microbatch unless ``options`` of packing say otherwise."""
+    from ada_lightning.training.packing import pack_groups
+
+    (batch,) = pack_groups(weighed(advantage, groups) if advantage else groups, **PACKING | options)
+    return batch
 
 
 class InstantGrader:
