@@ -18,9 +18,6 @@ WITHOUT_EFFECT = {
 GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 """Nodes whose every child is a component of its own."""
 
-Problem = tuple[str, str]
-"""Dotted key, message."""
-
 
 def unknown_keys(plain: Mapping[str, Any], known_keys: Collection[str]) -> dict[str, str]:
     """Find every key that nothing reads, with a message that names the nearest one that something does.
@@ -81,7 +78,7 @@ def locate(target: str) -> Any:
     raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
 
 
-def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> Iterator[Problem]:
+def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> Iterator[tuple[str, str]]:
     for key, value in plain.items():
         if key not in known_keys:
             yield key, unknown_key(str(key), known_keys, "the configuration")
@@ -93,7 +90,7 @@ def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> It
             yield from _not_components(group, children)
 
 
-def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[Problem]:
+def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     names = [name for name, node in children.items() if isinstance(node, dict) and "_target_" in node]
     for name, node in children.items():
         path = f"{group}.{name}"
@@ -104,7 +101,7 @@ def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[Problem
             yield path, f"{path}={spelt} is no part with settings; to leave it out write ~{path}"
 
 
-def _unknown_below(path: str, node: Any) -> Iterator[Problem]:
+def _unknown_below(path: str, node: Any) -> Iterator[tuple[str, str]]:
     if isinstance(node, list):
         for index, item in enumerate(node):
             yield from _unknown_below(f"{path}.{index}", item)
@@ -114,7 +111,7 @@ def _unknown_below(path: str, node: Any) -> Iterator[Problem]:
             yield from _unknown_below(f"{path}.{key}", value)
 
 
-def _unknown_arguments(path: str, node: dict[Any, Any]) -> Iterator[Problem]:
+def _unknown_arguments(path: str, node: dict[Any, Any]) -> Iterator[tuple[str, str]]:
     target = node.get("_target_")
     if not isinstance(target, str) or "${" in target or target == "???":
         return

@@ -49,7 +49,7 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
             if arguments.config_dir:
                 _add_source(loader, Path(arguments.config_dir))
             if not arguments.multirun:
-                errors += [message for override in overrides if (message := _sweep_error(override))]
+                errors += [_sweep_error(override) for override in overrides if override.is_sweep_override()]
             errors = errors or _override_errors(loader, arguments.config_name or config_name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
@@ -58,8 +58,6 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
 
 def _sweep_error(override: Override) -> str:
     """Say what several values mean without ``-m``."""
-    if not override.is_sweep_override():
-        return ""
     line = override.input_line or ""
     key, _, values = line.partition("=")
     return f"{line}: several values are a sweep, one run for each; add -m, or for one list write {key}=[{values}]"
@@ -154,21 +152,18 @@ def _group_errors(
 
 def _unknown_flags(argv: Sequence[str]) -> list[str]:
     """Find options that Hydra has not. An abbreviation is none: ``--experiment`` would be ``--experimental-rerun``."""
-    known = _flags()
     parser = get_args_parser()
     parser.allow_abbrev = False
-    long = [word for word in argv if word.startswith("--") and word.partition("=")[0] not in known]
+    long = [
+        word for word in argv if word.startswith("--") and word.partition("=")[0] not in parser._option_string_actions
+    ]
     rest = parser.parse_known_args([word for word in argv if word not in long])[1]
     return long + [word for word in rest if word.startswith("-")]
 
 
-def _flags() -> list[str]:
-    return [option for action in get_args_parser()._actions for option in action.option_strings]
-
-
 def _flag_error(flag: str) -> str:
     name, _, value = flag.lstrip("-").partition("=")
-    near = get_close_matches(flag.partition("=")[0], _flags(), n=1, cutoff=0.8)
+    near = get_close_matches(flag.partition("=")[0], get_args_parser()._option_string_actions, n=1, cutoff=0.8)
     way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {name}={value or '<value>'}"
     return f"unknown option {flag}; {way_out} (--help says what there is)"
 
@@ -232,16 +227,12 @@ def _named(loader: ConfigLoader, group: str) -> list[str]:
 
 def _values(override: Override) -> list[str]:
     """Options that an override of a group names; none for ``~group``, ``group=null`` and ``glob(...)``."""
-    if override.is_choice_sweep():
-        return list(override.sweep_string_iterator()) if isinstance(_sweep_list(override), list) else []
     value = override.value()
+    if override.is_choice_sweep():
+        return list(override.sweep_string_iterator()) if isinstance(getattr(value, "list", None), list) else []
     if isinstance(value, list):
         return [str(item) for item in value]
     return [] if value is None or override.is_delete() else [str(value)]
-
-
-def _sweep_list(override: Override) -> object:
-    return getattr(override.value(), "list", None)
 
 
 def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str, str]) -> list[str]:
