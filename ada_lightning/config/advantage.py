@@ -1,4 +1,4 @@
-"""What an advantage needs: something to tell responses apart by, both classes, its kind of rewards, a rule of counts."""
+"""What an advantage needs: something to compare responses by, both classes, its kind of rewards, a rule of counts."""
 
 from __future__ import annotations
 

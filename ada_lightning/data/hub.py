@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from ada_lightning.data.table_files import ROWS_AT_ONCE, numbered_rows
 from ada_lightning.data.text_files import Row
-
-_ROWS_AT_ONCE = 1000
 
 
 def read_dataset(
@@ -35,14 +34,10 @@ def read_dataset(
         dataset = _saved(Path(path), split) or datasets.load_dataset(path, name, revision=revision, split=split)
         if columns is not None:
             dataset = dataset.select_columns([column for column in dataset.column_names if column in columns])
-        tables = dataset.with_format("arrow").iter(_ROWS_AT_ONCE)
+        tables = dataset.with_format("arrow").iter(ROWS_AT_ONCE)
     except Exception as error:  # a hub, a file system and a dozen readers raise all kinds
         raise ValueError(_explained(what, path, error)) from error
-    index = 0
-    for table in tables:
-        for row in table.to_pylist():
-            yield f"{what}, row {index}", row
-            index += 1
+    yield from numbered_rows(tables, what)
 
 
 def _saved(folder: Path, split: str) -> Any:

@@ -91,7 +91,7 @@ class Evaluation:
             max_prompt_tokens=cfg.max_prompt_tokens,
             prompt_format=instantiate(cfg.data.get("format")),
         )
-        self.prompts = {name: encoder.encode(self._gradable(name, prompts))[0] for name, prompts in read.items()}
+        self.prompts = {name: encoder.encode(self._gradable(name, prompts)) for name, prompts in read.items()}
         self.left_out = {name: len(read[name]) - len(prompts) for name, prompts in self.prompts.items()}
         self.service = instantiate(cfg.rollout)
         self.sampling = instantiate(cfg.sampling)
