@@ -45,9 +45,7 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
     arguments = get_args_parser().parse_args(list(argv))
     overrides, errors = _parse(arguments.overrides)
     try:
-        with _loader(config_dir) as loader:
-            if arguments.config_dir:
-                _add_source(loader, Path(arguments.config_dir))
+        with _loader(config_dir, arguments.config_dir) as loader:
             if not arguments.multirun:
                 errors += [_sweep_error(override) for override in overrides if override.is_sweep_override()]
             errors = errors or _override_errors(loader, arguments.config_name or config_name, overrides)
@@ -71,9 +69,6 @@ def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], 
         unused: dotted keys of a shared configuration group; each stands for what is below it too.
         program: for the message.
 
-    Returns:
-        One message per argument.
-
     Example:
         >>> overrides_without_effect(["data.num_minibatches=2", "seed=1"], ["data.num_minibatches"], "prepare.py")
         ['data.num_minibatches=2: prepare.py trains nothing, so data.num_minibatches has no effect; leave it out']
@@ -90,10 +85,7 @@ def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], 
 def sweep_jobs(argv: Sequence[str], config_dir: str | Path, config_name: str) -> list[tuple[list[str], DictConfig]]:
     """Compose every job that Hydra's own sweeper would start, in its order.
 
-    Args:
-        argv: command line without the program's name, in which :func:`override_errors` found nothing wrong.
-        config_dir: folder of the configuration.
-        config_name: of the primary config, without ``.yaml``.
+    Arguments are those of :func:`override_errors`, which found nothing wrong.
 
     Returns:
         Overrides and configuration of each job. Empty without ``-m``, for another sweeper, which chooses as it goes,
@@ -103,9 +95,7 @@ def sweep_jobs(argv: Sequence[str], config_dir: str | Path, config_name: str) ->
     if not arguments.multirun or any(line.startswith("hydra/sweeper=") for line in arguments.overrides):
         return []
     try:
-        with _loader(config_dir) as loader:
-            if arguments.config_dir:
-                _add_source(loader, Path(arguments.config_dir))
+        with _loader(config_dir, arguments.config_dir) as loader:
             overrides = OverridesParser.create(config_loader=loader).parse_overrides(arguments.overrides)
             own = [override for override in overrides if not override.is_hydra_override()]
             (jobs,) = BasicSweeper.split_arguments(own, None)
@@ -176,15 +166,14 @@ def _composition_error(text: str) -> str:
 
 
 @contextmanager
-def _loader(config_dir: str | Path) -> Iterator[ConfigLoader]:
+def _loader(config_dir: str | Path, further: str | None = None) -> Iterator[Any]:
+    """Find options in a further folder too: a search path given to ``compose`` would not be there for listing them."""
     with initialize_config_dir(str(Path(config_dir).resolve()), job_name="train", version_base=VERSION_BASE):
-        yield GlobalHydra.instance().config_loader()
-
-
-def _add_source(loader: Any, folder: Path) -> None:
-    """Find options in a further folder too. A search path given to ``compose`` would not be there for listing them."""
-    loader.config_search_path.prepend("command line", f"file://{folder.resolve()}", "schema")  # which has to stay last
-    loader.repository.initialize_sources(loader.config_search_path)
+        loader: Any = GlobalHydra.instance().config_loader()
+        if further:  # before the schema, which has to stay last
+            loader.config_search_path.prepend("command line", f"file://{Path(further).resolve()}", "schema")
+            loader.repository.initialize_sources(loader.config_search_path)
+        yield loader
 
 
 def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]:
@@ -218,11 +207,6 @@ def _options(loader: ConfigLoader, group: str) -> list[str]:
     for subgroup in loader.list_groups(group):
         options += [f"{subgroup}/{option}" for option in _options(loader, f"{group}/{subgroup}")]
     return sorted(options)
-
-
-def _named(loader: ConfigLoader, group: str) -> list[str]:
-    """Options of a group itself, without those of groups within it."""
-    return [option for option in _options(loader, group) if "/" not in option]
 
 
 def _values(override: Override) -> list[str]:
@@ -324,7 +308,8 @@ def _word_error(loader: ConfigLoader, key: str, word: str) -> str | None:
     outer = own.rpartition("/")[0]
     if outer in GROUPS_OF_COMPONENTS:  # callbacks.preview=false: how to leave one out is said with the composed keys
         return None
-    choices = {group: options for group in (own, outer) if (options := _named(loader, group))}
+    named = {group: loader.get_group_options(group, results_filter=ObjectType.CONFIG) for group in (own, outer)}
+    choices = {group: options for group, options in named.items() if options}
     way_out = next((f"write {group}={word}" for group, options in choices.items() if word in options), "")
     listed = "; or ".join(f"{group}=<option>, of {', '.join(options)}" for group, options in choices.items())
     return f"{key}={word}: {key} is a part with settings, and no word; {way_out or f'choose one by {listed}'}"

@@ -26,7 +26,7 @@ class UnusableRowError(ValueError):
         self.reason = reason
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class PromptBuilder:
     """Puts the parts of a row where a :class:`~ada_lightning.core.records.Prompt` has them.
 

@@ -34,7 +34,7 @@ class Connecting(Callback):
         ("+policy.attention=flex", "policy.attention is filled in by the program and cannot be set; leave it out"),
         ("+attention.window=8", "unknown key attention.window"),
         ("optimizer.lr=0", "optimizer.lr = 0 changes no weight; use a number above 0"),
-        ("optimizer/schedule=cosine policy.schedule.final=2", "policy: policy.schedule.final must be in [0, 1], a "),
+        ("optimizer/schedule=cosine policy.schedule.final=2", "policy.schedule.final must be in [0, 1], a share"),
         ("rollout.engine.dtype=bf16", "rollout: rollout.engine.dtype must be bfloat16, float16 or float32; got bf16"),
         ("rollout.engine.kv_cache_gib=0", "rollout: rollout.engine.kv_cache_gib must be positive; got 0"),
         ("rollout=ray rollout.host.num_engines=0", "rollout.host: rollout.host.num_engines must be at least 1; got 0"),
@@ -51,9 +51,8 @@ class Connecting(Callback):
         ("loss=clipped loss.dual_clip=0.5", "loss: loss.dual_clip must be above 1 (.inf sets no bound); got 0.5"),
         ("loss=divergence_tv +loss.importance_cap=2.0", "unknown key loss.importance_cap"),
         ("loss=cispo loss/importance=sequence_rejection loss.importance_cap=0.9", "loss: loss.importance_cap = 0.9"),
-        ("token_masks=capo +token_masks.capo.max_shfit=1", "unknown key token_masks.capo.max_shfit; did you mean max"),
         ("+experiment=gvm_grpo sampler.alpha=0", "sampler: alpha must be positive and finite; got 0"),
-        ("+experiment=gvm_grpo sampler.gradient_norm.chunk_size=0", "sampler.gradient_norm: sampler.gradient_norm.c"),
+        ("+experiment=gvm_grpo sampler.gradient_norm.chunk_size=0", "gradient_norm.chunk_size must be at least 1"),
         ("+experiment=gvm_grpo +sampler.gradient_norm.chunk=8", "unknown key sampler.gradient_norm.chunk"),
         ("curriculum=difficulty_band curriculum.low=0.8 curriculum.high=0.2",
          "curriculum: curriculum.low and curriculum.high must be 0 <= low < high <= 1; got 0.8 and 0.2"),
@@ -61,7 +60,7 @@ class Connecting(Callback):
 )  # fmt: skip
 def test_a_value_that_cannot_work_is_refused_once(command, message):
     (found,) = problems(*command.split())
-    assert found.startswith(message)
+    assert message in found
 
 
 def test_a_sampler_without_a_rule_of_counts_has_no_cost_to_compute():
@@ -89,6 +88,8 @@ def test_masks_combine_and_none_is_none():
     assert [mask.name for mask in instantiate(both).values()] == ["capo", "jackpot"]
     assert (both.jackpot.cap, both.jackpot.seed) == (3, 7)
     assert composed("+experiment=capo", "token_masks=none").token_masks == {}
+    misspelt = problems("token_masks=capo", "+token_masks.capo.max_shfit=1")
+    assert misspelt[0] == "unknown key token_masks.capo.max_shfit; did you mean max_shift?"
 
 
 def test_the_check_leaves_nothing_in_the_run_folder(tmp_path):

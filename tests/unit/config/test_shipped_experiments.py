@@ -47,7 +47,7 @@ MADE_OF = {
     "speed_rl": "SpeedSampler AllSelection LeaveOneOutAdvantage ConstantReduction",
     "mopps": "UniformSampler AllSelection GroupNormalizedAdvantage ConstantReduction PosteriorSampling",
     "lilo": "UniformSampler AllSelection LeaveOneOutAdvantage ConstantReduction PosteriorSampling",
-    "ada_spread_partial_credit": "SpreadSampler RewardStrataSelection WeightedLeaveOneOutAdvantage",
+    "ada_spread_partial_credit": "SpreadSampler StratifiedSelection WeightedLeaveOneOutAdvantage",
     "paper/llama3_2_3b_instruct_grpo": "UniformSampler GroupNormalizedAdvantage TokenMeanReduction",
     "paper/llama3_2_3b_instruct_ada_seq_pos": "PositiveSampler PoolMeanAdvantage TokenMeanReduction",
     "paper/llama3_2_3b_instruct_ada_seq_balance": "BalanceSampler PoolMeanAdvantage TokenMeanReduction",
@@ -178,7 +178,8 @@ def test_experiment_has_the_published_numbers(name, part, values):
     made = instantiate(OmegaConf.select(experiment(name), part.partition(".")[0]))
     for attribute in part.split(".")[1:]:
         made = getattr(made, attribute)
-    assert {key: getattr(made, key, None) for key in values} == values
+    settings = OmegaConf.select(experiment(name), part)
+    assert {key: getattr(made, key, settings.get(key)) for key in values} == values
 
 
 def test_stages_and_variances_are_the_published_ones():

@@ -58,7 +58,7 @@ def make_part(is_on: bool, **further: int) -> None:
         ("rollout.engine.max_num_seqs=many", "is the word 'many', write a whole number"),
         ("policy.max_grad_norm=null", "is nothing, write a number"),
         ("policy.max_grad_norm=.inf", "is the word '.inf' (infinity is inf on a command line), write a number"),
-        ("callbacks.budget.max_seconds=abc", "is the word 'abc', write a number or null"),
+        ("callbacks.budget.max_seconds=abc", "is the word 'abc', write a number"),
         ("optimizer.betas=0.9", "is the number 0.9, write a list, [a,b]"),
         ("data.source.tasks=nope", "is the word 'nope', write keys with values, {a: 1}"),
         ("rollout.sampling.temperature=hot", "is the word 'hot', write a number"),  # others refer to it
