@@ -82,21 +82,18 @@ def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> It
     for key, value in plain.items():
         if key not in known_keys:
             yield key, unknown_key(str(key), known_keys, "the configuration")
-        else:
-            yield from _unknown_below(str(key), value)
-    for group in GROUPS_OF_COMPONENTS:
-        children = plain.get(group)
-        if isinstance(children, dict):
-            yield from _not_components(group, children)
+            continue
+        yield from _unknown_below(str(key), value)
+        if key in GROUPS_OF_COMPONENTS and isinstance(value, dict):
+            yield from _not_components(key, value)
 
 
 def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     names = [name for name, node in children.items() if isinstance(node, dict) and "_target_" in node]
-    for name, node in children.items():
-        path = f"{group}.{name}"
-        if isinstance(node, dict) and name not in names:
+    for path, node in ((f"{group}.{name}", node) for name, node in children.items() if name not in names):
+        if isinstance(node, dict):
             yield path, f"{unknown_key(path, names, group)} (it has no _target_)"
-        elif not isinstance(node, dict):
+        else:
             spelt = "null" if node is None else node
             yield path, f"{path}={spelt} is no part with settings; to leave it out write ~{path}"
 

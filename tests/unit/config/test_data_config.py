@@ -97,10 +97,11 @@ def test_a_mixture_with_a_reward_for_each_source(file):
 def test_the_papers_own_sets_and_bare_problems_give_the_papers_prompt(tmp_path):
     """Reference section 3.3, written out once more."""
     system = r"Please reason step by step, and put your final answer within \boxed{}."
-    user = r"What is 1 + 1? Let's think step by step and output the final answer within \boxed{}."
+    user = "What is\n1 + 1?" r" Let's think step by step and output the final answer within \boxed{}."
     turns = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    theirs = {"data_source": "numina_math", "prompt": turns, "reward_model": {"style": "rule", "ground_truth": "2"}}
-    bare = {"prompt": "What is 1 + 1?", "answer": "2"}
+    other = [{"role": "system", "content": "Other."}, turns[1]]
+    theirs = {"data_source": "numina_math", "prompt": other, "reward_model": {"style": "rule", "ground_truth": "2"}}
+    bare = {"prompt": "What is\n1 + 1?", "answer": "2"}
     found = []
     for row in (theirs, bare):
         path = write(tmp_path / "a.jsonl", [row])

@@ -131,7 +131,7 @@ REFUSED = [
     ("attention=flex", "attention: FlexAttention trains on a GPU only, and trainer.accelerator = cpu; use attention="),
     ("policy.temperature=2", "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the latter"),
     # engine
-    ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps on a GPU only ... use rollout.engine.sleep_level=0"),
+    ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps on a GPU only ... sleep_level=0"),
     (f"{GPU} rollout=vllm_gpu rollout/weight_transfer=ipc", "CudaIpc goes to another process ... weight_transfer=relo"),
     (f"{GPU} rollout=ray +rollout.engine.{NCCL}", "Nccl reaches no engine that replaces another ... =reload"),
     (f"{GPU} rollout=ray +rollout.engine.tensor_parallel_size=3 rollout.host.num_gpus=1",
@@ -161,7 +161,7 @@ def test_what_does_not_go_together_is_said_once_with_a_way_out(command, message)
         ("refill=dynamic sampler=pruning selection=all advantage=official", ["PruningSampler leaves prompts out"]),
         (f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=ipc trainer.devices=2",
          ["CudaIpc shares one GPU with one training process, and trainer.devices = 2", "several processes train with"]),
-        ("rollout=vllm_gpu_process", ["CudaIpc goes from GPU to GPU, and trainer.accelerator = cpu", "enforce_eager = f"]),
+        ("rollout=vllm_gpu_process", ["CudaIpc goes from GPU to GPU, and trainer.accelerator = cpu"]),
         ("attention=flash", ["FlashAttention trains on a GPU only", "FlashAttention cannot share a prompt"]),
     ],
 )  # fmt: skip

@@ -34,15 +34,10 @@ def csv_file(path, rows=ROWS):
     return path
 
 
-def arrow_stream(path):
+def arrow(path):
     table = pa.Table.from_pylist(ROWS)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=2)
-
-
-def feather(path):
-    table = pa.Table.from_pylist(ROWS)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    opened = pa.ipc.new_stream if path.suffix == ".arrow" else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as sink, opened(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=2)
 
 
@@ -54,8 +49,8 @@ WRITERS = {
     "a.csv": csv_file,
     "a.tsv": csv_file,
     "a.parquet": lambda path: pq.write_table(pa.Table.from_pylist(ROWS), path),
-    "a.arrow": arrow_stream,
-    "a.feather": feather,
+    "a.arrow": arrow,
+    "a.feather": arrow,
 }
 
 
@@ -176,28 +171,6 @@ def test_configured_columns_win_over_the_layout(tmp_path):
     [prompt] = made.train_prompts()
     assert (contents([prompt]), prompt.reference["answer"], prompt.task) == (["2 + 2 ="], "4", "sums")
     assert made.reports[0].layout.startswith("layout as configured")
-
-
-PAPER = {
-    "system_prompt": "Reason.",
-    "prompt_template": "{prompt} Let's think.",
-    "prompt_pattern": r"^(.*?)(?: Let's think\.)?$",
-}
-
-
-def test_a_problem_is_taken_out_of_its_template_and_keeps_its_id(tmp_path):
-    turns = [{"role": "system", "content": "Other."}, {"role": "user", "content": "1 +\n1 = Let's think."}]
-    [templated] = source(parquet(tmp_path / "a.parquet", [{**VERL, "prompt": turns}]), **PAPER).train_prompts()
-    [bare] = source(
-        jsonl(tmp_path / "a.jsonl", [{"prompt": "1 +\n1 =", "answer": "2"}]), keep_columns=[], **PAPER
-    ).train_prompts()
-    assert templated.messages == bare.messages
-    assert bare.messages == (
-        {"role": "system", "content": "Reason."},
-        {"role": "user", "content": "1 +\n1 = Let's think."},
-    )
-    assert templated.prompt_id == bare.prompt_id
-    assert bare.reference == {"answer": "2", "columns": {}}
 
 
 def test_prompts_of_several_turns_have_ids_of_their_own(tmp_path):
