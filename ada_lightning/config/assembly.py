@@ -60,11 +60,7 @@ def make_parts(group: DictConfig) -> dict[str, Any]:
 def read_data(cfg: DictConfig, tokenizer: Any, grader: RewardPool, **completed: Any) -> RolloutDataModule:
     """Make the data module with its prompts encoded, without those that the reward cannot grade.
 
-    Args:
-        cfg: with ``data``.
-        tokenizer: of the model.
-        grader: whose workers may be running afterwards.
-        **completed: further arguments of the data module.
+    Workers of the grader may be running afterwards; ``completed`` are further arguments of the data module.
 
     Raises:
         ValueError: no training prompt is left.
@@ -113,15 +109,8 @@ class SamplingParts:
     ) -> JobSettings:
         """Collect all that the responses depend on.
 
-        A reward function is known by its configuration only: after a change of its code, choose a new folder.
-
-        Args:
-            cfg: with ``rollout``.
-            reward: configuration of the one that grades.
-            prompts: encoded; the whole list.
-            num_samples: responses per prompt.
-            stage: part of every seed.
-            sampling: how tokens are drawn.
+        A reward function is known by its configuration only: after a change of its code, choose a new folder. The
+        arguments are those of a :class:`~ada_lightning.analysis.offline.SamplingJob`, and its reward's configuration.
         """
         return JobSettings(
             {
@@ -143,12 +132,7 @@ class SamplingParts:
 
 
 def assemble(cfg: DictConfig, model_path: Path | None = None) -> SamplingParts:
-    """Instantiate model, reward pool and engine settings.
-
-    Args:
-        cfg: with ``model``, ``reward`` and ``rollout``.
-        model_path: checkpoint to use instead of ``cfg.model``.
-    """
+    """Instantiate ``model``, or take a checkpoint instead, ``reward`` and ``rollout``."""
     path = model_path or instantiate(cfg.model).prepare()
     return SamplingParts(read_model(path), instantiate(cfg.reward), instantiate(cfg.rollout))
 

@@ -75,10 +75,8 @@ PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
 def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> None:
     """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
 
-    Args:
-        cfg: the composed configuration.
-        known_keys: what may stand at the top, see :func:`ada_lightning.config.overrides.top_level_keys`; left out after
-            :func:`~ada_lightning.config.overrides.override_errors`, which has compared it.
+    ``known_keys`` may stand at the top, see :func:`ada_lightning.config.overrides.top_level_keys`; left out after
+    :func:`~ada_lightning.config.overrides.override_errors`, which has compared them.
 
     Raises:
         ConfigError: one or more problems.
@@ -104,13 +102,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
 def part_problems(run: Setup, components: Collection[str]) -> list[str]:
     """Find what can be wrong with the parts that every program has: keys, missing values, constructors, lengths.
 
-    Args:
-        run: the composed configuration.
-        components: nodes whose constructor checks its arguments and does nothing else; ``rollout.engine`` is always
-            looked at.
-
-    Returns:
-        One message per problem.
+    The constructors of ``components`` check their arguments and do nothing else.
     """
     _, wrong_keys, problems = _value_errors(run, None)
     problems += run.overruled("rollout.engine", ENGINE_ARGUMENTS)

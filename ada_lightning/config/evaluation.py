@@ -21,10 +21,6 @@ from ada_lightning.config.values import value_errors
 def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     """Find everything that can be found wrong without reading data or loading a model.
 
-    Args:
-        cfg: the composed configuration of ``evaluate.py``.
-        overrides: arguments of the command line.
-
     Raises:
         ConfigError: one or more problems.
     """

@@ -22,9 +22,7 @@ GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 def unknown_keys(plain: Mapping[str, Any], known_keys: Collection[str]) -> dict[str, str]:
     """Find every key that nothing reads, with a message that names the nearest one that something does.
 
-    Args:
-        plain: the configuration as plain containers, interpolations not resolved.
-        known_keys: what may stand at the top. Keys beside a ``_target_`` compare with the parameters of what it names.
+    Those at the top compare with ``known_keys``, those beside a ``_target_`` with the parameters of what it names.
 
     Returns:
         Message by dotted key.

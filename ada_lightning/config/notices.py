@@ -28,12 +28,7 @@ def warn_of_settings(run: Setup) -> None:
 
 
 def settings_notices(run: Setup, chosen: Iterable[str] = ()) -> Iterator[str]:
-    """Yield one message for each.
-
-    Args:
-        run: a configuration that has passed its check.
-        chosen: overrides of the command line: a length that stands there is meant.
-    """
+    """Yield one message for each; a length that stands on the command line, among ``chosen``, is meant."""
     yield from _engine_notices(run)
     if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
         yield from _length_notices(run)

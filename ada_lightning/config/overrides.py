@@ -62,12 +62,7 @@ def _sweep_error(override: Override) -> str:
 
 
 def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:
-    """Say which ``key=value`` arguments set something that a program does not read.
-
-    Args:
-        overrides: as on the command line.
-        unused: dotted keys of a shared configuration group; each stands for what is below it too.
-        program: for the message.
+    """Say which ``key=value`` arguments set something, at or below a dotted key, that a program does not read.
 
     Example:
         >>> overrides_without_effect(["data.num_minibatches=2", "seed=1"], ["data.num_minibatches"], "prepare.py")

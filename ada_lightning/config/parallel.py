@@ -27,11 +27,9 @@ def accelerator_errors(run: Setup) -> Iterator[str]:
 
 
 def parallel_errors(run: Setup, launched: Launch | None = None) -> Iterator[str]:
-    """Yield one message per problem.
+    """Yield one message per problem, every ``auto`` of the trainer being resolved.
 
-    Args:
-        run: the composed configuration, every ``auto`` of the trainer resolved.
-        launched: how this process was started; read from the environment if not given.
+    How this process was started is read from the environment if it is not given.
     """
     counts = {key: run.value(key) for key in ("trainer.devices", "trainer.num_nodes")}
     wrong = {key: value for key, value in counts.items() if not isinstance(value, int) or value < 1}

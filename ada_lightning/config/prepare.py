@@ -25,10 +25,6 @@ UNUSED = (
 def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
 
-    Args:
-        cfg: the composed configuration.
-        overrides: arguments of the command line.
-
     Raises:
         ConfigError: one or more problems.
     """

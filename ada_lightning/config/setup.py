@@ -17,11 +17,7 @@ from ada_lightning.core.protocols import Part, Trait
 
 
 class Setup:
-    """What rules are asked about: values, classes and parts, each by its dotted key.
-
-    Args:
-        cfg: the composed configuration.
-    """
+    """What rules are asked about: values, classes and parts of a composed configuration, each by its dotted key."""
 
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg

@@ -55,9 +55,6 @@ def value_errors(cfg: DictConfig) -> dict[str, str]:
     Only annotations made of ``bool``, ``int``, ``float``, ``None``, literals, lists and mappings are judged; a union
     takes what one of its members takes.
 
-    Args:
-        cfg: the composed configuration.
-
     Returns:
         Message by dotted key. A value that several keys refer to has one message, which names where it was written,
         under each of them.

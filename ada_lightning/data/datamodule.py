@@ -156,11 +156,9 @@ class RolloutDataModule(LightningDataModule):
             self._set_prompts(split, encoded)
 
     def drop_prompts(self, reasons: Mapping[str, str], *, counted_as: str = "unusable answer") -> None:
-        """Leave prompts out of both splits and enter them in the report.
+        """Leave prompts out of both splits and enter them in the report, by reasons for prompt ids.
 
-        Args:
-            reasons: why, by prompt id; ids that this run does not have are passed over.
-            counted_as: in the report.
+        Ids that this run does not have are passed over.
 
         Raises:
             ValueError: no training prompt would be left.
@@ -235,10 +233,9 @@ class RolloutDataModule(LightningDataModule):
         return self.first_prompts(step, self.prompts_per_step)
 
     def first_prompts(self, step: int, num_prompts: int) -> list[Prompt]:
-        """Return the first prompts of a step that may take another number than ``prompts_per_step``.
+        """Return the first prompts of a step that may take another number than ``prompts_per_step``; repeatable.
 
-        Beyond ``prompts_per_step`` none comes twice in a step, so there can be fewer than asked for. Asked again, it
-        answers the same.
+        Beyond ``prompts_per_step`` none comes twice in a step, so there can be fewer than asked for.
 
         Raises:
             RuntimeError: as in :meth:`step_prompts`.

@@ -15,13 +15,8 @@ def read_dataset(
 ) -> Iterator[Row]:
     """Yield the rows of one split, counted from 0, as plain values: images and audio are not decoded.
 
-    Args:
-        path: a data set of the hub (``org/name``), or a folder: one saved by ``save_to_disk``, or one that holds the
-            files of a data set as a repository of the hub does.
-        name: which of its configurations; None for its only or default one.
-        revision: branch, tag or commit; None for the newest.
-        split: its name, or a slice of it (``train[:1000]``; not of folders saved by ``save_to_disk``).
-        columns: those to read, where the data set has them; None reads all.
+    Arguments are those of :class:`~ada_lightning.data.reading.RowReader`. A folder is one saved by ``save_to_disk``, of
+    whose splits there are no slices, or one that holds the files of a data set as a repository of the hub does.
 
     Raises:
         ValueError: there is no such data set, configuration or split, it cannot be read, or the hub cannot be reached.

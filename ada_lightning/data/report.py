@@ -66,12 +66,7 @@ class ReadingReport:
 
 
 class DataReport:
-    """What became of the prompts of a run: read, dropped and why, kept, by split and by task.
-
-    Args:
-        reading: of the sources, those that read files.
-        notes: what else a source has to say.
-    """
+    """What became of the prompts of a run: read from files, dropped and why, kept, by split and by task."""
 
     def __init__(self, reading: Sequence[ReadingReport] = (), notes: Sequence[str] = ()) -> None:
         self.reading = list(reading)

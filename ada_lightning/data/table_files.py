@@ -21,11 +21,7 @@ def numbered_rows(batches: Iterable[Any], what: str) -> Iterator[Row]:
 
 
 def read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
-    """Yield the rows of a parquet file.
-
-    Args:
-        path: the file.
-        columns: those to read, where the file has them; None reads all.
+    """Yield the rows of a parquet file: the columns that are named, where it has them, or all.
 
     Raises:
         ValueError: the file cannot be read.

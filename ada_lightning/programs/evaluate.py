@@ -61,10 +61,7 @@ def evaluate(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] |
 
 
 class Evaluation:
-    """Every part of an evaluation; the constructor reads the data and the tokenizer, and no weights.
-
-    Args:
-        cfg: checked configuration.
+    """Every part of a checked evaluation; the constructor reads the data and the tokenizer, and no weights.
 
     Raises:
         ValueError: data or folders are wrong.

@@ -65,10 +65,6 @@ def train_command(cfg: DictConfig, overrides: Sequence[str]) -> str:
     """Spell the command that trains on the selection with the model, data and reward it was made with.
 
     A run without evaluation shows nothing: where the preparation held no prompts out, the run holds out a tenth.
-
-    Args:
-        cfg: of the preparation, which is done.
-        overrides: of the preparation.
     """
     folder = Path(cfg.run_dir)
     kept = [line for line in overrides if not _is_own(line)]

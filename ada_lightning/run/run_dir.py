@@ -54,11 +54,7 @@ class RunCompleteError(ValueError):
 
 
 class RunDir:
-    """A named folder that belongs to one run, from its fresh start through every resume.
-
-    Args:
-        path: the folder; made by :meth:`claim`.
-    """
+    """A named folder that belongs to one run, from its fresh start through every resume; :meth:`claim` makes it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -146,11 +142,8 @@ class RunDir:
     def write_config(self, cfg: DictConfig, command: str = "") -> Path:
         """Keep the settings the run was started with; a resume with other settings adds ``config-resumed-<n>.yaml``.
 
-        What only says how to resume, as ``ckpt`` does, makes no difference.
-
-        Args:
-            cfg: composed.
-            command: that made it, a comment on the first line.
+        What only says how to resume, as ``ckpt`` does, makes no difference. The command that made it is a comment on
+        the first line.
 
         Returns:
             The file that holds this configuration, every interpolation resolved.

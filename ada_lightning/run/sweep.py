@@ -33,14 +33,12 @@ class Sweep:
         self._failed: dict[str, str] = {}
 
     def run(self, job: Callable[[], float | None], name: str) -> float | None:
-        """Run a job. What ends the whole process, as Ctrl-C and signals do, ends the sweep too.
+        """Run a job, by its run's name and what tells it from the others.
 
-        Args:
-            job: returns its held-out avg@k.
-            name: of its run, and what tells it from the others.
+        What ends the whole process, as Ctrl-C and signals do, ends the sweep too.
 
         Returns:
-            What the job returns; for a run that is complete already, what it returned when it finished.
+            Held-out avg@k, as the job returns it; for a run that is complete already, as it did when it finished.
 
         Raises:
             SweepJobError: the job failed.
