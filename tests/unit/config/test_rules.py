@@ -66,9 +66,9 @@ REFUSED = [
     *((f"{ONE} advantage={name}",
        f"sampler.group_size = 1: {kind} compares the responses ... one alone is drawn every ... history_baseline")
       for name, kind in COMPARING.items()),
-    ("+experiment=reinforce_plus_plus sampler.group_size=1", "sampler.group_size = 1: BatchWhitenedAdvantage compares"),
+    ("+experiment=reinforce_plus_plus sampler.group_size=1", "sampler.group_size = 1: ReinforcePlusPlusBas"),
     ("sampler.group_size=1 advantage=grpo", "selection.group_size = 1: GroupNormalized ... one alone is kept"),
-    (f"{ONE} ~advantage '+advantage={{_target_: {HERE}.BestOfGroup}}' ~objective", "group_size = 1: BestOfGroup comp"),
+    (f"{ONE} ~advantage '+advantage={{_target_: {HERE}.BestOfGroup}}'", "group_size = 1: BestOfGroup comp"),
     # exact updates
     ("sampler=spread", f"advantage: {SPREAD}advantage=stratified or advantage=weighted_leave_one_out with this"),
     (f"sampler=spread advantage=stratified advantage.pass_rate._target_={RATES}.PathCountingRate",
