@@ -166,9 +166,10 @@ def _values(
         yield f"{path}{key}", own, annotations.get(str(key), ""), is_ours
         if isinstance(value, dict | list):
             target = value.get("_target_") if isinstance(value, dict) else None
-            is_part = isinstance(target, str)
-            below = _annotations(target) if is_part else {}
-            ours = target.startswith(OURS) if is_part else is_ours
+            below: Mapping[str, str] = {}
+            ours = is_ours
+            if isinstance(target, str):
+                below, ours = _annotations(target), target.startswith(OURS)
             yield from _values(f"{path}{key}.", value, below, is_ours=ours, name=own)
 
 
