@@ -166,14 +166,12 @@ def _values(
         yield f"{path}{key}", own, annotations.get(str(key), ""), is_ours
         if isinstance(value, dict | list):
             target = value.get("_target_") if isinstance(value, dict) else None
-            below: Mapping[str, str] = {}
-            ours = is_ours
-            if isinstance(target, str):
-                below, ours = _annotations(target), target.startswith(OURS)
-            yield from _values(f"{path}{key}.", value, below, is_ours=ours, name=own)
+            part = target if isinstance(target, str) else ""
+            ours = part.startswith(OURS) if part else is_ours
+            yield from _values(f"{path}{key}.", value, _annotations(part), is_ours=ours, name=own)
 
 
-def _annotations(target: Any) -> Mapping[str, str]:
+def _annotations(target: str) -> Mapping[str, str]:
     """Annotation by parameter of what a ``_target_`` names, where it can be told."""
     try:
         parameters = inspect.signature(locate(target)).parameters.values()
