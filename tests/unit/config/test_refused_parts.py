@@ -54,6 +54,7 @@ class Connecting(Callback):
         ("+experiment=gvm_grpo sampler.alpha=0", "sampler: alpha must be positive and finite; got 0"),
         ("+experiment=gvm_grpo sampler.gradient_norm.chunk_size=0", "gradient_norm.chunk_size must be at least 1"),
         ("+experiment=gvm_grpo +sampler.gradient_norm.chunk=8", "unknown key sampler.gradient_norm.chunk"),
+        ("+experiment=mopps curriculum.usefulness.target=2", "target must be in [0, 1]; got 2"),
         ("curriculum=difficulty_band curriculum.low=0.8 curriculum.high=0.2",
          "curriculum: curriculum.low and curriculum.high must be 0 <= low < high <= 1; got 0.8 and 0.2"),
     ],

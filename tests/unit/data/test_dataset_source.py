@@ -327,10 +327,11 @@ def test_all_prompts_of_a_set_of_its_own_can_be_held_out(tmp_path):
     with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
         assert sorted(contents(made.heldout_prompts())) == [row["prompt"] for row in ROWS[3:]]
     assert contents(made.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
-    some = source(train, heldout_path=str(heldout), num_heldout=2)
-    with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
-        assert contents(some.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
-    assert len(some.heldout_prompts()) == 2
+    for seed in range(4):  # whether the shared one is among those held out or not
+        some = source(train, heldout_path=str(heldout), num_heldout=1, seed=seed)
+        with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
+            assert contents(some.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
+        assert len(some.heldout_prompts()) == 1
     with pytest.raises(ValueError, match=r"no training prompt is left of the 4 .* after holding out all"):
         source(train, num_heldout=None).check()
 
@@ -356,10 +357,10 @@ def test_the_split_is_complete_and_depends_on_the_seed_and_the_prompts_and_not_o
 
 
 def test_columns_template_and_system_prompt_of_json_lines(tmp_path):
-    """Empty lines are skipped, and only a line feed ends a line."""
+    """A byte order mark and empty lines are skipped, and only a line feed ends a line."""
     made = lines(
         tmp_path / "a.jsonl",
-        ['{"question": "x_{1}?\u2028 a {answer}", "final": "3", "level": 2}\r', "", "   "],
+        ['\ufeff{"question": "x_{1}?\u2028 a {answer}", "final": "3", "level": 2}\r', "", "   "],
         prompt_column="question",
         answer_column="final",
         system_prompt="Be brief.",
