@@ -16,15 +16,8 @@ from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.method import Method
-from ada_lightning.core.protocols import (
-    PassRateEstimator,
-    Refill,
-    RememberingEstimator,
-    Sampler,
-    Selection,
-    Trait,
-)
-from ada_lightning.core.records import Prompt, PromptHistory, ResponseGroup, ResponsePool
+from ada_lightning.core.protocols import PassRateEstimator, Refill, Sampler, Selection, Trait
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -38,6 +31,7 @@ from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.budget import share_spent
 from callbacks.rollout_listener import listeners
+from callbacks.run_parts import run_parts
 
 
 class AdaptiveSampling(Callback):
@@ -90,8 +84,7 @@ class AdaptiveSampling(Callback):
         self.run_dir = Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
         self.stop_logprob_gap = stop_logprob_gap
-        self._metrics = RolloutMetrics(sync_on_compute=False)  # one process rolls out
-        self._calibration = EstimatorCalibration(sync_on_compute=False)
+        self._metrics = RolloutMetrics()
         self._pending_metrics: dict[str, float] = {}
         self._step_metrics: dict[str, float] = {}
         self._unlearned: list[ResponsePool] = []
@@ -99,7 +92,7 @@ class AdaptiveSampling(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``."""
-        policy, data = _parts(trainer, pl_module)
+        policy, data = run_parts(trainer, pl_module)
         remembering = self._remembering
         data.connect(
             collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),
@@ -114,7 +107,7 @@ class AdaptiveSampling(Callback):
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start graders and engine, in the leading process."""
-        policy, _ = _parts(trainer, pl_module)
+        policy, _ = run_parts(trainer, pl_module)
         policy.ranks.lead(lambda: self._start(policy))
 
     def _start(self, policy: PolicyModule) -> None:
@@ -132,7 +125,7 @@ class AdaptiveSampling(Callback):
         self, trainer: Trainer, pl_module: LightningModule, batch: TrainingBatch, batch_idx: int
     ) -> None:
         """Let an update draw the same random numbers whenever it is made."""
-        policy, _ = _parts(trainer, pl_module)
+        policy, _ = run_parts(trainer, pl_module)
         seed_generators(seed=self.service.settings.seed, part="update", index=policy.policy_version)
 
     def on_train_batch_end(
@@ -142,7 +135,7 @@ class AdaptiveSampling(Callback):
 
         Straight to the loggers: Lightning's ``log`` repeats a figure in every later step that does not log it anew.
         """
-        policy, data = _parts(trainer, pl_module)
+        policy, data = run_parts(trainer, pl_module)
         data.num_updates_done = policy.policy_version
         policy.ranks.lead(lambda: self._log_update(trainer, policy, data, batch))
 
@@ -189,9 +182,9 @@ class AdaptiveSampling(Callback):
         else:
             with policy.clock.phase("estimate"):
                 beliefs = self.method.estimator.predict(prompts, policy.represent)
-            chosen = self._chosen_figures(policy, data, prompts)
+            figures = self._chosen_figures(policy, data, prompts)
             result = self._sample(policy, step, prompts, beliefs=beliefs)
-            training, figures = result.groups, chosen
+            training = result.groups
         numbers = policy.advantages(training)
         training = tuple(group.with_advantages(row) for group, row in zip(training, numbers, strict=True))
         result = _with_groups(result, training)
@@ -292,27 +285,24 @@ class AdaptiveSampling(Callback):
             )
 
     @property
-    def _remembering(self) -> RememberingEstimator | None:
+    def _remembering(self) -> PassRateEstimator | None:
         estimator = self.method.estimator
-        return estimator if isinstance(estimator, RememberingEstimator) else None
+        return estimator if estimator.remembers_prompts else None
 
     def _chosen_figures(
         self, policy: PolicyModule, data: RolloutDataModule, prompts: Sequence[Prompt]
     ) -> dict[str, float]:
         """What was believed of the step's prompts before it."""
         remembering = self._remembering
-        return (
-            {} if remembering is None else curriculum_figures(data.curriculum, _recalled(policy, remembering, prompts))
-        )
+        if remembering is None:
+            return {}
+        return curriculum_figures(data.curriculum, _recalled(policy, remembering, prompts))
 
     def _figures(self, result: RolloutResult) -> dict[str, float]:
-        self._metrics.reset()
-        self._metrics.update(result)
-        self._calibration.reset()
-        self._calibration.update([group.pool for group in result.groups])
-        computed = self._metrics.compute() | self._calibration.compute()
-        figures = {name: float(value) for name, value in computed.items()}
-        return {**figures, "rollout/engine_restarts": float(self.service.num_restarts)}
+        calibration = EstimatorCalibration(sync_on_compute=False)  # one process rolls out
+        calibration.update([group.pool for group in result.groups])
+        figures = {name: float(value) for name, value in calibration.compute().items()}
+        return {**self._metrics(result), **figures, "rollout/engine_restarts": float(self.service.num_restarts)}
 
 
 def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> RolloutResult:
@@ -325,19 +315,7 @@ def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> Rol
     )
 
 
-def _recalled(
-    policy: PolicyModule, estimator: RememberingEstimator, prompts: Sequence[Prompt]
-) -> Sequence[PromptHistory]:
+def _recalled(policy: PolicyModule, estimator: PassRateEstimator, prompts: Sequence[Prompt]) -> Sequence[Belief]:
     """Ask what is remembered; the seconds count."""
     with policy.clock.phase("estimate"):
         return estimator.recall(prompts)
-
-
-def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:
-    data = getattr(trainer, "datamodule", None)
-    if not isinstance(pl_module, PolicyModule) or not isinstance(data, RolloutDataModule):
-        raise TypeError(
-            f"AdaptiveSampling works with PolicyModule and RolloutDataModule; "
-            f"got {type(pl_module).__name__} and {type(data).__name__}"
-        )
-    return pl_module, data

@@ -10,7 +10,6 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 
-from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.optimizer_state import whole_optimizer_state
 from ada_lightning.parallel.strategies import OPTIMIZER_FOLDER
 from ada_lightning.run.checkpoints import CheckpointStore, Retention, write_manifest
@@ -19,6 +18,7 @@ from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
+from callbacks.run_parts import run_parts
 from callbacks.weight_average import average_of
 
 POLICY_FOLDER = "policy"
@@ -71,7 +71,7 @@ class RolloutCheckpoint(Callback):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Say what a process does where another one leads."""
-        _parts(trainer, pl_module)[0].ranks.on("trainer_state", trainer.save_checkpoint)
+        run_parts(trainer, pl_module)[0].ranks.on("trainer_state", trainer.save_checkpoint)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After a resume, continue Lightning's counters, which start anew with the rest of the stream.
@@ -80,7 +80,7 @@ class RolloutCheckpoint(Callback):
         """
         if self._restored is None:
             return
-        _parts(trainer, pl_module)[0].apply_optimizer_settings()
+        run_parts(trainer, pl_module)[0].apply_optimizer_settings()
         epoch_loop = trainer.fit_loop.epoch_loop
         epoch_loop.manual_optimization.optim_step_progress.total.ready = self._restored["global_step"]
         epoch_loop.manual_optimization.optim_step_progress.total.completed = self._restored["global_step"]
@@ -89,14 +89,14 @@ class RolloutCheckpoint(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
     ) -> None:
         """Save after every ``every_n_steps`` rollout steps."""
-        policy, data = _parts(trainer, pl_module)
+        policy, data = run_parts(trainer, pl_module)
         step, update = divmod(policy.policy_version, data.updates_per_rollout)
         if self.every_n_steps and update == 0 and step % self.every_n_steps == 0:
             self.save(trainer, policy)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save the final policy."""
-        self.save(trainer, _parts(trainer, pl_module)[0])
+        self.save(trainer, run_parts(trainer, pl_module)[0])
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Save on Ctrl-C and SIGTERM, unless a second signal may have stopped an update half-way.
@@ -112,7 +112,7 @@ class RolloutCheckpoint(Callback):
             self._saved_version = -1
         is_stop = is_gone or isinstance(exception, KeyboardInterrupt | SIGTERMException)
         if is_stop and was_safe and hasattr(pl_module, "model"):
-            policy, data = _parts(trainer, pl_module)
+            policy, data = run_parts(trainer, pl_module)
             is_between = policy.policy_version % data.updates_per_rollout != 0
             if policy.policy_version > 0 and not (self.whole_steps and is_between):
                 self.save(trainer, policy)
@@ -122,12 +122,12 @@ class RolloutCheckpoint(Callback):
         checkpoint.pop("loops", None)
         checkpoint["rollout_checkpoint"] = {
             "global_step": trainer.global_step,
-            "policy_version": _parts(trainer, pl_module)[0].policy_version,
+            "policy_version": run_parts(trainer, pl_module)[0].policy_version,
         }
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """Remember the counters for :meth:`on_train_start`; bring an optimiser that was saved in shards together."""
-        policy, _ = _parts(trainer, pl_module)
+        policy, _ = run_parts(trainer, pl_module)
         if policy.sharding is None:
             folder = Path(trainer.ckpt_path or "").parent / OPTIMIZER_FOLDER
             if "sharded_optimizer" in checkpoint:
@@ -169,7 +169,7 @@ class RolloutCheckpoint(Callback):
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise RunStoppedError(self._failure(version, error)) from error
         self._saved_version = version
-        data = _parts(trainer, policy)[1]
+        data = run_parts(trainer, policy)[1]
         self.store.prune(self.retention, newest=version, updates_per_step=data.updates_per_rollout)
 
     def _failure(self, version: int, error: Exception) -> str:
@@ -189,10 +189,3 @@ class RolloutCheckpoint(Callback):
             if path.exists():
                 with path.open("rb") as file:
                     os.fsync(file.fileno())
-
-
-def _parts(trainer: Trainer, pl_module: LightningModule) -> tuple[PolicyModule, RolloutDataModule]:
-    data = getattr(trainer, "datamodule", None)
-    assert isinstance(pl_module, PolicyModule)
-    assert isinstance(data, RolloutDataModule)
-    return pl_module, data

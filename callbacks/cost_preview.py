@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.core.protocols import Refill, Sampler, Selection, Trait
@@ -24,9 +25,10 @@ from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
+from callbacks.run_parts import run_parts
 
-_HISTOGRAM_EDGES = (0.0, 1e-9, 0.125, 0.25, 0.5, 0.75, 1 - 1e-9)
-_HISTOGRAM_LABELS = ("0", "0-1/8", "1/8-1/4", "1/4-1/2", "1/2-3/4", "3/4-1", "1")
+_BINS = {"0": 0.0, "0-1/8": 1e-9, "1/8-1/4": 0.125, "1/4-1/2": 0.25, "1/2-3/4": 0.5, "3/4-1": 0.75, "1": 1 - 1e-9}
+"""Lower ends of the classes of pass rates, by their names."""
 
 
 class PreviewDone(Exception):  # noqa: N818 - not an error: the preview was all that was asked for
@@ -81,10 +83,7 @@ class CostPreview(Callback):
         Raises:
             PreviewDone: only the preview was asked for.
         """
-        data = getattr(trainer, "datamodule", None)
-        assert isinstance(pl_module, PolicyModule)
-        assert isinstance(data, RolloutDataModule)
-        policy = pl_module
+        policy, data = run_parts(trainer, pl_module)
         if policy.policy_version == 0:
             policy.ranks.lead(lambda: self._preview(policy, data))
 
@@ -124,11 +123,7 @@ class CostPreview(Callback):
         return EngineSpeed.fitted(timed, num_slots)
 
     def _report(
-        self,
-        result: RolloutResult,
-        tallies: Sequence[tuple[int, int]],
-        policy: PolicyModule,
-        data: RolloutDataModule,
+        self, result: RolloutResult, tallies: Sequence[tuple[int, int]], policy: PolicyModule, data: RolloutDataModule
     ) -> list[str]:
         pools = [group.pool for group in result.groups]
         this_run = forecast(
@@ -219,13 +214,7 @@ def seconds_text(interval: tuple[float, float]) -> str:
 
 
 def expected_prompts(refill: Refill, num_groups: int, signal_ratio: float) -> int:
-    """Return how many prompts a step draws if groups have a signal at an even rate: its waves, without any luck.
-
-    Args:
-        refill: whether, and by how much, a step is filled up.
-        num_groups: with a signal that it is to have.
-        signal_ratio: share of prompts with a signal.
-    """
+    """Return how many prompts a step draws if groups have a signal at an even rate: its waves, without any luck."""
     num_drawn = refill.first_wave(num_groups)
     while True:
         num_signal = math.floor(num_drawn * signal_ratio + 1e-9)
@@ -252,14 +241,7 @@ def computes_all_groups(policy: PolicyModule, data: RolloutDataModule) -> bool:
 
 
 def trained_tokens(expected: Forecast, *, prompt_tokens: float, response_tokens: float, share_prompts: bool) -> float:
-    """Return the tokens of a prompt and its responses that the update computes, once.
-
-    Args:
-        expected: of one prompt.
-        prompt_tokens: length of a prompt.
-        response_tokens: length of a response.
-        share_prompts: a prompt is computed once for all of its responses.
-    """
+    """Return how many tokens of a prompt and its responses the update computes, once; lengths are means."""
     num_prompts = expected.trained_ratio if share_prompts else expected.num_trained
     return num_prompts * prompt_tokens + expected.num_trained * response_tokens
 
@@ -274,10 +256,8 @@ def update_passes(data: RolloutDataModule) -> float:
 
 
 def _histogram(pass_rates: Sequence[float]) -> str:
-    counts = [0] * len(_HISTOGRAM_LABELS)
-    for pass_rate in pass_rates:
-        counts[sum(pass_rate >= edge for edge in _HISTOGRAM_EDGES) - 1] += 1
-    return "  ".join(f"{label}: {count}" for label, count in zip(_HISTOGRAM_LABELS, counts, strict=True))
+    counts, _ = np.histogram(pass_rates, [*_BINS.values(), 2.0])
+    return "  ".join(f"{label}: {count}" for label, count in zip(_BINS, counts, strict=True))
 
 
 def _update_speed(policy: PolicyModule, data: RolloutDataModule, result: RolloutResult) -> float:

@@ -21,6 +21,7 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 from callbacks.rollout_listener import RolloutListener, listeners
+from callbacks.run_parts import run_parts
 from callbacks.weight_average import average_of
 
 
@@ -79,17 +80,15 @@ class Evaluation(RolloutListener):
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Remember whose version says what is finished; arrange for what a run killed after its last update owes."""
-        assert isinstance(pl_module, PolicyModule)
-        self._policy = pl_module
-        _data(trainer).when_complete = lambda: self._evaluate_owed(trainer, pl_module)
+        self._policy, data = run_parts(trainer, pl_module)
+        policy = self._policy
+        data.when_complete = lambda: self._evaluate_owed(trainer, policy)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the untrained policy. A resumed run has that figure, but may owe one that was interrupted."""
-        assert isinstance(pl_module, PolicyModule)
-        policy, data = pl_module, _data(trainer)
-        policy.ranks.lead(
-            lambda: self._evaluate_if(policy.policy_version == 0 or self._is_due(policy, data), trainer, policy)
-        )
+        policy, data = run_parts(trainer, pl_module)
+        is_wanted = policy.policy_version == 0 or self._is_due(policy, data)
+        policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_wanted=is_wanted))
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was drawn; it counts with the first update made of it."""
@@ -99,17 +98,15 @@ class Evaluation(RolloutListener):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int
     ) -> None:
         """Measure when it is due, except where the final evaluation follows anyway."""
-        assert isinstance(pl_module, PolicyModule)
-        policy, data = pl_module, _data(trainer)
+        policy, data = run_parts(trainer, pl_module)
         self._num_tokens += self._num_unfinished_tokens
         self._num_unfinished_tokens = 0
         is_due = self._is_due(policy, data) and not trainer.should_stop
-        policy.ranks.lead(lambda: self._evaluate_if(is_due, trainer, policy))
+        policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_wanted=is_due))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the trained policy."""
-        assert isinstance(pl_module, PolicyModule)
-        policy = pl_module
+        policy, _ = run_parts(trainer, pl_module)
         policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
 
     def state_dict(self) -> dict[str, Any]:
@@ -128,17 +125,17 @@ class Evaluation(RolloutListener):
         if policy.policy_version != self._evaluated_version:
             policy.ranks.lead(lambda: self._evaluate(trainer, policy, is_final=True))
 
-    def _evaluate_if(self, is_wanted: bool, trainer: Trainer, policy: PolicyModule) -> None:
-        if is_wanted:
-            self._evaluate(trainer, policy, is_final=False)
-
     def _is_due(self, policy: PolicyModule, data: RolloutDataModule) -> bool:
         step, update = divmod(policy.policy_version, data.updates_per_rollout)
         is_due = self._num_tokens >= self.every_n_tokens or (self.every_n_steps > 0 and step % self.every_n_steps == 0)
         return is_due and update == 0 and step < data.num_steps and policy.policy_version != self._evaluated_version
 
-    def _evaluate(self, trainer: Trainer, policy: PolicyModule, *, is_final: bool) -> None:
-        data = _data(trainer)
+    def _evaluate(
+        self, trainer: Trainer, policy: PolicyModule, *, is_wanted: bool = True, is_final: bool = False
+    ) -> None:
+        if not is_wanted:
+            return
+        _, data = run_parts(trainer, policy)
         prompts = data.heldout_prompts[: self.num_prompts]
         if len(prompts) < self.num_prompts and policy.policy_version == 0:
             warnings.warn(
@@ -180,9 +177,3 @@ class Evaluation(RolloutListener):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
-
-
-def _data(trainer: Trainer) -> RolloutDataModule:
-    data = getattr(trainer, "datamodule", None)
-    assert isinstance(data, RolloutDataModule)
-    return data

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 
+from ada_lightning.run.atomic import replacing
 from ada_lightning.run.files import append_whole, write_whole
 from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells, read_metrics
 from ada_lightning.run.run_dir import RunDir
@@ -119,13 +119,8 @@ class MetricsCsv(Logger):
 
     def _rewrite(self, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
         lines = [_line(columns), *(_line([row.get(column, "") for column in columns]) for row in rows)]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(f".{self.path.name}.tmp{os.getpid()}")
-        try:
+        with replacing(self.path) as temporary:
             temporary.write_bytes(b"".join(lines))
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)  # what a full disk cut
         self._columns = list(columns)
         self._row = dict(rows[-1]) if rows else {}
         self._row_start = sum(map(len, lines[:-1]))

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.analysis.report.run import flat
 from ada_lightning.run.credentials import whole
 from ada_lightning.run.resume import OF_THE_SESSION
 
@@ -92,7 +93,7 @@ class MlflowRun:
         from mlflow.utils.validation import MAX_PARAM_VAL_LENGTH, MAX_PARAMS_TAGS_PER_BATCH
 
         old = self._client.get_run(self.run_id).data.params
-        new = [Param(metric_name(key), text[:MAX_PARAM_VAL_LENGTH]) for key, text in _flatten(params)]
+        new = [Param(metric_name(key), _text(value)[:MAX_PARAM_VAL_LENGTH]) for key, value in flat(params).items()]
         compared = [param for param in new if param.key not in OF_THE_SESSION]
         changed = [param for param in compared if old.get(param.key, param.value) != param.value]
         for params_chunk in _chunks([param for param in new if param.key not in old], MAX_PARAMS_TAGS_PER_BATCH):
@@ -110,12 +111,19 @@ class MlflowRun:
         """Upload a file into a folder of the run's artifacts, replacing an earlier version."""
         self._client.log_artifact(self.run_id, str(path), folder or None)
 
-    def log_table(self, artifact: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Upload rows of equal columns as a JSON artifact that the UI shows as a table.
+    def log_table(self, artifact: str, rows: Sequence[Mapping[str, Any]], *, run_id: str = "") -> None:
+        """Upload rows of equal columns as a JSON artifact that the UI shows as a table, of this run or another.
 
         ``MlflowClient.log_table`` would list and download artifacts each time, and fail at 8,000 characters of names.
         """
-        self._log_table(self.run_id, artifact, rows)
+        from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
+
+        run_id = run_id or self.run_id
+        table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
+        self._client.log_dict(run_id, table, artifact)
+        tables = json.loads(self._client.get_run(run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
+        tables = [entry for entry in tables if entry["path"] != artifact] + [{"path": artifact, "type": "table"}]
+        self._client.set_tag(run_id, MLFLOW_LOGGED_ARTIFACTS, json.dumps(tables[-MAX_TABLES:]))
 
     def update_sweep_table(self) -> None:
         """Give the sweep that this run belongs to a table of its runs: what differs in their settings, and results.
@@ -133,7 +141,7 @@ class MlflowRun:
             order_by=["attributes.start_time ASC"],
             max_results=MAX_SWEEP_RUNS,
         )
-        self._log_table(parent, SWEEP_TABLE, _sweep_rows(runs))
+        self.log_table(SWEEP_TABLE, _sweep_rows(runs), run_id=parent)
         if best := _best(runs):
             run, key = best
             self._client.set_tag(parent, BEST_TAG, run.info.run_name)
@@ -142,15 +150,6 @@ class MlflowRun:
     def finish(self, status: str, end_ms: int) -> None:
         """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, at a time."""
         self._client.set_terminated(self.run_id, status, end_ms)
-
-    def _log_table(self, run_id: str, artifact: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
-
-        table = {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]}
-        self._client.log_dict(run_id, table, artifact)
-        tables = json.loads(self._client.get_run(run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
-        tables = [entry for entry in tables if entry["path"] != artifact] + [{"path": artifact, "type": "table"}]
-        self._client.set_tag(run_id, MLFLOW_LOGGED_ARTIFACTS, json.dumps(tables[-MAX_TABLES:]))
 
     def _experiment_id(self, tracking_uri: str) -> str:
         if experiment := self._client.get_experiment_by_name(self._experiment_name):
@@ -260,12 +259,8 @@ def _best(runs: Sequence[Any]) -> tuple[Any, str] | None:
     return (max(measured, key=lambda run: run.data.metrics[key]), key) if measured else None
 
 
-def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in params.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, default=str)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:

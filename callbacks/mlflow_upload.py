@@ -8,6 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,26 +158,19 @@ class MlflowUpload:
         config = self.run_dir.newest_config()
         if config.exists():
             yield "settings", config.name
-        for name, text in self._alarms().items():
-            yield f"alarm.{name}", text
-
-    def _alarms(self) -> dict[str, str]:
-        try:
-            found: dict[str, str] = json.loads((self.run_dir.path / ALARMS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return found
+        with suppress(OSError, ValueError):
+            alarms: dict[str, str] = json.loads((self.run_dir.path / ALARMS).read_text(encoding="utf-8"))
+            yield from ((f"alarm.{name}", text) for name, text in alarms.items())
 
     def _write_other(self, run: MlflowRun, name: str, value: Any) -> None:
-        if name == "settings":
-            if changed := run.log_params(self.run_dir.stored_config()):
-                log.warning(
-                    "settings differ from the start of this run: %s; MLflow keeps the first values as parameters and "
-                    "shows the new ones as tags resumed.<name>",
-                    ", ".join(changed),
-                )
-        else:
+        if name != "settings":
             run.log_tag(name, value)
+        elif changed := run.log_params(self.run_dir.stored_config()):
+            log.warning(
+                "settings differ from the start of this run: %s; MLflow keeps the first values as parameters and shows "
+                "the new ones as tags resumed.<name>",
+                ", ".join(changed),
+            )
 
     def _files(self, *, is_final: bool) -> Iterator[tuple[str, str, Path]]:
         """Path in the folder, version and place of what MLflow gets."""

@@ -6,19 +6,14 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.analysis.statement import describe_update
 from ada_lightning.core.protocols import Refill, Sampler, Selection
-from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
-from ada_lightning.training.policy import PolicyModule
+from callbacks.run_parts import run_parts
 
 
 class ObjectiveStatement(Callback):
     """Prints :func:`~ada_lightning.analysis.statement.describe_update` once, before the engine starts.
 
-    Args:
-        sampler: the run's sampler.
-        selection: the run's selection rule.
-        truncated: ``rollout.truncated``.
-        refill: the run's refill.
+    Its arguments are the run's; ``truncated`` is ``rollout.truncated``.
     """
 
     def __init__(
@@ -38,20 +33,18 @@ class ObjectiveStatement(Callback):
         """Print. What a resumed run remembers is not restored yet, so it says the same as the fresh run did."""
         if not trainer.is_global_zero:
             return
-        data = getattr(trainer, "datamodule", None)
-        assert isinstance(pl_module, PolicyModule)
-        assert isinstance(data, RolloutDataModule)
+        policy, data = run_parts(trainer, pl_module)
         lines = describe_update(
-            advantage=pl_module.advantage,
+            advantage=policy.advantage,
             sampler=self.sampler,
             selection=self.selection,
-            loss=pl_module.loss,
+            loss=policy.loss,
             num_minibatches=data.num_minibatches,
             epochs_per_rollout=data.epochs_per_rollout,
-            max_grad_norm=pl_module.max_grad_norm,
+            max_grad_norm=policy.max_grad_norm,
             truncated=self.truncated,
             curriculum=data.curriculum,
-            token_masks=pl_module.token_masks,
+            token_masks=policy.token_masks,
             refill=self.refill,
         )
         print("\n".join(lines), flush=True)

@@ -24,6 +24,13 @@ BAR_INTERVAL_S = 0.2
 LINE_INTERVAL_S = 30.0
 """Shortest time between two lines within a phase, where there is no terminal."""
 
+FACTS = {
+    "rollout/reward_first_round": "reward {:.2f}",
+    "rollout/signal_ratio": "signal {:.2f}",
+    "rollout/num_sampled": "responses {:.0f}",
+}
+DETAILS = {"train/loss": "loss {:.4f}", "time/rollout_s": "rollout {:.1f}s", "time/update_s": "update {:.1f}s"}
+
 
 class Progress(RolloutListener):
     """Step, phase, reward, signal and the time left. Stands in for Lightning's own bar, which counts batches.
@@ -115,9 +122,10 @@ class Progress(RolloutListener):
         left = f"left {duration(self._left_s(spent))}"
         if self._steps_seen == 1:
             self._timed_from = (1, self._now(), spent)
-        self._facts = f"{_facts(metrics)}  {left}"
+        facts = _figures(metrics, FACTS)
+        self._facts = f"{facts}  {left}"
         if self._bar is None:
-            figures = "  ".join(filter(None, (_facts(metrics), _details(metrics), left)))
+            figures = "  ".join(filter(None, (facts, _figures(metrics, DETAILS), left)))
             self._print(f"step {self._num_steps_done}/{self._num_steps}  {figures}")
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
@@ -163,19 +171,5 @@ def _count(event: PhaseEvent) -> str:
     return f" {event.done}" if event.done else ""
 
 
-def _facts(metrics: Mapping[str, float]) -> str:
-    parts = (
-        ("rollout/reward_first_round", "reward {:.2f}"),
-        ("rollout/signal_ratio", "signal {:.2f}"),
-        ("rollout/num_sampled", "responses {:.0f}"),
-    )
-    return "  ".join(form.format(metrics[key]) for key, form in parts if key in metrics)
-
-
-def _details(metrics: Mapping[str, float]) -> str:
-    parts = (
-        ("train/loss", "loss {:.4f}"),
-        ("time/rollout_s", "rollout {:.1f}s"),
-        ("time/update_s", "update {:.1f}s"),
-    )
-    return "  ".join(form.format(metrics[key]) for key, form in parts if key in metrics)
+def _figures(metrics: Mapping[str, float], forms: Mapping[str, str]) -> str:
+    return "  ".join(form.format(metrics[key]) for key, form in forms.items() if key in metrics)

@@ -25,28 +25,21 @@ if TYPE_CHECKING:
     from ada_lightning.core.records import ResponseGroup, ResponsePool
     from ada_lightning.core.result import RolloutResult
 
-COLUMNS = {
-    "step": "int64",
-    "policy_version": "int64",
-    "slot": "int64",
+_NO_COUNTS = {
     "prompt_id": "string",
     "task": "string",
     "expected_pass_rate": "float64",
     "pass_rate": "float64",
-    "num_first_round": "int64",
-    "num_first_round_positive": "int64",
-    "num_drawn": "int64",
-    "num_sampled": "int64",
-    "num_positive": "int64",
-    "num_truncated": "int64",
-    "num_failed": "int64",
-    "num_rounds": "int64",
-    "num_kept": "int64",
-    "has_signal": "int64",
-    "is_resolved": "int64",
     "reward_mean": "float64",
-    "tokens": "int64",
 }
+COLUMNS = {
+    name: _NO_COUNTS.get(name, "int64")
+    for name in (
+        "step", "policy_version", "slot", "prompt_id", "task", "expected_pass_rate", "pass_rate", "num_first_round",
+        "num_first_round_positive", "num_drawn", "num_sampled", "num_positive", "num_truncated", "num_failed",
+        "num_rounds", "num_kept", "has_signal", "is_resolved", "reward_mean", "tokens",
+    )
+}  # fmt: skip
 """Columns of ``prompts.csv`` and their pandas types, in their order. :func:`read_prompts` says what they mean."""
 
 
@@ -129,14 +122,10 @@ def _open(path: Path, *, before_step: int) -> None:
     """Drop the rows of ``before_step`` and later, which a lost attempt wrote; rows are in the order of steps."""
     header = _line(list(COLUMNS))
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    if not lines or lines[0] != header:
-        kept = header
-    else:
-        rows = [line for line in lines[1:] if line.endswith(b"\n") and int(line.split(b",", 1)[0]) < before_step]
-        kept = header + b"".join(rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = lines[1:] if lines[:1] == [header] else []
+    kept = [row for row in rows if row.endswith(b"\n") and int(row.split(b",", 1)[0]) < before_step]
     with replacing(path) as temporary:
-        temporary.write_bytes(kept)
+        temporary.write_bytes(header + b"".join(kept))
 
 
 def _row(result: RolloutResult, group: ResponseGroup) -> list[Any]:

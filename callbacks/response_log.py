@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
+from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.run_dir import RunDir
 from callbacks.rollout_listener import RolloutListener
@@ -71,17 +72,12 @@ class ResponseLog(RolloutListener):
         max_prompts: float = 16,
         max_heldout_prompts: float = 64,
     ) -> None:
-        sizes = {
-            "every_n_steps": every_n_steps,
-            "max_prompts": max_prompts,
-            "max_heldout_prompts": max_heldout_prompts,
-        }
+        sizes = {"every_n_steps": every_n_steps, "max_prompts": max_prompts, "max_heldout_prompts": max_heldout_prompts}
         errors = [
-            f"{name} must be a whole number of at least 1{' or .inf' if name != 'every_n_steps' else ''}; got {value}; "
+            f"{name} must be a whole number of at least 1{'' if name == 'every_n_steps' else ' or .inf'}; got {value}; "
             "to keep no responses, leave the callback out: ~callbacks.response_log"
             for name, value in sizes.items()
-            if not (value >= 1 and (value == math.inf or value == int(value)))
-            or (name == "every_n_steps" and value == math.inf)
+            if not (value >= 1 and (name != "every_n_steps" if value == math.inf else value == int(value)))
         ]
         if errors:
             raise ValueError("; ".join(errors))
@@ -99,12 +95,12 @@ class ResponseLog(RolloutListener):
             self._drop_repeated(result.step)
             self._is_open = True
         if result.step % self.every_n_steps == 0:
-            self._write(pl_module, "train", result, _first(result.groups, self.max_prompts))
+            self._write("train", result, self.max_prompts)
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Write the responses to held-out prompts."""
         if trainer.is_global_zero:
-            self._write(pl_module, "eval", result, _first(result.groups, self.max_heldout_prompts))
+            self._write("eval", result, self.max_heldout_prompts)
 
     def _drop_repeated(self, step: int) -> None:
         """An evaluation named by this step came before its rollout, maybe just now."""
@@ -113,26 +109,17 @@ class ResponseLog(RolloutListener):
                 if int(path.stem.removeprefix("step_")) >= first:
                     path.unlink()
 
-    def _write(
-        self,
-        pl_module: Any,
-        stage: str,
-        result: RolloutResult | EvaluationResult,
-        groups: Sequence[ResponseGroup],
-    ) -> None:
+    def _write(self, stage: str, result: RolloutResult | EvaluationResult, max_prompts: float) -> None:
         import pyarrow as pa
         from pyarrow import parquet
 
-        rows = [
-            {"stage": stage, "step": result.step, "policy_version": result.policy_version} | row
-            for group in groups
-            for row in _rows(group)
-        ]
+        of_step = {"stage": stage, "step": result.step, "policy_version": result.policy_version}
+        groups = result.groups[: int(min(max_prompts, len(result.groups)))]
+        rows = [of_step | row for group in groups for row in _rows(group)]
         if not rows:
             return
         schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
         target = self.folder / stage / f"step_{result.step:06d}.parquet"
-        target.parent.mkdir(parents=True, exist_ok=True)
         with replacing(target) as temporary:
             parquet.write_table(pa.Table.from_pylist(rows, schema=schema), temporary, compression="zstd")
 
@@ -175,15 +162,10 @@ def read_responses(run_dir: str | Path, stage: str) -> pd.DataFrame:
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
 
-def _first(groups: Sequence[ResponseGroup], limit: float) -> Sequence[ResponseGroup]:
-    return groups if limit >= len(groups) else groups[: int(limit)]
-
-
 def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
-    weights = {kept.response.sample_index: kept.selection_weight for kept in group.kept}
-    advantages = {kept.response.sample_index: kept.advantage for kept in group.kept}
+    kept = {kept.response.sample_index: kept for kept in group.kept}
     prompt = group.pool.prompt
-    question = "\n".join(f"{message['role']}: {message['content']}" for message in prompt.messages)
+    question = prompt_text(prompt.messages)
     for response in group.pool.responses:
         index = response.sample_index
         yield {
@@ -195,9 +177,9 @@ def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
             "round": response.round_index,
             "reward": response.reward,
             "is_positive": response.is_positive,
-            "is_kept": index in weights,
-            "selection_weight": weights.get(index),
-            "advantage": advantages.get(index),
+            "is_kept": index in kept,
+            "selection_weight": kept[index].selection_weight if index in kept else None,
+            "advantage": kept[index].advantage if index in kept else None,
             "components": json.dumps(dict(response.components)),
             "answer": response.answer,
             "finish_reason": "length" if response.is_truncated else "stop",

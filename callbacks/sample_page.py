@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
+from ada_lightning.run.atomic import replacing
 from ada_lightning.run.run_dir import RunDir
 from callbacks.response_log import FOLDER
 from callbacks.rollout_listener import RolloutListener
@@ -20,17 +19,6 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 4000
 """Longest text shown whole; of a longer one the start and the end, where the answer stands."""
-_STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;max-width:75rem;margin:1.5rem auto;padding:0 1rem;color:#1f2328;
-background:#fff}
-h1{font-size:1.4rem}h2{font-size:1.15rem;margin-top:2rem}
-article{border:1px solid #d0d7de;border-radius:6px;margin:1rem 0;padding:.8rem 1rem}
-header{color:#59636e;font-size:.85rem;margin-bottom:.4rem}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f6f8fa;border-radius:4px;padding:.6rem;margin:.3rem 0;
-font:13px/1.4 ui-monospace,monospace;max-height:22rem;overflow:auto}
-.pair{display:grid;grid-template-columns:1fr 1fr;gap:1rem}.right pre{background:#eaf7ee}.wrong pre{background:#fdeeee}
-.label{font-size:.8rem;font-weight:600}
-"""
 
 
 class SamplePage(RolloutListener):
@@ -80,58 +68,52 @@ def write_sample_page(run_dir: Path, *, max_prompts: int = 8) -> Path:
     Returns:
         The page: one file without scripts or references, model text escaped.
     """
-    title = escape(RunDir(run_dir).title)
-    parts = [f"<!doctype html><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"]
-    parts.append(f"<h1>{title}: samples</h1>")
-    train, heldout = (sorted((run_dir / FOLDER / stage).glob("step_*.parquet")) for stage in ("train", "eval"))
-    if train:
-        parts += _training_part(_read(train[-1]), max_prompts)
-    if heldout:
-        parts += _heldout_part(_read(heldout[0]), _read(heldout[-1]), max_prompts)
-    target = run_dir / "samples.html"
-    temporary = target.with_name(f".{target.name}.tmp")
-    temporary.write_text("\n".join(parts) + "\n", encoding="utf-8")
-    temporary.replace(target)
-    return target
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,  # responses are text of a model: nobody knows what is in them
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"cut": _cut, "facts": _facts, "name": _name, "shown": _shown}
+    text = environment.get_template("sample_page.html.j2").render(
+        title=RunDir(run_dir).title, training=_training(run_dir, max_prompts), heldout=_heldout(run_dir, max_prompts)
+    )
+    with replacing(run_dir / "samples.html") as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return run_dir / "samples.html"
 
 
-def _training_part(frame: pd.DataFrame, max_prompts: int) -> Iterator[str]:
-    """Prompts with right and wrong responses first: these teach."""
-    first = frame.iloc[0]
-    yield f"<h2>Training prompts of step {first.step} (policy version {first.policy_version})</h2>"
-    groups = [group for _, group in frame.groupby("slot", sort=True)]
+def _training(run_dir: Path, max_prompts: int) -> list[tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]]:
+    """All, right and wrong responses to each prompt of the newest step; prompts with both first: these teach."""
+    if not (files := _files(run_dir, "train")):
+        return []
+    groups = [group for _, group in _read(files[-1]).groupby("slot", sort=True)]
     groups.sort(key=lambda group: group.is_positive.nunique() < 2)
-    for group in groups[:max_prompts]:
-        right, wrong = group[group.is_positive], group[~group.is_positive]
-        facts = (
-            f"{_name(group)} &middot; {len(right)} right of {len(group)} sampled ({group.is_positive.mean():.0%}) "
-            f"&middot; {group.is_kept.sum()} kept &middot; {group.num_tokens.sum()} tokens"
-        )
-        sides = [_response("right", right), _response("wrong", wrong)]
-        yield _article(facts, group.prompt.iloc[0], sides)
+    return [(group, group[group.is_positive], group[~group.is_positive]) for group in groups[:max_prompts]]
 
 
-def _heldout_part(before: pd.DataFrame, after: pd.DataFrame, max_prompts: int) -> Iterator[str]:
-    """The same prompts and seeds before and after; those that changed most first."""
-    start, end = int(before.step.iloc[0]), int(after.step.iloc[0])
-    yield f"<h2>Held-out prompts: step {start} and step {end}</h2>"
-    rates = [frame.groupby("prompt_id").is_positive.mean() for frame in (before, after)]
-    changes = (rates[1] - rates[0]).dropna().abs().sort_values(ascending=False, kind="stable")
-    for prompt_id in changes.index[:max_prompts]:
-        old, new = (frame[frame.prompt_id == prompt_id] for frame in (before, after))
-        facts = f"{_name(new)} &middot; pass rate {rates[0][prompt_id]:.2f} &rarr; {rates[1][prompt_id]:.2f}"
-        sides = [
-            _response("right" if side.is_positive.iloc[0] else "wrong", side.head(1), f"step {step}: ")
-            for side, step in ((old, start), (new, end))
-        ]
-        yield _article(facts, new.prompt.iloc[0], sides)
+def _heldout(run_dir: Path, max_prompts: int) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Responses to each prompt, with the same seeds, before and after; the prompts that changed most first."""
+    if not (files := _files(run_dir, "eval")):
+        return []
+    sides = [_read(files[0]), _read(files[-1])]
+    before, after = (frame.groupby("prompt_id").is_positive.mean() for frame in sides)
+    changes = (after - before).dropna().abs().sort_values(ascending=False, kind="stable")
+    old, new = (dict(list(frame.groupby("prompt_id"))) for frame in sides)
+    return [(old[prompt_id], new[prompt_id]) for prompt_id in changes.index[:max_prompts]]
 
 
-def _response(kind: str, candidates: pd.DataFrame, prefix: str = "") -> str:
-    """The first of the responses, one that trains where there is one."""
+def _shown(candidates: pd.DataFrame) -> Any:
+    """The first of the responses, one that trains where there is one; None without any."""
     if candidates.empty:
-        return f"<div class={kind}><div class=label>no {kind} response</div></div>"
-    row = candidates.sort_values("is_kept", ascending=False, kind="stable").iloc[0]
+        return None
+    return candidates.sort_values("is_kept", ascending=False, kind="stable").iloc[0]
+
+
+def _facts(row: Any) -> str:
     facts = [f"reward {row.reward:g}", f"{row.num_tokens} tokens"]
     if row.finish_reason == "length":
         facts.append("cut by the length limit")
@@ -139,20 +121,12 @@ def _response(kind: str, candidates: pd.DataFrame, prefix: str = "") -> str:
         facts.append(f"answer {row.answer}")
     if row.advantage == row.advantage and row.advantage is not None:  # neither NaN nor missing
         facts.append(f"advantage {row.advantage:+.3g}")
-    label = f"<div class=label>{prefix}{kind} &middot; {escape(', '.join(facts))}</div>"
-    return f"<div class={kind}>{label}<pre>{escape(_cut(row.text))}</pre></div>"
-
-
-def _article(facts: str, prompt: str, sides: list[str]) -> str:
-    return (
-        f"<article><header>{facts}</header><pre>{escape(_cut(prompt))}</pre>"
-        f"<div class=pair>{''.join(sides)}</div></article>"
-    )
+    return ", ".join(facts)
 
 
 def _name(frame: pd.DataFrame) -> str:
     row = frame.iloc[0]
-    return escape(f"{row.task} {row.prompt_id}".strip())
+    return f"{row.task} {row.prompt_id}".strip()
 
 
 def _cut(text: str) -> str:
@@ -160,6 +134,10 @@ def _cut(text: str) -> str:
         return text
     half = MAX_CHARACTERS // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters ...]\n{text[-half:]}"
+
+
+def _files(run_dir: Path, stage: str) -> list[Path]:
+    return sorted((run_dir / FOLDER / stage).glob("step_*.parquet"))
 
 
 def _read(path: Path) -> Any:

@@ -37,10 +37,8 @@ class Summary(RolloutListener):
 
     def __init__(self, *, run_dir: str | Path) -> None:
         self.run_dir = RunDir(run_dir)
-        self._counts = {"steps": 0, "prompts": 0, "prompts_with_signal": 0, "responses": 0, "generated_tokens": 0}
-        self._failures: Counter[str] = Counter()
-        self._unfinished: dict[str, int] = {}
-        self._unfinished_failures: dict[str, int] = {}
+        self._counts, self._unfinished = Counter[str](), Counter[str]()
+        self._failures, self._unfinished_failures = Counter[str](), Counter[str]()
         self._earlier_seconds: dict[str, float] = {}
         self._earlier_wall_s = 0.0
         self._started_at = time.monotonic()
@@ -60,13 +58,13 @@ class Summary(RolloutListener):
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was sampled."""
-        self._unfinished = {
-            "prompts": len(result.groups),
-            "prompts_with_signal": sum(group.has_signal for group in result.groups),
-            "responses": result.stats.num_drawn,
-            "generated_tokens": result.stats.drawn_tokens,
-        }
-        self._unfinished_failures = result.stats.failures
+        self._unfinished = Counter(
+            prompts=len(result.groups),
+            prompts_with_signal=sum(group.has_signal for group in result.groups),
+            responses=result.stats.num_drawn,
+            generated_tokens=result.stats.drawn_tokens,
+        )
+        self._unfinished_failures = Counter(result.stats.failures)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -75,10 +73,9 @@ class Summary(RolloutListener):
         data: Any = trainer.datamodule  # type: ignore[attr-defined]
         if batch.update_index == data.updates_per_rollout - 1:
             self._counts["steps"] += 1
-        for name, count in self._unfinished.items():
-            self._counts[name] += count
+        self._counts.update(self._unfinished)
         self._failures.update(self._unfinished_failures)
-        self._unfinished, self._unfinished_failures = {}, {}
+        self._unfinished, self._unfinished_failures = Counter(), Counter()
 
     def on_evaluation_end(self, trainer: Trainer, pl_module: LightningModule, result: EvaluationResult) -> None:
         """Keep the held-out figures."""
@@ -112,7 +109,7 @@ class Summary(RolloutListener):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue the counts of :meth:`state_dict`."""
-        self._counts |= state_dict["counts"]
+        self._counts = Counter(state_dict["counts"])
         self._failures = Counter(state_dict.get("failures", {}))  # older checkpoints have none
         self._earlier_seconds = dict(state_dict["seconds"])
         self._earlier_wall_s = float(state_dict["wall_s"])

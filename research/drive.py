@@ -1,4 +1,4 @@
-"""The product's rollouts, samplers, advantages and packing: benchmarks and studies call them here and only here."""
+"""The product's configuration, rollouts and packing, as benchmarks and studies call them."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def collect(
         engine: with weights loaded.
         grader: reward pool.
         selection: what is kept; everything unless given.
-        schedule: when responses are drawn; the collector's default unless given.
+        schedule: when responses are drawn; the step's default unless given.
         settings: how tokens are drawn, or the longest response in tokens.
         decode: token ids to text.
-        seed: of the collector.
-        step: rollout step, part of every seed.
+        seed: part of every response's seed.
+        step: part of it too.
         policy_version: stamped on every response.
         beliefs: about each prompt's pass rate, in the order of the prompts.
-        options: more of the run's :class:`StepSettings`; ``reproducible`` and ``verdict_delay`` as the service's.
+        options: more of the run's :class:`StepSettings`.
 
     Returns:
         One group per prompt in the order given, and the counts.
@@ -70,13 +70,9 @@ def collect(
     from ada_lightning.core.step_records import StepSettings
     from ada_lightning.methods.selection import AllSelection
     from ada_lightning.rollout.driver import Driver
-    from ada_lightning.rollout.stepwise import StepwiseGrader
 
     if schedule is not None:
         options["schedule"] = schedule
-    delay = options.pop("verdict_delay", 4)
-    if options.pop("reproducible", False):
-        grader = StepwiseGrader(grader, delay=delay)
     sampling = SamplingSettings(max_new_tokens=settings) if isinstance(settings, int) else settings
     of_run = StepSettings(seed=seed, **options)
     begun = Step(
@@ -123,28 +119,3 @@ def collect_scripted(
 def advantages(rule: Any, groups: Sequence[ResponseGroup]) -> NDArray[np.float64]:
     """Return the advantage of every kept response of groups with a signal, group after group. Shape ``(B,)``."""
     return np.array([value for row in rule.assign(groups) for value in row], dtype=np.float64)
-
-
-def pack(groups: Sequence[ResponseGroup], *, share_prompts: bool, max_tokens: int = 1024) -> Any:
-    """Return one optimiser step of the groups."""
-    from ada_lightning.training.packing import pack_groups
-
-    (batch,) = pack_groups(
-        groups,
-        num_minibatches=1,
-        max_tokens_per_microbatch=max_tokens,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=False,
-        share_prompts=share_prompts,
-    )
-    return batch
-
-
-def with_rows(batch: Any, rows: Sequence[Sequence[ResponseGroup]]) -> Any:
-    """Return the step with these groups in its microbatches."""
-    from dataclasses import replace
-
-    from ada_lightning.training.packing import group_microbatch
-
-    return replace(batch, microbatches=tuple(group_microbatch(*groups) for groups in rows))

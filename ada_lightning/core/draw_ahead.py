@@ -6,7 +6,7 @@ import heapq
 
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.result import RolloutStats
-from ada_lightning.core.schedule import Barrier, Continuous
+from ada_lightning.core.schedule import Continuous
 from ada_lightning.core.step_records import PromptRun, StepSettings
 
 _CERTAINLY_NOT = 1e-9
@@ -21,15 +21,15 @@ class DrawAhead:
     prompts after every response would cost more than the engine at 512 prompts a step.
 
     Args:
-        settings: whose schedule says when drawing ahead pays; with a :class:`Barrier` it never does.
+        settings: whose schedule says when drawing ahead pays; with rounds it never does.
         sampler: who says how probably more will be wanted. With a step budget nothing is drawn ahead, because the
             budget has to know first.
         stats: running counts of the step.
     """
 
     def __init__(self, settings: StepSettings, sampler: Sampler, stats: RolloutStats) -> None:
-        is_off = isinstance(settings.schedule, Barrier) or sampler.budget_per_step > 0
-        self._rule = Continuous() if is_off or isinstance(settings.schedule, Barrier) else settings.schedule
+        schedule = settings.schedule
+        self._rule = schedule if isinstance(schedule, Continuous) and not sampler.budget_per_step else Continuous()
         self._settings = settings
         self._sampler = sampler
         self._stats = stats

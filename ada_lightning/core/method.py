@@ -8,14 +8,7 @@ from typing import Any
 
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.plain import from_plain, to_plain
-from ada_lightning.core.protocols import (
-    Curriculum,
-    LearningCurriculum,
-    PassRateEstimator,
-    Refill,
-    Sampler,
-    Selection,
-)
+from ada_lightning.core.protocols import Curriculum, Part, PassRateEstimator, Refill, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -121,7 +114,7 @@ class Method:
             self.estimator.update(pools)
         self.sampler.learn(pools)
         self._surplus, self._next_surplus = self._next_surplus, ()
-        if isinstance(self.curriculum, LearningCurriculum):
+        if self.curriculum is not None:
             self.curriculum.observe(pools)
         self.selection.learn(metrics)
 
@@ -142,5 +135,5 @@ class Method:
             load_named_state(part, state.get(name, {}), setting=name)
         self._surplus = tuple(from_plain(pool) for pool in state.get("refill", {}).get("surplus", ()))
 
-    def _parts(self) -> Iterator[tuple[str, Any]]:
+    def _parts(self) -> Iterator[tuple[str, Part]]:
         yield from (("sampler", self.sampler), ("estimator", self.estimator), ("selection", self.selection))

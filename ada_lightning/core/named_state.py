@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
+
+from ada_lightning.core.protocols import Part
 
 _CLASS = "_class"
 
 
-class RememberingPart(Protocol):
-    """An estimator, sampler, selection or curriculum."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What outlives a step."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        ...
-
-
-def named_state(part: RememberingPart) -> dict[str, Any]:
+def named_state(part: Part) -> dict[str, Any]:
     """Return the part's state for a checkpoint, with the name of its class in it.
 
     Example:
@@ -31,7 +21,7 @@ def named_state(part: RememberingPart) -> dict[str, Any]:
     return part.state_dict() | {_CLASS: type(part).__name__}
 
 
-def load_named_state(part: RememberingPart, saved: Mapping[str, Any], *, setting: str) -> None:
+def load_named_state(part: Part, saved: Mapping[str, Any], *, setting: str) -> None:
     """Restore :func:`named_state`.
 
     A run may go on with other settings, but a part cannot go on with what one of another class remembers: two

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ada_lightning.core.records import Belief, Grade, Prompt, Response, ResponsePool
-from ada_lightning.core.step_records import Outcome
+from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 from ada_lightning.core.stopping.rule import StoppingRule
 
 _TYPE = "_type"
@@ -17,8 +16,8 @@ def to_plain(value: Any) -> Any:
     """Turn a pool, and all that is in it, into dictionaries, lists, tuples and primitives.
 
     Example:
-        >>> to_plain(Belief(1.0, 3.0))
-        {'_type': 'Belief', 'alpha': 1.0, 'beta': 3.0, 'num_seen': 0.0, 'num_seen_positive': 0.0}
+        >>> to_plain(Prompt("a", ()))
+        {'_type': 'Prompt', 'prompt_id': 'a', 'messages': (), 'reference': {}, 'task': '', 'prompt_ids': ()}
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {_TYPE: type(value).__name__} | {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
@@ -43,7 +42,7 @@ def from_plain(plain: Any) -> Any:
     """
     if isinstance(plain, Mapping):
         items = {key: from_plain(item) for key, item in plain.items() if key != _TYPE}
-        return _types()[_known(plain[_TYPE])](**items) if _TYPE in plain else items
+        return _made(plain[_TYPE], items) if _TYPE in plain else items
     if isinstance(plain, tuple):
         return tuple(from_plain(item) for item in plain)
     if isinstance(plain, list):
@@ -51,18 +50,15 @@ def from_plain(plain: Any) -> Any:
     return plain
 
 
-def _known(name: str) -> str:
-    if name not in _types():
+def _made(name: str, items: Mapping[str, Any]) -> Any:
+    """Make what a pool holds; of stopping rules those whose modules the run has imported are known."""
+    rules: list[type] = [StoppingRule]
+    for rule in rules:  # grows while it is walked through
+        rules += rule.__subclasses__()
+    known = {kind.__name__: kind for kind in (Belief, Prompt, Response, ResponsePool, *rules)}
+    if name not in known:
         raise ValueError(
             f"the checkpoint holds a {name}, which is neither part of a pool nor a stopping rule of this run's "
             "sampler; continue with the sampler of the run or start a new one"
         )
-    return name
-
-
-def _types() -> dict[str, type]:
-    """What a pool is made of; of stopping rules those whose modules the run has imported."""
-    rules: list[type] = [StoppingRule]
-    for rule in rules:  # grows while it is walked through
-        rules += rule.__subclasses__()
-    return {kind.__name__: kind for kind in (Belief, Grade, Outcome, Prompt, Response, ResponsePool, *rules)}
+    return known[name](**items)

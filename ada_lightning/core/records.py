@@ -24,6 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from ada_lightning.core.checks import refuse, unmet
+
 if TYPE_CHECKING:
     from ada_lightning.core.stopping.rule import StoppingRule
 
@@ -57,17 +59,14 @@ class SamplingSettings:
 
     def __post_init__(self) -> None:
         """Reject settings that no engine can follow."""
-        errors = []
-        if self.max_new_tokens < 1:
-            errors.append(f"max_new_tokens must be at least 1; got {self.max_new_tokens}")
-        if self.temperature < 0:
-            errors.append(f"temperature must be 0 (greedy) or positive; got {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            errors.append(f"top_p must be in (0, 1]; got {self.top_p}")
-        if self.top_k == 0 or self.top_k < -1:
-            errors.append(f"top_k must be -1 (off) or at least 1; got {self.top_k}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            unmet(
+                (self.max_new_tokens >= 1, "max_new_tokens must be at least 1", self.max_new_tokens),
+                (self.temperature >= 0, "temperature must be 0 (greedy) or positive", self.temperature),
+                (0 < self.top_p <= 1, "top_p must be in (0, 1]", self.top_p),
+                (self.top_k == -1 or self.top_k >= 1, "top_k must be -1 (off) or at least 1", self.top_k),
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +163,8 @@ class Belief:
     Not whole where they have faded. What is known of a prompt and what is only expected differ by it."""
     num_seen_positive: float = field(default=0.0, compare=False)
     """Positives among them."""
+    is_seen: bool = field(default=False, compare=False)
+    """Whether the prompt has counts of its own: from this run, or from a file of pass rates measured before it."""
 
     @property
     def mean(self) -> float:
@@ -174,16 +175,6 @@ class Belief:
     def seen_rate(self) -> float:
         """Share of positives among the responses seen, 0 and 1 included; the mean where none was."""
         return self.num_seen_positive / self.num_seen if self.num_seen else self.mean
-
-
-@dataclass(frozen=True, slots=True)
-class PromptHistory:
-    """What a run remembers of a prompt."""
-
-    belief: Belief
-    """About its pass rate, from its own counts where there are any."""
-    is_seen: bool
-    """Whether there are counts of its own: from this run, or from a file of pass rates measured before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,10 +243,7 @@ class ResponsePool:
     @property
     def has_signal(self) -> bool:
         """Whether rewards differ inside the pool, so that some advantage is not zero."""
-        if not self.responses:
-            return False
-        first = self.responses[0].reward
-        return any(response.reward != first for response in self.responses)
+        return any(response.reward != self.responses[0].reward for response in self.responses)
 
     def trainable(self) -> list[Response]:
         """Return the responses that may be kept, in launch order."""

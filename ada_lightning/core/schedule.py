@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ada_lightning.core.checks import refuse, unmet
+
 _RESERVE = 4
 """At half of the allowed waste a chance of 1/16 still suffices, at nine tenths of it 2/3."""
 
@@ -39,15 +41,14 @@ class Continuous:
 
     def __post_init__(self) -> None:
         """Check the ranges."""
-        errors = []
-        if self.fill_to < 0:
-            errors.append(f"rollout.schedule.fill_to must be 0 (off) or positive; got {self.fill_to}")
-        if not 0 < self.min_chance <= 1:
-            errors.append(f"rollout.schedule.min_chance must be in (0, 1]; got {self.min_chance}")
-        if self.max_waste_ratio < 0:
-            errors.append(f"rollout.schedule.max_waste_ratio must not be negative; got {self.max_waste_ratio}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        name, waste = "rollout.schedule", self.max_waste_ratio
+        refuse(
+            unmet(
+                (self.fill_to >= 0, f"{name}.fill_to must be 0 (off) or positive", self.fill_to),
+                (0 < self.min_chance <= 1, f"{name}.min_chance must be in (0, 1]", self.min_chance),
+                (waste >= 0, f"{name}.max_waste_ratio must not be negative", waste),
+            )
+        )
 
     def required_chance(self, fullness: float, waste_ratio: float) -> float:
         """Least probability of being wanted for a block to be drawn ahead.

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 import heapq
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.draw_ahead import DrawAhead
-from ada_lightning.core.plain import from_plain, to_plain
 from ada_lightning.core.protocols import Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, RefillProgress, Response, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutStats
@@ -95,7 +93,6 @@ class Step:
         self._open: dict[tuple[int, int], Request] = {}
         """Asked for and not told yet, by (slot, sample index)."""
         self._dropped: list[Request] = []
-        self._told: dict[tuple[int, int], Outcome] = {}
         self._at_barrier: list[PromptRun] = []
         self._next_slot = self._wave_start = first_slot
         self._stage_index = self._num_unfinished = self._num_signal = self._num_pushed = 0
@@ -133,7 +130,6 @@ class Step:
         if known is None or known.attempt != request.attempt:
             return
         del self._open[place]
-        self._told[place] = outcome
         run = self._runs[request.slot]
         # Outcomes may overtake each other; a pool only ever sees launches 0, 1, 2, ... (`_settle`), so that quick
         # responses, which tend to be right or short, are not over-represented in what a sampler decides on.
@@ -189,24 +185,7 @@ class Step:
 
     def outcomes(self, slot: int) -> dict[int, Outcome]:
         """Return all that was told of a prompt, by sample index, whatever it counts as."""
-        return {index: outcome for (at, index), outcome in self._told.items() if at == slot}
-
-    def state_dict(self) -> dict[str, Any]:
-        """What was told so far, in primitives: all else follows from it."""
-        return {"told": [[*place, to_plain(outcome)] for place, outcome in self._told.items()]}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where an equal step was cut off: called on one that was begun with the same arguments."""
-        known = {(slot, index): from_plain(outcome) for slot, index, outcome in state["told"]}
-        unanswered: list[Request] = []
-        while requests := self.ask():
-            for request in requests:
-                outcome = known.pop((request.slot, request.sample_index), None)
-                if outcome is None:
-                    unanswered.append(request)
-                else:
-                    self.tell(request, outcome)
-        self.ask_again(unanswered)
+        return dict(self._runs[slot].told) if slot in self._runs else {}
 
     def _admit(self, prompts: Sequence[Prompt], beliefs: Sequence[Belief]) -> None:
         """Let prompts take part: those of the step, or a wave that fills it up."""
@@ -261,7 +240,7 @@ class Step:
         """Commit what is complete, and go on to the next block as often as the last one is."""
         while True:
             while run.pool.num_drawn < len(run.round_of) and run.pool.num_drawn in run.told:
-                self._commit(run, run.told.pop(run.pool.num_drawn))
+                self._commit(run, run.told[run.pool.num_drawn])
             if run.is_finished or run.is_waiting or run.pool.num_drawn < len(run.round_of):
                 return
             if run.round_index >= 0 and (self._is_barrier or self._has_stages_left):
@@ -374,7 +353,6 @@ class Step:
                 self._dropped.append(request)
             if (outcome := run.told.pop(index, None)) is not None:
                 self.stats.wasted_tokens += len(outcome.response_ids)
-                del self._told[slot, index]
         run.num_launched = len(run.round_of)
         run.num_drops += 1
         self._ahead.note_dropped(run)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Literal
 
+from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.records import Grade, Prompt, ResponsePool
 from ada_lightning.core.schedule import Continuous, Schedule
-from ada_lightning.core.seeds import request_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,7 @@ class StepSettings:
     seed: int
     """Of the run; every response's own seed derives from it."""
     seed_requests: bool = True
-    """Give each request its seed, so that results do not depend on scheduling
-    (``python -m research.benchmarks.engine`` measures what that costs)."""
+    """Give each request its seed, so that results do not depend on scheduling."""
     positive_threshold: float = 0.7
     """A reward above it is a positive (official code: 0.7)."""
     truncated: Literal["grade", "zero", "exclude", "mask"] = "grade"
@@ -40,10 +39,14 @@ class StepSettings:
 
     def __post_init__(self) -> None:
         """Check the choices."""
-        if self.truncated not in ("grade", "zero", "exclude", "mask"):
-            raise ValueError(f"rollout.truncated must be grade, zero, exclude or mask; got {self.truncated!r}")
-        if self.grader_failure not in ("exclude", "as_zero"):
-            raise ValueError(f"rollout.grader_failure must be exclude or as_zero; got {self.grader_failure!r}")
+        truncated, failure = self.truncated, self.grader_failure
+        is_known = truncated in ("grade", "zero", "exclude", "mask")
+        refuse(
+            unmet(
+                (is_known, "rollout.truncated must be grade, zero, exclude or mask", repr(truncated)),
+                (failure in ("exclude", "as_zero"), "rollout.grader_failure must be exclude or as_zero", repr(failure)),
+            )
+        )
 
     def asks_grader(self, *, is_truncated: bool) -> bool:
         """Whether a response has to be graded."""
@@ -62,12 +65,15 @@ class StepSettings:
         return reward > self.positive_threshold
 
     def request_seed(self, stage: str, step: int, slot: int, prompt_id: str, sample_index: int) -> int | None:
-        """Seed of one response; None where requests are not seeded."""
+        """Seed of one response, in [0, 2**63); None where requests are not seeded.
+
+        The slot is part of it: a prompt drawn twice in one step must not get identical responses. A killed and resumed
+        run, and a barrier and a continuous schedule, give the same seeds and so the same responses.
+        """
         if not self.seed_requests:
             return None
-        return request_seed(
-            run_seed=self.seed, stage=stage, step=step, slot=slot, prompt_id=prompt_id, sample_index=sample_index
-        )
+        key = "\x1f".join(map(str, (self.seed, stage, step, slot, prompt_id, sample_index)))
+        return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +122,13 @@ class PromptRun:
     num_drops: int = 0
     """Times that something drawn ahead was dropped."""
     told: dict[int, Outcome] = field(default_factory=dict)
-    """Outcomes whose turn in the launch order has not come, by sample index."""
+    """Outcomes by sample index: those committed, and those whose turn in the launch order has not come."""
 
     def count_known(self, settings: StepSettings, num_launched: int) -> tuple[int, int, int]:
         """Positives and negatives among the first launched responses, and how many of them are open."""
-        rewards: Sequence[float | None] = [
-            settings.reward(outcome) for index, outcome in self.told.items() if index < num_launched
-        ]
-        num_positive = sum(reward is not None and settings.is_positive(reward) for reward in rewards)
-        num_negative = sum(reward is not None and not settings.is_positive(reward) for reward in rewards)
-        num_open = num_launched - self.pool.num_drawn - len(rewards)
-        return self.pool.num_positive + num_positive, self.pool.num_negative + num_negative, num_open
+        coming = range(self.pool.num_drawn, num_launched)
+        rewards = [settings.reward(self.told[index]) for index in coming if index in self.told]
+        verdicts = [settings.is_positive(reward) for reward in rewards if reward is not None]
+        num_positive = self.pool.num_positive + sum(verdicts)
+        num_negative = self.pool.num_negative + len(verdicts) - sum(verdicts)
+        return num_positive, num_negative, num_launched - self.pool.num_drawn - len(rewards)

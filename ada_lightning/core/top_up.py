@@ -41,7 +41,7 @@ class TopUp:
 
     def counts(self, pool: ResponsePool) -> bool:
         """Whether a complete pool is one of those wanted: it has a signal, and the selection takes it."""
-        return self.refill.has_signal(pool) and self._is_taken(pool)
+        return self.refill.has_signal(pool) and self.selection.takes(pool)
 
     def divide(self, pools: Sequence[ResponsePool]) -> Division:
         """Say which pools train: the first so many that count, in the order of the prompts.
@@ -50,21 +50,18 @@ class TopUp:
             pools: of the whole step, complete, in the order of their slots.
         """
         with_signal = tuple(pool for pool in pools if self.refill.has_signal(pool))
-        wanted = tuple(pool for pool in with_signal if self._is_taken(pool))
+        wanted = tuple(pool for pool in with_signal if self.selection.takes(pool))
         slots = {pool.slot for pool in with_signal}
         others = [pool for pool in pools if pool.slot not in slots]
         evident = [pool for pool in others if pool.num_sampled]
         return Division(
             trained=wanted[: self.num_wanted],
             surplus=wanted[self.num_wanted :],
-            turned_down=tuple(pool for pool in with_signal if not self._is_taken(pool)),
+            turned_down=tuple(pool for pool in with_signal if not self.selection.takes(pool)),
             all_correct=tuple(pool for pool in evident if self.refill.is_correct(pool)),
             all_wrong=tuple(pool for pool in evident if not self.refill.is_correct(pool)),
             without_evidence=tuple(pool for pool in others if not pool.num_sampled),
         )
-
-    def _is_taken(self, pool: ResponsePool) -> bool:
-        return self.selection.takes(pool)
 
 
 def refill_figures(division: Division, *, num_groups: int, num_drawn: int, num_carried: int) -> dict[str, float]:

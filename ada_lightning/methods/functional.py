@@ -42,6 +42,11 @@ def unbiased_std(values: Sequence[float] | Values) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
+def standardized(rewards: Values, *, normalize_std: bool) -> Values:
+    """Subtract the mean; divide by the unbiased standard deviation plus 1e-6, if asked."""
+    return centered(rewards) / (unbiased_std(rewards) + 1e-6 if normalize_std else 1.0)
+
+
 def class_contrast(group: ResponseGroup, coefficient: float | Values) -> Values:
     """``+c / m+`` on each kept positive and ``-c / m-`` on each kept negative. Shape ``(G,)``.
 
@@ -58,11 +63,9 @@ def class_contrast(group: ResponseGroup, coefficient: float | Values) -> Values:
 
 
 def at_pool_end(pool: ResponsePool, table: Callable[[StoppingRule], Values]) -> float:
-    """Value of the pool's rule's table at the (positives, negatives) where its sampling ended.
+    """Value at the (positives, negatives) where a pool's sampling ended, of its rule's table.
 
-    Args:
-        pool: complete.
-        table: makes (or finds) a rule's table, shape ``(n_max + 1, n_max + 1)``.
+    A table has the shape ``(n_max + 1, n_max + 1)``.
 
     Raises:
         ValueError: the pool was not ended by its counts alone, so no paths can be counted.
@@ -78,9 +81,7 @@ def at_pool_end(pool: ResponsePool, table: Callable[[StoppingRule], Values]) -> 
 def history_advantages(rewards: Sequence[float], belief: Belief) -> list[float]:
     """Return ``r - (k m + sum of the other rewards) / (k + n - 1)`` of each of n rewards.
 
-    Args:
-        rewards: of responses to one prompt.
-        belief: about its pass rate before the step; m is its mean, ``k = alpha + beta`` its strength.
+    m is the mean of the belief about the pass rate before the step, ``k = alpha + beta`` its strength.
 
     Example:
         >>> history_advantages([1.0, 0.0], Belief(alpha=2.0, beta=1.0))
@@ -93,13 +94,8 @@ def history_advantages(rewards: Sequence[float], belief: Belief) -> list[float]:
 def whitened(values: Sequence[float], weights: Sequence[float], *, epsilon: float) -> list[float]:
     """Subtract the weighted mean, and divide by the weighted standard deviation plus ``epsilon``.
 
-    Args:
-        values: one per response.
-        weights: how often each counts, as the number of its tokens; not negative.
-        epsilon: keeps the quotient finite where nothing varies.
-
-    Returns:
-        In the order of ``values``; all 0 where they are equal, or where no more than one counts.
+    A weight is how often a value counts, as the number of a response's tokens. All are 0 where the values are equal, or
+    where no more than one counts.
 
     Example:
         >>> [round(value, 3) for value in whitened([1.0, 0.0, 0.0, 3.0], [1.0] * 4, epsilon=0.0)]
@@ -121,14 +117,7 @@ def whitened(values: Sequence[float], weights: Sequence[float], *, epsilon: floa
 def whitened_groups(
     groups: Sequence[ResponseGroup], values: Sequence[Sequence[float]], *, by_tokens: bool, epsilon: float
 ) -> list[list[float]]:
-    """Whiten over all kept responses of a rollout, each once, or each as often as it has tokens.
-
-    Args:
-        groups: of one rollout.
-        values: one per kept response, group by group.
-        by_tokens: count a response as often as it has tokens.
-        epsilon: see :func:`whitened`.
-    """
+    """Whiten one value per kept response over a whole rollout, each once, or each as often as it has tokens."""
     weights = [float(len(kept.response.response_ids)) if by_tokens else 1.0 for group in groups for kept in group.kept]
     flat = iter(whitened([value for row in values for value in row], weights, epsilon=epsilon))
     return [[next(flat) for _ in row] for row in values]

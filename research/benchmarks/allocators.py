@@ -11,18 +11,14 @@ steps; the spread over steps gives the intervals. Reported for each method:
   or stops before it has seen both classes, estimates what it can see). Scores have unit variance and do not depend on
   the reward (assumption 4.1 of VIP, arXiv:2602.01601). A step with half as many responses per prompt has twice as many
   prompts, so the variance is the mean over prompts of ``E[sum of A^2]``, times responses per prompt. Methods that stop
-  by more than counts (GVM, XRPO) use leave-one-out on the pool, which is then not quite unbiased;
-- processor time of dividing a step of 512 and of 8,192 prompts. A rollout of the larger, with 8 responses of 512 tokens
-  each at 50,000 tokens a second, takes 11 minutes.
+  by more than counts (GVM, XRPO) use leave-one-out on the pool, which is then not quite unbiased.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import random
 import statistics
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +26,7 @@ import numpy as np
 from hydra.utils import instantiate
 
 from ada_lightning.core.protocols import Sampler
-from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, Prompt, ResponseGroup
 from ada_lightning.methods.advantages import ExactAdvantage, LeaveOneOutAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.objectives import LinearObjective
@@ -61,7 +57,6 @@ METHODS: dict[str, tuple[str, ...]] = {
 """Settings of each, on top of those that ship."""
 MIX_NAMES = ("step 50", "step 400", "wide")
 BASE = "uniform, 8"
-RESPONSE_TOKENS, TOKENS_PER_SECOND = 512, 50_000.0
 _MEMORY = 8  # responses of the visit that beliefs come from
 
 
@@ -82,18 +77,7 @@ def main() -> None:
             print(
                 mix, name, {key: value for key, value in rows[-1].items() if key not in ("mix", "method")}, flush=True
             )
-    planning = [plan_seconds(name) for name in METHODS]
-    for row in planning:
-        print(row)
-    save(
-        "allocators",
-        prompts=arguments.prompts,
-        steps=arguments.steps,
-        rows=rows,
-        planning=planning,
-        rollout_tokens=RESPONSE_TOKENS,
-        rollout_tokens_per_second=TOKENS_PER_SECOND,
-    )
+    save("allocators", prompts=arguments.prompts, steps=arguments.steps, rows=rows)
 
 
 def remembered(rates: Sequence[float]) -> list[Belief]:
@@ -151,31 +135,6 @@ def second_moments(groups: Sequence[ResponseGroup]) -> list[float]:
 def interval(values: Sequence[float]) -> dict[str, float]:
     """Mean over steps and its standard error."""
     return {"mean": statistics.fmean(values), "error": statistics.stdev(values) / math.sqrt(len(values))}
-
-
-def plan_seconds(name: str) -> dict[str, Any]:
-    """Processor seconds of the first plan, median of five, beside the rollout of such a step."""
-    sampler, row = sampler_of(name), dict[str, Any](method=name)
-    for num_prompts in (512, 8192):
-        generator = random.Random(0)
-        rates = [min(max(1.25 * generator.random() - 0.125, 0.0), 1.0) for _ in range(num_prompts)]
-        pools = [_pool(slot, rate) for slot, rate in enumerate(rates)]
-        seconds = []
-        for _ in range(5):
-            start = time.process_time()
-            sampler.plan(pools)
-            seconds.append(time.process_time() - start)
-        rollout = num_prompts * 8 * RESPONSE_TOKENS / TOKENS_PER_SECOND
-        row[str(num_prompts)] = {
-            "seconds": statistics.median(seconds),
-            "of_rollout": statistics.median(seconds) / rollout,
-        }
-    return row
-
-
-def _pool(slot: int, rate: float) -> ResponsePool:
-    belief = Belief(1 + 16 * rate, 17 - 16 * rate, 16.0, 16 * rate)
-    return ResponsePool(Prompt(str(slot), ()), slot, belief=belief)
 
 
 def relative(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -78,9 +78,6 @@ class Outcome:
     responses: int
     committed_tokens: int
     wasted_tokens: int
-    mean_running: float
-    """Sequences running per replica, averaged over time and replicas."""
-    num_reentries: int
 
 
 def methods(setting: Setting) -> dict[str, Method]:
@@ -114,14 +111,11 @@ def simulate(setting: Setting, method: Method) -> Outcome:
         schedule=method.schedule,
         settings=MAX_NEW_TOKENS,
     )
-    busy = sum(span.num_running * (span.end_s - span.start_s) for span in engine.spans())
     return Outcome(
         seconds=engine.now,
         responses=stats.num_drawn,
         committed_tokens=stats.generated_tokens,
         wasted_tokens=stats.wasted_tokens,
-        mean_running=busy / engine.now / setting.replicas,
-        num_reentries=engine.num_reentries,
     )
 
 
@@ -146,40 +140,23 @@ def as_rows(outcomes: dict[str, Outcome]) -> list[dict[str, Any]]:
             "seconds": round(outcome.seconds, 2),
             "relative_to_grpo_4": round(outcome.seconds / base, 3),
             "responses_per_prompt": round(outcome.responses / NUM_PROMPTS, 2),
-            "committed_tokens_per_s": round(outcome.committed_tokens / outcome.seconds),
-            "mean_running_per_replica": round(outcome.mean_running, 1),
             "waste": round(outcome.wasted_tokens / outcome.committed_tokens, 4),
-            "reentries": outcome.num_reentries,
         }
         for name, outcome in outcomes.items()
     ]
-
-
-def print_rows(title: str, rows: list[dict[str, Any]]) -> None:
-    """Print a comparison as a table."""
-    print(f"\n{title}\n{'':<22}{'s':>8}{'x GRPO4':>9}{'n':>7}{'tokens/s':>10}{'running':>9}{'waste':>8}")
-    for row in rows:
-        print(
-            f"{row['method']:<22}{row['seconds']:8.1f}{row['relative_to_grpo_4']:9.2f}{row['responses_per_prompt']:7.1f}"
-            f"{row['committed_tokens_per_s']:10d}{row['mean_running_per_replica']:9.1f}{row['waste']:8.1%}",
-            flush=True,
-        )
 
 
 def validate() -> list[dict[str, Any]]:
     """Simulated against measured seconds of the stored CPU rollouts."""
     measured = json.loads(CURVE.read_text())
     rows = []
-    print("Validation: the CPU engine, measured and simulated")
     for name, (seconds, stats) in validation.simulate(cpu.load_curve(measured["curve"])).items():
         rollout = measured["rollouts"][name]
         assert stats.generated_tokens == rollout["committed_tokens"], f"{name}: other responses than were measured"
         wanted = statistics.median(rollout["seconds"])
-        error = seconds / wanted - 1
-        rows.append(
-            {"case": name, "measured_s": round(wanted, 3), "simulated_s": round(seconds, 3), "error": round(error, 4)}
-        )
-        print(f"{name:<36}{wanted:8.2f} s{seconds:8.2f} s{error:+8.1%}", flush=True)
+        figures = {"measured_s": round(wanted, 3), "simulated_s": round(seconds, 3)}
+        rows.append({"case": name, **figures, "error": round(seconds / wanted - 1, 4)})
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -189,7 +166,6 @@ def scaling() -> list[dict[str, Any]]:
     Every engine has the same slots, requests go to the one with the fewest in flight, and all engines share the tail of
     the longest chains of blocks, which no number of engines shortens.
     """
-    print("\nOne collector, 1 to 16 engines (1.5B, step 200, blocks of 4)")
     rows: list[dict[str, Any]] = []
     for replicas in (1, 2, 4, 8, 16):
         setting = Setting(replicas=replicas)
@@ -203,7 +179,7 @@ def scaling() -> list[dict[str, Any]]:
                 "waste": round(outcome.wasted_tokens / outcome.committed_tokens, 4),
             }
         rows.append(row)
-        print(f"{replicas:>3}  " + "".join(f"{name} {row[name]['seconds']:7.1f} s   " for name in outcomes), flush=True)
+        print(row, flush=True)
     return rows
 
 
@@ -223,8 +199,8 @@ def main() -> None:
     ]
     for setting in [*settings, *(Setting(model="7B", mix="7B, step 200", block=block) for block in (4, 8))]:
         rows = as_rows(compare(setting))
-        print_rows(f"{setting.model}, {setting.mix}, blocks of {setting.block}", rows)
         scenarios.append({"model": setting.model, "mix": setting.mix, "block": setting.block, "rows": rows})
+        print(scenarios[-1], flush=True)
     print(report.save("cluster_sim", validation=checked, scenarios=scenarios, engines=scaling()))
 
 

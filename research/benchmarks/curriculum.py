@@ -80,7 +80,7 @@ def simulate(
             selection=selection,
             step=step,
             policy_version=step,
-            beliefs=[memory.belief for memory in history.recall(chosen)],
+            beliefs=history.recall(chosen),
         )
         pools = [group.pool for group in groups]
         history.update(pools)

@@ -81,7 +81,7 @@ def opened(host: Any, folder: Path) -> Iterator[Any]:
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
     from ada_lightning.training.models.tiny import TinyLlama
 
-    num_engines = getattr(host, "_num_engines", 1)
+    num_engines = getattr(host, "num_engines", 1)
     settings = {"dtype": "float32", "kv_cache_gib": 0.1, "max_num_seqs": 64 // num_engines, "eos_token_ids": ()}
     engine = partial(
         VllmEngine, model_path=TinyLlama().prepare(), max_model_tokens=PROMPT_TOKENS + MAX_NEW_TOKENS, **settings
@@ -143,8 +143,6 @@ class Work:
             "seconds": stats.seconds,
             "cpu_seconds": cpu_seconds(engine) - cpu_before,
             "sync_s": sync_s,
-            "tokens": stats.generated_tokens,
-            "wasted": stats.wasted_tokens,
             "balance": watched.balance(),
             "responses": [response.response_ids for group in groups for response in group.pool.responses],
         }
@@ -193,8 +191,6 @@ def rows_of(seen: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
             row[key] = [round(run[key], 4) for run in runs]
         for key in ("seconds", "cpu_seconds"):
             row[f"{key}_ratio"] = statistics.median(run[key] / b[key] for run, b in zip(runs, base, strict=True))
-        row["tokens"] = runs[-1]["tokens"]
-        row["wasted"] = statistics.median(run["wasted"] for run in runs)
         row["same_tokens"] = all(run["responses"] == base[0]["responses"] for run in runs)
         row["balance"] = _median([run["balance"] for run in runs])
         rows.append(row)

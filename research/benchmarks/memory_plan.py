@@ -234,14 +234,12 @@ def main() -> None:
     parser.add_argument("--count", action="store_true", help="also count what autograd keeps of a layer")
     arguments = parser.parse_args()
     found = rows(SETTINGS)
-    for row in found:
-        print(f"{row['name']:22} {row['gpus']:12} {row['total_gib']:6} GiB  fits: {row['fits']}  {row['gib']}")
+    print(*found, sep="\n")
     counted = []
     if arguments.count:
         for model, num_tokens in ((SMOLLM2_135M, 512), (SMOLLM2_135M, 1024), (QWEN_1_5B, 512)):
             by_formula, kept = count_activations(model, num_tokens)
             counted.append({"model": model.name, "tokens": num_tokens, "formula": by_formula, "counted": kept})
-            print(f"{model.name}, {num_tokens} tokens: formula {by_formula:,}, counted {kept:,}")
     save("memory_plan", plans=found, activations=counted, reserve_gib=RESERVE_GIB, sequence_tokens=RESPONSE_TOKENS)
 
 

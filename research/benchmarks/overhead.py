@@ -45,14 +45,10 @@ def main() -> None:
     overhead = statistics.median(
         sum(seconds for part, seconds in step.items() if part not in WORK) / step.total() for step in steps
     )
-    print(f"\n{'part':<28}{'share of a step':>16}{'seconds':>10}")
-    for part, share in sorted(shares.items(), key=lambda item: -item[1]):
-        seconds = statistics.median(step[part] for step in steps)
-        print(f"{part:<28}{share:>16.2%}{seconds:>10.3f}")
-    print(f"{'overhead, all together':<28}{overhead:>16.2%}")
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory of the process, engine included: {peak_gib:.1f} GiB")
-    save("overhead", steps=[dict(step) for step in steps], shares=shares, overhead=overhead, peak_gib=peak_gib)
+    figures = {"shares": shares, "overhead": overhead, "peak_gib": peak_gib}  # of the process, engine included
+    print(figures)
+    save("overhead", steps=[dict(step) for step in steps], **figures)
 
 
 def instrument(recorder: Recorder) -> None:

@@ -31,8 +31,7 @@ from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.numeric import NumericReward, parse_quantity
 from ada_lightning.rewards.pool import RewardPool
-from research.benchmarks.attack.case import Case
-from research.benchmarks.attack.families import hostile
+from research.benchmarks.attack.families import Case, hostile
 from research.benchmarks.attack.judged import judged
 from research.benchmarks.attack.misbehaviour import ORDERS
 from research.benchmarks.attack.watch import Watched
@@ -278,15 +277,7 @@ def conclude(
         "longest_silence_s": round(max(run.longest_silence_s for run in runs), 2),
         "seconds": round(sum(run.seconds for run in runs), 1),
     }
-    for row in rows:
-        print(
-            f"{row['reward']:17} {row['family']:32} {row['responses']:6} lost {row['lost']}  false positives "
-            f"{row['false_positives']}/{row['known_wrong']}  false negatives {row['false_negatives']}/"
-            f"{row['known_verdicts'] - row['known_wrong']}  run {row['executed']}  {row['failures']}  "
-            f"{row['median_ms']} / {row['p99_ms']} / {row['max_ms']} ms"
-        )
-    for row in speed:
-        print(f"{row['work']} {row['reward']}: {row['grades_per_s']:.0f} grades/s")
+    print(*rows, *speed, sep="\n")
     print(summary)
     for found in wrong[:20]:
         print("WRONG", found)

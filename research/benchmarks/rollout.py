@@ -71,7 +71,7 @@ def main() -> None:
                 work = make(model, engine, grader, num_prompts)
                 found = measure(work, model, repetitions=arguments.repetitions)
                 rows += [{"work": name, "prompts": num_prompts} | row for row in found]
-                show(rows[-len(found) :])
+                print(*rows[-len(found) :], sep="\n", flush=True)
                 save("rollout", rows=rows)
 
 
@@ -183,20 +183,6 @@ def forget_prefixes(engine: Any) -> None:
     """Start as after a weight sync: without cached prefixes."""
     llm = engine._engine._engine if isinstance(engine, ScriptedLengths) else engine._engine
     assert llm.reset_prefix_cache()
-
-
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    """Print one table."""
-    first = rows[0]
-    sizes = f"{first['prompts']} prompts, {first['responses']} responses, {first['committed_tokens']} tokens"
-    print(f"\n{first['work']}, {sizes}")
-    print(f"{'':<26}{'seconds':>9}{'tokens/s':>10}{'/ vllm':>8}{'/ barrier':>11}{'wasted':>8}")
-    for row in rows:
-        print(
-            f"{row['way']:<26}{statistics.median(row['seconds']):>9.1f}{row['tokens_per_s']:>10.0f}"
-            f"{row['over_vllm']:>8.2f}{row['over_barrier']:>11.2f}{row['wasted']:>8.1%}",
-            flush=True,
-        )
 
 
 if __name__ == "__main__":

@@ -47,12 +47,11 @@ def main() -> None:
     for turn in range(arguments.turns):
         for name, variant in VARIANTS.items():
             timed[name] += run(variant, seed=turn, num_steps=arguments.steps)
-            print(f"turn {turn + 1}/{arguments.turns}  {name}: {seconds(timed[name][-arguments.steps :])}", flush=True)
+            print(name, timed[name][-arguments.steps :], flush=True)
     medians = {name: summary(steps) for name, steps in timed.items()}
-    print_table(medians)
     ratios = speedups(medians)
-    for name, ratio in ratios.items():
-        print(f"{name}: {ratio['per_step']:.2f} x per step, {ratio['per_token']:.2f} x per generated token")
+    for name, figures in (medians | ratios).items():
+        print(name, figures)
     path = save("step_vs_trl", threads=int(os.environ["OMP_NUM_THREADS"]), medians=medians, ratios=ratios, steps=timed)
     print(f"wrote {path}")
 
@@ -83,23 +82,6 @@ def speedups(medians: dict[str, dict[str, float]]) -> dict[str, dict[str, float]
         for theirs in trl
         for ours in list(VARIANTS)[2:]
     }
-
-
-def print_table(medians: dict[str, dict[str, float]]) -> None:
-    """Medians of a step, one variant a line."""
-    columns = f"{'step':>8}{'rollout':>9}{'update':>8}{'tokens':>8}{'s/1k tok':>10}{'CPU':>8}{'signal':>8}"
-    print(f"\n{'median of a step':<38}{columns}")
-    for name, row in medians.items():
-        print(
-            f"{name:<38}{row['step_s']:>7.2f}s{row['rollout_s']:>8.2f}s{row['update_s']:>7.2f}s{row['tokens']:>8.0f}"
-            f"{row['s_per_1k_tokens']:>10.2f}{row['cpu_s']:>7.2f}s{row['signal_ratio']:>8.0%}"
-        )
-    print()
-
-
-def seconds(steps: Steps) -> str:
-    """Of each step, for the line that says how far the benchmark is."""
-    return "  ".join(f"{step['step_s']:.1f}s" for step in steps)
 
 
 if __name__ == "__main__":

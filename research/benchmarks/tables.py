@@ -390,17 +390,6 @@ def _allocators() -> str:
     return _markdown(["allocator", "responses per prompt", *parts], lines)
 
 
-def _allocators_planning() -> str:
-    rows = [row for row in _load("allocators")["planning"] if row["8192"]["seconds"] > 1e-3]
-    columns: dict[str, Cell] = {
-        "plans a step of": "{method}",
-        "512 prompts": lambda row: f"{1000 * row['512']['seconds']:.1f} ms",
-        "8,192 prompts": lambda row: f"{1000 * row['8192']['seconds']:.1f} ms",
-        "of the larger one's rollout (8 x 512 tokens at 50,000 a second)": "{8192[of_rollout]:.2%}",
-    }
-    return _of(rows, columns)
-
-
 def _of_contests(study: str, contests: Iterable[Contest]) -> dict[str, Callable[[], str]]:
     return {
         f"{study}_{contest.name}{kind}": make
@@ -426,7 +415,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "curriculum": _curriculum,
     "supported": _supported,
     "allocators": _allocators,
-    "allocators_planning": _allocators_planning,
     "memory_plan": _memory_plan,
     "memory_activations": _memory_activations,
     "exact_resume": _exact_resume,

@@ -25,8 +25,6 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from research.drive import pack, with_rows
-
 NUM_PROMPTS, GROUP_SIZE, PROMPT_TOKENS, RESPONSE_TOKENS = 15, 4, 47, (8, 14, 20, 32, 32)  # fills two microbatches
 MAX_TOKENS_PER_MICROBATCH = 1024
 LENGTHS: dict[str, Callable[[random.Random], int]] = {
@@ -56,11 +54,9 @@ def main() -> None:
         print(json.dumps(peak_memory(arguments.model, **json.loads(arguments.memory_case))))
         return
     speed = {kind: measure(arguments, kind) for kind in LENGTHS}
-    memory = (
-        {} if arguments.no_memory else {name: _in_child(arguments.model, case) for name, case in MEMORY_CASES.items()}
-    )
-    for name, figures in memory.items():
-        print(f"{name:<45}" + "  ".join(f"{key} {value}" for key, value in figures.items()), flush=True)
+    cases = {} if arguments.no_memory else MEMORY_CASES
+    memory = {name: _in_child(arguments.model, case) for name, case in cases.items()}
+    print(memory)
     if not arguments.variants:
         from research.benchmarks.report import save
 
@@ -76,32 +72,26 @@ def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     num_prompts = NUM_PROMPTS if kind == "default" else NUM_PROMPTS // 2
     variants = make_variants(policy, random_groups(LENGTHS[kind], num_prompts), optimizer)
     if kind != "default":
-        variants = {name: variants[name] for name in ("ours", "bare", "padded", "prompts repeated") if name in variants}
+        variants = {name: variants[name] for name in ("ours", "bare", "padded", "prompts repeated")}
     if arguments.variants:
         variants = {name: run for name, run in variants.items() if name in ("ours", *arguments.variants)}
     seconds: dict[str, list[float]] = {name: [] for name in variants}
-    first: dict[str, float] = {}
     num_tokens: dict[str, int] = {}
     for repetition in range(arguments.repetitions + 1):
         for name, run in variants.items():
             started = time.monotonic()
             num_tokens[name] = run()
-            elapsed = time.monotonic() - started
-            if repetition > 0:
-                seconds[name].append(elapsed)
-            else:  # builds kernels
-                first[name] = elapsed
-    print(f"{kind}: {arguments.repetitions} repetitions of {num_tokens['ours']} tokens, shared prompts counted once")
+            if repetition > 0:  # the first one builds kernels
+                seconds[name].append(time.monotonic() - started)
     figures = {}
     for name, values in seconds.items():
         ratio = statistics.median(other / ours for other, ours in zip(values, seconds["ours"], strict=True))
         figures[name] = {
             "seconds": round(statistics.median(values), 3),
-            "first_s": round(first[name], 1),
             "computed_tokens": num_tokens[name],
             "times_ours": round(ratio, 3),
         }
-        print(f"  {name:<20}{figures[name]['seconds']:8.2f} s{ratio:8.2f} x ours", flush=True)
+        print(kind, name, figures[name], flush=True)
     return figures
 
 
@@ -259,12 +249,26 @@ def padded_forward(model: Any, microbatch: Any) -> Any:
 
 def padded_batch(groups: list) -> Any:
     """The same documents, as many padded rows of similar length to a microbatch as the budget allows, longest first."""
+    from dataclasses import replace
+
+    from ada_lightning.training.packing import group_microbatch
+
     rows: list[list[Any]] = [[]]
     for group in sorted(groups, key=_size, reverse=True):
         if rows[-1] and (len(rows[-1]) + 1) * _size(rows[-1][0]) > MAX_TOKENS_PER_MICROBATCH:
             rows.append([])
         rows[-1].append(group)
-    return with_rows(pack(groups, share_prompts=True), rows)
+    microbatches = tuple(group_microbatch(*groups) for groups in rows)
+    return replace(pack(groups, share_prompts=True), microbatches=microbatches)
+
+
+def pack(groups: list, *, share_prompts: bool, max_tokens: int = MAX_TOKENS_PER_MICROBATCH) -> Any:
+    """Return one optimiser step of the groups."""
+    from ada_lightning.training.packing import pack_groups
+
+    sizes = {"num_minibatches": 1, "max_tokens_per_microbatch": max_tokens, "policy_version": 0, "shuffle_seed": 0}
+    (batch,) = pack_groups(groups, keep_groups_without_signal=False, share_prompts=share_prompts, **sizes)
+    return batch
 
 
 def random_groups(draw_length: Callable[[random.Random], int], num_prompts: int) -> list:

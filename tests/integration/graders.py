@@ -26,18 +26,6 @@ def counts_letters_of_wrong_answers(prompt: Prompt, text: str) -> Verdict:
 counts_letters_of_wrong_answers.answers_without_reference = True
 
 
-def breaks_on_letters(prompt: Prompt, text: str) -> float:
-    """Raises on some texts, grades the others."""
-    if text[:1].isalpha():
-        raise LookupError("no such answer")
-    return has_few_letters(prompt, text)
-
-
-def always_breaks(prompt: Prompt, text: str) -> float:
-    """Grades nothing."""
-    raise LookupError("no such answer")
-
-
 def share_of_letters(prompt: Prompt, text: str) -> float:
     """A reward with many values."""
     return sum(character.isalpha() for character in text) / max(len(text), 1)

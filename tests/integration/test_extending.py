@@ -31,12 +31,3 @@ def test_the_page_runs(programs, store, tmp_path):
     assert "update: exact for f(p) = log p as far as 16 responses can see" in result.stdout
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert (summary["status"], summary["policy_version"]) == ("finished", 2)
-
-
-def test_the_page_is_as_short_as_it_says():
-    lines = [
-        line for language, text in BLOCK.findall(PAGE) if language in ("python", "yaml") for line in text.splitlines()
-    ]
-    num_lines = sum(bool(line.strip()) for line in lines)
-    assert f"{num_lines} lines together" in PAGE
-    assert num_lines < 60

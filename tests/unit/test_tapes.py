@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
 
 from tests.tapes import cases, driver, tape, world
-from tests.tapes.compare import compare, differences
+from tests.tapes.compare import differences
+from tests.tapes.record import differences_now
 
 TAPES = sorted(path.name.removesuffix(".json.gz") for path in tape.FOLDER.glob("*.json.gz"))
 NOT_RECORDED = {"estimator/embedding": {"sentence"}}
@@ -29,19 +29,10 @@ def latencies(name: str) -> list[world.Latency]:
     return [other] if name.endswith(".graded") else [first, other]
 
 
-def found_differences(name: str) -> Iterator[str]:
-    old = recorded(name)
-    case = tape.case_of(old)
-    for latency in latencies(name):
-        steps, launched = tape.split(driver.play(case, latency))
-        yield from (f"{name}, {latency.name}: {line}" for line in differences(old["steps"], steps))
-        yield from compare(f"{name}, {latency.name}: launched and dropped", old["launched"][latency.name], launched)
-
-
 # By overrides, so that a configuration is composed once.
 @pytest.mark.parametrize("name", sorted(TAPES, key=lambda name: name.removesuffix(".graded")))
 def test_method_does_what_its_tape_says(name):
-    found = list(found_differences(name))
+    found = list(differences_now(name, latencies(name)))
     shown = "\n".join(found[:12])
     assert not found, f"{len(found)} differences\n{shown}"
 

@@ -51,8 +51,7 @@ class Checkpoint:
         """
         if self.run is None:
             return {}
-        resumed = sorted(self.run.glob("config-resumed-*.yaml"), key=lambda file: int(file.stem.rpartition("-")[2]))
-        file = resumed[-1] if resumed else self.run / "config.yaml"
+        file = RunDir(self.run).newest_config()
         try:
             config = read_settings(file)
             return {part: config[part] for part in PARTS_OF_RUN}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import permutation_test
 
@@ -44,26 +45,22 @@ def compare(
     Raises:
         ValueError: no prompt is in both.
     """
-    pairs = {name: _matched(first[name], second[name]) for name in second if name in first}
-    used = {name: pair for name, pair in pairs.items() if len(pair[0])}
-    if not used:
+    shared = {name: second[name].table.index.isin(first[name].table.index) for name in second if name in first}
+    names = [name for name, is_matched in shared.items() if is_matched.any()]
+    if not names:
         raise ValueError(
             f"the evaluations have no prompt in common: one has the sets {_sizes(first)}, the other {_sizes(second)}"
         )
-    names = list(used)
-    columns = _columns([figures[name].names for name in names for figures in (first, second)])
-    taken = {name: _both(first[name], second[name], used[name], columns) for name in names}
-    sizes = {name: float(len(used[name][0])) for name in names}
+    columns = _columns([figures[name].table.columns for name in names for figures in (first, second)])
+    pairs = [_both(first[name].table, second[name].table[shared[name]], columns) for name in names]
+    sizes = {name: int(shared[name].sum()) for name in names}
     set_weights = {name: float(weights.get(name) or sizes[name]) for name in names}
-    changes = [taken[name][1] - taken[name][0] for name in names]
-    sides = [[_known_mean(taken[name][side]) for name in names] for side in (0, 1)]
-
-    figures = partial(_figures, columns, changes, sides, seed=seed)
+    figures = partial(_figures, columns, pairs, seed=seed)
     return {
         "sets": {
             name: {
                 "weight": set_weights[name],
-                "num_prompts": int(sizes[name]),
+                "num_prompts": sizes[name],
                 "figures": figures(picked=[float(other == name) for other in names]),
             }
             for name in names
@@ -71,57 +68,42 @@ def compare(
         "average": {"weights": set_weights, "figures": figures(picked=[set_weights[name] for name in names])},
         "unmatched": {
             "sets": sorted(set(first) ^ set(second)),
-            "prompts_of_first": _num_unmatched(first, used, 0),
-            "prompts_of_second": _num_unmatched(second, used, 1),
+            "prompts_of_first": _num_unmatched(first, sizes),
+            "prompts_of_second": _num_unmatched(second, sizes),
         },
     }
 
 
 def _figures(
-    columns: list[str],
-    changes: list[Floats],
-    sides: list[list[Floats]],
-    *,
-    picked: list[float],
-    seed: int,
+    columns: list[str], pairs: list[tuple[Floats, Floats]], *, picked: list[float], seed: int
 ) -> dict[str, Any]:
     """Figures of sets weighted by ``picked``, by column."""
-    differences = bootstrap_means(changes, picked, seed=seed)
-    before, after = (_weighted(side, picked) for side in sides)
+    changes = [after - before for before, after in pairs]
+    sides = [np.dot(picked, [_known_mean(pair[side]) for pair in pairs]) / sum(picked) for side in (0, 1)]
     return {
         column: {
-            "first": before[index],
-            "second": after[index],
+            "first": float(sides[0][index]),
+            "second": float(sides[1][index]),
             "difference": asdict(difference),
             "p_value": p_value(_contributions([of_set[:, index] for of_set in changes], picked), seed=seed),
         }
-        for index, (column, difference) in enumerate(zip(columns, differences, strict=True))
+        for index, (column, difference) in enumerate(
+            zip(columns, bootstrap_means(changes, picked, seed=seed), strict=True)
+        )
         if not np.isnan(difference.mean)
     }
 
 
-def _matched(first: PromptFigures, second: PromptFigures) -> tuple[list[int], list[int]]:
-    """Rows of the prompts that both have, in the order of the second."""
-    place = {key: row for row, key in enumerate(first.prompt_keys)}
-    rows = [(place[key], row) for row, key in enumerate(second.prompt_keys) if key in place]
-    return [row for row, _ in rows], [row for _, row in rows]
-
-
-def _columns(names: list[list[str]]) -> list[str]:
+def _columns(names: Sequence[Collection[str]]) -> list[str]:
     """Figures to compare: means, and the largest k that all have."""
-    common = [name for name in names[0] if all(name in other for other in names)]
+    common = set.intersection(*map(set, names))
     largest = max(int(name.removeprefix("pass_at_")) for name in common if name.startswith("pass_at_"))
     return ["avg", f"pass_at_{largest}", f"maj_at_{largest}", "response_tokens", "truncated_ratio"]
 
 
-def _both(
-    first: PromptFigures, second: PromptFigures, rows: tuple[list[int], list[int]], columns: list[str]
-) -> tuple[Floats, Floats]:
-    """Figures of the matched prompts; a figure that one of the two lacks counts for neither."""
-    before, after = (
-        figures.values[np.ix_(chosen, [figures.names.index(column) for column in columns])]
-        for figures, chosen in zip((first, second), rows, strict=True)
-    )
+def _both(first: pd.DataFrame, second: pd.DataFrame, columns: list[str]) -> tuple[Floats, Floats]:
+    """Figures of the second's prompts in its order; a figure that one of the two lacks counts for neither."""
+    before, after = first.reindex(second.index)[columns].to_numpy(), second[columns].to_numpy()
     is_missing = np.isnan(before) | np.isnan(after)
     return np.where(is_missing, np.nan, before), np.where(is_missing, np.nan, after)
 
@@ -153,12 +135,6 @@ def p_value(contributions: Floats, *, seed: int) -> float:
     return float(found.pvalue)
 
 
-def _weighted(means: list[Floats], weights: list[float]) -> list[float]:
-    used = [(weight, mean) for weight, mean in zip(weights, means, strict=True) if weight]
-    total: Floats = np.sum([weight * mean for weight, mean in used], axis=0) / sum(weights)
-    return [float(value) for value in total]
-
-
 def _known_mean(values: Floats) -> Floats:
     """Mean over the prompts that have a figure. Shape ``(figures,)``; 0 where none has it."""
     mean: Floats = np.nan_to_num(values).sum(axis=0) / np.maximum((~np.isnan(values)).sum(axis=0), 1)
@@ -174,15 +150,10 @@ def _contributions(changes: list[Floats], weights: list[float]) -> Floats:
     return np.concatenate(parts)
 
 
-def _num_unmatched(
-    figures: Mapping[str, PromptFigures], used: Mapping[str, tuple[list[int], list[int]]], side: int
-) -> dict[str, int]:
-    numbers = {
-        name: len(of_set.prompt_keys) - (len(used[name][side]) if name in used else 0)
-        for name, of_set in figures.items()
-    }
+def _num_unmatched(figures: Mapping[str, PromptFigures], matched: Mapping[str, int]) -> dict[str, int]:
+    numbers = {name: len(of_set.table) - matched.get(name, 0) for name, of_set in figures.items()}
     return {name: number for name, number in numbers.items() if number}
 
 
 def _sizes(figures: Mapping[str, PromptFigures]) -> str:
-    return ", ".join(f"{name} ({len(of_set.prompt_keys)} prompts)" for name, of_set in figures.items())
+    return ", ".join(f"{name} ({len(of_set.table)} prompts)" for name, of_set in figures.items())

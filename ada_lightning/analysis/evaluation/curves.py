@@ -6,45 +6,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.analysis.evaluation.tables import AVERAGE
-from ada_lightning.run.atomic import replacing
+from ada_lightning.analysis.evaluation.tables import AVERAGE, figures_of_parts
+from ada_lightning.analysis.picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 def plot_results(results: Mapping[str, Any], target: Path) -> None:
-    """Draw pass@k and the shares of equal groups over k, each with its interval, into a PNG file.
-
-    Args:
-        results: as in ``results.json``.
-        target: the file; replaced whole.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    picture = Figure(figsize=(15, 4.5), layout="constrained")
-    FigureCanvasAgg(picture)
-    picture.suptitle(results["name"])
-    parts = {name: of_set["figures"] for name, of_set in results["sets"].items()}
-    if len(parts) > 1:
-        parts[AVERAGE] = results["average"]["figures"]
+    """Draw pass@k and the shares of equal groups over k, each with its interval; results as in ``results.json``."""
     panels = (
         ("pass_at", "pass@k", "k"),
         ("all_correct_at", "groups of n that are all correct", "n"),
         ("all_wrong_at", "groups of n that are all wrong", "n"),
     )
-    for axes, (figure, title, letter) in zip(picture.subplots(1, 3), panels, strict=True):
-        for label, figures in parts.items():
-            _draw(axes, figures, figure, label)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel(letter)
-        axes.set_xscale("log", base=2)
-        axes.set_ylim(0, 1)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
-    with replacing(target) as temporary:
-        picture.savefig(temporary, dpi=110, format="png")
+    with picture(target, title=results["name"], size=(15, 4.5)) as drawing:
+        for axes, (figure, title, letter) in zip(drawing.subplots(1, 3), panels, strict=True):
+            for label, figures in figures_of_parts(results):
+                _draw(axes, figures, figure, label)
+            axes.set_title(title, fontsize=10)
+            axes.set_xlabel(letter)
+            axes.set_xscale("log", base=2)
+            axes.set_ylim(0, 1)
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=8)
 
 
 def _draw(axes: Axes, figures: Mapping[str, Any], figure: str, label: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -34,21 +35,14 @@ def figure_names(num_samples: int) -> list[str]:
 class PromptFigures:
     """One set: a row of figures for each prompt."""
 
-    names: list[str]
-    """Of the columns, see :func:`figure_names`."""
-    prompt_keys: list[tuple[str, int]]
-    """(prompt id, how many earlier rows have that id): names the row in every evaluation of the same prompts."""
-    values: NDArray[np.float64]
-    """Shape ``(prompts, figures)``. Not a number where a prompt has no such figure: too few graded responses for that
+    table: pd.DataFrame
+    """By (prompt id, how many earlier rows have that id), which names the row in every evaluation of the same prompts;
+    columns as :func:`figure_names`. Not a number where a prompt has no such figure: too few graded responses for that
     k, a reward that tells no answers, or for maj@k more than
     :data:`~ada_lightning.analysis.metrics.majority.MAX_RESPONSES` responses."""
     num_responses: int
     num_failed: int
     """Responses whose grader failed."""
-
-    def column(self, name: str) -> NDArray[np.float64]:
-        """One figure of every prompt. Shape ``(prompts,)``."""
-        return self.values[:, self.names.index(name)]
 
 
 def prompt_figures(
@@ -63,36 +57,25 @@ def prompt_figures(
         failures_count_as_zero: a response whose grader failed through no doing of its own counts as reward 0 without
             an answer; False leaves it out, and figures of its prompt then end at the number of responses that are left.
     """
-    names = figure_names(num_samples)
     has_answers = responses["answer"].null_count < responses.num_rows
-    keys: list[tuple[str, int]] = []
+    ids: list[str] = []
     rows: list[NDArray[np.float64]] = []
-    seen: dict[str, int] = {}
-    for prompt_id, draws in _prompts(responses):
-        keys.append((prompt_id, seen.get(prompt_id, 0)))
-        seen[prompt_id] = seen.get(prompt_id, 0) + 1
+    for _, of_prompt in groupby(responses.select(COLUMNS).to_pylist(), key=lambda draw: draw["position"]):
+        draws = list(of_prompt)
+        ids.append(draws[0]["prompt_id"])
         if failures_count_as_zero:
             draws = [draw if draw["reward"] is not None else draw | {"reward": 0.0, "answer": None} for draw in draws]
-        graded = [draw for draw in draws if draw["reward"] is not None]
-        rows.append(_row(draws, graded, num_samples, positive_threshold, has_answers))
-    values = np.array(rows).reshape(len(rows), len(names))
+        rows.append(_row(draws, num_samples, positive_threshold, has_answers))
+    earlier = pd.Series(ids).groupby(ids).cumcount()
+    table = pd.DataFrame(rows, columns=figure_names(num_samples), index=pd.MultiIndex.from_arrays([ids, earlier]))
     num_failed = sum(bool(failure) for failure in responses["failure"].to_pylist())
-    return PromptFigures(names, keys, values, responses.num_rows, num_failed)
-
-
-def _prompts(responses: pa.Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    for _, draws in groupby(responses.select(COLUMNS).to_pylist(), key=lambda draw: draw["position"]):
-        members = list(draws)
-        yield members[0]["prompt_id"], members
+    return PromptFigures(table, responses.num_rows, num_failed)
 
 
 def _row(
-    draws: Sequence[Mapping[str, Any]],
-    graded: Sequence[Mapping[str, Any]],
-    num_samples: int,
-    positive_threshold: float,
-    has_answers: bool,
+    draws: Sequence[Mapping[str, Any]], num_samples: int, positive_threshold: float, has_answers: bool
 ) -> NDArray[np.float64]:
+    graded = [draw for draw in draws if draw["reward"] is not None]
     by_k = np.full((len(BY_K), num_samples), np.nan)
     average = float("nan")
     if graded:

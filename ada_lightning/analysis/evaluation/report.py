@@ -108,9 +108,6 @@ def flat_figures(results: Mapping[str, Any]) -> dict[str, float]:
     """Metrics for a tracker: ``<set>/<figure>`` and ``average/<figure>``, each with ``_low`` and ``_high``.
 
     Of the figures over k those at powers of two, and at the largest.
-
-    Args:
-        results: as in ``results.json``.
     """
     shown = {str(k) for k in powers_of_two(results["plan"]["num_samples"])}
     parts = {name: of_set["figures"] for name, of_set in results["sets"].items()}

@@ -46,10 +46,6 @@ class EvaluationPlan:
             )
         return figures
 
-    def weights_of(self, num_prompts: Mapping[str, int]) -> dict[str, float]:
-        """Return the weights, the number of prompts where there is no other."""
-        return {name: float(num_prompts[name] if given is None else given) for name, given in self.weights.items()}
-
 
 def set_folder(folder: Path, name: str) -> Path:
     """Where an evaluation keeps the responses of a set."""
@@ -59,29 +55,26 @@ def set_folder(folder: Path, name: str) -> Path:
 def summarise(plan: EvaluationPlan, figures: Mapping[str, PromptFigures], *, seed: int) -> dict[str, Any]:
     """Estimate every figure of every set and their weighted average.
 
-    Args:
-        plan: weights and number of responses.
-        figures: by set.
-        seed: of the bootstrap.
-
     Returns:
         ``{"sets": {name: {...}}, "average": {...}}`` as in ``results.json``: figures by name, each with mean, low, high
         and the number of prompts that have it. A figure that some set lacks has no average.
     """
     names = list(figures)
-    weights = plan.weights_of({name: len(of_set.prompt_keys) for name, of_set in figures.items()})
-    columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in figures[names[0]].names]
+    weights = {
+        name: float(len(figures[name].table) if given is None else given) for name, given in plan.weights.items()
+    }
+    columns = [f"avg_at_{plan.num_samples}" if column == "avg" else column for column in figures[names[0]].table]
     sets = {
         name: {
             "weight": weights[name],
-            "num_prompts": len(figures[name].prompt_keys),
+            "num_prompts": len(figures[name].table),
             "num_responses": figures[name].num_responses,
             "num_failed": figures[name].num_failed,
-            "figures": as_json(columns, bootstrap_means([figures[name].values], [1.0], seed=seed)),
+            "figures": as_json(columns, bootstrap_means([figures[name].table.to_numpy()], [1.0], seed=seed)),
         }
         for name in names
     }
-    values, shares = [figures[name].values for name in names], [weights[name] for name in names]
+    values, shares = [figures[name].table.to_numpy() for name in names], [weights[name] for name in names]
     average = as_json(columns, bootstrap_means(values, shares, seed=seed))
     return {"sets": sets, "average": {"weights": weights, "figures": average}}
 

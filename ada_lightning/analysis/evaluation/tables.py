@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -10,11 +10,7 @@ AVERAGE = "weighted average"
 
 
 def results_text(results: Json) -> str:
-    """Write ``results.md``: one table of the main figures, one for each figure over k.
-
-    Args:
-        results: as in ``results.json``.
-    """
+    """Write ``results.md`` from ``results.json``: one table of the main figures, one for each figure over k."""
     plan, sampling = results["plan"], results["sampling"]
     num_samples = plan["num_samples"]
     lines = [
@@ -28,14 +24,10 @@ def results_text(results: Json) -> str:
     ]
     main = [f"{name}_at_{num_samples}" for name in ("avg", "pass", "maj")]
     columns = [*main, "response_tokens", "truncated_ratio"]
-    rows = [
-        [name, str(of_set["num_prompts"]), f"{of_set['weight']:g}", *_cells(of_set["figures"], columns)]
-        for name, of_set in results["sets"].items()
-    ]
-    average = results["average"]["figures"]
-    num_prompts = sum(of_set["num_prompts"] for of_set in results["sets"].values())
-    if len(rows) > 1:
-        rows.append([AVERAGE, str(num_prompts), "", *_cells(average, columns)])
+    sets = results["sets"]
+    sizes = {name: [str(of_set["num_prompts"]), f"{of_set['weight']:g}"] for name, of_set in sets.items()}
+    sizes[AVERAGE] = [str(sum(of_set["num_prompts"] for of_set in sets.values())), ""]
+    rows = [[name, *sizes[name], *_cells(figures, columns)] for name, figures in figures_of_parts(results)]
     lines += _table(["set", "prompts", "weight", *map(_title, columns)], rows)
     for figure, title in (
         ("pass_at", "pass@k: the chance that one of k responses is right"),
@@ -48,11 +40,7 @@ def results_text(results: Json) -> str:
 
 
 def comparison_text(comparison: Json) -> str:
-    """Write ``comparison.md``: a table per figure, and what was not matched.
-
-    Args:
-        comparison: as in ``comparison.json``.
-    """
+    """Write ``comparison.md`` from ``comparison.json``: a table per figure, and what was not matched."""
     lines = [
         f"# {comparison['second']} against {comparison['first']}",
         "",
@@ -94,12 +82,16 @@ def powers_of_two(largest: int) -> list[int]:
     return sorted({1 << power for power in range(largest.bit_length()) if 1 << power <= largest} | {largest})
 
 
+def figures_of_parts(results: Json) -> Iterator[tuple[str, Json]]:
+    """Figures of each set by its name, and of their average where there are several."""
+    yield from ((name, of_set["figures"]) for name, of_set in results["sets"].items())
+    if len(results["sets"]) > 1:
+        yield AVERAGE, results["average"]["figures"]
+
+
 def _over_k(results: Json, figure: str, title: str, letter: str) -> list[str]:
     columns = [f"{figure}_{k}" for k in powers_of_two(results["plan"]["num_samples"])]
-    parts = {name: of_set["figures"] for name, of_set in results["sets"].items()}
-    if len(parts) > 1:
-        parts[AVERAGE] = results["average"]["figures"]
-    rows = [[name, *_cells(figures, columns)] for name, figures in parts.items() if columns[0] in figures]
+    rows = [[name, *_cells(figures, columns)] for name, figures in figures_of_parts(results) if columns[0] in figures]
     if not rows:
         return []
     heads = [f"{letter}={column.rpartition('_')[2]}" for column in columns]

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import torch
-
-from ada_lightning.analysis.metrics.avg_at_k import AvgAtK
-from ada_lightning.analysis.metrics.maj_at_k import MajAtK
-from ada_lightning.analysis.metrics.mean_by_k import MeanByK
-from ada_lightning.analysis.metrics.pass_at_k import PassAtK
-from ada_lightning.analysis.metrics.response_length import ResponseLength
-from ada_lightning.core.records import ResponseGroup
+from ada_lightning.analysis.metrics.majority import MAX_RESPONSES, majority_at_k
+from ada_lightning.analysis.metrics.subsets import pass_at_k
+from ada_lightning.core.records import Response, ResponseGroup
 
 
 def heldout_metrics(groups: Sequence[ResponseGroup], *, num_samples: int) -> dict[str, float]:
@@ -24,7 +18,8 @@ def heldout_metrics(groups: Sequence[ResponseGroup], *, num_samples: int) -> dic
     Args:
         groups: one per evaluated prompt, whose pool holds every response.
         num_samples: responses drawn per prompt, k. Where grades failed and were left out, ``pass`` and ``maj`` are
-            over the prompts that have all k; a figure that no prompt has is left out.
+            over the prompts that have all k; a figure that no prompt has is left out. ``avg`` is over the prompts with
+            a graded response; length and truncation count responses equally, whatever their prompt.
     """
     by_task: dict[str, list[ResponseGroup]] = {}
     for group in groups:
@@ -42,19 +37,23 @@ def heldout_metrics(groups: Sequence[ResponseGroup], *, num_samples: int) -> dic
 
 
 def _figures(groups: Sequence[ResponseGroup], num_samples: int) -> dict[str, float]:
-    alone: dict[str, Any] = {"sync_on_compute": False}  # one process evaluates, and the others do not listen
-    average, length = AvgAtK(**alone), ResponseLength(**alone)
-    passed, majority = PassAtK(max_k=num_samples, **alone), MajAtK(max_k=num_samples, **alone)
-    for metric in (average, length, passed, majority):
-        metric.update(groups)
-    figures = {f"avg_at_{num_samples}": float(average.compute())}
-    if passed.num_prompts[-1]:
-        figures[f"pass_at_{num_samples}"] = _last(passed)
-        if majority.has_answers and majority.num_prompts[-1]:
-            figures[f"maj_at_{num_samples}"] = _last(majority)
-    return figures | {name: float(value) for name, value in length.compute().items()}
+    of_prompts: list[Sequence[Response]] = [group.pool.responses for group in groups if group.pool.responses]
+    every = [response for responses in of_prompts for response in responses]
+    whole = [responses for responses in of_prompts if len(responses) >= num_samples]
+    countable = [responses for responses in whole if len(responses) <= MAX_RESPONSES]
+    figures = {f"avg_at_{num_samples}": _mean([_mean([r.reward for r in responses]) for responses in of_prompts])}
+    if whole:
+        figures[f"pass_at_{num_samples}"] = _mean(
+            [pass_at_k(sum(r.is_positive for r in drawn), len(drawn))[num_samples - 1] for drawn in whole]
+        )
+    if countable and any(response.answer is not None for response in every):
+        figures[f"maj_at_{num_samples}"] = _mean(
+            [majority_at_k([r.answer for r in d], [r.is_positive for r in d])[num_samples - 1] for d in countable]
+        )
+    figures["response_tokens"] = _mean([len(response.response_ids) for response in every])
+    figures["truncated_ratio"] = _mean([response.is_truncated for response in every])
+    return figures
 
 
-def _last(metric: MeanByK) -> float:
-    """Figure for the largest k. torchmetrics makes a scalar of a figure of one element, and so of k = 1."""
-    return float(torch.atleast_1d(metric.compute())[-1])
+def _mean(values: Sequence[float]) -> float:
+    return float(sum(values) / len(values)) if values else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.analysis.offline.outcome import PromptOutcome
+import pandas as pd
 
 
 class PassRateBand:
@@ -46,9 +46,13 @@ class PassRateBand:
         self.min_pass_rate = min_pass_rate
         self.max_pass_rate = max_pass_rate
 
-    def keeps(self, outcome: PromptOutcome) -> bool:
-        """Whether to train on this prompt."""
-        return self._contains(outcome.num_positive, outcome.num_counted)
+    def keeps(self, outcomes: pd.DataFrame) -> pd.Series[bool]:
+        """Whether to train on each prompt, by its ``num_positive`` and ``num_counted``."""
+        rate = outcomes.num_positive / outcomes.num_counted  # not a number without evidence: between no bounds
+        most = float("inf") if self.max_positive is None else self.max_positive
+        return outcomes.num_positive.between(self.min_positive, most) & rate.between(
+            self.min_pass_rate, self.max_pass_rate
+        )
 
     def check_samples(self, num_samples: int) -> None:
         """Find out before anything is drawn that no prompt could ever be kept.
@@ -56,7 +60,7 @@ class PassRateBand:
         Raises:
             ValueError: no number of positives of so many responses meets the bounds.
         """
-        if not any(self._contains(count, num_samples) for count in range(num_samples + 1)):
+        if not self.keeps(pd.DataFrame({"num_positive": range(num_samples + 1), "num_counted": num_samples})).any():
             raise ValueError(
                 f"band keeps nothing with num_samples = {num_samples}: no number of positives meets {self.describe()}; "
                 "raise num_samples or widen the band"
@@ -75,15 +79,6 @@ class PassRateBand:
         counts = _bounds(self.min_positive or None, "positives", self.max_positive)
         rates = _bounds(self.min_pass_rate or None, "pass rate", highest_rate)
         return ", ".join(filter(None, (counts, rates))) or "any pass rate"
-
-    def _contains(self, num_positive: int, num_counted: int) -> bool:
-        if num_counted == 0:
-            return False
-        most = num_positive if self.max_positive is None else self.max_positive
-        return (
-            self.min_positive <= num_positive <= most
-            and self.min_pass_rate <= num_positive / num_counted <= self.max_pass_rate
-        )
 
 
 def _bounds(low: float | None, name: str, high: float | None) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ada_lightning.analysis.report.run import flat
 from ada_lightning.core.records import Prompt
 from ada_lightning.run.atomic import replacing
 
@@ -41,19 +42,14 @@ class JobSettings:
             earlier = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ValueError(f"{file} cannot be read ({error}); choose a new folder: run_name=<new name>") from error
-        then, now = dict(_flat(earlier)), dict(_flat(json.loads(json.dumps(self.values))))
+        then, now = flat(earlier), flat(json.loads(json.dumps(self.values)))
         changed = [key for key in dict.fromkeys([*then, *now]) if then.get(key) != now.get(key)]
         if changed:
             lines = [f"  {key}: {_show(then.get(key))} there, {_show(now.get(key))} now" for key in changed]
             raise ValueError(
-                "\n".join(
-                    [
-                        f"the folder {file.parent} holds responses drawn with other settings:",
-                        *lines,
-                        "  to continue it, give the settings it was started with; to draw with the new ones, choose a "
-                        "new folder: run_name=<new name>",
-                    ]
-                )
+                f"the folder {file.parent} holds responses drawn with other settings:\n" + "\n".join(lines) + "\n"
+                "  to continue it, give the settings it was started with; to draw with the new ones, choose a new "
+                "folder: run_name=<new name>"
             )
 
 
@@ -83,14 +79,6 @@ def weights_digest(folder: Path) -> str:
                 stream.seek(start)
                 digest.update(stream.read(_BLOCK_BYTES))
     return digest.hexdigest()[:16]
-
-
-def _flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(values, Mapping) and (values or not path):
-        for key, value in values.items():
-            yield from _flat(value, f"{path}.{key}" if path else str(key))
-    else:
-        yield path, values
 
 
 def _show(value: Any) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from ada_lightning.analysis.offline.band import PassRateBand
-from ada_lightning.analysis.offline.histogram import Bin, bins, histogram_lines, plot_pass_rates
-from ada_lightning.analysis.offline.outcome import COLUMNS, OutcomeRule, PromptOutcome, history_of
+from ada_lightning.analysis.offline.histogram import bins, histogram_lines, plot_pass_rates
+from ada_lightning.analysis.offline.outcome import COLUMNS, OutcomeRule, history_of
 from ada_lightning.analysis.offline.response_store import ResponseStore
 from ada_lightning.analysis.offline.selected_prompts import write_jsonl, write_prompts
 from ada_lightning.core.records import Prompt
@@ -21,35 +23,35 @@ class Preparation:
     """What came of a finished sampling job."""
 
     num_samples: int
-    outcomes: list[PromptOutcome]
-    selected: frozenset[int]
-    """Positions."""
-    histogram: list[Bin]
+    outcomes: pd.DataFrame
+    """Of every prompt, with ``is_selected``."""
+    histogram: pd.DataFrame
     has_jsonl: bool
     """Whether the selected prompts could be written as JSON lines."""
 
-    def failures(self) -> dict[str, int]:
-        """Responses that could not be graded, by reason, most frequent first."""
-        return dict(Counter(reason for outcome in self.outcomes for reason in outcome.failures).most_common())
+    @property
+    def selected(self) -> list[int]:
+        """Positions of the selected prompts."""
+        return self.outcomes.position[self.outcomes.is_selected].tolist()
 
     def summary(self) -> dict[str, Any]:
-        """Counts for ``summary.json``."""
-        num_responses = sum(outcome.num_samples for outcome in self.outcomes)
-        rates = [outcome.pass_rate for outcome in self.outcomes if outcome.pass_rate is not None]
+        """Counts for ``summary.json``; reasons of failures most frequent first."""
+        outcomes, rates = self.outcomes, self.outcomes.pass_rate.dropna()
+        failures = dict(Counter(reason for reasons in outcomes.failures for reason in reasons).most_common())
         return {
-            "num_prompts": len(self.outcomes),
+            "num_prompts": len(outcomes),
             "num_samples": self.num_samples,
-            "num_responses": num_responses,
-            "generated_tokens": sum(outcome.num_tokens for outcome in self.outcomes),
-            "truncated_ratio": sum(outcome.num_truncated for outcome in self.outcomes) / num_responses,
-            "num_failed": sum(self.failures().values()),
-            "failures": self.failures(),
-            "num_prompts_without_evidence": len(self.outcomes) - len(rates),
-            "mean_pass_rate": sum(rates) / len(rates) if rates else None,
-            "num_never_positive": sum(rate == 0 for rate in rates),
-            "num_always_positive": sum(rate == 1 for rate in rates),
+            "num_responses": int(outcomes.num_samples.sum()),
+            "generated_tokens": int(outcomes.num_tokens.sum()),
+            "truncated_ratio": float(outcomes.num_truncated.sum() / outcomes.num_samples.sum()),
+            "num_failed": sum(failures.values()),
+            "failures": failures,
+            "num_prompts_without_evidence": len(outcomes) - len(rates),
+            "mean_pass_rate": float(rates.mean()) if len(rates) else None,
+            "num_never_positive": int((rates == 0).sum()),
+            "num_always_positive": int((rates == 1).sum()),
             "num_selected": len(self.selected),
-            "prompts_by_positives": {bar.label: bar.num_prompts for bar in self.histogram},
+            "prompts_by_positives": self.histogram.num_prompts.to_dict(),
         }
 
     def lines(self, band: PassRateBand, failure_alarm_ratio: float) -> list[str]:
@@ -83,23 +85,18 @@ def prepare(
 ) -> Preparation:
     """Count, select, and write ``prompts.parquet``, ``selected.parquet``, ``selected.jsonl``, ``history.json``, plot.
 
-    Args:
-        store: of a finished job.
-        prompts: the whole list of the job.
-        num_samples: responses per prompt.
-        rule: what a response counts as.
-        band: which prompts are selected.
+    The store is that of a finished job, the prompts are its whole list, ``num_samples`` responses were drawn of each.
     """
-    outcomes = rule.outcomes(store.table(COLUMNS))
-    selected = frozenset(outcome.position for outcome in outcomes if band.keeps(outcome))
-    histogram = bins(outcomes, selected, num_samples)
-    write_prompts(store.folder, prompts, outcomes, selected)
+    counted = rule.outcomes(store.table(COLUMNS))
+    outcomes = counted.assign(is_selected=band.keeps(counted))
+    histogram = bins(outcomes, num_samples)
+    write_prompts(store.folder, prompts, outcomes)
     write_history(store.folder / "history.json", history_of(outcomes))
     plot_pass_rates(
         histogram,
         store.folder / "pass_rates.png",
-        title=f"{store.folder.name}: {len(selected)} of {len(outcomes)} prompts ({band.describe()})",
+        title=f"{store.folder.name}: {outcomes.is_selected.sum()} of {len(outcomes)} prompts ({band.describe()})",
         num_samples=num_samples,
     )
-    has_jsonl = write_jsonl(store.folder / "selected.jsonl", prompts, outcomes, selected)
-    return Preparation(num_samples, outcomes, selected, histogram, has_jsonl)
+    has_jsonl = write_jsonl(store.folder / "selected.jsonl", prompts, outcomes)
+    return Preparation(num_samples, outcomes, histogram, has_jsonl)

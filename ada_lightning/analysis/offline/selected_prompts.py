@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ada_lightning.analysis.offline.outcome import PromptOutcome
 from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.core.records import Prompt
 from ada_lightning.run.atomic import replacing
@@ -39,27 +39,24 @@ PROMPTS_SCHEMA = pa.schema(
 over ``num_counted`` responses, null without any."""
 
 
-def write_prompts(
-    folder: Path, prompts: Sequence[Prompt], outcomes: Sequence[PromptOutcome], selected: Collection[int]
-) -> None:
-    """Write ``prompts.parquet``, and its selected rows to ``selected.parquet`` (what ``data.only`` reads).
-
-    Args:
-        folder: of the job.
-        prompts: the whole list.
-        outcomes: of every prompt.
-        selected: positions.
-    """
-    rows = [_row(prompts[outcome.position], outcome, outcome.position in selected) for outcome in outcomes]
-    table = pa.Table.from_pylist(rows, schema=PROMPTS_SCHEMA)
+def write_prompts(folder: Path, prompts: Sequence[Prompt], outcomes: pd.DataFrame) -> None:
+    """Write ``prompts.parquet``, and its selected rows to ``selected.parquet`` (what ``data.only`` reads)."""
+    asked = [prompts[position] for position in outcomes.position]
+    described = outcomes.assign(
+        prompt=[prompt_text(prompt.messages) for prompt in asked],
+        answer=[_as_text(prompt.reference.get("answer")) for prompt in asked],
+        columns=[_as_json(prompt.reference.get("columns")) for prompt in asked],
+        num_failed=[len(reasons) for reasons in outcomes.failures],
+        mean_tokens=outcomes.num_tokens / outcomes.num_samples,
+        truncated_ratio=outcomes.num_truncated / outcomes.num_samples,
+    )
+    table = pa.Table.from_pandas(described, schema=PROMPTS_SCHEMA, preserve_index=False).replace_schema_metadata()
     for name, part in (("prompts", table), ("selected", table.filter(table["is_selected"]))):
         with replacing(folder / f"{name}.parquet") as temporary:
             pq.write_table(part, temporary, compression="zstd")
 
 
-def write_jsonl(
-    target: Path, prompts: Sequence[Prompt], outcomes: Sequence[PromptOutcome], selected: Collection[int]
-) -> bool:
+def write_jsonl(target: Path, prompts: Sequence[Prompt], outcomes: pd.DataFrame) -> bool:
     """Write the selected prompts as JSON lines for ``data=jsonl``: prompt, answer, the data's own columns, counts.
 
     ``prompt`` is what the model was asked, template and system prompt included: text, or messages where there is more
@@ -69,17 +66,17 @@ def write_jsonl(
         False where the reward needs more of a prompt than columns can hold (procedural tasks with a verifier of their
         own); there is no file then, and ``data.only`` is the way.
     """
-    chosen = [outcome for outcome in outcomes if outcome.position in selected]
-    if any(set(prompts[outcome.position].reference) - {"answer", "columns"} for outcome in chosen):
+    chosen = [(prompts[row.position], row) for row in outcomes[outcomes.is_selected].itertuples()]
+    if any(set(prompt.reference) - {"answer", "columns"} for prompt, _ in chosen):
         target.unlink(missing_ok=True)
         return False
     with replacing(target) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for outcome in chosen:
-            file.write(json.dumps(_line(prompts[outcome.position], outcome), ensure_ascii=False) + "\n")
+        for prompt, outcome in chosen:
+            file.write(json.dumps(_line(prompt, outcome), ensure_ascii=False) + "\n")
     return True
 
 
-def _line(prompt: Prompt, outcome: PromptOutcome) -> dict[str, Any]:
+def _line(prompt: Prompt, outcome: Any) -> dict[str, Any]:
     messages = [dict(message) for message in prompt.messages]
     is_text = len(messages) == 1 and messages[0]["role"] == "user"
     answer = {"answer": prompt.reference["answer"]} if "answer" in prompt.reference else {}
@@ -94,26 +91,9 @@ def _line(prompt: Prompt, outcome: PromptOutcome) -> dict[str, Any]:
     }
 
 
-def _row(prompt: Prompt, outcome: PromptOutcome, is_selected: bool) -> dict[str, Any]:
-    columns = prompt.reference.get("columns")
-    return {
-        "prompt_id": prompt.prompt_id,
-        "position": outcome.position,
-        "task": prompt.task,
-        "prompt": prompt_text(prompt.messages),
-        "answer": _as_text(prompt.reference.get("answer")),
-        "columns": None if columns is None else json.dumps(columns, ensure_ascii=False, default=str),
-        "num_samples": outcome.num_samples,
-        "num_counted": outcome.num_counted,
-        "num_positive": outcome.num_positive,
-        "num_failed": len(outcome.failures),
-        "pass_rate": outcome.pass_rate,
-        "mean_reward": outcome.mean_reward,
-        "mean_tokens": outcome.num_tokens / outcome.num_samples,
-        "truncated_ratio": outcome.num_truncated / outcome.num_samples,
-        "is_selected": is_selected,
-    }
-
-
 def _as_text(answer: Any) -> str | None:
-    return answer if answer is None or isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
+    return answer if isinstance(answer, str) else _as_json(answer)
+
+
+def _as_json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=str)

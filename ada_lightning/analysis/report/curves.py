@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -44,14 +45,13 @@ class Curve:
 
     def reaches(self, level: float) -> float | None:
         """Where the curve is at or above ``level`` for the first time; None if it never is."""
-        for index, value in enumerate(self.y):
-            if value >= level:
-                if index == 0:
-                    return float(self.x[0])
-                before, after = self.y[index - 1], value
-                share = (level - before) / (after - before)
-                return float(self.x[index - 1] + share * (self.x[index] - self.x[index - 1]))
-        return None
+        reached = np.flatnonzero(self.y >= level)
+        if not reached.size:
+            return None
+        last = int(reached[0])
+        if last == 0:
+            return float(self.x[0])
+        return float(np.interp(level, self.y[last - 1 : last + 1], self.x[last - 1 : last + 1]))
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,9 @@ class Band:
 
 def curve(run: Run, key: str | None, axis: Axis) -> Curve:
     """Read a figure of a run. Values that are not finite are left out."""
-    spent = _spent(run, axis)
     points = [
         (x, value)
-        for x, row in zip(spent, run.rows, strict=True)
+        for x, row in zip(spent_before(run, axis), run.rows, strict=False)
         if key is not None and math.isfinite(value := row.get(key, math.nan))
     ]
     x, y = np.array(points, dtype=np.float64).reshape(-1, 2).T
@@ -108,17 +107,13 @@ def band(curves: Sequence[Curve]) -> Band | None:
     return Band(grid, values.mean(axis=0), values.min(axis=0), values.max(axis=0))
 
 
-def _spent(run: Run, axis: Axis) -> list[float]:
-    """What the rows of a run had cost before the step they stand for.
+def spent_before(run: Run, axis: Axis) -> list[float]:
+    """What the rows of a run had cost before the step they stand for, and at last what all of them have.
 
     A row holds the step that policy took, and the evaluation of the same policy before it: both measure what all
     earlier rows paid for.
     """
-    spent, total = [], 0.0
-    for row in run.rows:
-        spent.append(total)
-        total += _cost(row, axis)
-    return spent
+    return list(accumulate((_cost(row, axis) for row in run.rows), initial=0.0))
 
 
 def _cost(row: Any, axis: Axis) -> float:

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from functools import partial
+from statistics import fmean, stdev
 from typing import Any
 
-from ada_lightning.analysis.report.curves import Axis, curve
+from ada_lightning.analysis.report.curves import Axis, curve, spent_before
 from ada_lightning.analysis.report.method import Method
 from ada_lightning.analysis.report.run import Run
-from ada_lightning.analysis.report.spread import Mark, Spread, marks, spread
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and range of a figure over the seeds that have it."""
+
+    mean: float
+    low: float
+    """Lowest of the seeds."""
+    high: float
+    """Highest of the seeds."""
+    num_seeds: int
+    """Seeds that have the figure."""
+    standard_error: float | None
+    """Of the mean, from the sample's standard deviation; None with a single seed."""
+
+
+class Mark(Enum):
+    """How sure it is that a method is the best in a column."""
+
+    NONE = ""
+    AHEAD = "ahead"
+    """Best mean, but a single seed or overlapping ranges: may be chance."""
+    BEST = "best"
+    """Every seed of it is better than every seed of the others, and nobody has fewer than two."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +56,7 @@ class Column:
     def as_dict(self, method: int) -> dict[str, Any] | None:
         """Return one method's figure, for JSON."""
         figure = self.figures[method]
-        return None if figure is None else figure.as_dict() | {"mark": self.marks[method].value}
+        return None if figure is None else asdict(figure) | {"mark": self.marks[method].value}
 
 
 @dataclass(frozen=True)
@@ -67,8 +95,53 @@ def headline(methods: Sequence[Method], *, level: float | None = None) -> Headli
             ("tokens_to_level", f"tokens to reach {level:.3f}", "tokens", Axis.TOKENS),
             ("seconds_to_level", f"time to reach {level:.3f}", "seconds", Axis.SECONDS),
         ):
-            columns.append(_column(methods, key, title, unit, _price(level, axis), False))
+            price = partial(_price, level=level, axis=axis)
+            columns.append(_column(methods, key, title, unit, price, False))
     return Headline(columns, level, is_given)
+
+
+def spread(values: Iterable[float | None]) -> Spread | None:
+    """Summarise a figure over seeds; None and values that are not finite are left out, and None is what is left then.
+
+    Example:
+        >>> spread([1.0, 3.0, None])
+        Spread(mean=2.0, low=1.0, high=3.0, num_seeds=2, standard_error=1.0)
+    """
+    there = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not there:
+        return None
+    error = stdev(there) / math.sqrt(len(there)) if len(there) > 1 else None
+    return Spread(fmean(there), min(there), max(there), len(there), error)
+
+
+def marks(figures: Sequence[Spread | None], *, highest: bool, complete: Sequence[bool] | None = None) -> list[Mark]:
+    """Mark the best of a column. Methods without the figure do not compete; one alone is no winner.
+
+    Args:
+        figures: of each method.
+        highest: whether more is better.
+        complete: whether all of a method's seeds have the figure; one that has not is at most ahead, and nobody is
+            clearly better than it. All, if left out.
+    """
+    result = [Mark.NONE] * len(figures)
+    sign = 1.0 if highest else -1.0
+    there = {index: figure for index, figure in enumerate(figures) if figure is not None}
+    if len(there) < 2:
+        return result
+    best = max(there, key=lambda index: sign * there[index].mean)
+    tied = [index for index, figure in there.items() if figure.mean == there[best].mean]
+    if len(tied) == len(there):
+        return result
+    for index in tied:
+        result[index] = Mark.AHEAD
+    others = [figure for index, figure in there.items() if index != best]
+    worst = there[best].low if highest else there[best].high
+    is_apart = all(sign * worst > sign * (other.high if highest else other.low) for other in others)
+    is_repeated = all(figure.num_seeds > 1 for figure in there.values())
+    is_complete = complete is None or all(complete[index] for index in there)
+    if is_apart and is_repeated and is_complete:
+        result[best] = Mark.BEST
+    return result
 
 
 def heldout_before(run: Run) -> float | None:
@@ -85,10 +158,7 @@ def heldout_after(run: Run) -> float | None:
 
 def spent(run: Run, axis: Axis) -> float | None:
     """What the whole run has cost; None before its first step."""
-    if not run.num_steps:
-        return None
-    ended = Run(run.folder, run.settings, [*run.rows, {"end": 0.0}], run.summary)
-    return float(curve(ended, "end", axis).x[-1])
+    return spent_before(run, axis)[-1] if run.num_steps else None
 
 
 def common_level(methods: Sequence[Method]) -> float | None:
@@ -107,8 +177,8 @@ def common_level(methods: Sequence[Method]) -> float | None:
     return min(best, default=None)
 
 
-def _price(level: float, axis: Axis) -> Callable[[Run], float | None]:
-    return lambda run: curve(run, run.heldout_key, axis).reaches(level)
+def _price(run: Run, *, level: float, axis: Axis) -> float | None:
+    return curve(run, run.heldout_key, axis).reaches(level)
 
 
 def _column(
@@ -125,7 +195,6 @@ def _column(
         summary is not None and summary.num_seeds == len(method.runs) == len(set(map(str, method.seeds)))
         for summary, method in zip(figures, methods, strict=True)
     ]
-    none = [Mark.NONE] * len(methods)
-    return Column(
-        key, title, unit, figures, none if highest is None else marks(figures, highest=highest, complete=complete)
-    )
+    no_contest = [Mark.NONE] * len(methods)
+    of_each = no_contest if highest is None else marks(figures, highest=highest, complete=complete)
+    return Column(key, title, unit, figures, of_each)

@@ -37,34 +37,49 @@ class Method:
         return [run.seed for run in self.runs]
 
 
+@dataclass(frozen=True)
+class Setting:
+    """One key of the settings."""
+
+    key: str
+    values: list[Any]
+    """One per method, or a single one where all agree."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The values as the page shows them."""
+        return [short(value) for value in self.values]
+
+
 def group_runs(runs: Sequence[Run]) -> list[Method]:
     """Put runs of the same settings together, in the order of the first run of each.
 
     Names, folders and loggers are no difference. Another ``*.seed`` is none where it equals the run's seed in every run
     that could be of the method: it follows.
     """
-    candidates: dict[str, list[Run]] = {}
-    for run in runs:
-        candidates.setdefault(_key(_without_seeds(run)), []).append(run)
+    keys = [_key(_without_seeds(run)) for run in runs]
+    fixed: dict[str, set[str]] = {key: set() for key in keys}
+    for key, run in zip(keys, runs, strict=True):
+        fixed[key] |= {name for name in _seed_keys(run) if run.settings[name] != run.seed}
     groups: dict[str, list[Run]] = {}
-    fixed_seeds: dict[str, set[str]] = {}
-    for key, alike in candidates.items():
-        fixed = {name for run in alike for name in _seed_keys(run) if run.settings[name] != run.seed}
-        for run in alike:
-            values = {name: run.settings.get(name) for name in sorted(fixed)}
-            groups.setdefault(key + _key(values), []).append(run)
-            fixed_seeds[key + _key(values)] = fixed
-    first = {id(run): position for position, run in enumerate(runs)}
-    keys = sorted(groups, key=lambda key: min(first[id(run)] for run in groups[key]))
-    ordered = [groups[key] for key in keys]
-    settings = [_shared_settings(groups[key][0], fixed_seeds[key]) for key in keys]
-    names = _names(ordered, settings)
+    shared: dict[str, dict[str, Any]] = {}
+    for key, run in zip(keys, runs, strict=True):
+        whole = key + _key({name: run.settings.get(name) for name in sorted(fixed[key])})
+        groups.setdefault(whole, []).append(run)
+        shared.setdefault(whole, _shared_settings(run, fixed[key]))
+    names = _names(list(groups.values()), list(shared.values()))
     return [
-        Method(
-            name=name, runs=tuple(sorted(group, key=lambda run: (str(type(run.seed)), run.seed or 0))), settings=shared
-        )
-        for name, group, shared in zip(names, ordered, settings, strict=True)
+        Method(name, tuple(sorted(group, key=lambda run: (str(type(run.seed)), run.seed or 0))), settings)
+        for name, group, settings in zip(names, groups.values(), shared.values(), strict=True)
     ]
+
+
+def differences(methods: Sequence[Method]) -> tuple[list[Setting], list[Setting]]:
+    """Return the keys whose values differ among methods, and those they share, each in the order of the settings."""
+    settings = [method.settings for method in methods]
+    differing = differing_keys(settings)
+    apart = [Setting(key, [values.get(key, ABSENT) for values in settings]) for key in differing]
+    return apart, [Setting(key, [value]) for key, value in settings[0].items() if key not in differing]
 
 
 def differing_keys(settings: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ada_lightning.analysis.report.differences import measured_differently
-from ada_lightning.analysis.report.method import Method
+from ada_lightning.analysis.report.method import Method, differing_keys
 from ada_lightning.analysis.report.run import Run
 
 COUNTED = {
@@ -20,6 +20,9 @@ COUNTED_SO_FAR = {
     "train/skipped_updates": "updates skipped",
 }
 """Counts since the start of the run, or since a resume, that are 0 in a run without trouble."""
+
+MEASUREMENT = ("callbacks.evaluation.num_", "callbacks.evaluation.sampling.", "data.source.", "reward.reward.")
+"""Settings that decide how the held-out figure is measured."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def notes(methods: Sequence[Method]) -> list[Note]:
 
 def _comparison_notes(methods: Sequence[Method]) -> Iterator[Note]:
     everyone = "all methods"
-    if keys := measured_differently(methods):
+    if keys := [key for key in differing_keys([method.settings for method in methods]) if key.startswith(MEASUREMENT)]:
         yield Note(everyone, f"held-out figures are not measured alike: {', '.join(keys)} differ")
     columns = sorted({run.heldout_key for method in methods for run in method.runs if run.heldout_key})
     if len(columns) > 1:
@@ -73,26 +76,11 @@ def _run_notes(run: Run) -> Iterator[str]:
     for key, meaning in (COUNTED | COUNTED_SO_FAR).items():
         if count := counts[key]:
             yield f"{meaning}: {count:.0f} ({key})"
-    yield from _gap_notes(run)
-    for key, count in _not_finite(run).items():
+    limit = run.settings.get("callbacks.adaptive_sampling.max_logprob_gap")
+    if isinstance(limit, int | float) and (above := sum(row.get("sync/logprob_gap", 0.0) > limit for row in run.rows)):
+        yield f"sync/logprob_gap above max_logprob_gap = {limit} in {above} steps: did the weights arrive?"
+    not_finite = Counter(key for row in run.rows for key, value in row.items() if not math.isfinite(value))
+    for key, count in not_finite.items():
         yield f"{key} is not a number in {count} of {len(run.rows)} rows; they are left out"
     if resumed := sorted(path.name for path in run.folder.glob("config-resumed-*.yaml")):
         yield f"continued with other settings ({', '.join(resumed)}); this page shows config.yaml"
-
-
-def _gap_notes(run: Run) -> Iterator[str]:
-    limit = run.settings.get("callbacks.adaptive_sampling.max_logprob_gap")
-    if not isinstance(limit, int | float):
-        return
-    above = sum(row.get("sync/logprob_gap", 0.0) > limit for row in run.rows)
-    if above:
-        yield f"sync/logprob_gap above max_logprob_gap = {limit} in {above} steps: did the weights arrive?"
-
-
-def _not_finite(run: Run) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for row in run.rows:
-        for key, value in row.items():
-            if not math.isfinite(value):
-                counts[key] = counts.get(key, 0) + 1
-    return counts

@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from ada_lightning.analysis.report.curves import Axis
-from ada_lightning.analysis.report.differences import Setting, differences
 from ada_lightning.analysis.report.drawing import Drawing, style
-from ada_lightning.analysis.report.headline import Headline, headline, heldout_after, heldout_before, spent
-from ada_lightning.analysis.report.method import Method
+from ada_lightning.analysis.report.headline import (
+    Headline,
+    Spread,
+    headline,
+    heldout_after,
+    heldout_before,
+    spent,
+)
+from ada_lightning.analysis.report.method import Method, Setting, differences
 from ada_lightning.analysis.report.notes import Note, notes
 from ada_lightning.analysis.report.phases import draw_phases, phase_seconds
 from ada_lightning.analysis.report.plots import HELDOUT, TRAINING, draw, points_per_mean
 from ada_lightning.analysis.report.prompts import draw_prompts
 from ada_lightning.analysis.report.samples import Comparison, compare_samples
-from ada_lightning.analysis.report.spread import Spread
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,10 @@ def make_report(
     num_samples: int = 6,
     remarks: Sequence[str] = (),
 ) -> Report:
-    """Compute and draw.
+    """Compute and draw what at least one method has.
 
     Args:
-        methods: what is compared, at least one.
+        methods: what is compared.
         title: stands above the page.
         level: held-out avg@k whose price is compared; the highest that all runs reached, if left out.
         num_samples: most prompts whose responses are shown.

@@ -1,29 +1,52 @@
-"""Sampled responses of several methods to the same prompt."""
+"""Sampled responses of several methods to the same prompt, whichever way the runs kept them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ada_lightning.analysis.report.method import Method
-from ada_lightning.analysis.report.responses import Sample, heldout_table, training_tables
-from ada_lightning.analysis.report.run import Run
 
 MAX_RESPONSES = 4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One response, as the page shows it."""
+
+    prompt_id: str
+    prompt: str
+    text: str
+    reward: float
+    is_kept: bool
+    """Whether it may train."""
+    advantage: float
+    is_truncated: bool
+    """Whether the length limit cut it."""
 
 
 @dataclass(frozen=True)
 class Answers:
     """Responses of one run to one prompt at one step."""
 
-    run: str
-    seed: Any
     step: int
-    rewards: list[float]
-    """Of all responses, in the order in which they were drawn."""
-    shown: list[Sample]
-    """Those that train first, at most ``MAX_RESPONSES``."""
+    seed: Any
+    samples: list[Sample]
+    """In the order in which they were drawn."""
+
+    @property
+    def rewards(self) -> list[float]:
+        """Of all responses."""
+        return [sample.reward for sample in self.samples]
+
+    @property
+    def shown(self) -> list[Sample]:
+        """Those that train first, at most ``MAX_RESPONSES``."""
+        return sorted(self.samples, key=lambda sample: not sample.is_kept)[:MAX_RESPONSES]
 
 
 @dataclass(frozen=True)
@@ -36,16 +59,19 @@ class Comparison:
     is_heldout: bool = False
     """Whether the prompt is held out, and the responses those of the last evaluation."""
 
+    @property
+    def steps(self) -> list[int]:
+        """At which the methods answered."""
+        return [answers.step for answers in self.answers if answers]
 
-@dataclass
-class _Sighting:
-    """Where tables of a method show a prompt."""
-
-    prompt: str
-    places: list[tuple[int, Run, list[Sample]]] = field(default_factory=list)
+    @property
+    def distance(self) -> int:
+        """Steps between the first and the last of them."""
+        return max(self.steps) - min(self.steps)
 
 
-Sightings = Mapping[str, _Sighting]
+Sightings = Mapping[str, Sequence[Answers]]
+"""What a method answered to each prompt, by the prompt's id."""
 
 
 def compare_samples(methods: Sequence[Method], *, num_prompts: int) -> list[Comparison]:
@@ -59,93 +85,96 @@ def compare_samples(methods: Sequence[Method], *, num_prompts: int) -> list[Comp
         num_prompts: most comparisons.
 
     Raises:
-        ValueError: a table of responses cannot be read.
+        ValueError: a table of responses cannot be read; the text names it.
     """
-    heldout = _heldout([_seen(_last_evaluation(method)) for method in methods], num_prompts // 2)
-    training = [_seen(_training(method)) for method in methods]
-    return [*heldout, *_nearest(training, num_prompts - len(heldout))]
+    evaluated = [_seen(method, _last_evaluation) for method in methods]
+    first_of_each = [candidates[0] for candidates in _candidates(evaluated, is_heldout=True)]
+    heldout = _of_most_methods(first_of_each)[: num_prompts // 2]
+    training = _candidates([_seen(method, _training_tables) for method in methods])
+    return [*heldout, *_nearest([found for each in training for found in each], num_prompts - len(heldout))]
 
 
-def _last_evaluation(method: Method) -> Iterable[tuple[Run, int, list[Sample]]]:
+def read_table(path: Path) -> list[Sample]:
+    """Read a table of responses, JSON lines or Parquet.
+
+    Raises:
+        ValueError: it cannot be read; the text names the file.
+    """
+    try:
+        if path.suffix == ".parquet":
+            from pyarrow import parquet
+
+            return [_sample(row) for row in parquet.read_table(path).to_pylist()]
+        return [_sample(json.loads(line)) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    except (ValueError, TypeError, AttributeError) as error:  # pyarrow's own errors are ValueErrors
+        raise ValueError(f"{path} cannot be read as a table of responses: {error}") from error
+
+
+def _sample(row: Mapping[str, Any]) -> Sample:
+    prompt = str(row.get("prompt", ""))
+    return Sample(
+        prompt_id=str(row.get("prompt_id", prompt)),
+        prompt=prompt,
+        text=str(row.get("text", row.get("response", ""))),
+        reward=float(row.get("reward", 0.0)),
+        is_kept=bool(row.get("is_kept", row.get("kept", False))),
+        advantage=float(row.get("advantage") or 0.0),
+        is_truncated=bool(row.get("truncated", row.get("finish_reason") == "length")),
+    )
+
+
+def _training_tables(folder: Path) -> list[Path]:
+    """Tables of training responses: ``responses/train``, else the smaller ``rollouts`` of older runs."""
+    kept = sorted((folder / "responses" / "train").glob("step_*.parquet"))
+    return kept or sorted((folder / "rollouts").glob("step_*.jsonl"))
+
+
+def _last_evaluation(folder: Path) -> list[Path]:
+    return sorted((folder / "responses" / "eval").glob("step_*.parquet"), key=_step_of)[-1:]
+
+
+def _step_of(path: Path) -> int:
+    return int(re.findall(r"\d+", path.name)[-1])
+
+
+def _seen(method: Method, tables: Callable[[Path], list[Path]]) -> Sightings:
+    seen: dict[str, list[Answers]] = {}
     for run in method.runs:
-        if table := heldout_table(run.folder):
-            yield run, *table
-
-
-def _training(method: Method) -> Iterable[tuple[Run, int, list[Sample]]]:
-    for run in method.runs:
-        for step, samples in training_tables(run.folder):
-            yield run, step, samples
-
-
-def _seen(tables: Iterable[tuple[Run, int, list[Sample]]]) -> Sightings:
-    seen: dict[str, _Sighting] = {}
-    for run, step, samples in tables:
-        groups: dict[str, list[Sample]] = {}
-        for sample in samples:
-            groups.setdefault(sample.prompt_id, []).append(sample)
-        for prompt_id, group in groups.items():
-            seen.setdefault(prompt_id, _Sighting(group[0].prompt)).places.append((step, run, group))
+        for path in tables(run.folder):
+            by_prompt: dict[str, list[Sample]] = {}
+            for sample in read_table(path):
+                by_prompt.setdefault(sample.prompt_id, []).append(sample)
+            for prompt_id, samples in by_prompt.items():
+                seen.setdefault(prompt_id, []).append(Answers(_step_of(path), run.seed, samples))
     return seen
 
 
-def _heldout(sightings: Sequence[Sightings], num_prompts: int) -> list[Comparison]:
-    candidates = [_candidates(prompt_id, sightings, is_heldout=True)[0] for prompt_id in _prompt_ids(sightings)]
-    return _of_most_methods(candidates)[:num_prompts]
+def _candidates(sightings: Sequence[Sightings], *, is_heldout: bool = False) -> Iterator[list[Comparison]]:
+    """For each prompt a comparison at each place at which the first method that knows it shows it."""
+    for prompt_id in dict.fromkeys(prompt_id for seen in sightings for prompt_id in seen):
+        there = [seen.get(prompt_id, ()) for seen in sightings]
+        leader = next(places for places in there if places)
+        prompt = leader[0].samples[0].prompt
+        yield [Comparison(prompt, [_nearest_to(place, places) for places in there], is_heldout) for place in leader]
 
 
-def _nearest(sightings: Sequence[Sightings], num_prompts: int) -> list[Comparison]:
-    candidates = [
-        comparison for prompt_id in _prompt_ids(sightings) for comparison in _candidates(prompt_id, sightings)
-    ]
-    best = sorted(_of_most_methods(candidates), key=lambda comparison: (_distance(comparison), _step(comparison)))
-    nearest = [comparison for comparison in best if _distance(comparison) == _distance(best[0])]
-    pool = sorted(nearest if len(nearest) >= num_prompts else best[:num_prompts], key=_step)
+def _nearest_to(place: Answers, places: Sequence[Answers]) -> Answers | None:
+    """The one nearest to a step, of the same seed if there is one as near."""
+    return min(
+        places, key=lambda other: (abs(other.step - place.step), other.seed != place.seed, other.step), default=None
+    )
+
+
+def _nearest(candidates: Sequence[Comparison], num_prompts: int) -> list[Comparison]:
+    best = sorted(_of_most_methods(candidates), key=lambda found: (found.distance, min(found.steps)))
+    nearest = [found for found in best if found.distance == best[0].distance]
+    pool = sorted(nearest if len(nearest) >= num_prompts else best[:num_prompts], key=lambda found: min(found.steps))
     if len(pool) <= num_prompts:
         return pool
     last = len(pool) - 1
     return [pool[place] for place in sorted({round(n * last / max(num_prompts - 1, 1)) for n in range(num_prompts)})]
 
 
-def _prompt_ids(sightings: Sequence[Sightings]) -> list[str]:
-    return list(dict.fromkeys(prompt_id for seen in sightings for prompt_id in seen))
-
-
-def _candidates(prompt_id: str, sightings: Sequence[Sightings], *, is_heldout: bool = False) -> list[Comparison]:
-    """Compare at each place at which the first method that knows the prompt shows it."""
-    there = [seen.get(prompt_id) for seen in sightings]
-    leader = next(sighting for sighting in there if sighting)
-    return [
-        Comparison(leader.prompt, [_answers(sighting, step, run.seed) for sighting in there], is_heldout)
-        for step, run, _ in leader.places
-    ]
-
-
-def _answers(sighting: _Sighting | None, step: int, seed: Any) -> Answers | None:
-    """Take the place nearest to a step, of the same seed if there is one as near."""
-    if sighting is None:
-        return None
-    at, run, samples = min(sighting.places, key=lambda place: (abs(place[0] - step), place[1].seed != seed, place[0]))
-    shown = sorted(samples, key=lambda sample: not sample.is_kept)[:MAX_RESPONSES]
-    return Answers(run.name, run.seed, at, [sample.reward for sample in samples], shown)
-
-
 def _of_most_methods(candidates: Sequence[Comparison]) -> list[Comparison]:
-    most = max((_num_methods(comparison) for comparison in candidates), default=0)
-    return [comparison for comparison in candidates if _num_methods(comparison) == most]
-
-
-def _num_methods(comparison: Comparison) -> int:
-    return sum(answers is not None for answers in comparison.answers)
-
-
-def _steps(comparison: Comparison) -> list[int]:
-    return [answers.step for answers in comparison.answers if answers]
-
-
-def _distance(comparison: Comparison) -> int:
-    return max(_steps(comparison)) - min(_steps(comparison))
-
-
-def _step(comparison: Comparison) -> int:
-    return min(_steps(comparison))
+    most = max((len(found.steps) for found in candidates), default=0)
+    return [found for found in candidates if len(found.steps) == most]

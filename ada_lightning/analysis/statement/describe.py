@@ -15,17 +15,23 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 
-from ada_lightning.analysis.statement import bends
 from ada_lightning.analysis.statement.exact import exact_lines
 from ada_lightning.analysis.statement.inexact import inexact_lines, is_mean_per_prompt
 from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.methods.advantages.exact import ExactAdvantage
 from ada_lightning.methods.selection import AllSelection
-from ada_lightning.training.losses import LossReduction, PolicyLoss
+from ada_lightning.training.losses import ConstantReduction, LossReduction, PolicyLoss, PromptMeanReduction
 from ada_lightning.training.token_masks import TokenMask
+
+_OF_TRUNCATED = {
+    "mask": "rollout.truncated=mask counts responses that do not train: then no pass rate is followed exactly",
+    "exclude": "rollout.truncated=exclude: p is the pass rate among responses that end by themselves",
+}
+"""What is left out of the pass rate, or of the update only."""
 
 
 def describe_update(
@@ -47,18 +53,7 @@ def describe_update(
     All figures are computed from the very objects of the run. The sampler is asked to plan, as it is again before every
     step; nothing else changes.
 
-    Args:
-        advantage: the run's estimator.
-        sampler: who gets more samples, who stops.
-        selection: what trains.
-        loss: the policy loss.
-        num_minibatches: parts of a rollout, an optimiser step each.
-        epochs_per_rollout: passes over those parts.
-        max_grad_norm: to which gradients are clipped.
-        truncated: what a response cut by the length limit counts as, see ``rollout.truncated``.
-        curriculum: which prompts a step trains on; None where all of them alike.
-        token_masks: which tokens train.
-        refill: whether groups without a signal are replaced; None where they are not.
+    Parts and settings are those of the configuration by the same names; ``truncated`` is ``rollout.truncated``.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
@@ -72,18 +67,55 @@ def describe_update(
         whole = AllSelection() if prunes_prompts or Trait.PRUNES_RESPONSES in selection.traits else selection
         followed = _followed(advantage, sampler, whole, loss.reduction)
     bent = [
-        *bends.label_lines(sampler),
-        *bends.prompt_lines(curriculum),
-        *bends.refill_lines(refill),
-        *bends.choice_lines(sampler, selection, loss.reduction),
-        *([] if is_constant or target else bends.reduction_lines(loss.reduction)),
-        *bends.reuse_lines(num_minibatches, epochs_per_rollout, loss),
+        *_source_lines(sampler, curriculum, refill),
+        *choice_lines(sampler, selection, loss.reduction),
+        "" if is_constant or target else loss.reduction.bend(),
+        _reuse(num_minibatches, epochs_per_rollout, loss),
         *loss.bends(),
         *(mask.bend() for mask in token_masks),
-        *bends.evidence_lines(truncated),
-        *bends.step_lines(max_grad_norm),
+        _OF_TRUNCATED.get(truncated, ""),
+        f"policy.max_grad_norm = {max_grad_norm:g} can shorten a step, not turn it" if max_grad_norm < math.inf else "",
     ]
-    return followed + [f"  {line}" for line in bent]
+    return followed + [f"  {line}" for line in bent if line]
+
+
+def choice_lines(sampler: Sampler, selection: Selection, reduction: LossReduction) -> Iterator[str]:
+    """What sampler and selection say of themselves, and what a denominator makes of pruning."""
+    yield from (line for line in (sampler.bend(), selection.bend()) if line)
+    within = getattr(selection, "selection", selection)  # of one that drops whole pools first
+    traits = sampler.traits | selection.traits | within.traits
+    prunes_responses = bool(traits & {Trait.PRUNES_RESPONSES, Trait.LEAVES_OUT_PROMPTS})
+    # A prompt that is left out as a whole still counts among the prompts of a mean over prompts.
+    undone = ConstantReduction if prunes_responses else ConstantReduction | PromptMeanReduction
+    if (prunes_responses or Trait.PRUNES_PROMPTS in traits) and not isinstance(reduction, undone):
+        yield (
+            f"{type(reduction).__name__} divides by what pruning left: the weights of pruning no longer undo it; "
+            "loss/reduction=constant does not"
+        )
+
+
+def _source_lines(sampler: Sampler, curriculum: Curriculum | None, refill: Refill | None) -> Iterator[str]:
+    """Rewards that are not the graders', prompts that come more often than others, groups that are replaced."""
+    if Trait.GIVES_REWARDS in sampler.traits:
+        yield (
+            f"{type(sampler).__name__} gives the rewards itself: p is the rate of its labels, whatever a reference says"
+        )
+    if curriculum is not None:
+        yield curriculum.bend()
+    if refill is not None:
+        yield refill.bend()
+        if refill.keep_surplus:
+            yield (
+                "refill.keep_surplus: some groups come from the policy before its last update; truncated importance "
+                "weights (loss.importance_cap) are all that corrects for it"
+            )
+
+
+def _reuse(num_minibatches: int, epochs_per_rollout: int, loss: PolicyLoss) -> str:
+    """Updates with responses of an earlier policy."""
+    keys = (("data.num_minibatches", num_minibatches), ("data.epochs_per_rollout", epochs_per_rollout))
+    named = " and ".join(f"{key} = {value}" for key, value in keys if value > 1)
+    return f"{named}: only the first update of a step is on-policy; {loss.reuse_bend()}" if named else ""
 
 
 def _followed(advantage: Advantage, sampler: Sampler, selection: Selection, reduction: LossReduction) -> list[str]:

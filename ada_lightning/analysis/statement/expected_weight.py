@@ -59,21 +59,12 @@ def _group(selection: Selection, rule: StoppingRule, end: Point) -> ResponseGrou
     """What is kept of a pool that ended there."""
     pool = ResponsePool(Prompt("p", (), prompt_ids=(0,)), slot=0)
     for index in range(sum(end)):
-        pool.add(_response(index, is_positive=index < end[0]))
+        is_positive = index < end[0]
+        pool.add(
+            Response(
+                prompt_id="p", sample_index=index, round_index=0, response_ids=(0,), sampling_logprobs=(0.0,), text="",
+                is_truncated=False, reward=float(is_positive), is_positive=is_positive, policy_version=0,
+            )
+        )  # fmt: skip
     pool.rule = rule
     return ResponseGroup(pool, selection.select(pool))
-
-
-def _response(index: int, *, is_positive: bool) -> Response:
-    return Response(
-        prompt_id="p",
-        sample_index=index,
-        round_index=0,
-        response_ids=(0,),
-        sampling_logprobs=(0.0,),
-        text="",
-        is_truncated=False,
-        reward=float(is_positive),
-        is_positive=is_positive,
-        policy_version=0,
-    )

@@ -59,7 +59,10 @@ def inexact_lines(advantage: Advantage, sampler: Sampler, selection: Selection, 
     elif isinstance(advantage, GroupNormalizedAdvantage):
         lines, compared = _group_normalized(advantage, size)
     elif isinstance(advantage, LeaveOneOutAdvantage):
-        lines, compared = _leave_one_out(size)
+        lines, compared = ["update: exact for f(p) = p"], {}
+        if not size:
+            lines = ["update: reward minus the mean of the others that are kept, whatever the pool's mean"]
+            compared = _MEAN
     elif isinstance(advantage, WeightedLeaveOneOutAdvantage):
         lines, compared = _weighted_leave_one_out(advantage, rules)
     else:
@@ -125,12 +128,6 @@ def _group_normalized(advantage: GroupNormalizedAdvantage, size: int) -> Descrip
         ],
         {"1/sqrt(p(1-p))": [(rate * (1.0 - rate)) ** -0.5 for rate in PASS_RATES]},
     )
-
-
-def _leave_one_out(size: int) -> Description:
-    if size:
-        return ["update: exact for f(p) = p"], {}
-    return ["update: reward minus the mean of the others that are kept, whatever the pool's mean"], _MEAN
 
 
 def _weighted_leave_one_out(advantage: WeightedLeaveOneOutAdvantage, rules: Rules) -> Description:

@@ -29,57 +29,43 @@ def other_lines(
     Returns:
         The first lines, and rows of weights by name; empty where no table is needed or none can be made.
     """
+    mean = {"f(p) = p": [1.0] * len(PASS_RATES)}
     if isinstance(advantage, MaxRlAdvantage):
-        return _max_rl(size)
+        if size < 2:
+            lines = ["update: reward over the mean of the kept group, minus 1, whatever the pool's mean"]
+            return lines, {"1/p": [1.0 / rate for rate in PASS_RATES]}
+        followed = "1" if size == 2 else f"(1 - (1-p)^{size - 1}) / p"
+        return [f"update: exact for f(p) = log p as far as {size} responses can see: f'(p) = {followed}"], {}
     if isinstance(advantage, AcceptedAdvantage):
-        return _accepted(draws_equal=draws_equal)
+        if draws_equal:
+            return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
+        return ["update: the sum over accepted responses, without a baseline"], mean
     if isinstance(advantage, HistoryBaselineAdvantage):
-        return _history_baseline("the pass rate expected", draws_equal=draws_equal), {}
+        return [_history_baseline("the pass rate expected", draws_equal=draws_equal)], {}
     if isinstance(advantage, RoundedHistoryAdvantage):
-        return _history_baseline("0 or 1, whichever is expected", draws_equal=draws_equal), {}
+        return [_history_baseline("0 or 1, whichever is expected", draws_equal=draws_equal)], {}
     if isinstance(advantage, NoveltyAdvantage):
-        return _novelty(advantage), {}
+        over = " over its standard deviation" if advantage.normalize_std else ""
+        return [
+            f"update: reward minus the mean of the kept group{over}, and up to {advantage.cap:g} of it more for right "
+            "answers that are less likely than their group: follows no function of p"
+        ], {}
     if isinstance(advantage, GdpoAdvantage):
-        return _gdpo(advantage), {}
+        parts = " + ".join(f"{weight:g} {name}" for name, weight in advantage.weights.items())
+        over = "tokens" if advantage.by_tokens else "responses"
+        return [
+            f"update: {parts}, each standardised within its group: the pull of a component depends on how often its "
+            "group differs in it, not on its scale",
+            f"  the sum is centred and scaled over all {over} of a step; no function of the pass rate alone is "
+            "followed",
+        ], {}
     return [f"update: the rule of {type(advantage).__name__}; which objective it follows is not known here"], {}
 
 
-def _max_rl(size: int) -> tuple[list[str], Mapping[str, Sequence[float]]]:
-    if size < 2:
-        wanted = {"1/p": [1.0 / rate for rate in PASS_RATES]}
-        return ["update: reward over the mean of the kept group, minus 1, whatever the pool's mean"], wanted
-    followed = "1" if size == 2 else f"(1 - (1-p)^{size - 1}) / p"
-    return [f"update: exact for f(p) = log p as far as {size} responses can see: f'(p) = {followed}"], {}
-
-
-def _accepted(*, draws_equal: bool) -> tuple[list[str], Mapping[str, Sequence[float]]]:
+def _history_baseline(baseline: str, *, draws_equal: bool) -> str:
     if draws_equal:
-        return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
-    return ["update: the sum over accepted responses, without a baseline"], {"f(p) = p": [1.0] * len(PASS_RATES)}
-
-
-def _history_baseline(baseline: str, *, draws_equal: bool) -> list[str]:
-    if draws_equal:
-        return [f"update: exact for f(p) = p: reward minus {baseline} from history and the other responses"]
-    return [
+        return f"update: exact for f(p) = p: reward minus {baseline} from history and the other responses"
+    return (
         f"update: reward minus {baseline} from history and the other kept responses; a rule that stops by rewards "
         "bends it away from f(p) = p"
-    ]
-
-
-def _gdpo(advantage: GdpoAdvantage) -> list[str]:
-    parts = " + ".join(f"{weight:g} {name}" for name, weight in advantage.weights.items())
-    over = "tokens" if advantage.by_tokens else "responses"
-    return [
-        f"update: {parts}, each standardised within its group: the pull of a component depends on how often its group "
-        "differs in it, not on its scale",
-        f"  the sum is centred and scaled over all {over} of a step; no function of the pass rate alone is followed",
-    ]
-
-
-def _novelty(advantage: NoveltyAdvantage) -> list[str]:
-    over = " over its standard deviation" if advantage.normalize_std else ""
-    return [
-        f"update: reward minus the mean of the kept group{over}, and up to {advantage.cap:g} of it more for right "
-        "answers that are less likely than their group: follows no function of p"
-    ]
+    )

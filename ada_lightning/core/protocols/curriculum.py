@@ -3,72 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
 
-from ada_lightning.core.records import Prompt, PromptHistory, ResponsePool
+from ada_lightning.core.protocols.part import Part
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
+
+Recall = Callable[[Sequence[Prompt]], Sequence[Belief]]
+"""Asks what is remembered of prompts."""
+Usefulness = Callable[[Sequence[float]], list[float]]
+"""What a visit to a prompt is worth, for each pass rate in [0, 1]; only the order of values matters."""
 
 
-@runtime_checkable
-class Curriculum(Protocol):
+class Curriculum(Part):
     """Which prompts a step trains on."""
 
-    needs_history: bool
-    """Whether it asks what is remembered of prompts; such a curriculum needs a :class:`RememberingEstimator`."""
+    needs_history: bool = False
+    """Whether it asks what is remembered of prompts; such a curriculum needs an estimator that remembers them."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns from the steps itself, beside what an estimator remembers of pass rates."""
+        return type(self).observe is not Curriculum.observe
 
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return the prompts of a rollout step, in no order that tells anything about them.
 
-        Must be a function of its arguments and of what ``recall`` answers, so that a resumed run chooses the same.
-        A :class:`LearningCurriculum` may use what it observed before the step, and may return fewer prompts, or none:
-        whoever asks goes on with the next stretch.
+        Must be a function of its arguments and of what ``recall`` answers, so that a resumed run chooses the same. One
+        that :attr:`learns` may use what it observed before the step, and may return fewer prompts, or none: whoever
+        asks goes on with the next stretch.
 
         Args:
             prompts: all training prompts, in their stable order.
             num_prompts: prompts of a step (P). Where there are fewer than that, some come more than once.
             step: which stretch of the run's prompts, from 0: the rollout step, where no step took more than its P.
             seed: of every choice.
-            recall: what is remembered of prompts, one history each.
+            recall: asks what is remembered.
         """
-        ...
+        raise NotImplementedError(f"{type(self).__name__} needs a method choose(prompts, num_prompts, ...)")
 
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
-        """What to log of the prompts it has chosen, by name."""
-        ...
-
-    def bend(self) -> str:
-        """Return one line on what it does to the run's objective; empty where every prompt counts the same."""
-        ...
-
-
-@runtime_checkable
-class LearningCurriculum(Curriculum, Protocol):
-    """A curriculum that learns from the steps itself, beside what an estimator remembers of pass rates."""
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
+        """What to log of the prompts it has chosen, by name, from what was believed of them."""
+        return {}
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
         """Learn from the pools of a finished rollout step."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """What outlives a step, as primitives."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`."""
-        ...
-
-
-@runtime_checkable
-class Usefulness(Protocol):
-    """What a visit to a prompt of a known pass rate is worth."""
-
-    def __call__(self, pass_rates: Sequence[float]) -> list[float]:
-        """Return one value per pass rate in [0, 1]; only their order matters."""
-        ...

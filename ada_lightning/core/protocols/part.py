@@ -10,6 +10,8 @@ from typing import Any
 class Trait(Enum):
     """What one part must know of another: rules about parts that do not go together ask for these."""
 
+    SHARES_EVIDENCE = auto()
+    """An estimator whose beliefs rest on more than their prompt's own responses, and do not say how many those are."""
     GIVES_REWARDS = auto()
     """A sampler that replaces the graders' rewards, as a majority vote without references does."""
     LEAVES_OUT_PROMPTS = auto()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from ada_lightning.core.records import Prompt
 
 
-@runtime_checkable
 class PromptSource(Protocol):
     """Where prompts come from, with disjoint train and held-out lists fixed by a seed.
 

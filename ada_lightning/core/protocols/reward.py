@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
 
 
-@runtime_checkable
 class Reward(Protocol):
     """A picklable grader that runs in worker processes and never imports torch.
 

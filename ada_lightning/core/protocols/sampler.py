@@ -11,7 +11,7 @@ from ada_lightning.core.protocols.part import Part
 from ada_lightning.core.records import ResponsePool
 
 if TYPE_CHECKING:  # torch stays out of reward workers
-    from ada_lightning.core.protocols.policy_reader import PolicyView
+    from ada_lightning.core.protocols.policy_view import PolicyView
     from ada_lightning.core.stopping.rule import StoppingRule
 
 

@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.stopping.rule import Branch, StoppingRule
+from ada_lightning.core.stopping.pilot import PilotBranch
+from ada_lightning.core.stopping.rule import StoppingRule
 
 Point = tuple[int, int]
 """(positives, negatives)."""
@@ -88,7 +89,7 @@ def goes_on(rule: StoppingRule) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=4096)
-def _ends_of(branch: Branch) -> NDArray[np.bool_]:
+def _ends_of(branch: PilotBranch) -> NDArray[np.bool_]:
     """Where a branch ends. Shape ``(n_max + 1, n_max + 1)``."""
     mask = np.zeros((branch.n_max + 1, branch.n_max + 1), dtype=bool)
     for positives in range(branch.n_max + 1):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.core.stopping.rule import Branch, StoppingRule
+from ada_lightning.core.stopping.rule import StoppingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class PilotRule(StoppingRule):
         kept = self.totals if n_max >= self.num_pilot else self.totals[: n_max + 1]
         return PilotRule(tuple(min(total, n_max) for total in kept), self.is_screen)
 
-    def branches(self) -> tuple[Branch, ...]:
+    def branches(self) -> tuple[PilotBranch, ...]:
         """Return one per distinct total."""
-        return tuple(_Branch(self, total) for total in sorted(set(self.totals)))
+        return tuple(PilotBranch(self, total) for total in sorted(set(self.totals)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Branch(Branch):
-    """Prompts whose pilot decided on ``n_max`` responses."""
+class PilotBranch(StoppingRule):
+    """Prompts whose pilot decided on ``n_max`` responses. Counts alone say where each of them goes."""
 
     rule: PilotRule
     n_max: int
@@ -102,7 +102,7 @@ class _Branch(Branch):
         return self.rule.totals[in_pilot] == self.n_max
 
     def ends_at(self, num_positive: int, num_negative: int) -> bool:
-        """Whether it is the total, and not only the end of a pilot that decided on another."""
+        """Whether a prompt of this branch ends there: not where only a pilot ends that decided on another total."""
         num_sampled = num_positive + num_negative
         return num_sampled == self.n_max and (
             num_sampled > self.rule.num_pilot or self.rule.totals[num_positive] == self.n_max

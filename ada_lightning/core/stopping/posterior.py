@@ -1,4 +1,8 @@
-"""Give a prompt up when its counts and its history say that more samples will hardly pay."""
+"""Give a prompt up when its counts and its history say that more samples will hardly pay.
+
+Everywhere here alpha and beta, or ``belief``, are positives and negatives of the belief before the step; counts are
+positives and negatives drawn since.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +56,6 @@ class PosteriorRule(StoppingRule):
 
 def completion_rate(quota: QuotaRule, alpha: float, beta: float, num_positive: int, num_negative: int) -> float:
     """Completed quotas per response, if sampling goes on for the best number of blocks.
-
-    Args:
-        quota: what completes a prompt.
-        alpha: positives of the belief before this step.
-        beta: negatives of the belief before this step.
-        num_positive: positives drawn so far.
-        num_negative: negatives drawn so far.
 
     Returns:
         ``max_h F_h / E[responses until met or h blocks]``; 0 where no block is left.
@@ -124,12 +121,8 @@ def going_on_chance(
 
     Whether it was given up on the way is not looked at: in which order the responses come is not known.
 
-    Args:
-        rule: that the prompt's sampling follows.
-        quota: what completes it.
-        belief: (positives, negatives) of the belief before this step.
-        counts: (positives, negatives) drawn so far.
-        num_draws: no more than the rule's ``n_max`` leaves.
+    ``rule`` is what the prompt's sampling follows, ``quota`` what completes it; of draws there are no more than
+    ``n_max`` leaves.
 
     Example:
         >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)
@@ -152,11 +145,6 @@ def going_on_chance(
 @lru_cache(maxsize=65536)
 def expected_draws_until_stop(rule: StoppingRule, belief: tuple[float, float], counts: tuple[int, int]) -> float:
     """Responses until a rule of counts stops, whatever it stops for.
-
-    Args:
-        rule: that the prompt's sampling follows.
-        belief: (positives, negatives) of the belief before this step.
-        counts: (positives, negatives) drawn so far.
 
     Example:
         >>> quota = QuotaRule(k_pos=1, k_neg=1, samples_per_round=4, n_max=32)

@@ -9,6 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ada_lightning.core.stopping.pilot import PilotBranch
 
 
 class StoppingRule(ABC):
@@ -34,21 +38,9 @@ class StoppingRule(ABC):
         """Return this rule, cut off at ``n_max`` responses."""
         return CappedRule(self, n_max)
 
-    def branches(self) -> tuple[Branch, ...]:
+    def branches(self) -> tuple[PilotBranch, ...]:
         """Walks that this rule is made of where it remembers how its prompt began; none where counts say it all."""
         return ()
-
-
-class Branch(StoppingRule):
-    """A part of a rule that remembers: its prompts that began in a certain way. Counts alone say where each goes."""
-
-    @abstractmethod
-    def holds(self, num_positive: int, num_negative: int) -> bool:
-        """Whether a walk that drew its more frequent class first, and has these counts, is in this branch."""
-
-    @abstractmethod
-    def ends_at(self, num_positive: int, num_negative: int) -> bool:
-        """Whether a prompt of this branch ends at these counts; where it only stops, it is in another branch."""
 
 
 @dataclass(frozen=True, slots=True)

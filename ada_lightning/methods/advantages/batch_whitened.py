@@ -9,6 +9,7 @@ advantages are equal has none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
@@ -17,6 +18,7 @@ from ada_lightning.methods.functional import whitened_groups
 _EPSILON = 1e-8
 
 
+@dataclass(kw_only=True, eq=False)
 class BatchWhitenedAdvantage(Advantage):
     """``(A - mean of A) / (standard deviation of A + 1e-8)`` over all kept responses of a rollout.
 
@@ -24,18 +26,17 @@ class BatchWhitenedAdvantage(Advantage):
     tokens it is not, and then such groups train against the mean, as they do in the published code. Ragged groups count
     by their responses: a prompt with more of them moves mean and deviation more.
 
-    Args:
-        advantage: the rule whose advantages are whitened.
-        by_tokens: count a response as often as it has tokens, as verl and OpenRLHF do; False counts each once.
-
     Source:
         REINFORCE++, arXiv:2501.03262, section 3.
     """
 
-    def __init__(self, *, advantage: Advantage, by_tokens: bool = False) -> None:
-        self.advantage = advantage
-        self.by_tokens = by_tokens
-        self.traits = advantage.traits | ({Trait.TRAINS_EQUAL_REWARDS} if by_tokens else frozenset())
+    advantage: Advantage
+    """The rule whose advantages are whitened."""
+    by_tokens: bool = False
+    """Count a response as often as it has tokens, as verl and OpenRLHF do; False counts each once."""
+
+    def __post_init__(self) -> None:
+        self.traits = self.advantage.traits | ({Trait.TRAINS_EQUAL_REWARDS} if self.by_tokens else frozenset())
 
     def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """Return the advantages, group by group."""

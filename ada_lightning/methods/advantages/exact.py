@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from ada_lightning.methods.functional import at_pool_end, class_contrast
 from ada_lightning.methods.objectives.support import coefficient_table
 
 
+@dataclass(kw_only=True, eq=False)
 class ExactAdvantage(Advantage):
     """Weights kept responses by path counting, so that a prompt's expected update is ``f'(p) grad p``.
 
@@ -24,17 +26,14 @@ class ExactAdvantage(Advantage):
     Rewards count as 1 above ``rollout.positive_threshold`` and as 0 otherwise, whatever their amount or sign: p is the
     rate at which they exceed it.
 
-    Args:
-        objective: what is maximised, see :mod:`ada_lightning.methods.objectives`.
-
     Source:
         Ours; Girshick, Mosteller and Savage 1946 for the principle. ``docs/estimators.md`` has the derivation.
     """
 
     traits = frozenset({Trait.COMPARES_DRAWN, Trait.NEEDS_BOTH_CLASSES})
 
-    def __init__(self, *, objective: Objective) -> None:
-        self.objective = objective
+    objective: Objective
+    """What is maximised, see :mod:`ada_lightning.methods.objectives`."""
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return ``+c / m+`` or ``-c / m-``. Shape ``(G,)``.

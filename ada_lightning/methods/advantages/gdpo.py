@@ -8,19 +8,23 @@ and 1, where it is GRPO with whitening.
 from __future__ import annotations
 
 import math
-import statistics
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import Response, ResponseGroup
-from ada_lightning.methods.functional import whitened_groups
+from ada_lightning.methods.checked import Check, Checked
+from ada_lightning.methods.functional import centered, unbiased_std, whitened_groups
 
 _EPSILON = 1e-4
 """Added to standard deviations, those of groups and that of the rollout (NVlabs/GDPO)."""
 
 
-class GdpoAdvantage(Advantage):
+@dataclass(kw_only=True, eq=False)
+class GdpoAdvantage(Checked, Advantage):
     """Sum over components of ``weight * (c - mean) / (std + 1e-4)`` within the kept group, whitened over the rollout.
 
     Groups whose rewards are all equal but whose components differ have a signal and train; groups in which no component
@@ -31,32 +35,33 @@ class GdpoAdvantage(Advantage):
     without any component whose reward is 0 was counted as 0 ungraded (``rollout.grader_failure=as_zero``,
     ``rollout.truncated=zero``): its components are 0 too.
 
-    Args:
-        weights: of the components, by their names in :attr:`~ada_lightning.core.records.Response.components`. The
-            weights inside the reward decide what is positive, not what is trained.
-        by_tokens: whiten over tokens instead of responses, as verl does.
-
-    Raises:
-        ValueError: no weight, one that is not a finite number, or all are 0.
-
     Source:
         arXiv:2601.05242; NVlabs/GDPO for 1e-4 and the unbiased deviation.
     """
 
     traits = frozenset({Trait.COMPARES_KEPT, Trait.TRAINS_EQUAL_REWARDS})
 
-    def __init__(self, *, weights: Mapping[str, float], by_tokens: bool = False) -> None:
-        self.weights = {str(name): weight for name, weight in weights.items()}
-        errors = [
-            f"advantage.weights.{name} must be a finite number; got {weight!r}"
-            for name, weight in self.weights.items()
-            if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight)
-        ]
-        if not errors and not any(self.weights.values()):
-            errors.append("advantage.weights needs a component whose weight is not 0, as {correct: 1.0, format: 1.0}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.by_tokens = by_tokens
+    weights: Mapping[str, float]
+    """Of the components, by their names in :attr:`~ada_lightning.core.records.Response.components`. The weights inside
+    the reward decide what is positive, not what is trained."""
+    by_tokens: bool = False
+    """Whiten over tokens instead of responses, as verl does."""
+
+    def __post_init__(self) -> None:
+        self.weights = {str(name): weight for name, weight in self.weights.items()}
+        super().__post_init__()
+
+    def _checks(self) -> Iterator[Check]:
+        for name, weight in self.weights.items():
+            is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+            yield (
+                is_number and math.isfinite(weight),
+                f"advantage.weights.{name} must be a finite number; got {weight!r}",
+            )
+        yield (
+            any(self.weights.values()),
+            "advantage.weights needs a component whose weight is not 0, as {correct: 1.0, format: 1.0}",
+        )
 
     def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """Return the advantages, group by group.
@@ -71,12 +76,11 @@ class GdpoAdvantage(Advantage):
     def _weighted_sum(self, group: ResponseGroup) -> list[float]:
         responses = [kept.response for kept in group.kept]
         present = [name for name in self.weights if any(name in response.components for response in responses)]
-        values = [_values(response, present, list(self.weights)) for response in responses]
-        total = [0.0] * len(responses)
-        for index, name in enumerate(present):
-            scores = _standardised([row[index] for row in values])
-            total = [sum_ + self.weights[name] * score for sum_, score in zip(total, scores, strict=True)]
-        return total
+        values = np.array([_values(response, present, list(self.weights)) for response in responses])
+        total = np.zeros(len(responses))
+        for name, column in zip(present, values.T, strict=True):
+            total += self.weights[name] * centered(column) / (unbiased_std(column) + _EPSILON)
+        return total.tolist()
 
     def _warn_of_unknown(self, groups: Sequence[ResponseGroup]) -> None:
         found = {name for group in groups for kept in group.kept for name in kept.response.components}
@@ -103,11 +107,3 @@ def _values(response: Response, present: Sequence[str], wanted: Sequence[str]) -
             "every response (reward=weighted, or a Verdict with components), or name others in advantage.weights"
         )
     return [components[name] for name in present]
-
-
-def _standardised(values: Sequence[float]) -> list[float]:
-    """``(c - mean) / (std + 1e-4)``; exactly 0 where all are equal."""
-    if len(values) < 2 or min(values) == max(values):
-        return [0.0] * len(values)
-    mean, std = statistics.fmean(values), statistics.stdev(values)
-    return [(value - mean) / (std + _EPSILON) for value in values]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
-from ada_lightning.methods.functional import centered, kept_rewards, unbiased_std
+from ada_lightning.methods.functional import kept_rewards, standardized
 
 
+@dataclass(kw_only=True, eq=False)
 class GroupNormalizedAdvantage(Advantage):
     """Standardises each reward by mean and standard deviation of the kept group.
-
-    Args:
-        normalize_std: divide by the group's standard deviation (unbiased, plus 1e-6). False gives Dr. GRPO's rule.
 
     Source:
         DeepSeekMath, arXiv:2402.03300, section 4.1.2; Dr. GRPO, arXiv:2503.20783.
@@ -22,10 +22,9 @@ class GroupNormalizedAdvantage(Advantage):
 
     traits = frozenset({Trait.COMPARES_KEPT})
 
-    def __init__(self, *, normalize_std: bool = True) -> None:
-        self.normalize_std = normalize_std
+    normalize_std: bool = True
+    """Divide by the group's standard deviation (unbiased, plus 1e-6). False gives Dr. GRPO's rule."""
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return ``(r - mean) / (std + 1e-6)`` or ``r - mean``. Shape ``(G,)``."""
-        rewards = kept_rewards(group)
-        return centered(rewards) / (unbiased_std(rewards) + 1e-6 if self.normalize_std else 1.0)
+        return standardized(kept_rewards(group), normalize_std=self.normalize_std)

@@ -8,6 +8,8 @@ bonus, and neither do wrong ones; a group of equal rewards has no advantage that
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
@@ -16,21 +18,15 @@ from numpy.typing import NDArray
 from ada_lightning.core.protocols import Advantage, Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages.group_normalized import GroupNormalizedAdvantage
+from ada_lightning.methods.checked import Check, Checked
 
 
-class NoveltyAdvantage(Advantage):
+@dataclass(kw_only=True, eq=False)
+class NoveltyAdvantage(Checked, Advantage):
     """GRPO's advantage, plus ``min(max(scale (1 - eta), 0), cap A)`` for right answers.
 
     With s(y) the mean of an answer's token log-probabilities, as the engine drew them, and m the mean of s over the
     kept group, ``eta = exp(s(y) - m)``: below 1 for an answer that is less likely than its group.
-
-    Args:
-        scale: of the bonus.
-        cap: largest bonus, as a share of the advantage.
-        normalize_std: divide by the group's standard deviation, as GRPO does.
-
-    Raises:
-        ValueError: ``scale`` or ``cap`` negative or not finite; both in one message.
 
     Source:
         Bamba et al., arXiv:2510.06672 (scale 2.5, cap 0.5).
@@ -38,27 +34,21 @@ class NoveltyAdvantage(Advantage):
 
     traits = frozenset({Trait.COMPARES_KEPT})
 
-    def __init__(self, *, scale: float = 2.5, cap: float = 0.5, normalize_std: bool = True) -> None:
-        errors = [
-            f"advantage.{name} must be 0 or positive, and finite; got {value}"
-            for name, value in (("scale", scale), ("cap", cap))
-            if not 0 <= value < math.inf
-        ]
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.normalize_std = normalize_std
-        self.plain = GroupNormalizedAdvantage(normalize_std=normalize_std)
-        self.scale = scale
-        self.cap = cap
+    scale: float = 2.5
+    """Of the bonus."""
+    cap: float = 0.5
+    """Largest bonus, as a share of the advantage."""
+    normalize_std: bool = True
+    """Divide by the group's standard deviation, as GRPO does."""
+
+    def _checks(self) -> Iterator[Check]:
+        for name, value in (("scale", self.scale), ("cap", self.cap)):
+            yield 0 <= value < math.inf, f"advantage.{name} must be 0 or positive, and finite; got {value}"
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return the advantages, bonus included."""
-        scores = [fmean(kept.response.sampling_logprobs or [0.0]) for kept in group.kept]
-        mean_score = fmean(scores)
-        advantages = []
-        for kept, advantage, score in zip(group.kept, self.plain.of_group(group).tolist(), scores, strict=True):
-            if kept.response.is_positive and advantage > 0:
-                novelty = self.scale * (1.0 - math.exp(score - mean_score))
-                advantage += min(max(novelty, 0.0), self.cap * advantage)
-            advantages.append(advantage)
-        return np.array(advantages)
+        plain = GroupNormalizedAdvantage(normalize_std=self.normalize_std).of_group(group)
+        scores = np.array([fmean(kept.response.sampling_logprobs or [0.0]) for kept in group.kept])
+        novelty = self.scale * (1.0 - np.exp(scores - scores.mean()))
+        is_right = np.array([kept.response.is_positive for kept in group.kept]) & (plain > 0)
+        return plain + np.where(is_right, np.clip(novelty, 0.0, self.cap * np.abs(plain)), 0.0)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ada_lightning.core.protocols import Advantage, PassRate, Trait
 from ada_lightning.core.records import ResponseGroup
+from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.functional import kept_rewards, unbiased_std
 from ada_lightning.methods.pass_rates import PoolMeanRate
 
@@ -17,24 +20,13 @@ _SMALLEST_RATE = 1e-6
 """Keeps ``p^-power`` finite where the rate is 0. By the pool's mean all advantages are 0 there."""
 
 
-class PoolMeanAdvantage(Advantage):
+@dataclass(kw_only=True, eq=False)
+class PoolMeanAdvantage(Checked, Advantage):
     """Centers each reward on the mean over every response sampled for its prompt, not over the few kept.
 
     With balanced selection the kept group's own mean would be 1/2 for every prompt and erase difficulty.
     Balanced selection also changes what is optimised: the expected update is that of ``logit(p)/2 - p``, not of ``p``.
     The paper's prose multiplies by ``1/p`` on top, which then counts the difficulty twice.
-
-    Args:
-        normalize_std: also divide by the pool's standard deviation (unbiased, plus 1e-6). The official script does not.
-        weight_power: multiply by ``p^-power``: 0 is the official code, 1 the prose of the paper for Seq, 1/2 its Est.
-        max_weight: largest such factor.
-        pass_rate: the baseline, and what the weight is computed from. The paper's is the pool's mean, which is 0 only
-            where nothing was right and all advantages are 0; the mean of the first round may be 0 where a later one
-            found a positive, and gets ``max_weight`` there.
-
-    Raises:
-        ValueError: a negative power, a largest weight below 1, or none with a rate that may be 0 in a pool with
-            positives; all in one message.
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2, line 19 and the text below it; Algorithm 1, line 15 (Est);
@@ -43,34 +35,35 @@ class PoolMeanAdvantage(Advantage):
 
     traits = frozenset({Trait.COMPARES_DRAWN})
 
-    def __init__(
-        self,
-        *,
-        normalize_std: bool = False,
-        weight_power: float = 0.0,
-        max_weight: float = float("inf"),
-        pass_rate: PassRate = _POOL_MEAN,
-    ) -> None:
-        errors = []
-        if weight_power < 0:
-            errors.append(f"advantage.weight_power must not be negative; got {weight_power}")
-        if max_weight < 1:
-            errors.append(f"advantage.max_weight must be at least 1 (.inf sets no limit); got {max_weight}")
-        if weight_power > 0 and math.isinf(max_weight) and pass_rate.may_be_zero:
-            errors.append(
-                f"advantage.weight_power = {weight_power} takes a power of {type(pass_rate).__name__}, which is 0 in "
-                "some pools that hold a positive, where the weight would have no bound; set advantage.max_weight "
-                "(sampler.n_max to that power is the most that the pool's mean could give), or use "
-                "ada_lightning.methods.pass_rates.PoolMeanRate"
-            )
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.normalize_std = normalize_std
-        self.weight_power = weight_power
-        self.max_weight = max_weight
-        self.pass_rate = pass_rate
-        if pass_rate.is_known_before:  # history holds the baseline
+    normalize_std: bool = False
+    """Also divide by the pool's standard deviation (unbiased, plus 1e-6). The official script does not."""
+    weight_power: float = 0.0
+    """Multiply by ``p^-power``: 0 is the official code, 1 the prose of the paper for Seq, 1/2 its Est."""
+    max_weight: float = math.inf
+    """Largest such factor."""
+    pass_rate: PassRate = _POOL_MEAN
+    """The baseline, and what the weight is computed from. The paper's is the pool's mean, which is 0 only where nothing
+    was right and all advantages are 0; the mean of the first round may be 0 where a later one found a positive, and
+    gets ``max_weight`` there."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pass_rate.is_known_before:  # history holds the baseline
             self.traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})
+
+    def _checks(self) -> Iterator[Check]:
+        yield self.weight_power >= 0, f"advantage.weight_power must not be negative; got {self.weight_power}"
+        yield (
+            self.max_weight >= 1,
+            f"advantage.max_weight must be at least 1 (.inf sets no limit); got {self.max_weight}",
+        )
+        yield (
+            self.weight_power <= 0 or self.max_weight < math.inf or not self.pass_rate.may_be_zero,
+            f"advantage.weight_power = {self.weight_power} takes a power of {type(self.pass_rate).__name__}, which is "
+            "0 in some pools that hold a positive, where the weight would have no bound; set advantage.max_weight "
+            "(sampler.n_max to that power is the most that the pool's mean could give), or use "
+            "ada_lightning.methods.pass_rates.PoolMeanRate",
+        )
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return ``(r - mean) * min(mean^-power, max_weight)``, over the std if asked. Shape ``(G,)``.

@@ -30,7 +30,7 @@ class RoundedHistoryAdvantage(Advantage):
 
     Source:
         Ours. A baseline that ignores the response is free (Williams 1992); moments by enumeration in
-        ``tests/unit/methods/advantages/test_rounded_history.py``.
+        ``tests/unit/methods/advantages/test_history.py``.
     """
 
     traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.functional import class_contrast
 
 
+@dataclass(kw_only=True, eq=False)
 class StratifiedAdvantage(Advantage):
     """``c = f'(p) p (1-p)`` at an estimated pass rate, split over the kept responses of each class.
 
@@ -17,19 +20,16 @@ class StratifiedAdvantage(Advantage):
     far off that is, `python -m research.benchmarks.estimator_bias` computes. Rewards must be 0 or 1: the estimates
     average them.
 
-    Args:
-        objective: what is maximised.
-        pass_rate: which estimate goes in.
-
     Source:
         Post-stratification; derived for Reinforce-Ada in ``docs/estimators.md``.
     """
 
     traits = frozenset({Trait.COMPARES_DRAWN, Trait.NEEDS_BOTH_CLASSES})
 
-    def __init__(self, *, objective: Objective, pass_rate: PassRate) -> None:
-        self.objective = objective
-        self.pass_rate = pass_rate
+    objective: Objective
+    """What is maximised."""
+    pass_rate: PassRate
+    """Which estimate goes in."""
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return ``+c / m+`` or ``-c / m-``; 0 where the estimate is 0 or 1. Shape ``(G,)``.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from ada_lightning.methods.pass_rates import LeaveOneOutRate
 _LEAVE_ONE_OUT = LeaveOneOutRate()
 
 
+@dataclass(kw_only=True, eq=False)
 class WeightedLeaveOneOutAdvantage(Advantage):
     """``(N_s / m_s) / N * (r - baseline)``: the sum over a prompt's kept responses is the pool's mean over all N.
 
@@ -31,18 +34,14 @@ class WeightedLeaveOneOutAdvantage(Advantage):
     differ to the sampler is a bias of its own, since later ones are those that ended sampling;
     ``selection.random_order`` avoids it.
 
-    Args:
-        baseline: what a reward is compared with: ``LeaveOneOutRate`` or ``FirstRoundRate`` of
-            :mod:`ada_lightning.methods.pass_rates`.
-
     Source:
         Leave-one-out: Kool et al. 2019, as in RLOO, arXiv:2402.14740; the weights are those of stratified sampling.
     """
 
     traits = frozenset({Trait.COMPARES_DRAWN})
 
-    def __init__(self, *, baseline: PassRate = _LEAVE_ONE_OUT) -> None:
-        self.baseline = baseline
+    baseline: PassRate = _LEAVE_ONE_OUT
+    """What a reward is compared with: ``LeaveOneOutRate`` or ``FirstRoundRate``."""
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return the weighted advantages, in the reward's unit. Shape ``(G,)``."""

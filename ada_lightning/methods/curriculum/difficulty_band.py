@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from ada_lightning.core.records import PromptHistory
+from ada_lightning.core.checks import unmet
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.curriculum.ranked import RankedCurriculum
 
 
@@ -32,8 +33,7 @@ class DifficultyBand(RankedCurriculum):
         wide because adaptive sampling reaches harder prompts than fixed groups do.
 
     Example:
-        >>> from ada_lightning.core.records import Belief
-        >>> hard, unseen, even = (PromptHistory(Belief(*b), b != (1, 1)) for b in ((1, 31), (1, 1), (8, 8)))
+        >>> hard, unseen, even = Belief(1, 31, is_seen=True), Belief(), Belief(8, 8, is_seen=True)
         >>> DifficultyBand().rank([hard, unseen, even], random.Random(0))
         [1, 2, 0]
     """
@@ -45,24 +45,24 @@ class DifficultyBand(RankedCurriculum):
         self.high = high
         super().__init__(candidate_ratio=candidate_ratio, revisit_ratio=revisit_ratio)
 
-    def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
+    def rank(self, beliefs: Sequence[Belief], generator: random.Random) -> list[int]:
         """Band and unseen, then by distance from the band. Candidates come shuffled, and ties keep their order."""
-        distances = [self._distance(history) if history.is_seen else 0.0 for history in histories]
-        return sorted(range(len(histories)), key=distances.__getitem__)
+        distances = [self._distance(belief) if belief.is_seen else 0.0 for belief in beliefs]
+        return sorted(range(len(beliefs)), key=distances.__getitem__)
 
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """``share_in_band``: of prompts seen before and believed to lie in the band."""
-        in_band = sum(history.is_seen and self._distance(history) == 0 for history in histories)
-        return {"share_in_band": in_band / max(len(histories), 1)}
+        in_band = sum(belief.is_seen and self._distance(belief) == 0 for belief in beliefs)
+        return {"share_in_band": in_band / max(len(beliefs), 1)}
 
     def _preference(self) -> str:
         return f"prompts with a believed pass rate in [{self.low:g}, {self.high:g}], and prompts never seen, come first"
 
     def _errors(self) -> list[str]:
-        if 0 <= self.low < self.high <= 1:
-            return []
-        return [f"curriculum.low and curriculum.high must be 0 <= low < high <= 1; got {self.low} and {self.high}"]
+        is_band = 0 <= self.low < self.high <= 1
+        bounds = f"{self.low} and {self.high}"
+        return unmet((is_band, "curriculum.low and curriculum.high must be 0 <= low < high <= 1", bounds))
 
-    def _distance(self, history: PromptHistory) -> float:
+    def _distance(self, belief: Belief) -> float:
         """Of the believed pass rate from the band; 0 inside."""
-        return max(self.low - history.belief.mean, history.belief.mean - self.high, 0.0)
+        return max(self.low - belief.mean, belief.mean - self.high, 0.0)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from ada_lightning.core.records import PromptHistory
-from ada_lightning.methods.curriculum.useful_first import UsefulFirst
+from ada_lightning.core.records import Belief
+from ada_lightning.methods.curriculum.ranked import UsefulFirst
 
 _NUM_QUANTILES = 64
 _QUANTILES_Q = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
@@ -28,29 +28,21 @@ class ExpectedUsefulness(UsefulFirst):
     Expects an estimator that tells prompts apart before they were sampled (``estimator=similar_prompts``): with counts
     alone all prompts never seen are the same.
 
-    Args:
-        usefulness: what a pass rate is worth.
-        candidate_ratio: as in :class:`~ada_lightning.methods.curriculum.ranked.RankedCurriculum`.
-        revisit_ratio: as there.
-
-    Raises:
-        ValueError: what the base class rejects.
-
     Source:
         Ours. What it is worth: ``python -m research.studies.field.fresh``.
     """
 
-    def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
+    def rank(self, beliefs: Sequence[Belief], generator: random.Random) -> list[int]:
         """Sort by expected usefulness; candidates come shuffled, and ties keep their order."""
-        return np.argsort(-self._expected(histories).round(9), kind="stable").tolist()
+        return np.argsort(-self._expected(beliefs).round(9), kind="stable").tolist()
 
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """``usefulness``: what was expected of the prompts, their mean."""
-        return {"usefulness": float(self._expected(histories).mean()) if histories else 0.0}
+        return {"usefulness": float(self._expected(beliefs).mean()) if beliefs else 0.0}
 
-    def _expected(self, histories: Sequence[PromptHistory]) -> NDArray[np.float64]:
-        alpha_P = np.array([history.belief.alpha for history in histories])
-        beta_P = np.array([history.belief.beta for history in histories])
+    def _expected(self, beliefs: Sequence[Belief]) -> NDArray[np.float64]:
+        alpha_P = np.array([belief.alpha for belief in beliefs])
+        beta_P = np.array([belief.beta for belief in beliefs])
         rates_PQ = betaincinv(alpha_P[:, None], beta_P[:, None], _QUANTILES_Q)
         values_P: NDArray[np.float64] = np.reshape(self.usefulness(rates_PQ.ravel().tolist()), rates_PQ.shape).mean(
             axis=1

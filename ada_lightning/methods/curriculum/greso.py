@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ada_lightning.core.protocols import Curriculum
-from ada_lightning.core.records import Prompt, PromptHistory, ResponsePool
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import Curriculum, Recall
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 
 EASY, HARD = "easy", "hard"
 
 
-class GresoCurriculum:
+class GresoCurriculum(Curriculum):
     """Passes on the prompts of another curriculum, those without a signal z times in a row with probability ``p^z``.
 
     The claim: a prompt whose group was all right or all wrong at its last visits is so at the next one (over 90 % of
@@ -68,28 +69,21 @@ class GresoCurriculum:
         easy_from: float = 0.98,
         hard_to: float = 0.11,
     ) -> None:
-        errors = []
-        if not 0 < p_min <= p_start <= p_max <= 1:
-            errors.append(
-                f"curriculum needs 0 < p_min <= p_start <= p_max <= 1; got p_min = {p_min}, p_start = {p_start}, "
-                f"p_max = {p_max}"
+        is_start, start = 0 < p_min <= p_start <= p_max <= 1, f"p_min = {p_min}, p_start = {p_start}, p_max = {p_max}"
+        is_chance, never_lost = 0 < min_chance <= 1, "in (0, 1], or prompts would be lost for good"
+        is_share = 0 <= hard_per_easy < math.inf
+        refuse(
+            unmet(
+                (is_start, "curriculum needs 0 < p_min <= p_start <= p_max <= 1", start),
+                (is_chance, f"curriculum.min_chance must be {never_lost}", min_chance),
+                (0 <= step_size <= 1, "curriculum.step_size must be in [0, 1]", step_size),
+                (0 <= target <= 1, "curriculum.target must be in [0, 1]", target),
+                (is_share, "curriculum.hard_per_easy must be finite and not negative", hard_per_easy),
+                (hard_to < easy_from, f"curriculum.hard_to must be below curriculum.easy_from = {easy_from}", hard_to),
             )
-        if not 0 < min_chance <= 1:
-            errors.append(
-                f"curriculum.min_chance must be in (0, 1], or prompts would be lost for good; got {min_chance}"
-            )
-        errors += [
-            f"curriculum.{name} must be in [0, 1]; got {value}"
-            for name, value in (("step_size", step_size), ("target", target))
-            if not 0 <= value <= 1
-        ]
-        if not 0 <= hard_per_easy < math.inf:
-            errors.append(f"curriculum.hard_per_easy must be finite and not negative; got {hard_per_easy}")
-        if not hard_to < easy_from:
-            errors.append(f"curriculum.hard_to = {hard_to} must be less than curriculum.easy_from = {easy_from}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        )
         self.curriculum: Curriculum = curriculum or UniformCurriculum()
+        self.needs_history = self.curriculum.needs_history
         self.p_min = p_min
         self.p_max = p_max
         self.step_size = step_size
@@ -102,11 +96,6 @@ class GresoCurriculum:
         self._streaks: dict[str, tuple[str, int]] = {}
         self._is_second_epoch = False
 
-    @property
-    def needs_history(self) -> bool:
-        """Whether the other curriculum does."""
-        return self.curriculum.needs_history
-
     def chance(self, prompt_id: str) -> float:
         """Return the probability with which a prompt comes whose turn it is."""
         if prompt_id not in self._streaks:
@@ -115,22 +104,13 @@ class GresoCurriculum:
         return max(self.p[kind] ** length, self.min_chance)
 
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return those of the other curriculum's prompts that are not skipped; there may be none."""
         self._is_second_epoch |= (step + 1) * num_prompts > len(prompts)
         candidates = self.curriculum.choose(prompts, num_prompts, step=step, seed=seed, recall=recall)
         generator = random.Random(f"{seed}/greso/{step}")
-        drawn = [generator.random() for _ in candidates]
-        return [
-            prompt for prompt, value in zip(candidates, drawn, strict=True) if value < self.chance(prompt.prompt_id)
-        ]
+        return [prompt for prompt in candidates if generator.random() < self.chance(prompt.prompt_id)]
 
     def observe(self, pools: Sequence[ResponsePool]) -> None:
         """Note which groups were easy or hard, and let the probabilities follow."""
@@ -150,11 +130,11 @@ class GresoCurriculum:
             for kind, number in num_of.items():
                 self._move(kind, number / len(evident))
 
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
         """``p_easy`` and ``p_hard``, prompts with a streak, and what the other curriculum has to say."""
         num_streaks = float(len(self._streaks))
         return {"p_easy": self.p[EASY], "p_hard": self.p[HARD], "without_signal": num_streaks} | dict(
-            self.curriculum.figures(histories)
+            self.curriculum.figures(beliefs)
         )
 
     def state_dict(self) -> dict[str, Any]:

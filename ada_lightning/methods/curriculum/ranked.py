@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ada_lightning.core.records import Prompt, PromptHistory
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import Curriculum, Recall, Usefulness
+from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
 _FEWEST_CANDIDATES = 2.0
 """Per prompt of a step. A stretch of two epochs can hold a prompt twice: at least half of it is distinct."""
 
 
-class RankedCurriculum(ABC):
+class RankedCurriculum(Curriculum, ABC):
     """The best of a step's candidates, and a few prompts whatever is believed of them.
 
     The candidates are the next stretch of a walk through shuffled epochs, ``candidate_ratio`` per prompt of the step.
@@ -45,37 +47,26 @@ class RankedCurriculum(ABC):
     def __init__(self, *, candidate_ratio: float, revisit_ratio: float) -> None:
         self.candidate_ratio = candidate_ratio
         self.revisit_ratio = revisit_ratio
-        errors = self._errors()
-        if not _FEWEST_CANDIDATES <= candidate_ratio < math.inf:
-            errors.append(
-                f"curriculum.candidate_ratio must be at least {_FEWEST_CANDIDATES:g} and finite, so that there is "
-                f"something to choose from; got {candidate_ratio}"
+        enough = f"at least {_FEWEST_CANDIDATES:g} and finite, so that there is something to choose from"
+        is_enough = _FEWEST_CANDIDATES <= candidate_ratio < math.inf
+        refuse(
+            self._errors()
+            + unmet(
+                (is_enough, f"curriculum.candidate_ratio must be {enough}", candidate_ratio),
+                (0 <= revisit_ratio <= 1, "curriculum.revisit_ratio must be in [0, 1]", revisit_ratio),
             )
-        if not 0 <= revisit_ratio <= 1:
-            errors.append(f"curriculum.revisit_ratio must be in [0, 1]; got {revisit_ratio}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        )
 
     @abstractmethod
-    def rank(self, histories: Sequence[PromptHistory], generator: random.Random) -> list[int]:
+    def rank(self, beliefs: Sequence[Belief], generator: random.Random) -> list[int]:
         """Return the indices of the candidates, the best first. They come in random order."""
-
-    @abstractmethod
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
-        """What to log of the chosen prompts, by name."""
 
     @abstractmethod
     def _preference(self) -> str:
         """Say what is preferred, for messages."""
 
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return the step's prompts, shuffled. ``recall`` is asked about the candidates only."""
         num_whole, num_left = divmod(num_prompts, len(prompts))
@@ -91,8 +82,8 @@ class RankedCurriculum(ABC):
             candidates = [position for position in walked if position in first and position not in in_turn]
             # A mixture lists a prompt several times.
             repeats = [position for position in walked if position not in first]
-            histories = recall([prompts[position] for position in candidates])
-            ranked = self.rank(histories, random.Random(f"{seed}/rank/{step}"))
+            beliefs = recall([prompts[position] for position in candidates])
+            ranked = self.rank(beliefs, random.Random(f"{seed}/rank/{step}"))
             best = [*(candidates[index] for index in ranked), *repeats]
             chosen += [*revisited, *best[: num_left - len(revisited)]]
         random.Random(f"{seed}/mix/{step}").shuffle(chosen)
@@ -119,3 +110,25 @@ class RankedCurriculum(ABC):
     def _candidates(self, total: int, num_prompts: int, step: int, seed: int) -> dict[int, None]:
         count = min(total, int(self.candidate_ratio * num_prompts))
         return dict.fromkeys(epoch_positions(total, step * count, count, f"{seed}/candidates"))
+
+
+class UsefulFirst(RankedCurriculum):
+    """A ranking of candidates by what a visit is worth at some pass rate.
+
+    Args:
+        usefulness: what a pass rate is worth.
+        candidate_ratio: as in :class:`RankedCurriculum`.
+        revisit_ratio: as there.
+
+    Raises:
+        ValueError: what the base class rejects.
+    """
+
+    def __init__(self, *, usefulness: Usefulness, candidate_ratio: float = 4.0, revisit_ratio: float = 0.1) -> None:
+        self.usefulness = usefulness
+        super().__init__(candidate_ratio=candidate_ratio, revisit_ratio=revisit_ratio)
+
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
+        """``usefulness``: mean over the prompts, each at its expected pass rate."""
+        values = self.usefulness([belief.mean for belief in beliefs])
+        return {"usefulness": sum(values) / max(len(values), 1)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from ada_lightning.core.records import Prompt, PromptHistory
+from ada_lightning.core.protocols import Curriculum, Recall
+from ada_lightning.core.records import Prompt
 from ada_lightning.methods.curriculum.epochs import epoch_positions
 
 
-class UniformCurriculum:
+class UniformCurriculum(Curriculum):
     """A seeded shuffle of the training prompts per epoch, cut in order.
 
     A function of step and seed alone: nothing is asked about the prompts. A step across the end of an epoch can hold a
@@ -21,25 +22,9 @@ class UniformCurriculum:
         ['a', 'b', 'c', 'd']
     """
 
-    needs_history = False
-
     def choose(
-        self,
-        prompts: Sequence[Prompt],
-        num_prompts: int,
-        *,
-        step: int,
-        seed: int,
-        recall: Callable[[Sequence[Prompt]], Sequence[PromptHistory]],
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
     ) -> list[Prompt]:
         """Return the next ``num_prompts`` of the epochs; ``recall`` is not called."""
         positions = epoch_positions(len(prompts), step * num_prompts, num_prompts, str(seed))
         return [prompts[position] for position in positions]
-
-    def figures(self, histories: Sequence[PromptHistory]) -> Mapping[str, float]:
-        """Nothing of its own."""
-        return {}
-
-    def bend(self) -> str:
-        """Every prompt counts the same."""
-        return ""

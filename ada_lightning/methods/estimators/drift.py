@@ -28,16 +28,11 @@ class Drift:
     Args:
         num_visits: latest visits that the line is fitted to; 0 changes nothing.
 
-    Raises:
-        ValueError: ``num_visits`` negative.
-
     Source:
-        Ours, from Platt's scaling of probabilities (1999). What it is worth: ``python -m research.studies.drift``.
+        Ours, from Platt's scaling of probabilities (1999).
     """
 
     def __init__(self, num_visits: int) -> None:
-        if num_visits < 0:
-            raise ValueError(f"estimator.drift_visits must not be negative; got {num_visits}")
         self.offset = 0.0
         self.slope = 1.0
         self._visits: deque[tuple[float, int, int]] = deque(maxlen=num_visits)

@@ -16,16 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ada_lightning.core.protocols import PromptEmbedding
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import PassRateEstimator, PromptEmbedding, Represent, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.length_scale import FixedLengthScale
+from ada_lightning.methods.estimators.prompt_places import distinct, embedded
 from ada_lightning.methods.estimators.tally import tally
 
 _JITTER = 1e-4
 """Added to the diagonal of K_BB, as in the public code: near neighbours make it singular."""
 
 
-class GaussianProcessEstimator:
+class GaussianProcessEstimator(PassRateEstimator):
     """Predicts pass rates from those of neighbours, with an exact solve per step and no training.
 
     What is known of a prompt not met yet is ``m_1 + sum_q k(x, x_q) w_q``, where ``w_q`` adds up the solutions of all
@@ -34,11 +36,9 @@ class GaussianProcessEstimator:
 
     The defaults are the paper's, which takes what a few responses say for certain. Interpolating that can predict
     worse than 1/2 for all (``tests/unit/methods/estimators/test_gaussian_process.py``: a mean absolute error of 0.38
-    against
-    0.24 with 8 responses each); ``noise=1`` with ``logit_eps=1/18`` leaves 0.05 there. Watch ``estimator/mae``.
+    against 0.24 with 8 responses each); ``noise=1`` with ``logit_eps=1/18`` leaves 0.05 there. Watch ``estimator/mae``.
 
-    A step of P prompts costs ``O(P^3)`` and, with N prompts met, ``O(N P H)``; a checkpoint holds
-    ``N H`` floats.
+    A step of P prompts costs ``O(P^3)`` and, with N prompts met, ``O(N P H)``; a checkpoint holds ``N H`` floats.
 
     Args:
         embedding: where prompts lie.
@@ -58,6 +58,8 @@ class GaussianProcessEstimator:
         ``reuse_covariance``.
     """
 
+    traits = frozenset({Trait.SHARES_EVIDENCE})
+
     def __init__(
         self,
         *,
@@ -68,17 +70,14 @@ class GaussianProcessEstimator:
         logit_eps: float = 1e-6,
         strength: float = 8.0,
     ) -> None:
-        errors = []
-        if not math.isfinite(prior_mean):
-            errors.append(f"estimator.prior_mean must be finite; got {prior_mean}")
-        if not 0 <= noise < math.inf:
-            errors.append(f"estimator.noise must be 0 (none) or positive, and finite; got {noise}")
-        if not 0 < logit_eps < 0.5:
-            errors.append(f"estimator.logit_eps must be in (0, 0.5); got {logit_eps}")
-        if not 0 < strength < math.inf:
-            errors.append(f"estimator.strength must be positive and finite; got {strength}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            unmet(
+                (math.isfinite(prior_mean), "estimator.prior_mean must be finite", prior_mean),
+                (0 <= noise < math.inf, "estimator.noise must be 0 (none) or positive, and finite", noise),
+                (0 < logit_eps < 0.5, "estimator.logit_eps must be in (0, 0.5)", logit_eps),
+                (0 < strength < math.inf, "estimator.strength must be positive and finite", strength),
+            )
+        )
         self.embedding = embedding
         self.length_scale = length_scale
         self.prior_mean = float(prior_mean)
@@ -93,25 +92,23 @@ class GaussianProcessEstimator:
 
     def check(self) -> None:
         """Check the embedding, where it can be, before any model loads."""
-        if callable(check := getattr(self.embedding, "check", None)):
-            check()
+        self.embedding.check()
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Let the embedding learn from the training prompts, where it does (:class:`PromptEmbedding`).
+        """Let the embedding learn from the training prompts, where it does.
 
         Raises:
             ValueError: it cannot.
         """
-        if callable(fit := getattr(self.embedding, "fit", None)):
-            fit(prompts)
+        self.embedding.fit(prompts)
 
-    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
+    def predict(self, prompts: Sequence[Prompt], represent: Represent) -> list[Belief]:
         """Embed prompts not met before, and return one belief per prompt.
 
         Raises:
             ValueError: embeddings are not finite, not one per prompt, or of another size than before.
         """
-        self._embed([prompt for prompt in _distinct(prompts) if prompt.prompt_id not in self._index], represent)
+        self._embed([prompt for prompt in distinct(prompts) if prompt.prompt_id not in self._index], represent)
         rates = self._means_N[[self._index[prompt.prompt_id] for prompt in prompts]].sigmoid()
         rates = rates.clamp(self.logit_eps, 1.0 - self.logit_eps)
         return [Belief(rate * self.strength, (1.0 - rate) * self.strength) for rate in rates.tolist()]
@@ -132,10 +129,6 @@ class GaussianProcessEstimator:
         }
         if observed:
             self._condition(list(observed), torch.tensor(list(observed.values()), dtype=torch.float64))
-
-    def history_counts(self) -> Mapping[str, tuple[float, float]]:
-        """Nothing: what is known are logits, not counts."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Embeddings, means and weights of the prompts met, and the length scale."""
@@ -165,19 +158,16 @@ class GaussianProcessEstimator:
         self._means_N = state["means"].clone()
         self._weights_N = state["weights"].clone()
 
-    def _embed(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> None:
+    def _embed(self, prompts: Sequence[Prompt], represent: Represent) -> None:
         """Add prompts to those met, with the mean that all earlier steps have left them."""
         if not prompts:
             return
-        rows_PH = self.embedding(prompts, represent).detach().to("cpu", torch.float32)
-        self._check_rows(rows_PH, len(prompts))
+        num_columns = self._embeddings_NH.shape[1] if self._index else None
+        rows_PH = embedded(self.embedding, prompts, represent, num_columns=num_columns)
         means_P = torch.full((len(prompts),), self.prior_mean, dtype=torch.float64)
         if self._index:
             means_P += self._kernel(rows_PH, self._embeddings_NH) @ self._weights_N
-            rows_NH = torch.cat([self._embeddings_NH, rows_PH])
-        else:
-            rows_NH = rows_PH.clone()
-        self._embeddings_NH = rows_NH
+        self._embeddings_NH = torch.cat([self._embeddings_NH, rows_PH]) if self._index else rows_PH.clone()
         self._means_N = torch.cat([self._means_N, means_P])
         self._weights_N = torch.cat([self._weights_N, torch.zeros_like(means_P)])
         for prompt in prompts:
@@ -209,20 +199,3 @@ class GaussianProcessEstimator:
         """``exp(-distance^2 / (2 h^2))``. Shape ``(M, N)``, float64."""
         distances_MN = torch.cdist(rows_MH.double(), columns_NH.double())
         return torch.exp(-0.5 * (distances_MN / (self._scale or 1.0)).square())
-
-    def _check_rows(self, rows_PH: Tensor, num_prompts: int) -> None:
-        name = type(self.embedding).__name__
-        if rows_PH.ndim != 2 or len(rows_PH) != num_prompts:
-            raise ValueError(f"{name} gave a tensor of shape {tuple(rows_PH.shape)} for {num_prompts} prompts")
-        if self._index and rows_PH.shape[1] != self._embeddings_NH.shape[1]:
-            raise ValueError(
-                f"{name} gives embeddings of {rows_PH.shape[1]} numbers, those of earlier prompts have "
-                f"{self._embeddings_NH.shape[1]}: is this the checkpoint of a run with another model or encoder? "
-                "Continue with that one, or start a new run"
-            )
-        if not bool(rows_PH.isfinite().all()):
-            raise ValueError(f"{name} gave an embedding that is not finite: are the model's weights?")
-
-
-def _distinct(prompts: Sequence[Prompt]) -> list[Prompt]:
-    return list({prompt.prompt_id: prompt for prompt in prompts}.values())

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.records import Prompt
 
 HistoryCounts = Mapping[str, tuple[float, float]]
@@ -28,13 +29,21 @@ class HistoryFile:
         path: of the file, Parquet if its name ends so and JSON otherwise; None is a history without prompts, and
             :meth:`check_prompts` then has nothing to say.
 
+        errors: what is wrong with other arguments of whoever reads it.
+
     Raises:
-        ValueError: the file cannot be read, or holds something else than counts by prompt id, or no prompt.
+        ValueError: the file cannot be read, or holds something else than counts by prompt id, or no prompt; or there
+            are other errors. All in one message.
     """
 
-    def __init__(self, path: str | Path | None) -> None:
+    def __init__(self, path: str | Path | None, errors: Sequence[str] = ()) -> None:
         self.path = path
-        self.counts: HistoryCounts = {} if path is None else _checked(Path(path))
+        self.counts: HistoryCounts = {}
+        try:
+            self.counts = {} if path is None else _checked(Path(path))
+        except ValueError as error:
+            errors = [*errors, str(error)]
+        refuse(errors)
 
     def check_prompts(self, prompts: Sequence[Prompt], *, others: str = "the others start from the prior") -> None:
         """Compare the file with the training prompts, and print how many of them it knows.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class PolicyEmbedding:
+class PolicyEmbedding(PromptEmbedding):
     """The policy's last hidden state after a prompt's last token, as it is when the prompt is first met.
 
     Whoever keeps it has it frozen, but from the policy of that moment: prompts of a run's first epoch are embedded by
@@ -19,6 +20,8 @@ class PolicyEmbedding:
     (:class:`~ada_lightning.methods.estimators.sentence_encoder.SentenceEncoder`).
     """
 
-    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+    needs_policy = True
+
+    def __call__(self, prompts: Sequence[Prompt], represent: Represent) -> Tensor:
         """Ask the policy. Shape ``(P, H)``, float32."""
         return represent(prompts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ada_lightning.core.protocols import PromptEmbedding
+from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ _MOST_CACHED = 131_072
 finds none of them again."""
 _LEAST_REACH = 1e-4
 """Rows nearer to each other than that differ by rounding."""
+NO_POLICY = (
+    "SimilarPrompts is asked about candidates where there is no policy to embed them; use estimator/embedding=words or "
+    "sentence"
+)
 
 
 class PromptPlaces:
@@ -46,8 +50,7 @@ class PromptPlaces:
         Raises:
             ValueError: as :meth:`rows`.
         """
-        if callable(fit := getattr(self.embedding, "fit", None)):
-            fit(prompts)
+        self.embedding.fit(prompts)
         self._cache.clear()
         self.prompts = {prompt.prompt_id: prompt for prompt in prompts}
         stride = max(1, math.ceil(len(prompts) / _MOST_SAMPLED))
@@ -64,15 +67,12 @@ class PromptPlaces:
         Raises:
             ValueError: a row is not one of finite numbers, as many as before.
         """
-        missing = [
-            prompt
-            for prompt in {prompt.prompt_id: prompt for prompt in prompts}.values()
-            if prompt.prompt_id not in self._cache
-        ]
-        size = max(len(missing), 1) if getattr(self.embedding, "rows_are_independent", False) else 1
-        for start in range(0, len(missing), size):
-            batch = missing[start : start + size]
-            for prompt, row_H in zip(batch, self._embedded(batch), strict=True):
+        missing = [prompt for prompt in distinct(prompts) if prompt.prompt_id not in self._cache]
+        batches = [missing] if self.embedding.rows_are_independent and missing else [[prompt] for prompt in missing]
+        for batch in batches:
+            num_columns = len(next(iter(self._cache.values()))) if self._cache else None
+            rows_PH = embedded(self.embedding, batch, _no_policy, num_columns=num_columns).numpy()
+            for prompt, row_H in zip(batch, rows_PH, strict=True):
                 self._cache[prompt.prompt_id] = row_H.copy()  # a view would keep its whole batch
         rows = []
         for prompt in prompts:
@@ -118,22 +118,43 @@ class PromptPlaces:
             and math.isclose(self._reach, state["reach"], abs_tol=1e-6)
         )
 
-    def _embedded(self, prompts: Sequence[Prompt]) -> NDArray[np.float32]:
-        rows_PH: NDArray[np.float32] = self.embedding(prompts, _no_policy).detach().to("cpu").float().numpy()
-        name = type(self.embedding).__name__
-        if rows_PH.ndim != 2 or len(rows_PH) != len(prompts):
-            noun = "prompt" if len(prompts) == 1 else "prompts"
-            raise ValueError(f"{name} gave a tensor of shape {rows_PH.shape} for {len(prompts)} {noun}")
-        earlier = next(iter(self._cache.values()), rows_PH[0])
-        if len(earlier) != rows_PH.shape[1]:
-            raise ValueError(f"{name} gives rows of {rows_PH.shape[1]} numbers after one of {len(earlier)}")
-        if not np.isfinite(rows_PH).all():
-            raise ValueError(f"{name} gave an embedding that is not finite")
-        return rows_PH
+
+def embedded(
+    embedding: PromptEmbedding,
+    prompts: Sequence[Prompt],
+    represent: Represent,
+    *,
+    num_columns: int | None,
+) -> Tensor:
+    """Embed prompts, and check what comes of it. Shape ``(P, H)``, float32, on the CPU.
+
+    Args:
+        embedding: where prompts lie.
+        prompts: at least one.
+        represent: as in :meth:`~ada_lightning.core.protocols.PassRateEstimator.predict`.
+        num_columns: numbers in the rows of earlier prompts; None where there are none.
+
+    Raises:
+        ValueError: rows are not finite, not one per prompt, or of another size than before.
+    """
+    rows_PH = embedding(prompts, represent).detach().cpu().float()
+    name = type(embedding).__name__
+    if rows_PH.ndim != 2 or len(rows_PH) != len(prompts):
+        raise ValueError(f"{name} gave a tensor of shape {tuple(rows_PH.shape)} for {len(prompts)} prompt(s)")
+    if num_columns not in (None, rows_PH.shape[1]):
+        raise ValueError(
+            f"{name} gives embeddings of {rows_PH.shape[1]} numbers, those of earlier prompts have {num_columns}: is "
+            "this the checkpoint of a run with another model or encoder? Continue with that one, or start a new run"
+        )
+    if not bool(rows_PH.isfinite().all()):
+        raise ValueError(f"{name} gave an embedding that is not finite: are the model's weights?")
+    return rows_PH
+
+
+def distinct(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """Return prompts without repetitions, in the order in which they come first."""
+    return list({prompt.prompt_id: prompt for prompt in prompts}.values())
 
 
 def _no_policy(prompts: Sequence[Prompt]) -> Tensor:
-    raise ValueError(
-        "SimilarPrompts is asked about candidates where there is no policy to embed them; use an embedding that does "
-        "not call represent, such as estimator/embedding=words or sentence"
-    )
+    raise ValueError(NO_POLICY)

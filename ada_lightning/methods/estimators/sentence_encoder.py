@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "
 _HUB_TIMEOUT_S = 5.0
 
 
-class SentenceEncoder:
+class SentenceEncoder(PromptEmbedding):
     """Mean of the last hidden states over a text's tokens, scaled to length 1.
 
     That is what most models of sentence-transformers compute, ``all-MiniLM-L6-v2`` among them; one that pools otherwise
@@ -43,20 +45,18 @@ class SentenceEncoder:
     """
 
     def __init__(self, *, path: str, revision: str = "main", max_tokens: int = 256, batch_size: int = 32) -> None:
-        errors = []
-        if not path:
-            errors.append("estimator.embedding.path must be a hub id or a local folder; got ''")
         self._folder = Path(path).expanduser()
         self._is_local = self._folder.is_dir() or path.startswith(("/", ".", "~")) or path.count("/") > 1
-        if path and self._is_local and revision != "main":
-            errors.append(f"estimator.embedding.revision must be left out for the local folder {path}; got {revision}")
-        errors += [
-            f"estimator.embedding.{name} must be at least 1; got {value}"
-            for name, value in (("max_tokens", max_tokens), ("batch_size", batch_size))
-            if value < 1
-        ]
-        if errors:
-            raise ValueError("; ".join(errors))
+        is_revised_folder = bool(path) and self._is_local and revision != "main"
+        name = "estimator.embedding"
+        refuse(
+            unmet(
+                (bool(path), f"{name}.path must be a hub id or a local folder", repr(path)),
+                (not is_revised_folder, f"{name}.revision must be left out for the local folder {path}", revision),
+                (max_tokens >= 1, f"{name}.max_tokens must be at least 1", max_tokens),
+                (batch_size >= 1, f"{name}.batch_size must be at least 1", batch_size),
+            )
+        )
         self.path = path
         self.revision = revision
         self.max_tokens = max_tokens
@@ -71,7 +71,7 @@ class SentenceEncoder:
         """
         self._prepare()
 
-    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+    def __call__(self, prompts: Sequence[Prompt], represent: Represent) -> Tensor:
         """Encode the prompts; ``represent`` is not called. Shape ``(P, H)``, float32, rows of length 1."""
         import torch
 

@@ -17,29 +17,26 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from ada_lightning.core.protocols import PromptEmbedding
-from ada_lightning.core.records import Belief, Prompt, PromptHistory, ResponsePool
+from ada_lightning.core.checks import unmet
+from ada_lightning.core.protocols import PromptEmbedding, Trait
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.binomial_process import ProcessFit, Sites, beta_of_logit, fit_laplace
+from ada_lightning.methods.estimators.counting import CountingEstimator
 from ada_lightning.methods.estimators.expectation_propagation import fit_moments
-from ada_lightning.methods.estimators.history_file import HistoryCounts, HistoryFile
 from ada_lightning.methods.estimators.logit_prior import Between, LogitPrior, Placed
-from ada_lightning.methods.estimators.policy_embedding import PolicyEmbedding
-from ada_lightning.methods.estimators.prompt_places import PromptPlaces
+from ada_lightning.methods.estimators.prompt_places import NO_POLICY, PromptPlaces, distinct
 from ada_lightning.methods.estimators.scale_search import LARGEST_SCALE, ScaleSearch
 from ada_lightning.methods.estimators.tally import tally
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Array = NDArray[np.float64]
 
@@ -58,7 +55,7 @@ class _Visit(NamedTuple):
     """Where its prompt lies."""
 
 
-class SimilarPrompts:
+class SimilarPrompts(CountingEstimator):
     """Beliefs from a Gaussian process over all prompts, fitted anew to the latest visits after every step.
 
     The posterior of each logit, a normal distribution found by expectation propagation, becomes the Beta distribution
@@ -98,10 +95,10 @@ class SimilarPrompts:
 
     Source:
         Ours. Gaussian process classification: Rasmussen and Williams 2006, chapter 3; one over prompts, with pass rates
-        taken as observed logits: VIP, arXiv:2602.01601. What it foretells: ``python -m research.studies.drift``.
+        taken as observed logits: VIP, arXiv:2602.01601. What it gains: ``python -m research.studies.field.fresh``.
     """
 
-    beliefs_have_counts: ClassVar[bool] = False
+    traits = frozenset({Trait.SHARES_EVIDENCE})
 
     def __init__(
         self,
@@ -118,42 +115,41 @@ class SimilarPrompts:
         history_file: str | None = None,
     ) -> None:
         scales = {"similar_scale": similar_scale, "own_scale": own_scale, "drift_scale": drift_scale}
-        errors = _setting_errors(num_visits, drift_visits, prompt_drift_visits, base_scale, scale_width, scales)
-        if isinstance(embedding, PolicyEmbedding):
-            errors.append(
-                "estimator.embedding: SimilarPrompts is asked about candidates where there is no policy to embed them; "
-                "use estimator/embedding=words or sentence"
-            )
-        try:
-            self._history = HistoryFile(history_file)
-        except ValueError as error:
-            errors.append(str(error))
-        if errors:
-            raise ValueError("; ".join(errors))
+        is_width = scale_width == 0 or _LEAST_WIDTH <= scale_width <= _LARGEST_WIDTH
+        is_base = 0 < base_scale <= LARGEST_SCALE
+        widths = f"0 (scales as given) or from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}"
+        errors = unmet(
+            (num_visits >= 1, "estimator.num_visits must be at least 1", num_visits),
+            (0 < drift_visits < math.inf, "estimator.drift_visits must be positive and finite", drift_visits),
+            (prompt_drift_visits > 0, "estimator.prompt_drift_visits must be positive", prompt_drift_visits),
+            (is_width, f"estimator.scale_width must be {widths}", scale_width),
+            (is_base, f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}", base_scale),
+            *(
+                (0 <= value <= LARGEST_SCALE, f"estimator.{name} must be from 0 (none) to {LARGEST_SCALE:g}", value)
+                for name, value in scales.items()
+            ),
+        )
+        if embedding.needs_policy:
+            errors.append(f"estimator.embedding: {NO_POLICY}")
+        super().__init__(history_file, errors)
         self.embedding = embedding
         self._places = PromptPlaces(embedding)
         self.num_visits = num_visits
         prior = LogitPrior(
             base_scale=float(base_scale),
-            drift_scale=float(drift_scale),
             drift_visits=float(drift_visits),
-            similar_scale=float(similar_scale),
-            own_scale=float(own_scale),
             prompt_drift_visits=float(prompt_drift_visits),
+            **{name: float(value) for name, value in scales.items()},
         )
         self._scales = ScaleSearch(prior, width=scale_width)
         self._visits: deque[_Visit] = deque(maxlen=num_visits)
         self._time = 0
         self._fit: ProcessFit | None = None
         self._seen: Placed | None = None
-        self._counts: dict[str, tuple[float, float]] = {
-            prompt_id: (right, responses - right) for prompt_id, (right, responses) in self._history.counts.items()
-        }
 
     def check(self) -> None:
         """Check the embedding, where it can be, before any model loads."""
-        if callable(check := getattr(self.embedding, "check", None)):
-            check()
+        self.embedding.check()
 
     def check_prompts(self, prompts: Sequence[Prompt]) -> None:
         """Let the embedding learn from the training prompts, where it does, and find out how they lie.
@@ -169,15 +165,24 @@ class SimilarPrompts:
         if not self._visits:
             self._start_from_history(prompts)
 
-    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
-        """Return one belief per prompt; ``represent`` is not called."""
-        return self._beliefs(prompts)
-
-    def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
-        """Return the same beliefs, and whether there are counts of the prompt's own, of this run or from a file."""
+    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+        """Return one belief per prompt."""
+        if not prompts:
+            return []
+        now = Placed(
+            np.array([prompt.prompt_id for prompt in prompts]),
+            np.full(len(prompts), float(self._time)),
+            self._places.placed(self._places.rows(prompts)),
+        )
+        prior = self._scales.prior
+        mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
+        if self._fit is not None and self._seen is not None:
+            with _one_thread():
+                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
+        alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
         return [
-            PromptHistory(belief, prompt.prompt_id in self._counts)
-            for prompt, belief in zip(prompts, self._beliefs(prompts), strict=True)
+            Belief(alpha, beta, is_seen=prompt.prompt_id in self._known)
+            for prompt, alpha, beta in zip(prompts, alpha_P.tolist(), beta_P.tolist(), strict=True)
         ]
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
@@ -193,23 +198,18 @@ class SimilarPrompts:
         rows_PH = self._places.rows([prompt for prompt, _, _ in visits])
         for (prompt, positives, responses), row_H in zip(visits, rows_PH, strict=True):
             self._visits.append(_Visit(prompt.prompt_id, positives, responses, self._time, row_H))
-            right, wrong = self._counts.get(prompt.prompt_id, (0.0, 0.0))
-            self._counts[prompt.prompt_id] = _FADING * right + positives, _FADING * wrong + responses - positives
+            right, wrong = self._known.get(prompt.prompt_id, (0.0, 0.0))
+            self._known[prompt.prompt_id] = _FADING * right + positives, _FADING * wrong + responses - positives
         self._time += len(visits)
         self._fit_again(num_new=len(visits))
-
-    def history_counts(self) -> HistoryCounts:
-        """Counts of each prompt, faded as ``beta_history`` has them, for a later run."""
-        return {prompt_id: (right, right + wrong) for prompt_id, (right, wrong) in self._counts.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """The visits with their prompts' rows and their sites, how prompts lie, counts, the time and the scales."""
         import torch
 
-        return {
+        return super().state_dict() | {
             "time": self._time,
             "scales": self._scales.state_dict(),
-            "counts": {prompt_id: list(counts) for prompt_id, counts in self._counts.items()},
             **self._places.state_dict(),
             "visits": [[visit.prompt_id, visit.positives, visit.responses, visit.time] for visit in self._visits],
             "rows": torch.from_numpy(np.stack([visit.row_H for visit in self._visits])) if self._visits else None,
@@ -228,7 +228,7 @@ class SimilarPrompts:
             self._scales.load_state_dict(state["scales"])
         else:  # a checkpoint of an earlier version
             self._scales.begin_at(self._time)
-        self._counts = {prompt_id: (counts[0], counts[1]) for prompt_id, counts in state["counts"].items()}
+        super().load_state_dict(state)
         self._visits.clear()
         visits, is_same, training = state["visits"], self._places.takes(state), self._places.prompts
         if not is_same:
@@ -254,9 +254,7 @@ class SimilarPrompts:
     def _start_from_history(self, prompts: Sequence[Prompt]) -> None:
         """Take what the history file knows as visits made just before the first step."""
         counts = self._history.counts
-        known = list(
-            {each.prompt_id: each for each in prompts if counts.get(each.prompt_id, (0.0, 0.0))[1] > 0}.values()
-        )
+        known = [prompt for prompt in distinct(prompts) if counts.get(prompt.prompt_id, (0.0, 0.0))[1] > 0]
         if not known:
             return
         size = min(len(known), self.num_visits)
@@ -294,7 +292,7 @@ class SimilarPrompts:
             self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, start)
 
     def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
-        """Return what is believed; ``research/studies/drift.py`` tells what Laplace's approximation would."""
+        """Return what is believed, by Laplace's approximation where expectation propagation does not settle."""
         if start is not None and (found := fit_moments(covariance_VV, positives_V, responses_V, start=start)):
             return found
         laplace, _ = fit_laplace(covariance_VV, positives_V, responses_V)
@@ -308,57 +306,13 @@ class SimilarPrompts:
         )
         return Between.of(self._seen, self._seen)
 
-    def _beliefs(self, prompts: Sequence[Prompt]) -> list[Belief]:
-        if not prompts:
-            return []
-        now = Placed(
-            np.array([prompt.prompt_id for prompt in prompts]),
-            np.full(len(prompts), float(self._time)),
-            self._places.placed(self._places.rows(prompts)),
-        )
-        prior = self._scales.prior
-        mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
-        if self._fit is not None and self._seen is not None:
-            with _one_thread():
-                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
-        alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
-        return [Belief(alpha, beta) for alpha, beta in zip(alpha_P.tolist(), beta_P.tolist(), strict=True)]
-
-
-def _one_thread() -> AbstractContextManager[object]:
-    """Compute in this thread: sharing out so little work, with cores that are busy, costs far more than it saves."""
-    limit: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
-    return limit
-
 
 @cache
 def _blas() -> Any:
     return ThreadpoolController()
 
 
-def _setting_errors(
-    num_visits: int,
-    drift_visits: float,
-    prompt_drift_visits: float,
-    base_scale: float,
-    scale_width: float,
-    scales: Mapping[str, float],
-) -> list[str]:
-    errors = [] if num_visits >= 1 else [f"estimator.num_visits must be at least 1; got {num_visits}"]
-    if not 0 < drift_visits < math.inf:
-        errors.append(f"estimator.drift_visits must be positive and finite; got {drift_visits}")
-    if not prompt_drift_visits > 0:
-        errors.append(f"estimator.prompt_drift_visits must be positive; got {prompt_drift_visits}")
-    if scale_width != 0 and not _LEAST_WIDTH <= scale_width <= _LARGEST_WIDTH:
-        errors.append(
-            f"estimator.scale_width must be 0 (scales as given) or from {_LEAST_WIDTH:g} to {_LARGEST_WIDTH:g}; "
-            f"got {scale_width}"
-        )
-    if not 0 < base_scale <= LARGEST_SCALE:
-        errors.append(f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}; got {base_scale}")
-    errors += [
-        f"estimator.{name} must be from 0 (none) to {LARGEST_SCALE:g}; got {value}"
-        for name, value in scales.items()
-        if not 0 <= value <= LARGEST_SCALE
-    ]
-    return errors
+def _one_thread() -> AbstractContextManager[object]:
+    """Compute in this thread: sharing out so little work, with cores that are busy, costs far more than it saves."""
+    limit: AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
+    return limit

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import PassRateEstimator, Represent, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.methods.estimators.pass_rate_head import PassRateHead
 
 
-class ValueNetworkEstimator:
+class ValueNetworkEstimator(PassRateEstimator):
     """Trains a small head on the policy's frozen representation of each prompt, a little after every step.
 
     The head learns from a bounded replay of recent pools, by their binomial likelihood. For the first ``warmup_steps``
@@ -39,6 +42,8 @@ class ValueNetworkEstimator:
         Architecture, loss and settings are ours: the paper gives none, and there is no public code.
     """
 
+    traits = frozenset({Trait.SHARES_EVIDENCE})
+
     def __init__(
         self,
         *,
@@ -52,28 +57,19 @@ class ValueNetworkEstimator:
         strength: float = 8.0,
         seed: int = 0,
     ) -> None:
-        sizes = {
-            "width": width,
-            "replay_size": replay_size,
-            "batch_size": batch_size,
-            "epochs_per_update": epochs_per_update,
-        }
-        errors = [f"estimator.{name} must be at least 1; got {value}" for name, value in sizes.items() if value < 1]
-        errors += [
-            f"estimator.{name} must be positive and finite; got {value}"
-            for name, value in (("learning_rate", learning_rate), ("strength", strength))
-            if not 0 < value < math.inf
-        ]
-        errors += [
-            f"estimator.{name} must not be negative; got {value}"
-            for name, value in (("weight_decay", weight_decay), ("warmup_steps", warmup_steps))
-            if not 0 <= value < math.inf
-        ]
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            unmet(
+                (width >= 1, "estimator.width must be at least 1", width),
+                (replay_size >= 1, "estimator.replay_size must be at least 1", replay_size),
+                (batch_size >= 1, "estimator.batch_size must be at least 1", batch_size),
+                (epochs_per_update >= 1, "estimator.epochs_per_update must be at least 1", epochs_per_update),
+                (0 < learning_rate < math.inf, "estimator.learning_rate must be positive and finite", learning_rate),
+                (0 < strength < math.inf, "estimator.strength must be positive and finite", strength),
+                (0 <= weight_decay < math.inf, "estimator.weight_decay must not be negative", weight_decay),
+                (warmup_steps >= 0, "estimator.warmup_steps must not be negative", warmup_steps),
+            )
+        )
         self.width = width
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
         self.replay_size = replay_size
         self.batch_size = batch_size
         self.epochs_per_update = epochs_per_update
@@ -81,16 +77,20 @@ class ValueNetworkEstimator:
         self.strength = strength
         self.num_updates = 0
         self._generator = torch.Generator().manual_seed(seed)
+        self._new_head = partial(
+            PassRateHead,
+            width=width,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            generator=self._generator,
+        )
         self._head: PassRateHead | None = None
         self._features_NH = torch.empty(0, 0)
         self._positives_N = torch.empty(0)
         self._sizes_N = torch.empty(0)
         self._predicted: dict[str, Tensor] = {}
 
-    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Nothing to compare: the head starts without history, and any prompt has a representation."""
-
-    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
+    def predict(self, prompts: Sequence[Prompt], represent: Represent) -> list[Belief]:
         """Represent the prompts, remember that for :meth:`update`, and return one belief per prompt.
 
         Raises:
@@ -128,10 +128,6 @@ class ValueNetworkEstimator:
             )
         self._predicted = {}
         self.num_updates += 1
-
-    def history_counts(self) -> Mapping[str, tuple[float, float]]:
-        """Nothing: what is known is not kept by prompt."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Head, replay and generator; what is between :meth:`predict` and :meth:`update` is not kept."""
@@ -183,25 +179,14 @@ class ValueNetworkEstimator:
         features_PH = torch.stack([self._predicted[pool.prompt.prompt_id] for pool in pools])
         positives_P = torch.tensor([float(pool.num_positive) for pool in pools])
         sizes_P = torch.tensor([float(pool.num_sampled) for pool in pools])
-        if len(self._sizes_N):
-            features_PH = torch.cat([self._features_NH, features_PH])
-            positives_P = torch.cat([self._positives_N, positives_P])
-            sizes_P = torch.cat([self._sizes_N, sizes_P])
-        num_new = len(pools)
-        self._features_NH = features_PH[-self.replay_size :]
-        self._positives_N = positives_P[-self.replay_size :]
-        self._sizes_N = sizes_P[-self.replay_size :]
-        self._head_of(features_PH.shape[1]).observe(features_PH[-num_new:])
+        rows_NH = torch.cat([self._features_NH, features_PH]) if len(self._features_NH) else features_PH
+        self._features_NH = rows_NH[-self.replay_size :]
+        self._positives_N = torch.cat([self._positives_N, positives_P])[-self.replay_size :]
+        self._sizes_N = torch.cat([self._sizes_N, sizes_P])[-self.replay_size :]
+        self._head_of(features_PH.shape[1]).observe(features_PH)
 
     def _head_of(self, num_features: int) -> PassRateHead:
         """Return the head, made at first use: only then is the size of a representation known."""
         if self._head is None:
-            self._head = PassRateHead(
-                num_features,
-                width=self.width,
-                learning_rate=self.learning_rate,
-                weight_decay=self.weight_decay,
-                base_rate=self._pooled_rate(),
-                generator=self._generator,
-            )
+            self._head = self._new_head(num_features, base_rate=self._pooled_rate())
         return self._head

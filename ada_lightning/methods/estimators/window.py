@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
-from ada_lightning.core.records import Belief, Prompt, PromptHistory, ResponsePool
-from ada_lightning.methods.estimators.history_file import HistoryCounts, HistoryFile
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from ada_lightning.core.checks import unmet
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.methods.estimators.counting import CountingEstimator
+from ada_lightning.methods.estimators.history_file import HistoryCounts
 
 
-class WindowEstimator:
+class WindowEstimator(CountingEstimator):
     """Counts a prompt's last visit, extended backwards to its latest ``window`` rewards, and forgets what is older.
 
     Args:
@@ -39,6 +37,8 @@ class WindowEstimator:
         (0.5, 0.0)
     """
 
+    _state_key = "rewards"
+
     def __init__(
         self,
         *,
@@ -48,45 +48,22 @@ class WindowEstimator:
         beta: float = 1.0,
         history_file: str | None = None,
     ) -> None:
-        errors = [
-            f"estimator.{name} must be positive and finite; got {value}"
-            for name, value in (("alpha", alpha), ("beta", beta))
-            if not 0 < value < math.inf
-        ]
-        if window < 1:
-            errors.append(f"estimator.window must be at least 1; got {window}")
-        if not isinstance(whole_visit, bool):
-            errors.append(f"estimator.whole_visit must be true or false; got {whole_visit!r}")
-        try:
-            self._history = HistoryFile(history_file)
-        except ValueError as error:
-            errors.append(str(error))
-        if errors:
-            raise ValueError("; ".join(errors))
+        errors = unmet(
+            (0 < alpha < math.inf, "estimator.alpha must be positive and finite", alpha),
+            (0 < beta < math.inf, "estimator.beta must be positive and finite", beta),
+            (window >= 1, "estimator.window must be at least 1", window),
+            (isinstance(whole_visit, bool), "estimator.whole_visit must be true or false", repr(whole_visit)),
+        )
+        super().__init__(history_file, errors)
         self.window = window
         self.whole_visit = whole_visit
         self.prior = Belief(float(alpha), float(beta))
-        self._rewards = {
+        self._known = {
             prompt_id: _in_turn(positives, responses)
             for prompt_id, (positives, responses) in self._history.counts.items()
             if responses > 0
         }
-
-    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
-        """Compare the history file, if there is one, with the training prompts.
-
-        Raises:
-            ValueError: it knows none of them.
-        """
-        self._history.check_prompts(prompts)
-
-    def predict(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> list[Belief]:
-        """Return prior plus the counted rewards of each prompt; ``represent`` is not called."""
-        return [self._belief(prompt) for prompt in prompts]
-
-    def recall(self, prompts: Sequence[Prompt]) -> list[PromptHistory]:
-        """Return the same beliefs, and whether rewards of the prompt's own are behind them."""
-        return [PromptHistory(self._belief(prompt), prompt.prompt_id in self._rewards) for prompt in prompts]
+        """Counted rewards, 0 and 1, the latest one last."""
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the step's rewards, in launch order, and forget what no longer counts."""
@@ -95,27 +72,22 @@ class WindowEstimator:
             if not visit:
                 continue
             num_counted = max(self.window, len(visit)) if self.whole_visit else self.window
-            earlier = self._rewards.get(pool.prompt.prompt_id, [])
-            self._rewards[pool.prompt.prompt_id] = (earlier + visit)[-num_counted:]
+            earlier = self._known.get(pool.prompt.prompt_id, [])
+            self._known[pool.prompt.prompt_id] = [*earlier, *visit][-num_counted:]
 
     def history_counts(self) -> HistoryCounts:
         """What a later run can start from."""
-        return {prompt_id: (float(sum(rewards)), float(len(rewards))) for prompt_id, rewards in self._rewards.items()}
+        return {prompt_id: (float(sum(rewards)), float(len(rewards))) for prompt_id, rewards in self._known.items()}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Counted rewards by prompt id, 0 and 1, the latest one last."""
-        return {"rewards": {prompt_id: list(rewards) for prompt_id, rewards in self._rewards.items()}}
+    def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
+        """Return prior plus the counted rewards of each prompt."""
+        return [self._belief(prompt.prompt_id) for prompt in prompts]
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`; it replaces what came from a history file."""
-        self._rewards = {prompt_id: list(rewards) for prompt_id, rewards in state["rewards"].items()}
-
-    def _belief(self, prompt: Prompt) -> Belief:
-        rewards = self._rewards.get(prompt.prompt_id, [])
-        num_positive, num_seen = float(sum(rewards)), float(len(rewards))
-        return Belief(
-            self.prior.alpha + num_positive, self.prior.beta + num_seen - num_positive, num_seen, num_positive
-        )
+    def _belief(self, prompt_id: str) -> Belief:
+        rewards = self._known.get(prompt_id, [])
+        right, num_seen = float(sum(rewards)), float(len(rewards))
+        alpha, beta = self.prior.alpha + right, self.prior.beta + num_seen - right
+        return Belief(alpha, beta, num_seen, right, prompt_id in self._known)
 
 
 def _in_turn(positives: float, responses: float) -> list[int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 
+from ada_lightning.core.protocols import PromptEmbedding, Represent
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators.sentence_encoder import prompt_text
 
@@ -27,7 +28,7 @@ _MOST_FITTED = 32_768
 """Training prompts, evenly spread, whose words are counted: of long ones in greater number that takes minutes."""
 
 
-class WordEmbedding:
+class WordEmbedding(PromptEmbedding):
     """TF-IDF of words and of pairs of them, with every digit read as 0, and how long the prompt is.
 
     The part of a row that counts words has length 1, and what all training prompts have in common counts nothing in it;
@@ -43,7 +44,7 @@ class WordEmbedding:
         ValueError: ``max_features`` below 1.
     """
 
-    rows_are_independent: ClassVar[bool] = True
+    rows_are_independent = True
 
     def __init__(self, *, max_features: int = 512) -> None:
         if max_features < 1:
@@ -62,7 +63,7 @@ class WordEmbedding:
         texts = [prompt_text(prompt) for prompt in prompts[:: max(1, math.ceil(len(prompts) / _MOST_FITTED))]]
         counter = TfidfVectorizer(
             preprocessor=_without_digits,
-            tokenizer=_words,
+            tokenizer=_WORD.findall,
             token_pattern=None,
             ngram_range=(1, 2),
             max_df=max(len(texts) - 1, 1),  # what all have would take the places of what tells them apart
@@ -80,7 +81,7 @@ class WordEmbedding:
         lengths_P = _log_lengths(texts)
         self._log_length = float(lengths_P.mean()), float(lengths_P.std()) or 1.0
 
-    def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
+    def __call__(self, prompts: Sequence[Prompt], represent: Represent) -> Tensor:
         """Count the words of prompts; ``represent`` is not called. Shape ``(P, H)``, float32.
 
         Raises:
@@ -102,12 +103,8 @@ class WordEmbedding:
 
 
 def _log_lengths(texts: Sequence[str]) -> NDArray[np.float64]:
-    lengths: NDArray[np.float64] = np.log1p([len(_words(_one_form(text))) for text in texts])
+    lengths: NDArray[np.float64] = np.log1p([len(_WORD.findall(_one_form(text))) for text in texts])
     return lengths
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text)
 
 
 def _one_form(text: str) -> str:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ada_lightning.core.protocols import PolicyView
+from ada_lightning.core.protocols import GradientNorm
 from ada_lightning.core.records import ResponsePool
 
 
-class ConstantNorm:
+class ConstantNorm(GradientNorm):
     """1 for every prompt: pass rates alone divide the step. Costs nothing (ours)."""
-
-    def connect(self, policy: PolicyView) -> None:
-        """Nothing is asked of the policy."""
 
     def measure(self, pools: Sequence[ResponsePool]) -> list[float]:
         """Return 1 for each."""

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ada_lightning.core.protocols import PolicyView
+from ada_lightning.core.protocols import GradientNorm, PolicyView
 from ada_lightning.core.records import KeptResponse, Response, ResponseGroup, ResponsePool
 
 
-class PolicyGradientNorm(ABC):
+class PolicyGradientNorm(GradientNorm, ABC):
     """Mean over a pool's positives of the length of ``grad log pi(response)``: of norms, not of their squares.
 
     The log-probability is the sum over tokens, as in the paper (appendix B: a mean would take from long answers).

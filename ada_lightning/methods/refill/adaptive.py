@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from ada_lightning.core.records import RefillProgress
+from ada_lightning.methods.checked import Check
 from ada_lightning.methods.refill.dynamic import DynamicSampling
 
 
+@dataclass(kw_only=True, eq=False)
 class AdaptiveDynamicSampling(DynamicSampling):
     """Waves of ``slack * missing / share of groups with a signal`` prompts, at least ``min_ratio`` per group wanted.
 
@@ -15,46 +19,22 @@ class AdaptiveDynamicSampling(DynamicSampling):
     group of the last wave is complete, so waves do not overlap here, other than with :class:`DynamicSampling`.
     Degenerate: without any signal so far the next wave is as large as the first.
 
-    Args:
-        oversampling: as in the base class; GRESO begins with 384 prompts for 256.
-        min_ratio: fewest prompts of a further wave per group wanted; GRESO has 64 for 256.
-        slack: by how much more prompts are drawn than are expected to do.
-        max_ratio: as in the base class.
-        component: as there.
-        keep_surplus: as there.
-
-    Raises:
-        ValueError: a value out of range; all in one message.
-
     Source:
         GRESO, arXiv:2506.02177, adaptive batch size; code ``Infini-AI-Lab/GRESO`` (1.25, 64, 384).
     """
 
-    def __init__(
-        self,
-        *,
-        oversampling: float = 1.5,
-        min_ratio: float = 0.25,
-        slack: float = 1.25,
-        max_ratio: float = 10.0,
-        component: str = "",
-        keep_surplus: bool = False,
-    ) -> None:
-        errors = []
-        if not 0 <= min_ratio < math.inf:
-            errors.append(f"refill.min_ratio must not be negative; got {min_ratio}")
-        if not 1 <= slack < math.inf:
-            errors.append(f"refill.slack must be at least 1 and finite; got {slack}")
-        try:
-            super().__init__(
-                oversampling=oversampling, max_ratio=max_ratio, component=component, keep_surplus=keep_surplus
-            )
-        except ValueError as error:
-            errors.append(str(error))
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.min_ratio = min_ratio
-        self.slack = slack
+    oversampling: float = 1.5
+    """GRESO begins with 384 prompts for 256."""
+    refill_ratio: float = field(init=False, default=0.0)
+    min_ratio: float = 0.25
+    """Fewest prompts of a further wave per group wanted; GRESO has 64 for 256."""
+    slack: float = 1.25
+    """By how much more prompts are drawn than are expected to do."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield 0 <= self.min_ratio < math.inf, f"refill.min_ratio must not be negative; got {self.min_ratio}"
+        yield 1 <= self.slack < math.inf, f"refill.slack must be at least 1 and finite; got {self.slack}"
+        yield from super()._checks()
 
     def next_wave(self, progress: RefillProgress) -> int:
         """Return the next wave once the last one is complete; 0 before."""

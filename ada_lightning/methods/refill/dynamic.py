@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ada_lightning.core.protocols import Refill
 from ada_lightning.core.records import RefillProgress, ResponsePool
+from ada_lightning.methods.checked import Check, Checked
 
 
-class DynamicSampling(Refill):
+@dataclass(kw_only=True, eq=False)
+class DynamicSampling(Checked, Refill):
     """Draws further prompts until ``data.prompts_per_step`` groups have a signal, or a cap on prompts is reached.
 
     The claim: a group whose rewards are all equal has no gradient, so as a policy improves fewer and fewer groups of a
@@ -31,20 +35,6 @@ class DynamicSampling(Refill):
     Everything drawn is counted in ``rollout/num_sampled`` and ``rollout/generated_tokens``. Evaluation never refills.
     A step of the run, of its learning rate and of its evaluations is an optimiser's step, however many waves it took.
 
-    Args:
-        oversampling: prompts of the first wave per group wanted; verl's recipe has 3. What it saves is waiting, what it
-            costs are groups with a signal that nobody wants.
-        refill_ratio: prompts of every further wave per group wanted; 0 replaces one prompt at a time. The recipe has 3.
-        max_ratio: most prompts of a step per group wanted; the recipe allows 10 waves, hence 30, and then raises.
-        component: of the reward whose values must differ, such as ``correct`` of ``reward=overlong`` (DAPO filters by
-            accuracy, not by the reward); empty: the reward itself.
-        keep_surplus: train on groups with a signal that were not needed in the next step. They come from the policy
-            before its last update: their tokens are weighed by ``loss.importance_cap``'s ratio of the present policy to
-            the one that drew them, and ``sync/logprob_gap`` has their distance in it. DAPO throws them away.
-
-    Raises:
-        ValueError: a ratio out of range; all in one message.
-
     Source:
         DAPO, arXiv:2503.14476, section 3.2; verl-recipe ``dapo/dapo_ray_trainer.py`` (``filter_groups``).
 
@@ -60,34 +50,35 @@ class DynamicSampling(Refill):
 
     is_on = True
 
-    def __init__(
-        self,
-        *,
-        oversampling: float = 1.0,
-        refill_ratio: float = 1.0,
-        max_ratio: float = 10.0,
-        component: str = "",
-        keep_surplus: bool = False,
-    ) -> None:
-        errors = []
-        if not 1 <= oversampling < math.inf:
-            errors.append(f"refill.oversampling must be at least 1 and finite; got {oversampling}")
-        if not 0 <= refill_ratio < math.inf:
-            errors.append(f"refill.refill_ratio must be 0 (one prompt at a time) or positive; got {refill_ratio}")
-        if not oversampling <= max_ratio < math.inf:
-            errors.append(
-                f"refill.max_ratio = {max_ratio} must be finite and at least refill.oversampling = {oversampling}: "
-                "without a cap a step on data without a signal would never end"
-            )
-        if not isinstance(keep_surplus, bool):  # a word would count as true
-            errors.append(f"refill.keep_surplus must be true or false; got {keep_surplus!r}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.oversampling = oversampling
-        self.refill_ratio = refill_ratio
-        self.max_ratio = max_ratio
-        self.component = component
-        self.keep_surplus = keep_surplus
+    oversampling: float = 1.0
+    """Prompts of the first wave per group wanted; verl's recipe has 3. What it saves is waiting, what it costs are
+    groups with a signal that nobody wants."""
+    refill_ratio: float = 1.0
+    """Prompts of every further wave per group wanted; 0 replaces one prompt at a time. The recipe has 3."""
+    max_ratio: float = 10.0
+    """Most prompts of a step per group wanted; the recipe allows 10 waves, hence 30, and then raises."""
+    component: str = ""
+    """Of the reward whose values must differ, such as ``correct`` of ``reward=overlong`` (DAPO filters by accuracy, not
+    by the reward); empty: the reward itself."""
+    keep_surplus: bool = False
+    """Train on groups with a signal that were not needed in the next step. They come from the policy before its last
+    update: their tokens are weighed by ``loss.importance_cap``'s ratio of the present policy to the one that drew them,
+    and ``sync/logprob_gap`` has their distance in it. DAPO throws them away."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield (
+            1 <= self.oversampling < math.inf,
+            f"refill.oversampling must be at least 1 and finite; got {self.oversampling}",
+        )
+        yield (
+            0 <= self.refill_ratio < math.inf,
+            f"refill.refill_ratio must be 0 (one prompt at a time) or positive; got {self.refill_ratio}",
+        )
+        yield (
+            self.oversampling <= self.max_ratio < math.inf,
+            f"refill.max_ratio = {self.max_ratio} must be finite and at least refill.oversampling = "
+            f"{self.oversampling}: without a cap a step on data without a signal would never end",
+        )
 
     def first_wave(self, num_wanted: int) -> int:
         """Return the prompts to begin with."""

@@ -1,6 +1,5 @@
 """Who gets more samples, who stops."""
 
-from ada_lightning.methods.sampling.balance import BalanceSampler
 from ada_lightning.methods.sampling.coba import CobaSampler
 from ada_lightning.methods.sampling.dars import DarsSampler
 from ada_lightning.methods.sampling.estimated import EstimatedSampler
@@ -11,9 +10,8 @@ from ada_lightning.methods.sampling.knapsack import KnapsackSampler
 from ada_lightning.methods.sampling.optpo import OptPoSampler
 from ada_lightning.methods.sampling.pilot import PilotSampler
 from ada_lightning.methods.sampling.pilot_commit import PilotCommitSampler
-from ada_lightning.methods.sampling.positive import PositiveSampler
 from ada_lightning.methods.sampling.pruning import PruningSampler
-from ada_lightning.methods.sampling.sequential import SequentialSampler
+from ada_lightning.methods.sampling.sequential import BalanceSampler, PositiveSampler, SequentialSampler
 from ada_lightning.methods.sampling.speed import SpeedSampler
 from ada_lightning.methods.sampling.spread import SpreadSampler
 from ada_lightning.methods.sampling.uniform import UniformSampler

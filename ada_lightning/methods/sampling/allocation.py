@@ -11,6 +11,8 @@ from fractions import Fraction
 def allocate(weights: Sequence[float], total: int, lower: int, upper: int) -> list[int]:
     """Give each prompt ``clip(scale * weight, lower, upper)`` responses, with the one scale that spends ``total``.
 
+    Weights are finite and not negative; only their ratios matter.
+
     That solution is found first, in exact fractions, and rounded down; what is left goes to the largest remainders, of
     which only shares strictly inside the bounds have any. So the sum is exact, no bound is broken, a larger weight
     never gets less, and no share moves by a whole response. Equal remainders go to the larger weight, then to the
@@ -18,15 +20,6 @@ def allocate(weights: Sequence[float], total: int, lower: int, upper: int) -> li
 
     A weight of 0 gets ``lower`` until every positive weight has ``upper``; what is left after that is shared equally by
     the zeros. If all weights are 0, the division is uniform.
-
-    Args:
-        weights: of each prompt, finite and not negative; only their ratios matter.
-        total: responses to give away.
-        lower: fewest per prompt, at least 0.
-        upper: most per prompt.
-
-    Returns:
-        Responses of each prompt, in the order of the weights.
 
     Raises:
         ValueError: a weight that is negative, infinite or NaN, bounds in the wrong order, or a total that no division

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from scipy.stats import beta as beta_distribution
+
 from ada_lightning.core.records import Belief, ResponsePool
+from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.coba_buckets import divide_by_buckets
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
-from ada_lightning.methods.sampling.one_shot import OneShotSampler
+from ada_lightning.methods.sampling.planned import OneShotSampler
 
 _MARGIN = 0.01
 """Pass rates keep this distance from 0 and 1 (public code)."""
@@ -29,67 +33,51 @@ _STEEPNESS = 10.0
 """Of the sigmoid below a failure rate of 1/2 (paper)."""
 
 
+@dataclass(kw_only=True, eq=False)
 class CobaSampler(OneShotSampler):
     """Responses go where a Beta density over pass rates, set by the recent share of failures, says they are worth most.
 
     Gains fall geometrically, so giving each response to the largest gain is optimal; the paper does the same.
-
-    Args:
-        responses_per_prompt: mean over the prompts of a step; times their number it is the step's total, met exactly.
-        n_min: fewest responses per prompt and step.
-        n_max: most responses per prompt and step.
-        group_size: most responses kept for the update; ``n_max`` where all of them train.
-        kappa: alpha + beta of the density; how sharp its peak is.
-        window: steps whose failure rates are averaged.
-        tau_min: scale of diminishing returns, in responses times p (1-p), where all pass rates are equal.
-        tau_max: the same where they differ most; equal to ``tau_min`` it is constant.
-        min_seen: graded responses of its own from which on a prompt is known; 0 takes any prediction for knowledge, as
-            an estimator needs that generalises instead of counting.
-        official_buckets: divide as the public code does and the paper does not say: only pass rates in [0.05, 0.99]
-            take part, in 60 to 80 % of what is left above ``n_min``; the rest goes to hard prompts first.
-
-    Raises:
-        ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
 
     Source:
         Public code: ``recipe/coba_rl/budget_allocators.py`` at aa6b834a, which also has tau's range, the clipping of
         pass rates and the alpha of a run's first step.
     """
 
-    def __init__(
-        self,
-        *,
-        responses_per_prompt: int,
-        n_min: int = 2,
-        n_max: int = 128,
-        group_size: int = 128,
-        kappa: float = 11.0,
-        window: int = 3,
-        tau_min: float = 3.0,
-        tau_max: float = 12.0,
-        min_seen: int = 1,
-        official_buckets: bool = False,
-    ) -> None:
-        errors = []
-        if not 2 < kappa < math.inf:
-            errors.append(f"kappa must be above 2, for a density with a peak, and finite; got {kappa}")
-        if window < 1:
-            errors.append(f"window must be at least 1 step; got {window}")
-        if not 0 < tau_min <= tau_max < math.inf:
-            errors.append(f"tau_min and tau_max must be positive, in this order, and finite; got {tau_min}, {tau_max}")
-        if min_seen < 0:
-            errors.append(f"min_seen must be 0 (every prediction counts) or more; got {min_seen}")
-        if not isinstance(official_buckets, bool):
-            errors.append(f"official_buckets must be true or false; got {official_buckets!r}")
-        super().__init__(
-            responses_per_prompt=responses_per_prompt, n_min=n_min, n_max=n_max, group_size=group_size, errors=errors
+    n_min: int = 2
+    n_max: int = 128
+    group_size: int = 128
+    kappa: float = 11.0
+    """Alpha + beta of the density; how sharp its peak is."""
+    window: int = 3
+    """Steps whose failure rates are averaged."""
+    tau_min: float = 3.0
+    """Scale of diminishing returns, in responses times p (1-p), where all pass rates are equal."""
+    tau_max: float = 12.0
+    """The same where they differ most; equal to ``tau_min`` it is constant."""
+    min_seen: int = 1
+    """Graded responses of its own from which on a prompt is known; 0 takes any prediction for knowledge, as an
+    estimator needs that generalises instead of counting."""
+    official_buckets: bool = False
+    """Divide as the public code does and the paper does not say: only pass rates in [0.05, 0.99] take part, in 60 to
+    80 % of what is left above ``n_min``; the rest goes to hard prompts first."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._failure_rates: deque[float] = deque(maxlen=self.window)
+
+    def _checks(self) -> Iterator[Check]:
+        yield from super()._checks()
+        yield (
+            2 < self.kappa < math.inf,
+            f"kappa must be above 2, for a density with a peak, and finite; got {self.kappa}",
         )
-        self.kappa = kappa
-        self.tau_min = tau_min
-        self.tau_max = tau_max
-        self.min_seen = min_seen
-        self.official_buckets = official_buckets
-        self._failure_rates: deque[float] = deque(maxlen=window)
+        yield self.window >= 1, f"window must be at least 1 step; got {self.window}"
+        yield (
+            0 < self.tau_min <= self.tau_max < math.inf,
+            f"tau_min and tau_max must be positive, in this order, and finite; got {self.tau_min}, {self.tau_max}",
+        )
+        yield self.min_seen >= 0, f"min_seen must be 0 (every prediction counts) or more; got {self.min_seen}"
 
     @property
     def alpha(self) -> float:
@@ -105,7 +93,9 @@ class CobaSampler(OneShotSampler):
         """Maximise the summed value; evenly where no prompt is known."""
         is_known = [belief.num_seen >= self.min_seen for belief in beliefs]
         if not any(is_known):
-            return spread_evenly(total, [self.n_max] * len(beliefs))
+            counts = [0] * len(beliefs)
+            spread_evenly(total, counts, range(len(beliefs)), self.n_max)
+            return counts
         rates = [belief.seen_rate if known else 0.5 for belief, known in zip(beliefs, is_known, strict=True)]
         if self.official_buckets:
             return divide_by_buckets(rates, total, n_min=self.n_min, n_max=self.n_max, by_value=self._by_value)
@@ -116,7 +106,7 @@ class CobaSampler(OneShotSampler):
         shares = [pool.num_negative / pool.num_sampled for pool in pools if pool.num_sampled]
         if shares:
             rates = [*self._failure_rates, sum(shares) / len(shares)]  # another queue: open steps keep theirs
-            self._failure_rates = deque(rates, maxlen=self._failure_rates.maxlen)
+            self._failure_rates = deque(rates, maxlen=self.window)
 
     def state_dict(self) -> dict[str, Any]:
         """Failure rates of the last steps, oldest first."""
@@ -124,29 +114,21 @@ class CobaSampler(OneShotSampler):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
-        self._failure_rates = deque(map(float, state["failure_rates"]), maxlen=self._failure_rates.maxlen)
+        self._failure_rates = deque(map(float, state["failure_rates"]), maxlen=self.window)
 
     def _by_value(self, rates: Sequence[float], total: int) -> list[int]:
         """Divide by V alone."""
-        clipped = [rate if math.isnan(rate) else min(max(rate, _MARGIN), 1.0 - _MARGIN) for rate in rates]
-        tau = self._tau(clipped)
+        clipped = [min(max(rate, _MARGIN), 1.0 - _MARGIN) for rate in rates]  # nan stays nan, and is refused
+        mean = sum(clipped) / len(clipped)
+        variance = sum((rate - mean) ** 2 for rate in clipped) / len(clipped)
+        tau = self.tau_min + (self.tau_max - self.tau_min) * min(variance / _LARGEST_VARIANCE, 1.0)
         # V(B+1) - V(B) = density * exp(-B v / tau) * (1 - exp(-v / tau)), v = p (1-p)
         kept = [math.exp(-rate * (1.0 - rate) / tau) for rate in clipped]
-        first = [self._density(rate) * (1.0 - share) for rate, share in zip(clipped, kept, strict=True)]
+        densities = beta_distribution.pdf(clipped, self.alpha, self.kappa - self.alpha)
+        first = [float(density) * (1.0 - share) for density, share in zip(densities, kept, strict=True)]
         return allocate_by_gain(
             lambda index, n: first[index] * kept[index] ** n,
             total,
             [self.n_min] * len(rates),
             [self.n_max] * len(rates),
         )
-
-    def _tau(self, rates: Sequence[float]) -> float:
-        mean = sum(rates) / len(rates)
-        variance = sum((rate - mean) ** 2 for rate in rates) / len(rates)
-        return self.tau_min + (self.tau_max - self.tau_min) * min(variance / _LARGEST_VARIANCE, 1.0)
-
-    def _density(self, rate: float) -> float:
-        """Beta density at a pass rate inside (0, 1)."""
-        alpha, beta = self.alpha, self.kappa - self.alpha
-        log_constant = math.lgamma(self.kappa) - math.lgamma(alpha) - math.lgamma(beta)
-        return math.exp(log_constant + (alpha - 1.0) * math.log(rate) + (beta - 1.0) * math.log1p(-rate))

@@ -25,19 +25,10 @@ def divide_by_buckets(
 ) -> list[int]:
     """Give pass rates in [0.05, 0.99] most of the step by their value, and the rest to hard, middling, easy prompts.
 
-    Within a bucket the rest is given by failure rate: each prompt in turn takes its share of what is then left (the
-    code's loop, which favours earlier prompts), and what remains is given evenly. The code can leave responses
-    undrawn where a bucket is full; here the division is repeated until the total is met.
+    Within a bucket the rest is given by failure rate, in the code's loop, which favours earlier prompts. The code can
+    leave responses undrawn where a bucket is full; here the division is repeated until the total is met.
 
-    Args:
-        rates: pass rate of each prompt.
-        total: responses of the step, within the bounds of all prompts together.
-        n_min: fewest per prompt.
-        n_max: most per prompt.
-        by_value: divides a total among given pass rates within the same bounds.
-
-    Returns:
-        Responses of each prompt; they sum to ``total``.
+    ``by_value`` divides a total among given pass rates within the same bounds.
 
     Source:
         ``recipe/coba_rl/budget_allocators.py`` at aa6b834a: ``allocate``, ``_allocate_remaining_weighted``.
@@ -55,8 +46,7 @@ def divide_by_buckets(
         rest -= invested
     for bucket in (hard, middling, easy):
         rest -= _give_by_failures(rest, bucket, rates, counts, n_max)
-    for index, extra in enumerate(spread_evenly(rest, [n_max - count for count in counts])):
-        counts[index] += extra
+    spread_evenly(rest, counts, range(len(counts)), n_max)
     return counts
 
 
@@ -66,7 +56,7 @@ def _share(middling: float) -> float:
 
 
 def _give_by_failures(rest: int, bucket: Sequence[int], rates: Sequence[float], counts: list[int], n_max: int) -> int:
-    """Return how much was given."""
+    """Each prompt in turn takes its share of what is then left; what remains goes evenly. Return how much was given."""
     open_ones = [index for index in bucket if counts[index] < n_max]
     weights = [1.0 - min(max(rates[index], _MARGIN), 1.0 - _MARGIN) for index in open_ones]
     left = rest
@@ -74,8 +64,4 @@ def _give_by_failures(rest: int, bucket: Sequence[int], rates: Sequence[float], 
         extra = min(int(left * weight / sum(weights)), n_max - counts[index])
         counts[index] += extra
         left -= extra
-    room = [n_max - counts[index] for index in open_ones]
-    evenly = spread_evenly(min(left, sum(room)), room)
-    for index, extra in zip(open_ones, evenly, strict=True):
-        counts[index] += extra
-    return rest - left + sum(evenly)
+    return rest - left + spread_evenly(left, counts, open_ones, n_max)

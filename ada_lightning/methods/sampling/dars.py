@@ -9,29 +9,22 @@ nothing further; one with nothing right is taken for half a right response.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.pilot import PilotSampler
 
 
+@dataclass(kw_only=True, eq=False)
 class DarsSampler(PilotSampler):
     """Responses in all: the fewest whose absolute advantages add up to those of an even prompt's pilot.
 
     With p the pilot's pass rate, n responses have ``n S(p)`` of it: ``S = 2 sqrt(p (1-p))`` where advantages are
     divided by their standard deviation, ``2 p (1-p)`` where not. An even prompt's pilot has ``A = N S(1/2)``. *Equal
     treatment* (ET) raises every prompt with p < 1/2 to A, *hardness weighted* (HW) to ``2 (1-p) A``.
-
-    Args:
-        num_pilot: responses of the first round (N).
-        n_max: most responses of a prompt, both rounds together.
-        hardness_weighted: HW instead of ET.
-        normalize_std: whether the advantage that goes with it divides by the standard deviation (``grpo`` does,
-            ``dr_grpo`` does not).
-        group_size: most responses kept for the update; ``n_max`` where all of them train.
-
-    Raises:
-        ValueError: a value out of range or a switch that is no truth value; all in one message.
 
     Source:
         Yang et al., arXiv:2508.13755; authors' code ``ray_dars_trainer.py`` (``schedule_ET``, ``schedule_HW``). Rounded
@@ -45,25 +38,30 @@ class DarsSampler(PilotSampler):
         (17, 13, 10, 9, 8, 8, 8, 8, 8)
     """
 
-    def __init__(
-        self, *, num_pilot: int, n_max: int, hardness_weighted: bool, normalize_std: bool, group_size: int
-    ) -> None:
-        errors = [
-            f"{name} must be true or false; got {value!r}"
-            for name, value in (("hardness_weighted", hardness_weighted), ("normalize_std", normalize_std))
-            if not isinstance(value, bool)  # a word would count as true
-        ]
-        if num_pilot < 2:
-            errors.append(f"num_pilot must be at least 2, so that responses can differ; got {num_pilot}")
-        if n_max < num_pilot:
-            errors.append(f"n_max = {n_max} is less than num_pilot = {num_pilot}; raise n_max")
-        totals: tuple[int, ...] = (0,)
-        if not errors:
-            totals = tuple(
-                min(n_max, _total(positives, num_pilot, hardness_weighted, normalize_std))
-                for positives in range(num_pilot + 1)
-            )
-        super().__init__(PilotRule(totals), n_max=n_max, group_size=group_size, errors=errors)
+    num_pilot: int
+    """Responses of the first round (N)."""
+    n_max: int
+    """Most responses of a prompt, both rounds together."""
+    hardness_weighted: bool
+    """HW instead of ET."""
+    normalize_std: bool
+    """Whether the advantage that goes with it divides by the standard deviation (``grpo`` does, ``dr_grpo`` not)."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield self.num_pilot >= 2, f"num_pilot must be at least 2, so that responses can differ; got {self.num_pilot}"
+        yield (
+            self.n_max >= self.num_pilot,
+            f"n_max = {self.n_max} is less than num_pilot = {self.num_pilot}; raise n_max",
+        )
+        yield self.keeps_at_most(self.n_max)
+
+    def make_rule(self) -> PilotRule:
+        """Apply ET or HW, up to ``n_max``."""
+        totals = (
+            _total(positives, self.num_pilot, self.hardness_weighted, self.normalize_std)
+            for positives in range(self.num_pilot + 1)
+        )
+        return PilotRule(tuple(min(self.n_max, total) for total in totals))
 
 
 def _total(positives: int, num_pilot: int, hardness_weighted: bool, normalize_std: bool) -> int:

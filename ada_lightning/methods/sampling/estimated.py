@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ada_lightning.core.records import Belief
+from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.allocation import allocate
-from ada_lightning.methods.sampling.one_shot import OneShotSampler
+from ada_lightning.methods.sampling.planned import OneShotSampler
 
 
+@dataclass(kw_only=True, eq=False)
 class EstimatedSampler(OneShotSampler):
     """A prompt gets responses in proportion to ``pass_rate^-gamma``, in a single pass, with a fixed total per step.
 
@@ -17,16 +20,6 @@ class EstimatedSampler(OneShotSampler):
     weight: the update follows ``p^-gamma`` times the explicit weight of the advantage, for log 1/2 and 1/2 in the
     paper, 1 and 0 in the public code. An advantage that divides by the size of the pool (``exact``, ``stratified``)
     carries the whole weight itself; ``gamma`` then only decides where its variance is low.
-
-    Args:
-        responses_per_prompt: mean over the prompts of a step; times their number it is the step's total, met exactly.
-        gamma: power of the pass rate: 1/2 is the paper, 1 the public code, 0 gives every prompt the same.
-        n_min: fewest responses per prompt and step. One response alone can carry no signal.
-        n_max: most responses per prompt and step; the public code has no limit, and its batches fill with hard prompts.
-        group_size: most responses kept for the update; ``n_max`` where all of them train.
-
-    Raises:
-        ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
 
     Source:
         Reinforce-Ada, arXiv:2510.04996v3, Algorithm 1 (its epsilon is the estimator's prior here, which keeps pass
@@ -42,16 +35,17 @@ class EstimatedSampler(OneShotSampler):
         (12, 4)
     """
 
-    def __init__(
-        self, *, responses_per_prompt: int, gamma: float = 0.5, n_min: int = 2, n_max: int = 32, group_size: int = 32
-    ) -> None:
-        errors = []
-        if not 0 <= gamma < math.inf:
-            errors.append(f"gamma must be 0 (uniform) or positive, and finite; got {gamma}")
-        super().__init__(
-            responses_per_prompt=responses_per_prompt, n_min=n_min, n_max=n_max, group_size=group_size, errors=errors
-        )
-        self.gamma = gamma
+    gamma: float = 0.5
+    """Power of the pass rate: 1/2 is the paper, 1 the public code, 0 gives every prompt the same."""
+    n_min: int = 2
+    """One response alone can carry no signal."""
+    n_max: int = 32
+    """The public code has no limit, and its batches fill with hard prompts."""
+    group_size: int = 32
+
+    def _checks(self) -> Iterator[Check]:
+        yield from super()._checks()
+        yield 0 <= self.gamma < math.inf, f"gamma must be 0 (uniform) or positive, and finite; got {self.gamma}"
 
     def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
         """Divide in proportion to ``mean ** -gamma``, inside the bounds."""

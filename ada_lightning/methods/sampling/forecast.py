@@ -67,37 +67,26 @@ def forecast(
         pools = _simulated_pools(tallies, sampler, generator, simulation)
         sampled += sum(pool.num_drawn for pool in pools)
         num_rounds += max((pool.responses[-1].round_index + 1 for pool in pools if pool.responses), default=0)
-        taken = [_is_taken(pool, sampler, selection) for pool in pools]
-        signal += sum(pool.has_signal and is_taken for pool, is_taken in zip(pools, taken, strict=True))
-        computed = [
-            is_taken and (pool.has_signal or keep_groups_without_signal)
-            for pool, is_taken in zip(pools, taken, strict=True)
-        ]
-        kept = [len(each) for each in selection.select_all(pools)]
-        counts = [number for number, is_computed in zip(kept, computed, strict=True) if is_computed]
-        trained += sum(counts)
-        trained_prompts += sum(number > 0 for number in counts)
+        for pool, kept in zip(pools, selection.select_all(pools), strict=True):
+            has_signal, is_taken = pool.has_signal, selection.takes(pool)
+            is_computed = is_taken and (has_signal or keep_groups_without_signal)
+            signal += has_signal and is_taken
+            trained += len(kept) * is_computed
+            trained_prompts += is_computed and len(kept) > 0
     total = len(tallies) * _SIMULATIONS_PER_PROMPT
     return Forecast(
-        sampled / total,
-        trained / total,
-        signal / total,
-        trained_prompts / total,
-        num_rounds / _SIMULATIONS_PER_PROMPT,
+        num_sampled=sampled / total,
+        num_trained=trained / total,
+        signal_ratio=signal / total,
+        trained_ratio=trained_prompts / total,
+        num_rounds=num_rounds / _SIMULATIONS_PER_PROMPT,
     )
-
-
-def _is_taken(pool: ResponsePool, sampler: Sampler, selection: Selection) -> bool:
-    """Whether the selection looks at a complete pool, which is told how its sampling ended."""
-    end = sampler.end(pool)
-    pool.rule, pool.is_resolved_by_sampler = end.rule, end.is_resolved
-    return selection.takes(pool)
 
 
 def _simulated_pools(
     tallies: Sequence[tuple[int, int]], sampler: Sampler, generator: random.Random, simulation: int
 ) -> list[ResponsePool]:
-    """Return the pools of one simulated step, drawn to their end."""
+    """Return the pools of one simulated step, drawn to their end and told how it came."""
     pools = [
         ResponsePool(
             Prompt("forecast", ()),
@@ -107,15 +96,16 @@ def _simulated_pools(
         )
         for slot, (positive, tried) in enumerate(tallies)
     ]
-    sampler.plan(pools)
-    pass_rates = []
-    for pool in pools:
-        pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
-        _simulate(pool, pass_rates[-1], sampler, generator)
-    for stage in range(1, sampler.num_stages):
+    pass_rates: list[float] = []
+    for stage in range(sampler.num_stages):
         sampler.plan(pools, stage)
-        for pool, pass_rate in zip(pools, pass_rates, strict=True):
-            _simulate(pool, pass_rate, sampler, generator)
+        for slot, pool in enumerate(pools):
+            if stage == 0:
+                pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
+            _simulate(pool, pass_rates[slot], sampler, generator)
+    for pool in pools:
+        end = sampler.end(pool)
+        pool.rule, pool.is_resolved_by_sampler = end.rule, end.is_resolved
     return pools
 
 

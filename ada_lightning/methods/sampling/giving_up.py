@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ada_lightning.core.protocols import Part
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.posterior import PosteriorRule
 from ada_lightning.core.stopping.rule import QuotaRule, StoppingRule
+from ada_lightning.methods.checked import Check, Checked
 
 _GRID_PER_OCTAVE = 4
 """Beliefs and prices are rounded to this many values per factor of two, so that few path tables are needed."""
@@ -35,7 +37,8 @@ NEVER = NeverGiveUp()
 """It holds no state, so all samplers can share it."""
 
 
-class GiveUpByPosterior(GivingUp):
+@dataclass(kw_only=True, eq=False)
+class GiveUpByPosterior(Checked, GivingUp):
     """Give a prompt up once its best prospect costs more than the run usually pays for a signal.
 
     The prospect is completed quotas per response under the prompt's Beta belief and its responses so far
@@ -46,33 +49,25 @@ class GiveUpByPosterior(GivingUp):
 
     No prompt is lost: each visit draws at least one block, forgetting in the estimator brings old verdicts back into
     doubt, and a share of visits ignores the posterior.
-
-    Args:
-        price: share of the run's recent completed quotas per response below which a prompt is given up. 0 never does.
-        explore_ratio: share of visits that follow the plain quota rule.
-        memory: share of the recent average that survives a step.
-        seed: of the choice of visits that explore.
-
-    Raises:
-        ValueError: a value outside its range.
     """
 
-    def __init__(self, *, price: float = 0.25, explore_ratio: float = 0.05, memory: float = 0.9, seed: int = 0) -> None:
-        errors = []
-        if price < 0:
-            errors.append(f"give_up.price must not be negative; got {price}")
-        if not 0 <= explore_ratio <= 1:
-            errors.append(f"give_up.explore_ratio must be in [0, 1]; got {explore_ratio}")
-        if not 0 <= memory < 1:
-            errors.append(f"give_up.memory must be in [0, 1); got {memory}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.price = price
-        self.explore_ratio = explore_ratio
-        self.memory = memory
-        self.seed = seed
-        self._num_resolved = 0.0
-        self._num_drawn = 0.0
+    price: float = 0.25
+    """Share of the run's recent completed quotas per response below which a prompt is given up. 0 never does."""
+    explore_ratio: float = 0.05
+    """Share of visits that follow the plain quota rule."""
+    memory: float = 0.9
+    """Share of the recent average that survives a step."""
+    seed: int = 0
+    """Of the choice of visits that explore."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._num_resolved = self._num_drawn = 0.0
+
+    def _checks(self) -> Iterator[Check]:
+        yield self.price >= 0, f"give_up.price must not be negative; got {self.price}"
+        yield 0 <= self.explore_ratio <= 1, f"give_up.explore_ratio must be in [0, 1]; got {self.explore_ratio}"
+        yield 0 <= self.memory < 1, f"give_up.memory must be in [0, 1); got {self.memory}"
 
     def rule(self, quota: QuotaRule, pool: ResponsePool) -> StoppingRule:
         """Return the posterior rule; the quota rule in the first step, where nothing is known, and when exploring."""

@@ -12,13 +12,13 @@ from typing import Protocol
 
 
 class GradientVariance(Protocol):
-    """How the variance depends on n."""
+    """How the variance depends on n, in units of ``p (1-p)`` times the score's variance."""
 
     fewest: int
     """From here on it falls by less and less with every response (convex), so that a greedy division is the best."""
 
     def __call__(self, num_responses: int) -> float:
-        """Variance of the mean over ``num_responses``, in units of ``p (1-p)`` times the score's variance."""
+        """Variance of the mean over ``num_responses``."""
         ...
 
     def gain(self, num_responses: int) -> float:
@@ -40,7 +40,7 @@ class RlooVariance:
     fewest = 2
 
     def __call__(self, num_responses: int) -> float:
-        """``1 / (n-1)``, for 2 responses or more."""
+        """For 2 responses or more."""
         return 1.0 / (num_responses - 1)
 
     def gain(self, num_responses: int) -> float:
@@ -65,7 +65,7 @@ class DrGrpoVariance:
     fewest = 3
 
     def __call__(self, num_responses: int) -> float:
-        """``(n-1) / n^2``."""
+        """For any number."""
         return (num_responses - 1) / num_responses**2
 
     def gain(self, num_responses: int) -> float:

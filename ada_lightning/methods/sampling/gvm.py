@@ -10,12 +10,14 @@ right in its pilot gets no more; where that is so of all of them, the rest is di
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ada_lightning.core.protocols import GradientNorm, PolicyView
 from ada_lightning.core.records import ResponsePool
+from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.allocation import allocate
-from ada_lightning.methods.sampling.planned import PlannedSampler, pilot_errors
+from ada_lightning.methods.sampling.planned import StagedSampler
 
 
 def gvm_weight(pass_rate: float, gradient_norm: float, *, alpha: float, beta: float) -> float:
@@ -30,29 +32,14 @@ def gvm_weight(pass_rate: float, gradient_norm: float, *, alpha: float, beta: fl
     return gradient_norm / math.sqrt(pass_rate + alpha / pass_rate ** (beta - 1.0))
 
 
-class GvmSampler(PlannedSampler):
+@dataclass(kw_only=True, eq=False)
+class GvmSampler(StagedSampler):
     """A pilot for every prompt, then the rest of the step's total by the pilots' pass rates and gradient norms.
 
-    The pilot stays in the pool and counts towards a prompt's share, which is the best division *given* that the pilots
-    are drawn: ``n_i = clip(scale * w_i, num_pilot, n_max)``, rounded with the step's total met exactly. The paper
-    throws the pilot away and draws all anew. It also looks ahead: one pilot serves the prompts of ten steps, with the
-    policy of the first. A pilot for each step, with the policy that is about to be updated, is ours.
-
-    Responses decide how many more there are, so the mean of a pool is biased. How many also depends on other prompts:
-    no rule of counts describes it, and ``advantage=exact`` does not go with it.
-
-    Args:
-        gradient_norm: what ``G_i`` is.
-        num_pilot: responses of each prompt's pilot (N').
-        responses_per_prompt: mean over the prompts of a step, pilots included; times their number it is the total.
-        alpha: how soon hard prompts are let go of; with ``beta = 2`` the share is largest at a pass rate of
-            ``sqrt(alpha)``.
-        beta: how sharply.
-        n_max: most responses per prompt and step.
-        group_size: most responses kept for the update; ``n_max`` where all of them train.
-
-    Raises:
-        ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
+    The pilot counts towards a prompt's share, which is the best division *given* that the pilots are drawn:
+    ``n_i = clip(scale * w_i, num_pilot, n_max)``, rounded with the step's total met exactly. The paper throws the pilot
+    away and draws all anew. It also looks ahead: one pilot serves the prompts of ten steps, with the policy of the
+    first. A pilot for each step, with the policy that is about to be updated, is ours.
 
     Source:
         Yao et al., arXiv:2505.02391, Proposition 1 and Algorithm 2; authors' code ``RLHFlow/GVM`` at d640a75,
@@ -61,45 +48,37 @@ class GvmSampler(PlannedSampler):
 
     num_stages = 2
 
-    def __init__(
-        self,
-        *,
-        gradient_norm: GradientNorm,
-        num_pilot: int = 8,
-        responses_per_prompt: int = 16,
-        alpha: float = 1e-3,
-        beta: float = 2.0,
-        n_max: int = 64,
-        group_size: int = 64,
-    ) -> None:
-        errors = pilot_errors(num_pilot, responses_per_prompt, n_max, least=1)
-        if not 0 < alpha < math.inf:
-            errors.append(f"alpha must be positive and finite; got {alpha}")
-        if not 2 <= beta < math.inf:
-            errors.append(f"beta must be at least 2 and finite, so that hopeless prompts are let go of; got {beta}")
-        super().__init__(responses_per_prompt=responses_per_prompt, n_max=n_max, group_size=group_size, errors=errors)
-        self.gradient_norm = gradient_norm
-        self.num_pilot = num_pilot
-        self.alpha = alpha
-        self.beta = beta
+    gradient_norm: GradientNorm
+    """What ``G_i`` is."""
+    num_pilot: int = 8
+    responses_per_prompt: int = 16
+    alpha: float = 1e-3
+    """How soon hard prompts are let go of; with ``beta = 2`` the share is largest at a pass rate of ``sqrt(alpha)``."""
+    beta: float = 2.0
+    """How sharply."""
+    n_max: int = 64
+    group_size: int = 64
+
+    def _checks(self) -> Iterator[Check]:
+        yield from at_least(1, num_pilot=self.num_pilot)
+        yield from super()._checks()
+        yield 0 < self.alpha < math.inf, f"alpha must be positive and finite; got {self.alpha}"
+        yield (
+            2 <= self.beta < math.inf,
+            f"beta must be at least 2 and finite, so that hopeless prompts are let go of; got {self.beta}",
+        )
 
     def connect(self, policy: PolicyView) -> None:
         """Tell the gradient norms whose gradients they are of."""
         self.gradient_norm.connect(policy)
 
-    def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
-        """Give every prompt its pilot; divide the step once the pilots are graded."""
-        counts = [self.num_pilot] * len(pools)
-        if stage:
-            counts = allocate(self.weights(pools), self.responses_per_prompt * len(pools), self.num_pilot, self.n_max)
-        self._planned = {pool.slot: count for pool, count in zip(pools, counts, strict=True)}
-
-    def weights(self, pools: Sequence[ResponsePool]) -> list[float]:
-        """Return ``w_i`` of each pilot; where no gradient has a length, by the pass rates alone."""
+    def divide(self, pools: Sequence[ResponsePool], stage: int) -> list[int]:
+        """Divide by the pilots; where no gradient has a length, by the pass rates alone."""
         norms = self.gradient_norm.measure(pools)
         if not any(norms):
             norms = [1.0] * len(pools)
         rates = [pool.num_positive / max(pool.num_sampled, 1) for pool in pools]
-        return [
+        weights = [
             gvm_weight(rate, norm, alpha=self.alpha, beta=self.beta) for rate, norm in zip(rates, norms, strict=True)
         ]
+        return allocate(weights, self.responses_per_prompt * len(pools), self.num_pilot, self.n_max)

@@ -11,15 +11,18 @@ Degenerate: prompts not known yet get the mean, those seen to fail or pass alway
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ada_lightning.core.records import Belief
+from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
-from ada_lightning.methods.sampling.one_shot import OneShotSampler
+from ada_lightning.methods.sampling.planned import OneShotSampler
 
 _UNKNOWN = -1.0
 
 
+@dataclass(kw_only=True, eq=False)
 class KnapsackSampler(OneShotSampler):
     """The full rule of the public code, with its knapsack solved exactly: gains fall, so a greedy division is optimal.
 
@@ -32,22 +35,6 @@ class KnapsackSampler(OneShotSampler):
     No prompt gets more than ``n_max``, the surplus included (the code lets it exceed that, and fails where all prompts
     are effective); what has no room goes on to the next step, at last evenly to whoever has room.
 
-    Args:
-        responses_per_prompt: mean over the prompts of a step; times their number it is the step's total, met exactly.
-        n_min: fewest responses of an effective prompt.
-        n_max: most responses per prompt and step.
-        negative_n: responses of a prompt that never passed, before any surplus.
-        positive_n: responses of a prompt that always passed, before any surplus.
-        min_seen: graded responses of its own from which on a prompt is known; 0 takes any prediction for knowledge, as
-            an estimator needs that generalises instead of counting.
-        mixed_chance: probability of a mixed group that an effective prompt demands (the paper's alpha).
-        group_size: most responses kept for the update; ``n_max`` where all of them train.
-        official_dp_quirk: value the first response above ``n_min`` at all of ``V(n_min + 1)``, as the code's dynamic
-            programme does by counting 0 for a prompt that it gives nothing: so nearly every effective prompt gets one.
-
-    Raises:
-        ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
-
     Source:
         ``verl/trainer/ppo/exploration_utils.py`` of the public code at ca5d5f5; settings of its
         ``run_knapsack_grpo_7b.sh``.
@@ -59,44 +46,40 @@ class KnapsackSampler(OneShotSampler):
         [2, 15, 7]
     """
 
-    def __init__(
-        self,
-        *,
-        responses_per_prompt: int,
-        n_min: int = 2,
-        n_max: int = 128,
-        negative_n: int = 2,
-        positive_n: int = 2,
-        min_seen: int = 8,
-        mixed_chance: float = 0.9,
-        group_size: int = 128,
-        official_dp_quirk: bool = False,
-    ) -> None:
-        errors = [
-            f"{name} must be in [1, responses_per_prompt = {responses_per_prompt}], or a step of such prompts would "
-            f"exceed its total; got {value}"
-            for name, value in (("negative_n", negative_n), ("positive_n", positive_n))
-            if not 1 <= value <= responses_per_prompt
-        ]
-        if min_seen < 0:
-            errors.append(f"min_seen must be 0 (every prediction counts) or more; got {min_seen}")
-        if not 0 < mixed_chance < 1:
-            errors.append(f"mixed_chance must be in (0, 1); got {mixed_chance}")
-        if not isinstance(official_dp_quirk, bool):
-            errors.append(f"official_dp_quirk must be true or false; got {official_dp_quirk!r}")
-        super().__init__(
-            responses_per_prompt=responses_per_prompt, n_min=n_min, n_max=n_max, group_size=group_size, errors=errors
-        )
-        self.negative_n = negative_n
-        self.positive_n = positive_n
-        self.min_seen = min_seen
-        self.mixed_chance = mixed_chance
-        self.official_dp_quirk = official_dp_quirk
+    n_min: int = 2
+    """Fewest responses of an effective prompt."""
+    n_max: int = 128
+    negative_n: int = 2
+    """Responses of a prompt that never passed, before any surplus."""
+    positive_n: int = 2
+    """Responses of a prompt that always passed, before any surplus."""
+    min_seen: int = 8
+    """Graded responses of its own from which on a prompt is known; 0 takes any prediction for knowledge, as an
+    estimator needs that generalises instead of counting."""
+    mixed_chance: float = 0.9
+    """Probability of a mixed group that an effective prompt demands (the paper's alpha)."""
+    group_size: int = 128
+    official_dp_quirk: bool = False
+    """Value the first response above ``n_min`` at all of ``V(n_min + 1)``, as the code's dynamic programme does by
+    counting 0 for a prompt that it gives nothing: so nearly every effective prompt gets one."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield from super()._checks()
+        for name, value in (("negative_n", self.negative_n), ("positive_n", self.positive_n)):
+            yield (
+                1 <= value <= self.responses_per_prompt,
+                f"{name} must be in [1, responses_per_prompt = {self.responses_per_prompt}], or a step of such prompts "
+                f"would exceed its total; got {value}",
+            )
+        yield self.min_seen >= 0, f"min_seen must be 0 (every prediction counts) or more; got {self.min_seen}"
+        yield 0 < self.mixed_chance < 1, f"mixed_chance must be in (0, 1); got {self.mixed_chance}"
 
     def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
         """Apply the three steps."""
         rates = [belief.seen_rate if belief.num_seen >= self.min_seen else _UNKNOWN for belief in beliefs]
-        _check_finite(rates)
+        for index, rate in enumerate(rates):
+            if math.isnan(rate):
+                raise ValueError(f"the pass rate of prompt {index} is nan: is what its estimator counts?")
         counts = [self._due(rate) for rate in rates]
         effective = [index for index, rate in enumerate(rates) if 0 < rate < 1]
         others = [index for index, rate in enumerate(rates) if rate <= 0] or [
@@ -104,9 +87,9 @@ class KnapsackSampler(OneShotSampler):
         ]
         demand = sum(math.floor(min(self.n_max, self._demand(rates[index]))) for index in effective)
         rest = total - sum(counts)
-        rest -= self._spread(max(0, rest - demand), others, counts)
+        rest -= spread_evenly(max(0, rest - demand), counts, others, self.n_max)
         rest -= self._invest(rest, effective, rates, counts)
-        self._spread(rest, range(len(counts)), counts)
+        spread_evenly(rest, counts, range(len(counts)), self.n_max)
         return counts
 
     def _due(self, rate: float) -> int:
@@ -118,14 +101,6 @@ class KnapsackSampler(OneShotSampler):
         """Responses after which the larger of p^N and (1-p)^N is ``1 - mixed_chance``; infinite where rounding ends."""
         log_larger = math.log(max(rate, 1.0 - rate))
         return math.log(1.0 - self.mixed_chance) / log_larger if log_larger else math.inf
-
-    def _spread(self, surplus: int, indices: Sequence[int], counts: list[int]) -> int:
-        """Give as much of a surplus as there is room for, evenly; return how much that was."""
-        room = [self.n_max - counts[index] for index in indices]
-        given = min(surplus, sum(room))
-        for index, extra in zip(indices, spread_evenly(given, room), strict=True):
-            counts[index] += extra
-        return given
 
     def _invest(self, rest: int, effective: Sequence[int], rates: Sequence[float], counts: list[int]) -> int:
         """Give effective prompts what maximises the sum of V; return how much that was."""
@@ -147,8 +122,3 @@ class KnapsackSampler(OneShotSampler):
             more = num_responses + 1
             return worth * (1.0 - rate**more - (1.0 - rate) ** more)
         return worth * (rate**num_responses * (1.0 - rate) + (1.0 - rate) ** num_responses * rate)
-
-
-def _check_finite(rates: Sequence[float]) -> None:
-    if wrong := [(index, rate) for index, rate in enumerate(rates) if math.isnan(rate)]:
-        raise ValueError(f"the pass rate of prompt {wrong[0][0]} is {wrong[0][1]}: is what its estimator counts?")

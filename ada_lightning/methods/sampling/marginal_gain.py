@@ -13,20 +13,13 @@ _ROUNDING = 1e-9
 def allocate_by_gain(
     gain: Callable[[int, int], float], total: int, lower: Sequence[int], upper: Sequence[int]
 ) -> list[int]:
-    """Give every prompt its lower bound, then each further response to whoever gains most from it.
+    """Give every prompt its lower bound, then each further response to whoever gains most from it, up to ``total``.
+
+    ``gain(index, n)`` is what response ``n + 1`` adds to the value of the prompt at ``index``, in any unit.
 
     Where gains fall with the number of responses (the value is concave), no division of the same total inside the same
     bounds is worth more (Fox, 1966, "Discrete optimization via marginal analysis"): the exact optimum at the price of a
     sort, ``O(total log P)``. Equal gains go to the earlier prompt, so the result is a function of its arguments.
-
-    Args:
-        gain: ``gain(index, n)`` is what response ``n + 1`` adds to the value of the prompt at ``index``; any unit.
-        total: responses to give away.
-        lower: fewest of each prompt, not negative. Length P.
-        upper: most of each prompt. Length P.
-
-    Returns:
-        Responses of each prompt, in the order of the bounds; they sum to ``total``.
 
     Raises:
         ValueError: bounds that contradict each other, a total that they cannot meet, a gain that is not finite, or one
@@ -56,17 +49,23 @@ def allocate_by_gain(
     return counts
 
 
-def spread_evenly(total: int, room: Sequence[int]) -> list[int]:
-    """Give away ``total`` in equal parts, as far as everyone has room; what is left over goes to the earlier ones.
+def spread_evenly(surplus: int, counts: list[int], indices: Sequence[int], n_max: int) -> int:
+    """Add to some counts in equal parts, as far as each has room below ``n_max``; what is left goes to earlier ones.
 
-    Raises:
-        ValueError: there is less room than that.
+    Returns:
+        How much was given: all of it, or what there was room for.
 
     Example:
-        >>> spread_evenly(8, [1, 9, 9])
-        [1, 4, 3]
+        >>> counts = [7, 0, 0, 3]
+        >>> spread_evenly(8, counts, [0, 1, 2], n_max=8), counts
+        (8, [8, 4, 3, 3])
     """
-    return allocate_by_gain(lambda index, n: -n, total, [0] * len(room), room)
+    room = [n_max - counts[index] for index in indices]
+    given = min(surplus, sum(room))
+    extras = allocate_by_gain(lambda position, n: -n, given, [0] * len(room), room)
+    for index, extra in zip(indices, extras, strict=True):
+        counts[index] += extra
+    return given
 
 
 def _finite(gain: Callable[[int, int], float], index: int, n: int) -> float:

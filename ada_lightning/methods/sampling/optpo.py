@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ada_lightning.core.protocols import PoolEnd, Trait
 from ada_lightning.core.records import ResponsePool
+from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.blocks import BlockSampler
-from ada_lightning.methods.sampling.votes import majority_answer, majority_log_odds
 
 
+@dataclass(kw_only=True, eq=False)
 class OptPoSampler(BlockSampler):
     """Blocks of ``samples_per_round`` until the leading answer is ahead by enough, or ``n_max`` responses are in.
 
@@ -35,17 +38,6 @@ class OptPoSampler(BlockSampler):
     - a response without an answer does not vote and gets 0; of equally frequent answers that which came first is the
       label, which happens at ``n_max`` only.
 
-    Args:
-        vote_accuracy: p0, probability of the true majority's answer in one response, in (1/2, 1).
-        threshold: odds of leader against runner-up that end sampling, above 1.
-        samples_per_round: responses per block.
-        n_max: most responses per prompt and step.
-        group_size: most responses kept for the update.
-        budget_per_step: most responses of a whole rollout step; 0 sets no limit.
-
-    Raises:
-        ValueError: a value out of its range; all in one message.
-
     Example:
         >>> from ada_lightning.core.records import Prompt, ResponsePool
         >>> sampler = OptPoSampler(vote_accuracy=0.7, threshold=99, samples_per_round=4, n_max=32, group_size=32)
@@ -55,31 +47,25 @@ class OptPoSampler(BlockSampler):
 
     traits = frozenset({Trait.GIVES_REWARDS})
 
-    def __init__(
-        self,
-        *,
-        vote_accuracy: float,
-        threshold: float,
-        samples_per_round: int,
-        n_max: int,
-        group_size: int,
-        budget_per_step: int = 0,
-    ) -> None:
-        self.vote_accuracy = vote_accuracy
-        self.threshold = threshold
-        super().__init__(
-            samples_per_round=samples_per_round,
-            n_max=n_max,
-            group_size=group_size,
-            budget_per_step=budget_per_step,
+    vote_accuracy: float
+    """Probability p0 of the true majority's answer in one response, in (1/2, 1)."""
+    threshold: float
+    """Odds of leader against runner-up that end sampling, above 1."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield (
+            0.5 < self.vote_accuracy < 1,
+            f"vote_accuracy must be in (0.5, 1), or a lead of votes would be no evidence; got {self.vote_accuracy}",
         )
+        yield 1 < self.threshold < math.inf, f"threshold must be above 1 and finite, as odds; got {self.threshold}"
+        yield from super()._checks()
 
     def end(self, pool: ResponsePool) -> PoolEnd:
         """Say whether the majority is settled, with 1 for each response that gives the majority's answer, else 0."""
         answers = [response.answer for response in pool.responses]
-        odds, label = majority_log_odds(answers, vote_accuracy=self.vote_accuracy), majority_answer(answers)
-        rewards = [float(label is not None and answer == label) for answer in answers]
-        return PoolEnd(is_resolved=odds > math.log(self.threshold), rewards=rewards)
+        label, log_odds = majority(answers, vote_accuracy=self.vote_accuracy)
+        rewards = [float(answer is not None and answer == label) for answer in answers]
+        return PoolEnd(is_resolved=log_odds > math.log(self.threshold), rewards=rewards)
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Warn of a step without any answer, which trains nothing."""
@@ -91,12 +77,22 @@ class OptPoSampler(BlockSampler):
                 stacklevel=2,
             )
 
-    def _size_errors(self) -> list[str]:
-        errors = []
-        if not 0.5 < self.vote_accuracy < 1:
-            errors.append(
-                f"vote_accuracy must be in (0.5, 1), or a lead of votes would be no evidence; got {self.vote_accuracy}"
-            )
-        if not 1 < self.threshold < math.inf:
-            errors.append(f"threshold must be above 1 and finite, as odds; got {self.threshold}")
-        return errors + super()._size_errors()
+
+def majority(answers: Sequence[str | None], *, vote_accuracy: float) -> tuple[str | None, float]:
+    """The leading answer, of equals that which came first, and the log odds that it and not the runner-up is consensus.
+
+    Under "answer j is the consensus" a vote is j with probability p0 and otherwise uniform over the m - 1 others, so
+    each vote of lead is worth ``ln(p0 (m - 1) / (1 - p0))`` nats. m is the number of distinct answers seen, at least 2.
+    None does not vote, and leads by 0 where nobody votes.
+
+    Source:
+        OptPO, arXiv:2512.02882: a sequential probability ratio test (Wald 1945) between leader and runner-up.
+
+    Example:
+        >>> answer, log_odds = majority(["5", None, "4", "4"], vote_accuracy=0.75)
+        >>> answer, round(log_odds, 4)  # ln 3
+        ('4', 1.0986)
+    """
+    votes = Counter(answer for answer in answers if answer is not None)
+    (leader, most), (_, second) = [*votes.most_common(2), (None, 0), (None, 0)][:2]
+    return leader, (most - second) * math.log(vote_accuracy * (max(len(votes), 2) - 1) / (1 - vote_accuracy))

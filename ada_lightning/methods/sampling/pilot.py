@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ada_lightning.core.protocols import PoolEnd, Sampler
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.sampling.blocks import DRAWS_PER_RESPONSE
 
 
-class PilotSampler(Sampler):
+@dataclass(kw_only=True, eq=False)
+class PilotSampler(Checked, Sampler):
     """Draws a pilot, then what its positives ask for. Every response of both counts and stays in the pool.
 
     A prompt goes on as soon as its own pilot is graded, beside the pilots of others: no round waits for the slowest
     response. A response that is no evidence is drawn anew. The number of responses depends on what they are, so the
     mean of a pool is biased; the stopping rule says exactly how, and ``advantage=exact`` undoes it.
 
-    Args:
-        rule: responses in all, by positives of the pilot.
-        n_max: most responses of a prompt, whatever the rule makes of it.
-        group_size: most responses kept for the update.
-        errors: what is wrong with the arguments that the rule was made of.
-
     Raises:
-        ValueError: ``group_size`` out of range, and ``errors``; all in one message.
+        ValueError: a value out of range; all in one message.
     """
 
-    def __init__(self, rule: PilotRule, *, n_max: int, group_size: int, errors: Sequence[str] = ()) -> None:
-        errors = list(errors)
-        if not errors and not 1 <= group_size <= n_max:
-            errors.append(f"group_size must be in [1, {n_max}], the most responses of a prompt; got {group_size}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.rule = rule
-        self.n_max = n_max
-        self.group_size = group_size
-        self.samples_per_round = max(rule.num_pilot, rule.n_max - rule.num_pilot)
+    group_size: int
+    """Most responses kept for the update; as many as a prompt can have where all of them train."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rule = self.make_rule()
+        self.samples_per_round = max(self.rule.num_pilot, self.rule.n_max - self.rule.num_pilot)
+
+    def make_rule(self) -> PilotRule:
+        """Return the responses in all, by positives of the pilot."""
+        raise NotImplementedError
+
+    def keeps_at_most(self, most: int) -> Check:
+        """Compare ``group_size`` with the most responses of a prompt."""
+        return (
+            1 <= self.group_size <= most,
+            f"group_size must be in [1, {most}], the most responses of a prompt; got {self.group_size}",
+        )
 
     def num_to_draw(self, pool: ResponsePool) -> int:
         """What is missing of the pilot, or of the total that it decided on."""

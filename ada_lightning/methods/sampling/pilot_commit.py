@@ -7,10 +7,15 @@ an update; the pilots are paid for all the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.pilot import PilotSampler
 
 
+@dataclass(kw_only=True, eq=False)
 class PilotCommitSampler(PilotSampler):
     """``num_pilot`` responses; ``num_commit`` more where their pass rate lies in ``[min_rate, max_rate]``.
 
@@ -22,16 +27,6 @@ class PilotCommitSampler(PilotSampler):
     The candidates are the step's prompts: the authors draw three times as many as they train on, until enough passed,
     and keep what passed too much for up to four later steps. Here a step trains on what passed, on-policy.
 
-    Args:
-        num_pilot: responses that decide.
-        num_commit: further responses of a prompt that passes.
-        min_rate: lowest pass rate of the pilot that passes.
-        max_rate: highest.
-        group_size: most responses kept for the update; both together where all of them train.
-
-    Raises:
-        ValueError: a size out of range, or a band that no pilot can hit; all in one message.
-
     Source:
         Kim et al., arXiv:2605.26606; authors' code ``recipe/pc/pc_ray_trainer.py`` (``filter_batch``, whose thresholds
         are inclusive) and ``train_scripts/pc_qwen3-4b_p16c48.sh`` at 8ca7605.
@@ -42,20 +37,33 @@ class PilotCommitSampler(PilotSampler):
         (4, 16, 16, 16, 4)
     """
 
-    def __init__(self, *, num_pilot: int, num_commit: int, min_rate: float, max_rate: float, group_size: int) -> None:
-        sizes = {"num_pilot": num_pilot, "num_commit": num_commit}
-        errors = [f"{name} must be at least 1; got {value}" for name, value in sizes.items() if value < 1]
-        if not 0 <= min_rate <= max_rate <= 1:
-            errors.append(
-                f"min_rate and max_rate must be 0 <= min_rate <= max_rate <= 1; got {min_rate} and {max_rate}"
-            )
-        rule = PilotRule((0,))
-        if not errors:
-            passes = [min_rate <= positives / num_pilot <= max_rate for positives in range(num_pilot + 1)]
-            rule = PilotRule(tuple(num_pilot + num_commit * passed for passed in passes), is_screen=True)
-            if not any(passes):
-                errors.append(
-                    f"no pilot of {num_pilot} has a pass rate in [{min_rate}, {max_rate}]; widen the band or use a "
-                    "larger num_pilot"
-                )
-        super().__init__(rule, n_max=num_pilot + num_commit, group_size=group_size, errors=errors)
+    num_pilot: int
+    """Responses that decide."""
+    num_commit: int
+    """Further responses of a prompt that passes."""
+    min_rate: float
+    """Lowest pass rate of the pilot that passes."""
+    max_rate: float
+    """Highest."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield from at_least(1, num_pilot=self.num_pilot, num_commit=self.num_commit)
+        yield (
+            0 <= self.min_rate <= self.max_rate <= 1,
+            f"min_rate and max_rate must be 0 <= min_rate <= max_rate <= 1; got {self.min_rate} and {self.max_rate}",
+        )
+        yield (
+            any(self._passes()),
+            f"no pilot of {self.num_pilot} has a pass rate in [{self.min_rate}, {self.max_rate}]; widen the band or "
+            "use a larger num_pilot",
+        )
+        yield self.keeps_at_most(self.num_pilot + self.num_commit)
+
+    def make_rule(self) -> PilotRule:
+        """Go on after pilots inside the band."""
+        totals = (self.num_pilot + self.num_commit * passes for passes in self._passes())
+        return PilotRule(tuple(totals), is_screen=True)
+
+    def _passes(self) -> list[bool]:
+        size = max(self.num_pilot, 1)
+        return [self.min_rate <= positives / size <= self.max_rate for positives in range(self.num_pilot + 1)]

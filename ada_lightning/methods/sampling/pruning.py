@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.protocols import PoolEnd, Sampler, Trait
 from ada_lightning.core.records import Belief, ResponsePool
+from ada_lightning.methods.checked import Check, Checked
 
 
-class PruningSampler(Sampler):
+@dataclass(kw_only=True, eq=False)
+class PruningSampler(Checked, Sampler):
     """Leaves out prompts believed to have little advantage with probability ``rate``, and weighs those that stay.
 
     The claim: the level of pruning that saves decoding. A prompt whose mean absolute advantage is expected to be below
@@ -27,11 +29,6 @@ class PruningSampler(Sampler):
 
     Degenerate: prompts never sampled are never pruned; where all beliefs are equal nothing is.
 
-    Args:
-        sampler: who gets more of the prompts that stay, who stops.
-        rate: probability with which a prompt below the mean is left out (the paper's r_q).
-        seed: of the draws; with step, slot and prompt it decides, so a repeated or resumed step prunes the same.
-
     Raises:
         ValueError: ``rate`` outside [0, 1), or a sampler that divides a step between stages or labels it itself.
 
@@ -41,24 +38,29 @@ class PruningSampler(Sampler):
 
     traits = frozenset({Trait.LEAVES_OUT_PROMPTS})
 
-    def __init__(self, *, sampler: Sampler, rate: float, seed: int = 0) -> None:
-        errors = [] if 0 <= rate < 1 else [f"sampler.rate must be in [0, 1), the share that is pruned; got {rate}"]
-        if sampler.num_stages > 1 or Trait.GIVES_REWARDS in sampler.traits:
-            errors.append(
-                f"sampler.sampler: {type(sampler).__name__} plans in stages or labels pools itself, and PruningSampler "
-                "cannot pass that on; use it without pruning, or sampler.sampler with UniformSampler"
-            )
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.sampler = sampler
-        self.rate = rate
-        self.seed = seed
-        self.group_size = sampler.group_size
-        self.samples_per_round = sampler.samples_per_round
-        self.budget_per_step = sampler.budget_per_step
+    sampler: Sampler
+    """Who gets more of the prompts that stay, who stops."""
+    rate: float
+    """Probability with which a prompt below the mean is left out (the paper's r_q)."""
+    seed: int = 0
+    """Of the draws; with step, slot and prompt it decides, so a repeated or resumed step prunes the same."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.group_size = self.sampler.group_size
+        self.samples_per_round = self.sampler.samples_per_round
+        self.budget_per_step = self.sampler.budget_per_step
         self._seen: set[str] = set()
-        self._chances: dict[int, float] = {}
+        self._small: set[int] = set()
         self._pruned: set[int] = set()
+
+    def _checks(self) -> Iterator[Check]:
+        yield 0 <= self.rate < 1, f"sampler.rate must be in [0, 1), the share that is pruned; got {self.rate}"
+        yield (
+            self.sampler.num_stages == 1 and Trait.GIVES_REWARDS not in self.sampler.traits,
+            f"sampler.sampler: {type(self.sampler).__name__} plans in stages or labels pools itself, and "
+            "PruningSampler cannot pass that on; use it without pruning, or sampler.sampler with UniformSampler",
+        )
 
     def frozen(self) -> Self:
         """Freeze the inner sampler, too."""
@@ -70,11 +72,13 @@ class PruningSampler(Sampler):
         """Draw who is left out, then let the inner sampler plan with the others."""
         scores = [expected_advantage(pool.belief) for pool in pools]
         threshold = sum(scores) / max(len(scores), 1) * (1.0 - 1e-9)
-        is_small = [
-            score < threshold and pool.prompt.prompt_id in self._seen for score, pool in zip(scores, pools, strict=True)
+        small = [
+            pool
+            for score, pool in zip(scores, pools, strict=True)
+            if score < threshold and pool.prompt.prompt_id in self._seen
         ]
-        self._chances = {pool.slot: self.rate for pool, small in zip(pools, is_small, strict=True) if small}
-        self._pruned = {pool.slot for pool in pools if pool.slot in self._chances and self._draws_out(pool)}
+        self._small = {pool.slot for pool in small}
+        self._pruned = {pool.slot for pool in small if self._draws_out(pool)}
         self.sampler.plan([pool for pool in pools if pool.slot not in self._pruned])
 
     def num_to_draw(self, pool: ResponsePool) -> int:
@@ -84,7 +88,7 @@ class PruningSampler(Sampler):
     def end(self, pool: ResponsePool) -> PoolEnd:
         """Say what the inner sampler says, and what a prompt that stays weighs; who is left out was not looked at."""
         inner = PoolEnd(is_resolved=True) if pool.slot in self._pruned else self.sampler.end(pool)
-        return replace(inner, inverse_probability=1.0 / (1.0 - self._chances.get(pool.slot, 0.0)))
+        return replace(inner, inverse_probability=1.0 / (1.0 - self.rate) if pool.slot in self._small else 1.0)
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Note who was sampled."""

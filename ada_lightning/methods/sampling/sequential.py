@@ -1,9 +1,19 @@
-"""Sample a prompt block by block until its pool holds the signal that was asked for (Reinforce-Ada-Seq)."""
+"""Sample a prompt block by block until its pool holds the signal that was asked for (Reinforce-Ada-Seq).
+
+Claim: a prompt whose pool has a right and a wrong answer is worth its responses, so spend them until it does.
+Assumption: rewards are binary, and responses of one pool are draws of one pass rate. Degenerate case: prompts near pass
+rates of 0 and 1 cost ``n_max`` each and mostly train nothing, which is what ``give_up`` is for.
+
+Source:
+    Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2 and section 3.2 (exit conditions "pos" and "balance"); official code
+    ``verl/trainer/ppo/ray_trainer.py``, ``_generate_multi_round_adaptive_downsampling`` ("pos": ``positive_focused``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Self
 
 from ada_lightning.core.protocols import PoolEnd
@@ -15,10 +25,12 @@ from ada_lightning.core.stopping.posterior import (
     going_on_chance,
 )
 from ada_lightning.core.stopping.rule import QuotaRule
+from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.blocks import BlockSampler
 from ada_lightning.methods.sampling.giving_up import NEVER, GivingUp
 
 
+@dataclass(kw_only=True, eq=False)
 class SequentialSampler(BlockSampler):
     """Blocks of ``samples_per_round`` until the quotas are met, the prompt is given up, or ``n_max`` responses are in.
 
@@ -26,44 +38,34 @@ class SequentialSampler(BlockSampler):
     pass rate alone and not on when responses happened to finish. A response that is no evidence does not count
     towards its block and is drawn anew.
 
-    Args:
-        k_pos: positives wanted.
-        k_neg: negatives wanted.
-        samples_per_round: responses per block (the paper's M).
-        n_max: most responses per prompt and step (the paper's N_max).
-        group_size: most responses kept for the update (the paper's n).
-        give_up: when to stop without the quotas; :class:`~ada_lightning.methods.sampling.giving_up.NeverGiveUp` by
-            default.
-        budget_per_step: most responses of a whole rollout step; 0 sets no limit.
-
     Raises:
         ValueError: a size out of range, quotas or ``group_size`` above ``n_max``, or blocks that do not divide
             ``n_max``; all of them in one message.
-
-    Source:
-        Reinforce-Ada, arXiv:2510.04996v3, Algorithm 2; official code ``verl/trainer/ppo/ray_trainer.py``,
-        ``_generate_multi_round_adaptive_downsampling``.
     """
 
-    def __init__(
-        self,
-        *,
-        k_pos: int,
-        k_neg: int,
-        samples_per_round: int,
-        n_max: int,
-        group_size: int,
-        give_up: GivingUp = NEVER,
-        budget_per_step: int = 0,
-    ) -> None:
-        self.quota = QuotaRule(k_pos=k_pos, k_neg=k_neg, samples_per_round=samples_per_round, n_max=n_max)
-        self.give_up = give_up
-        super().__init__(
-            samples_per_round=samples_per_round,
-            n_max=n_max,
-            group_size=group_size,
-            budget_per_step=budget_per_step,
+    k_pos: int
+    """Positives wanted."""
+    give_up: GivingUp = NEVER
+    """When to stop without the quotas."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.quota = QuotaRule(
+            **({"k_neg": 0} | self.quotas()), samples_per_round=self.samples_per_round, n_max=self.n_max
         )
+
+    def quotas(self) -> dict[str, int]:
+        """What a pool must hold, by name."""
+        return {"k_pos": self.k_pos}
+
+    def _checks(self) -> Iterator[Check]:
+        yield from at_least(1, **self.quotas())
+        names, total = " + ".join(self.quotas()), sum(self.quotas().values())
+        yield (
+            total <= self.n_max,
+            f"{names} = {total} exceeds n_max = {self.n_max}: no pool could ever resolve; raise n_max",
+        )
+        yield from super()._checks()
 
     def end(self, pool: ResponsePool) -> PoolEnd:
         """Return the rule that this prompt's sampling follows."""
@@ -105,12 +107,26 @@ class SequentialSampler(BlockSampler):
         """Restore :meth:`state_dict`."""
         self.give_up.load_state_dict(state.get("give_up", {}))
 
-    def _size_errors(self) -> list[str]:
-        """Add what is wrong with the quotas."""
-        quotas = {"k_pos": self.quota.k_pos} | ({"k_neg": self.quota.k_neg} if self.quota.k_neg else {})
-        errors = [f"{name} must be at least 1; got {value}" for name, value in quotas.items() if value < 1]
-        total = sum(quotas.values())
-        if total > self.n_max:
-            names = " + ".join(quotas)
-            errors.append(f"{names} = {total} exceeds n_max = {self.n_max}: no pool could ever resolve; raise n_max")
-        return errors + super()._size_errors()
+
+@dataclass(kw_only=True, eq=False)
+class PositiveSampler(SequentialSampler):
+    """Resolved at ``k_pos`` positives. Cheaper than balance on easy prompts, which it may leave without a negative."""
+
+
+@dataclass(kw_only=True, eq=False)
+class BalanceSampler(SequentialSampler):
+    """Resolved at ``k_pos`` positives and ``k_neg`` negatives.
+
+    Example:
+        >>> from ada_lightning.core.records import Prompt, ResponsePool
+        >>> sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
+        >>> sampler.num_to_draw(ResponsePool(Prompt("x", ()), slot=0))
+        4
+    """
+
+    k_neg: int
+    """Negatives wanted."""
+
+    def quotas(self) -> dict[str, int]:
+        """Both classes."""
+        return {"k_pos": self.k_pos, "k_neg": self.k_neg}

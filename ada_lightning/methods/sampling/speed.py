@@ -7,10 +7,15 @@ prompt whose screening responses agree trains nothing in this step, even one wit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from ada_lightning.core.stopping.pilot import PilotRule
+from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.pilot import PilotSampler
 
 
+@dataclass(kw_only=True, eq=False)
 class SpeedSampler(PilotSampler):
     """``num_screen`` responses, and ``num_continue`` more for a prompt with a right and a wrong one among them.
 
@@ -18,14 +23,6 @@ class SpeedSampler(PilotSampler):
     because their calls wait for the slowest response. Here both share one session of the engine anyway: a prompt goes
     on when its own screening is graded. So nothing waits in a buffer for a later step, and every response is
     on-policy. A step has the prompts that passed, not always the same number of them.
-
-    Args:
-        num_screen: responses that decide.
-        num_continue: further responses where they differ.
-        group_size: most responses kept for the update; both together where all of them train.
-
-    Raises:
-        ValueError: a size out of range; all in one message.
 
     Source:
         Zhang et al., arXiv:2506.09016; authors' code ``verl/trainer/ppo/data_controller.py``.
@@ -35,14 +32,20 @@ class SpeedSampler(PilotSampler):
         (4, 24, 24, 24, 4)
     """
 
-    def __init__(self, *, num_screen: int, num_continue: int, group_size: int) -> None:
-        errors = []
-        if num_screen < 2:
-            errors.append(f"num_screen must be at least 2: a single response never differs; got {num_screen}")
-        if num_continue < 1:
-            errors.append(f"num_continue must be at least 1; got {num_continue}")
-        rule = PilotRule((0,))
-        if not errors:
-            total = num_screen + num_continue
-            rule = PilotRule((num_screen, *[total] * (num_screen - 1), num_screen), is_screen=True)
-        super().__init__(rule, n_max=num_screen + num_continue, group_size=group_size, errors=errors)
+    num_screen: int
+    """Responses that decide."""
+    num_continue: int
+    """Further responses where they differ."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield (
+            self.num_screen >= 2,
+            f"num_screen must be at least 2: a single response never differs; got {self.num_screen}",
+        )
+        yield from at_least(1, num_continue=self.num_continue)
+        yield self.keeps_at_most(self.num_screen + self.num_continue)
+
+    def make_rule(self) -> PilotRule:
+        """Go on after any screening but those that are all wrong or all right."""
+        total = self.num_screen + self.num_continue
+        return PilotRule((self.num_screen, *[total] * (self.num_screen - 1), self.num_screen), is_screen=True)

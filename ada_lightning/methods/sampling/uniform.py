@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from ada_lightning.core.protocols import PoolEnd, Sampler
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.core.stopping.rule import FixedRule
+from ada_lightning.methods.checked import Check, Checked, at_least
 
 
-class UniformSampler(Sampler):
-    """Draws ``group_size`` responses per prompt at once. Responses that are no evidence are not drawn anew.
+@dataclass(kw_only=True, eq=False)
+class UniformSampler(Checked, Sampler):
+    """Draws ``group_size`` responses per prompt at once. Responses that are no evidence are not drawn anew."""
 
-    Raises:
-        ValueError: ``group_size`` below 1.
-    """
+    group_size: int
 
-    def __init__(self, *, group_size: int) -> None:
-        if group_size < 1:
-            raise ValueError(f"group_size must be at least 1; got {group_size}")
-        self.group_size = group_size
-        self.samples_per_round = group_size
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.samples_per_round = self.group_size
+
+    def _checks(self) -> Iterator[Check]:
+        return at_least(1, group_size=self.group_size)
 
     def num_to_draw(self, pool: ResponsePool) -> int:
         """The whole group, then nothing."""

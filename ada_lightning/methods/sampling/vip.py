@@ -11,36 +11,25 @@ Degenerate: equal predictions divide evenly; a prediction of 0 or 1 gets L.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ada_lightning.core.records import Belief
+from ada_lightning.methods.checked import Check
 from ada_lightning.methods.sampling.gradient_variance import GradientVariance
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
-from ada_lightning.methods.sampling.one_shot import OneShotSampler
+from ada_lightning.methods.sampling.planned import OneShotSampler
 
 _MARGIN = 1e-6
 """Predictions keep this distance from 0 and 1, as in the public code: ``ln p`` must stay finite."""
 
 
+@dataclass(kw_only=True, eq=False)
 class VipSampler(OneShotSampler):
     """Responses go where they lower the gradient's variance most, which is to pass rates near 1/2.
 
     Algorithm 2 rounds the real-valued solution down and gives what is left to the largest decrease. From the convex
     range on, giving every response to the largest decrease is the exact whole-number optimum; that is what is done.
-
-    Args:
-        responses_per_prompt: mean over the prompts of a step; times their number it is the step's total C, met exactly.
-        variance: that of the run's advantage.
-        n_min: fewest responses per prompt and step (L).
-        n_max: most responses per prompt and step (U).
-        group_size: most responses kept for the update; ``n_max`` where all of them train.
-        hard_bias_gamma: adds ``gamma ln(p)`` per response to what is minimised, so that hard prompts get more; 0 is the
-            paper.
-        min_keep: prompts planned with fewer responses get none, and the largest get theirs; 0 is the paper.
-
-    Raises:
-        ValueError: a value out of range, bounds below the convex range of ``variance``, or a mean that they cannot
-            meet; all in one message.
 
     Source:
         Settings that the paper does not have: the public code, ``bernoulli_allocation.py`` at 0c17c79e. Its surrogate
@@ -53,41 +42,41 @@ class VipSampler(OneShotSampler):
         [4, 12]
     """
 
-    def __init__(
-        self,
-        *,
-        responses_per_prompt: int,
-        variance: GradientVariance,
-        n_min: int = 3,
-        n_max: int = 32,
-        group_size: int = 32,
-        hard_bias_gamma: float = 0.0,
-        min_keep: int = 0,
-    ) -> None:
-        errors = []
-        if n_min < variance.fewest:
-            errors.append(
-                f"n_min = {n_min} is less than {variance.fewest}: below that, {type(variance).__name__} does not fall "
-                f"by less and less, and the best plan starves prompts; use n_min={variance.fewest} or more"
-            )
-        if not 0 <= hard_bias_gamma < math.inf:
-            errors.append(f"hard_bias_gamma must be 0 (off) or positive, and finite; got {hard_bias_gamma}")
-        if not 0 <= min_keep <= responses_per_prompt:
-            errors.append(
-                f"min_keep must be 0 (off) or at most responses_per_prompt = {responses_per_prompt}, or a step of "
-                f"equal prompts would keep none; got {min_keep}"
-            )
-        super().__init__(
-            responses_per_prompt=responses_per_prompt, n_min=n_min, n_max=n_max, group_size=group_size, errors=errors
+    variance: GradientVariance
+    """That of the run's advantage."""
+    n_min: int = 3
+    n_max: int = 32
+    group_size: int = 32
+    hard_bias_gamma: float = 0.0
+    """Adds ``gamma ln(p)`` per response to what is minimised, so that hard prompts get more; 0 is the paper."""
+    min_keep: int = 0
+    """Prompts planned with fewer responses get none, and the largest get theirs; 0 is the paper."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._gains = [self.variance.gain(n) for n in range(self.variance.fewest, self.n_max)]
+
+    def _checks(self) -> Iterator[Check]:
+        fewest = self.variance.fewest
+        yield from super()._checks()
+        yield (
+            self.n_min >= fewest,
+            f"n_min = {self.n_min} is less than {fewest}: below that, {type(self.variance).__name__} does not fall by "
+            f"less and less, and the best plan starves prompts; use n_min={fewest} or more",
         )
-        self.variance = variance
-        self.hard_bias_gamma = hard_bias_gamma
-        self.min_keep = min_keep
-        self._gains = [variance.gain(n) for n in range(variance.fewest, n_max)]
+        yield (
+            0 <= self.hard_bias_gamma < math.inf,
+            f"hard_bias_gamma must be 0 (off) or positive, and finite; got {self.hard_bias_gamma}",
+        )
+        yield (
+            0 <= self.min_keep <= self.responses_per_prompt,
+            f"min_keep must be 0 (off) or at most responses_per_prompt = {self.responses_per_prompt}, or a step of "
+            f"equal prompts would keep none; got {self.min_keep}",
+        )
 
     def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
         """Minimise the summed variance at the beliefs' means."""
-        rates = [_clipped(belief.mean) for belief in beliefs]
+        rates = [min(max(belief.mean, _MARGIN), 1.0 - _MARGIN) for belief in beliefs]  # nan stays nan, and is refused
         spreads = [rate * (1.0 - rate) for rate in rates]
         bonuses = [-self.hard_bias_gamma * math.log(rate) for rate in rates]
         gains, fewest = self._gains, self.variance.fewest
@@ -98,10 +87,6 @@ class VipSampler(OneShotSampler):
             [self.n_max] * len(beliefs),
         )
         return _without_small(counts, self.min_keep, self.n_max)
-
-
-def _clipped(rate: float) -> float:
-    return rate if math.isnan(rate) else min(max(rate, _MARGIN), 1.0 - _MARGIN)
 
 
 def _without_small(counts: Sequence[int], min_keep: int, n_max: int) -> list[int]:

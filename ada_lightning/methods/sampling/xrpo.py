@@ -8,27 +8,22 @@ have s = 0, so only the bonus speaks for such a prompt; with lambda = 0 it gets 
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import stdev
 
 from scipy.stats import t as student_t
 
 from ada_lightning.core.records import ResponsePool
-from ada_lightning.methods.sampling.planned import PlannedSampler, pilot_errors
+from ada_lightning.methods.checked import Check, at_least
+from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
+from ada_lightning.methods.sampling.planned import StagedSampler
 
 
 def xrpo_priority(num_sampled: int, spread: float, total: int, *, significance: float, exploration: float) -> float:
-    """Priority of one more response.
-
-    Args:
-        num_sampled: responses of the prompt so far (n).
-        spread: standard deviation of their rewards (s).
-        total: responses of all prompts so far (T).
-        significance: of the confidence interval (a).
-        exploration: weight of the bonus (lambda).
+    """Priority of one more response for a prompt with n rewards of standard deviation s, in a step with T so far.
 
     Example:
         >>> round(xrpo_priority(4, 0.5, 0, significance=0.05, exploration=0.1), 4)  # 3.182 / 4 - 2.776 / sqrt(20)
@@ -47,7 +42,8 @@ def _quantile(num_sampled: int, significance: float) -> float:
     return float(student_t.ppf(1.0 - significance / 2.0, num_sampled - 1))
 
 
-class XrpoSampler(PlannedSampler):
+@dataclass(kw_only=True, eq=False)
+class XrpoSampler(StagedSampler):
     """A pilot for every prompt, then rounds in which every response goes to the prompt of the highest priority.
 
     Within a round a response that was given counts as drawn, with the spread that the prompt had before the round; the
@@ -57,84 +53,54 @@ class XrpoSampler(PlannedSampler):
     Not built: in-context seeding of prompts that have nothing right, which needs solved examples and a model of their
     similarity. The novelty bonus is an advantage of its own: ``advantage=novelty``.
 
-    The number of responses depends on rewards and on other prompts, so no rule of counts describes it and
-    ``advantage=exact`` does not go with it.
-
-    Args:
-        num_pilot: responses of each prompt before the first round; at least 2, to have a spread.
-        responses_per_prompt: mean over the prompts of a step, pilots included; times their number it is the total.
-        num_rounds: rounds after the pilot; each waits for all prompts.
-        significance: of the confidence interval (a).
-        exploration: weight of the bonus for prompts with few responses (lambda).
-        n_max: most responses per prompt and step.
-        group_size: most responses kept for the update; ``n_max`` where all of them train.
-
-    Raises:
-        ValueError: a value out of range, or a mean that the bounds cannot meet; all in one message.
-
     Source:
         Bamba et al., arXiv:2510.06672. That T counts the responses of the step, and that a round's responses are given
         one by one, is our reading; their code was not to be had.
     """
 
-    def __init__(
-        self,
-        *,
-        num_pilot: int = 4,
-        responses_per_prompt: int = 8,
-        num_rounds: int = 2,
-        significance: float = 0.05,
-        exploration: float = 0.1,
-        n_max: int = 32,
-        group_size: int = 32,
-    ) -> None:
-        why = ", so that its rewards have a spread"
-        errors = pilot_errors(num_pilot, responses_per_prompt, n_max, least=2, why=why)
-        if num_rounds < 1:
-            errors.append(f"num_rounds must be at least 1; got {num_rounds}")
-        if not 0 < significance < 1:
-            errors.append(f"significance must be in (0, 1); got {significance}")
-        if not 0 <= exploration < math.inf:
-            errors.append(f"exploration must be 0 (off) or positive, and finite; got {exploration}")
-        super().__init__(responses_per_prompt=responses_per_prompt, n_max=n_max, group_size=group_size, errors=errors)
-        self.num_pilot = num_pilot
-        self.num_rounds = num_rounds
-        self.num_stages = 1 + num_rounds
-        self.significance = significance
-        self.exploration = exploration
+    num_pilot: int = 4
+    responses_per_prompt: int = 8
+    num_rounds: int = 2
+    """Rounds after the pilot; each waits for all prompts."""
+    significance: float = 0.05
+    """Of the confidence interval (a)."""
+    exploration: float = 0.1
+    """Weight of the bonus for prompts with few responses (lambda)."""
+    n_max: int = 32
+    group_size: int = 32
 
-    def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
-        """Give every prompt its pilot, then divide the next round's part; of many rounds some may have none."""
-        if stage == 0:
-            self._planned = {pool.slot: self.num_pilot for pool in pools}
-            return
-        left = (self.responses_per_prompt - self.num_pilot) * len(pools)
-        first, end = (left * rounds // self.num_rounds for rounds in (stage - 1, stage))
-        self._divide(pools, end - first)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.num_stages = 1 + self.num_rounds
 
-    def _divide(self, pools: Sequence[ResponsePool], num_responses: int) -> None:
-        """Give responses one by one. Priorities fall with each, so no other division has a larger sum of them."""
-        total = sum(pool.num_sampled for pool in pools)
-        spreads = [_spread(pool) for pool in pools]
-        heap = [(-self._priority(pool, 0, spreads[i], total), i, 0) for i, pool in enumerate(pools)]
-        heapq.heapify(heap)
-        while num_responses > 0:
-            _, index, given = heapq.heappop(heap)
-            pool = pools[index]
-            if self._planned[pool.slot] == self.n_max:
-                continue
-            self._planned[pool.slot] += 1
-            num_responses -= 1
-            heapq.heappush(heap, (-self._priority(pool, given + 1, spreads[index], total), index, given + 1))
-
-    def _priority(self, pool: ResponsePool, num_given: int, spread: float, total: int) -> float:
-        return xrpo_priority(
-            pool.num_sampled + num_given,
-            spread,
-            total,
-            significance=self.significance,
-            exploration=self.exploration,
+    def _checks(self) -> Iterator[Check]:
+        yield (
+            self.num_pilot >= 2,
+            f"num_pilot must be at least 2, so that its rewards have a spread; got {self.num_pilot}",
         )
+        yield from super()._checks()
+        yield from at_least(1, num_rounds=self.num_rounds)
+        yield 0 < self.significance < 1, f"significance must be in (0, 1); got {self.significance}"
+        yield (
+            0 <= self.exploration < math.inf,
+            f"exploration must be 0 (off) or positive, and finite; got {self.exploration}",
+        )
+
+    def divide(self, pools: Sequence[ResponsePool], stage: int) -> list[int]:
+        """Give the next round's part one by one, by priorities that fall with each; of many rounds some have none."""
+        planned = [self._planned[pool.slot] for pool in pools]
+        left = (self.responses_per_prompt - self.num_pilot) * len(pools)
+        num_responses = left * stage // self.num_rounds - left * (stage - 1) // self.num_rounds
+        spreads = [_spread(pool) for pool in pools]
+        total = sum(pool.num_sampled for pool in pools)
+
+        def priority(index: int, num_planned: int) -> float:
+            num_sampled = pools[index].num_sampled + num_planned - planned[index]
+            return xrpo_priority(
+                num_sampled, spreads[index], total, significance=self.significance, exploration=self.exploration
+            )
+
+        return allocate_by_gain(priority, sum(planned) + num_responses, planned, [self.n_max] * len(pools))
 
 
 def _spread(pool: ResponsePool) -> float:

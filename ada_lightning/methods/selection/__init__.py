@@ -3,16 +3,17 @@
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.methods.selection.balanced import BalancedSelection
 from ada_lightning.methods.selection.bandit import BanditSelection
-from ada_lightning.methods.selection.largest_advantage import LargestAdvantageSelection
-from ada_lightning.methods.selection.largest_advantage_batch import LargestAdvantageBatchSelection
+from ada_lightning.methods.selection.largest_advantage import LargestAdvantageBatchSelection, LargestAdvantageSelection
 from ada_lightning.methods.selection.max_variance import MaxVarianceSelection
 from ada_lightning.methods.selection.positives import PositivesSelection
 from ada_lightning.methods.selection.pruning import FixedFractionPruning, PruningSelection
-from ada_lightning.methods.selection.quantile import QuantileSelection
 from ada_lightning.methods.selection.rarer_class import RarerClassSelection
 from ada_lightning.methods.selection.resolved import ResolvedSelection
-from ada_lightning.methods.selection.reward_strata import RewardStrataSelection
-from ada_lightning.methods.selection.stratified import StratifiedSelection
+from ada_lightning.methods.selection.reward_strata import (
+    QuantileSelection,
+    RewardStrataSelection,
+    StratifiedSelection,
+)
 from ada_lightning.methods.selection.thinned import ThinnedSelection
 
 __all__ = [

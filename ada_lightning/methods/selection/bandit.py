@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
+from ada_lightning.methods.checked import Check, Checked, at_least
 from ada_lightning.methods.selection.contexts import CONTEXTS, response_contexts
 from ada_lightning.methods.selection.weights import with_selection_weights
 
@@ -17,7 +19,8 @@ REWARD = "rollout/reward_first_round"
 ENTROPY = "train/entropy"
 
 
-class BanditSelection(Selection):
+@dataclass(kw_only=True, eq=False)
+class BanditSelection(Checked, Selection):
     """Takes the ``group_size`` responses of each pool with the highest upper confidence bound of a linear bandit.
 
     The claim: which responses help depends on more than their reward (length, entropy, difficulty), and can be learned
@@ -41,17 +44,6 @@ class BanditSelection(Selection):
     Degenerate: before the first payment the choice is the least explored arms; a pool of at most ``group_size`` is kept
     whole; equal bounds go to the first generated; steps without a figure of reward or entropy pay nothing.
 
-    Args:
-        group_size: responses kept per prompt (the paper's K).
-        exploration: width of the confidence bound (alpha of LinUCB), in the unit of the payment; 0 never explores.
-        ridge: weight of the prior that an arm is worth nothing, in observations.
-        memory: share of what was learned that survives a step, as the policy changes.
-        entropy_weight: w_e, reward per nat.
-        min_entropy: e_min, nats per token: falling entropy is not paid for below it.
-
-    Raises:
-        ValueError: a value out of range; all in one message.
-
     Source:
         After CBS, arXiv:2602.08499 (the payment); LinUCB: Li et al. 2010, arXiv:1003.0146, Algorithm 1 with one shared
         parameter vector; fading: D-LinUCB, arXiv:1909.09146.
@@ -59,38 +51,21 @@ class BanditSelection(Selection):
 
     traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.MAY_DROP_A_CLASS, Trait.COMPARES_POOLS})
 
-    def __init__(
-        self,
-        *,
-        group_size: int,
-        exploration: float = 0.1,
-        ridge: float = 1.0,
-        memory: float = 0.95,
-        entropy_weight: float = 0.1,
-        min_entropy: float = 0.1,
-    ) -> None:
-        errors = [] if group_size >= 1 else [f"group_size must be at least 1; got {group_size}"]
-        errors += [
-            f"selection.{name} must not be negative; got {value}"
-            for name, value in (
-                ("exploration", exploration),
-                ("entropy_weight", entropy_weight),
-                ("min_entropy", min_entropy),
-            )
-            if not 0 <= value < float("inf")
-        ]
-        if not 0 < ridge < float("inf"):
-            errors.append(f"selection.ridge must be positive; got {ridge}")
-        if not 0 < memory <= 1:
-            errors.append(f"selection.memory must be in (0, 1]; got {memory}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self.group_size = group_size
-        self.exploration = exploration
-        self.ridge = ridge
-        self.memory = memory
-        self.entropy_weight = entropy_weight
-        self.min_entropy = min_entropy
+    group_size: int
+    """Responses kept per prompt (the paper's K)."""
+    exploration: float = 0.1
+    """Width of the confidence bound (alpha of LinUCB), in the unit of the payment; 0 never explores."""
+    ridge: float = 1.0
+    """Weight of the prior that an arm is worth nothing, in observations."""
+    memory: float = 0.95
+    """Share of what was learned that survives a step, as the policy changes."""
+    entropy_weight: float = 0.1
+    """Reward per nat (w_e)."""
+    min_entropy: float = 0.1
+    """Nats per token (e_min): falling entropy is not paid for below it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         size = len(CONTEXTS)
         self._squares: NDArray[np.float64] = np.zeros((size, size))
         """Sum over steps of the mean outer product of the arms chosen."""
@@ -99,6 +74,14 @@ class BanditSelection(Selection):
         self._chosen: NDArray[np.float64] = np.zeros((0, size))
         self._unpaid: tuple[NDArray[np.float64], float, float] | None = None
         """Contexts chosen in the last finished step, its reward and its entropy."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield from at_least(1, group_size=self.group_size)
+        for name in ("exploration", "entropy_weight", "min_entropy"):
+            value = getattr(self, name)
+            yield 0 <= value < np.inf, f"selection.{name} must not be negative; got {value}"
+        yield 0 < self.ridge < np.inf, f"selection.ridge must be positive; got {self.ridge}"
+        yield 0 < self.memory <= 1, f"selection.memory must be in (0, 1]; got {self.memory}"
 
     @property
     def worth(self) -> dict[str, float]:

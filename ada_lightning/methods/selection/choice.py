@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ada_lightning.core.protocols import Selection
 from ada_lightning.core.records import Response, ResponsePool
+from ada_lightning.methods.checked import Check, Checked, at_least
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The first generated of each class, or a seeded random choice among them.
+@dataclass(kw_only=True, eq=False)
+class ClassSelection(Checked, Selection):
+    """A group of fixed size, of some of each class: the first generated, or a seeded random choice among them.
 
     Where sampling ends by class labels alone, the responses of a class are exchangeable and the first are as good as
     any. Where it ends by more than that (a spread of rewards), later responses differ from earlier ones, and only the
     random choice has the whole pool's sum as its expectation.
     """
 
-    is_random: bool = False
+    group_size: int
+    """Responses kept per prompt, fewer where the pool is smaller."""
+    random_order: bool = False
+    """Take a random choice of each class instead of the first generated."""
     seed: int = 0
+    """Of that choice; with prompt, slot and step it decides, so a resumed run chooses the same."""
+
+    def _checks(self) -> Iterator[Check]:
+        return at_least(1, group_size=self.group_size)
 
     def take(
         self, pool: ResponsePool, classes: Sequence[Sequence[Response]], num_kept: Sequence[int]
     ) -> list[Response]:
-        """Take so many responses of each class.
-
-        Args:
-            pool: where they come from. Its prompt, slot and step make the random choice, so a repeated step repeats it.
-            classes: the candidates of each class, in launch order.
-            num_kept: how many to take of each class, at most as many as it has.
-
-        Returns:
-            Class after class, each in launch order.
-        """
-        if not self.is_random:
-            return [
-                response for members, number in zip(classes, num_kept, strict=True) for response in members[:number]
-            ]
+        """Take so many responses of each class: class after class, each in launch order, as the candidates are."""
         generator = random.Random(f"selection/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}")
-        return [
-            members[index]
-            for members, number in zip(classes, num_kept, strict=True)
-            for index in sorted(generator.sample(range(len(members)), number))
-        ]
+        kept: list[Response] = []
+        for members, number in zip(classes, num_kept, strict=True):
+            chosen = generator.sample(range(len(members)), number) if self.random_order else range(number)
+            kept += [members[index] for index in sorted(chosen)]
+        return kept

@@ -34,9 +34,6 @@ def response_contexts(pool: ResponsePool) -> NDArray[np.float64]:
     mean, cut at twice that; surprisal is the engine's mean negative log-probability per token, cut at 4 nats, whose
     mean over a policy's responses is its entropy.
 
-    Args:
-        pool: complete.
-
     Returns:
         Shape ``(N, 10)``, rows in launch order; columns as in :data:`CONTEXTS`.
     """

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ada_lightning.core.protocols import Selection, Trait
+from ada_lightning.core.protocols import Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
-from ada_lightning.methods.selection.largest_advantage import check_pruning_rate
-from ada_lightning.methods.selection.magnitude import pool_advantages
+from ada_lightning.methods.selection.magnitude import AdvantageSelection, by_magnitude, floor_share, pool_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 _RELATIVE_TIE = 1e-9
 """Advantages nearer than this to their mean are not below it."""
 
 
-class PruningSelection(Selection):
+@dataclass(kw_only=True, eq=False)
+class PruningSelection(AdvantageSelection):
     """Leaves out responses whose absolute advantage is below their pool's mean with probability ``rate``.
 
     The claim: responses of little advantage cost as much as others; pruning them at random and weighing those of them
@@ -32,13 +31,6 @@ class PruningSelection(Selection):
     rewards has nothing below its mean either, and is not computed anyway. All of a pool can be pruned only if no
     response reaches the mean, which cannot be.
 
-    Args:
-        rate: probability with which a response below the mean is left out (the paper's r_o).
-        seed: of the draws; with step, slot and prompt it decides, so a repeated or resumed step prunes the same.
-
-    Raises:
-        ValueError: ``rate`` outside [0, 1).
-
     Source:
         "Unbiased Dynamic Pruning for Efficient Group-Based Policy Optimization", arXiv:2603.04135: pruning below the
         mean and the weights. Its appendix prunes a fixed fraction, which its proof does not cover:
@@ -48,10 +40,8 @@ class PruningSelection(Selection):
 
     traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.PRUNES_RESPONSES})
 
-    def __init__(self, *, rate: float, seed: int = 0) -> None:
-        check_pruning_rate(rate)
-        self.rate = rate
-        self.seed = seed
+    seed: int = 0
+    """Of the draws; with step, slot and prompt it decides, so a repeated or resumed step prunes the same."""
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the responses that stay, in launch order.
@@ -60,10 +50,15 @@ class PruningSelection(Selection):
         gets those before pruning too; ``inverse_probability`` alone undoes the pruning.
         """
         generator = random.Random(f"prune/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}")
+        magnitudes = [abs(advantage) for advantage in pool_advantages(pool, normalize_std=False)]
+        threshold = sum(magnitudes) / max(len(magnitudes), 1) * (1.0 - _RELATIVE_TIE)
+        of_trainable = [
+            value for value, response in zip(magnitudes, pool.responses, strict=True) if not response.is_masked
+        ]
         kept = []
-        for candidate, is_small in zip(*_candidates(pool), strict=True):
+        for candidate, magnitude in zip(with_selection_weights(pool, pool.trainable()), of_trainable, strict=True):
             is_pruned = generator.random() < self.rate
-            if not is_small:
+            if magnitude >= threshold:
                 kept.append(candidate)
             elif not is_pruned:
                 kept.append(replace(candidate, inverse_probability=1.0 / (1.0 - self.rate)))
@@ -77,17 +72,11 @@ class PruningSelection(Selection):
         )
 
 
-class FixedFractionPruning(Selection):
+class FixedFractionPruning(AdvantageSelection):
     """Leaves out the ``floor(rate n)`` smallest absolute advantages of a pool for certain, and weighs all others up.
 
     What the appendix of arXiv:2603.04135 does: every response that stays weighs ``n / kept``. Biased, because what is
     left out had no chance to stay, so no weight can make up for it; to compare with :class:`PruningSelection`.
-
-    Args:
-        rate: share of a pool that is left out.
-
-    Raises:
-        ValueError: ``rate`` outside [0, 1).
 
     Source:
         arXiv:2603.04135, the appendix's algorithm.
@@ -95,19 +84,15 @@ class FixedFractionPruning(Selection):
 
     traits = frozenset({Trait.RANKS_BY_ADVANTAGE, Trait.MAY_DROP_A_CLASS})
 
-    def __init__(self, *, rate: float) -> None:
-        check_pruning_rate(rate)
-        self.rate = rate
-
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return the responses that stay, in launch order; of equal advantages the last generated go first."""
-        candidates, _ = _candidates(pool)
-        magnitudes = _magnitudes(pool)
-        num_pruned = int(len(candidates) * self.rate + 1e-9)
-        order = sorted(range(len(candidates)), key=lambda index: (magnitudes[index], -index))
-        staying = sorted(order[num_pruned:])
+        ranked = by_magnitude([pool], normalize_std=False)
+        num_staying = len(ranked) - floor_share(len(ranked), self.rate)
+        staying = {pool.responses[index].sample_index for _, index in ranked[:num_staying]}
         return tuple(
-            replace(candidates[index], inverse_probability=len(candidates) / len(staying)) for index in staying
+            replace(candidate, inverse_probability=len(ranked) / num_staying)
+            for candidate in with_selection_weights(pool, pool.trainable())
+            if candidate.response.sample_index in staying
         )
 
     def bend(self) -> str:
@@ -116,18 +101,3 @@ class FixedFractionPruning(Selection):
             f"selection: the {self.rate:.0%} smallest advantages of a pool are left out for certain and the others "
             "weighed up: biased"
         )
-
-
-def _candidates(pool: ResponsePool) -> tuple[Sequence[KeptResponse], list[bool]]:
-    """Return what may train, as if all of it were kept, and whose advantage is below the pool's mean."""
-    magnitudes = [abs(advantage) for advantage in pool_advantages(pool, normalize_std=False)]
-    threshold = sum(magnitudes) / max(len(magnitudes), 1) * (1.0 - _RELATIVE_TIE)
-    return with_selection_weights(pool, pool.trainable()), [value < threshold for value in _magnitudes(pool)]
-
-
-def _magnitudes(pool: ResponsePool) -> list[float]:
-    """Absolute advantage of each response that may train."""
-    advantages = pool_advantages(pool, normalize_std=False)
-    return [
-        abs(advantage) for advantage, response in zip(advantages, pool.responses, strict=True) if not response.is_masked
-    ]

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
 
 
+@dataclass(kw_only=True, eq=False)
 class ResolvedSelection(Selection):
     """Drops prompts whose pool is not resolved, and leaves the others to another selection.
 
     What a pilot turned down has been paid for and does not train: Pilot-Commit drops those prompts although their
     pilots may differ. The weight that they would have had is lost, so no estimator is exact with it. A step that is
     filled up (``refill``) does not count them either: it goes on until enough pools have a signal and are resolved.
-
-    Args:
-        selection: what is kept of a resolved pool.
     """
 
     traits = frozenset({Trait.KEEPS_WHAT_THERE_IS})
 
-    def __init__(self, *, selection: Selection) -> None:
-        self.selection = selection
+    selection: Selection
+    """What is kept of a resolved pool."""
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return what the inner selection keeps, or nothing."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import random
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from ada_lightning.core.protocols import Selection, Trait
 from ada_lightning.core.records import KeptResponse, ResponsePool
+from ada_lightning.methods.checked import Check, Checked
 from ada_lightning.methods.functional import history_advantages
 from ada_lightning.methods.selection.weights import with_selection_weights
 
 
-class ThinnedSelection(Selection):
+@dataclass(kw_only=True, eq=False)
+class ThinnedSelection(Checked, Selection):
     """Keeps a pool whose rewards differ whole, and one whose rewards are all equal with a probability.
 
     A baseline from history leaves such a pool an advantage A, the same for all of its responses and small where it was
@@ -26,26 +30,24 @@ class ThinnedSelection(Selection):
 
     Degenerate: an advantage of exactly 0 is left out for certain, and was worth nothing.
 
-    Args:
-        full_advantage: from this size on a pool is always kept; in the reward's unit. The larger, the less trains and
-            the noisier the update is.
-        seed: of the draws; with step, slot and prompt it decides, so a repeated or resumed step keeps the same.
-
-    Raises:
-        ValueError: ``full_advantage`` not above 0 or not finite.
-
     Source:
         Ours; for importance sampling in proportion to the size of what is added up: Horvitz and Thompson 1952. What it
-        costs and saves: ``python -m research.studies.field.levers``.
+        costs and saves: ``python -m research.studies.field.fresh``.
     """
 
     traits = frozenset({Trait.PRUNES_PROMPTS, Trait.KEEPS_WHAT_THERE_IS})
 
-    def __init__(self, *, full_advantage: float, seed: int = 0) -> None:
-        if not 0 < full_advantage < float("inf"):
-            raise ValueError(f"selection.full_advantage must be above 0 and finite; got {full_advantage}")
-        self.full_advantage = full_advantage
-        self.seed = seed
+    full_advantage: float
+    """From this size on a pool is always kept; in the reward's unit. The larger, the less trains and the noisier the
+    update is."""
+    seed: int = 0
+    """Of the draws; with step, slot and prompt it decides, so a repeated or resumed step keeps the same."""
+
+    def _checks(self) -> Iterator[Check]:
+        yield (
+            0 < self.full_advantage < math.inf,
+            f"selection.full_advantage must be above 0 and finite; got {self.full_advantage}",
+        )
 
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return all that may train or nothing, in launch order."""

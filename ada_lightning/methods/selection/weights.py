@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 
 from ada_lightning.core.records import KeptResponse, Response, ResponsePool
 
 
-def is_positive(response: Response) -> bool:
-    """Return the class of a response where there are two."""
-    return response.is_positive
+def by_label(pool: ResponsePool) -> tuple[list[Response], list[Response]]:
+    """Return the positives that may train and the negatives, each in launch order."""
+    responses = pool.trainable()
+    return [each for each in responses if each.is_positive], [each for each in responses if not each.is_positive]
 
 
 def with_selection_weights(
-    pool: ResponsePool, kept: Sequence[Response], class_of: Callable[[Response], Hashable] = is_positive
+    pool: ResponsePool,
+    kept: Sequence[Response],
+    class_of: Callable[[Response], Hashable] = attrgetter("is_positive"),
 ) -> tuple[KeptResponse, ...]:
     """Attach ``N_s / m_s`` to each kept response of class s.
 
     Sums over the kept responses with these weights have the class mix of the pool, whatever was kept of it, as long as
-    something was kept of every class.
-
-    Args:
-        pool: complete; all of its responses count, also those that may not train.
-        kept: some of the pool's responses, in the order in which they are wanted.
-        class_of: class of a response; by default positive or negative.
+    something was kept of every class. All responses of the pool count, also those that may not train.
     """
     num_sampled = Counter(map(class_of, pool.responses))
     num_kept = Counter(map(class_of, kept))

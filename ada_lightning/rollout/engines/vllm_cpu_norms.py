@@ -1,7 +1,7 @@
 """Let vLLM use its own C kernels for RMS norms on a CPU, which vLLM 0.32 builds and then does not choose.
 
 Its ``vllm_c`` provider of these operations is for GPUs only, so on CPU a norm is eight PyTorch operations with as many
-passes over memory. ``python -m research.benchmarks.engine`` measures the difference.
+passes over memory.
 """
 
 from __future__ import annotations

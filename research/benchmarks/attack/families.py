@@ -6,28 +6,27 @@ import base64
 import pickle
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import cycle, islice
 
-from research.benchmarks.attack.case import Case
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A response with its known verdict."""
+
+    family: str
+    gold: str
+    text: str
+    expected: float | None
+    """None where any verdict, a failed one too, is acceptable: only that it comes back counts."""
+
 
 CANARY = "reward_attack_canary"
 """File that injected code would create in the current folder, or a variable it would set."""
 GOLDS = (
-    "42",
-    r"\frac{1}{2}",
-    "x^2+1",
-    "(1,2)",
-    r"\{1,2,3\}",
-    r"\text{Evelyn}",
-    r"[0,\infty)",
-    r"2\sqrt{3}",
-    "x>2",
-    "y=2x+3",
-    r"\begin{pmatrix}1&2\\3&4\end{pmatrix}",
-    "50\\%",
-    r"5\text{ cm}",
-    "B",
-)
+    "42", r"\frac{1}{2}", "x^2+1", "(1,2)", r"\{1,2,3\}", r"\text{Evelyn}", r"[0,\infty)", r"2\sqrt{3}", "x>2",
+    "y=2x+3", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "50\\%", r"5\text{ cm}", "B",
+)  # fmt: skip
 _SPELLINGS = {
     "42": ("42", "42.0", "x=42", "$42$", r"\underline{42}", "42=x"),
     r"\frac{1}{2}": ("0.5", r"\dfrac12", "1/2", "50\\%", r"\frac{4}{8}"),
@@ -179,36 +178,11 @@ def _deep(rng: random.Random) -> str:
 def _long(rng: random.Random) -> str:
     unit = rng.choice(
         [
-            "1+",
-            "x+",
-            "1,",
-            "(1,2),",
-            "41 ",
-            "-",
-            "!",
-            "^",
-            r"\pm",
-            "a_1",
-            r"\cup",
-            "&",
-            r"\\",
-            "=",
-            "x=",
-            "<",
-            r"\cdot 3",
-            "/2",
-            "|x|",
-            "%",
-            "$",
-            ".",
-            "\n",
-            " ",
-            r"\text{a}",
-            r"\frac12",
-            "2x^2+3x-",
+            "1+", "x+", "1,", "(1,2),", "41 ", "-", "!", "^", r"\pm", "a_1", r"\cup", "&", r"\\", "=", "x=",
+            "<", r"\cdot 3", "/2", "|x|", "%", "$", ".", "\n", " ", r"\text{a}", r"\frac12", "2x^2+3x-",
             r"\sin ",
         ]
-    )
+    )  # fmt: skip
     return unit * (rng.choice([100, 990, 10_000, 100_000]) // len(unit) + 1) + rng.choice(["1", "x", ""])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 
-from research.benchmarks.attack.case import Case
+from research.benchmarks.attack.families import Case
 
 Judged = tuple[str, str, float]
 """Gold, answer, reward."""
@@ -46,43 +46,18 @@ def copied_questions(rng: random.Random) -> Judged:
     n = rng.randint(2, 9)
     operation, value = rng.choice(
         [
-            ("{a}+{b}", a + b),
-            ("{a} + {b}", a + b),
-            ("{a}-{b}", a - b),
-            (r"{a} \times {b}", a * b),
-            (r"{a}\cdot{b}", a * b),
-            ("{a}*{b}", a * b),
-            ("{a}({b})", a * b),
-            ("({a})({b})", a * b),
-            ("{c}/{b}", a),
-            (r"{c} \div {b}", a),
-            (r"\frac{{{c}}}{{{b}}}", a),
-            ("{n}^2", n * n),
-            ("{n}^{{3}}", n**3),
-            ("{n}\u00b2", n * n),
-            (r"\sqrt{{{s}}}", n),
-            ("5!", 120),
-            (r"\binom{{{n}}}{{2}}", n * (n - 1) // 2),
-            ("-(-{a})", a),
-            ("--{a}", a),
-            ("|-{a}|", a),
-            ("{a}+{b}+{n}", a + b + n),
-            ("({a}+{b})-{n}", a + b - n),
-            ("{a}+0", a),
-            ("{a}+{b}-{b}", a),
-            (r"{a}\cdot 1", a),
-            ("{a}^1", a),
-            (r"\lfloor {a}.5 \rfloor", a),
-            (r"\log_2 {p}", n),
-            (r"{a}+x-x", a),
-            (r"{a}\cdot\frac{{x}}{{x}}", a),
-            ("{a} dozen", 12 * a),
-            (r"{a} \text{{ dozen}}", 12 * a),
-            (r"\frac{{{a}}}{{2}}+\frac{{{a}}}{{2}}", a),
-            (r"{a}e^{{0}}", a),
+            ("{a}+{b}", a + b), ("{a} + {b}", a + b), ("{a}-{b}", a - b), (r"{a} \times {b}", a * b),
+            (r"{a}\cdot{b}", a * b), ("{a}*{b}", a * b), ("{a}({b})", a * b), ("({a})({b})", a * b),
+            ("{c}/{b}", a), (r"{c} \div {b}", a), (r"\frac{{{c}}}{{{b}}}", a), ("{n}^2", n * n),
+            ("{n}^{{3}}", n**3), ("{n}\u00b2", n * n), (r"\sqrt{{{s}}}", n), ("5!", 120),
+            (r"\binom{{{n}}}{{2}}", n * (n - 1) // 2), ("-(-{a})", a), ("--{a}", a), ("|-{a}|", a),
+            ("{a}+{b}+{n}", a + b + n), ("({a}+{b})-{n}", a + b - n), ("{a}+0", a), ("{a}+{b}-{b}", a),
+            (r"{a}\cdot 1", a), ("{a}^1", a), (r"\lfloor {a}.5 \rfloor", a), (r"\log_2 {p}", n),
+            (r"{a}+x-x", a), (r"{a}\cdot\frac{{x}}{{x}}", a), ("{a} dozen", 12 * a),
+            (r"{a} \text{{ dozen}}", 12 * a), (r"\frac{{{a}}}{{2}}+\frac{{{a}}}{{2}}", a), (r"{a}e^{{0}}", a),
             (r"{a}\sin^2 x+{a}\cos^2 x", a),
         ]
-    )
+    )  # fmt: skip
     text = operation.format(a=a, b=b, c=a * b, n=n, s=n * n, p=2**n)
     wrap = rng.choice(["{}", "${}$", "x = {}", "({})", r"\text{{Total}} = {}", "{} \\text{{ cm}}", r"\$ {}"])
     if "dozen" in text:

@@ -12,28 +12,12 @@ from ada_lightning.core.records import Completion, Prompt, Verdict
 
 SUSPICIOUS = frozenset(
     (
-        "os.system",
-        "os.exec",
-        "os.fork",
-        "os.forkpty",
-        "os.posix_spawn",
-        "os.putenv",
-        "os.remove",
-        "os.rename",
-        "os.mkdir",
-        "subprocess.Popen",
-        "pty.spawn",
-        "socket.__new__",
-        "socket.connect",
-        "ctypes.dlopen",
-        "ctypes.dlsym",
-        "pickle.find_class",
-        "marshal.loads",
-        "builtins.input",
-        "code.__new__",
+        "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.putenv", "os.remove",
+        "os.rename", "os.mkdir", "subprocess.Popen", "pty.spawn", "socket.__new__", "socket.connect",
+        "ctypes.dlopen", "ctypes.dlsym", "pickle.find_class", "marshal.loads", "builtins.input", "code.__new__",
         "shutil.rmtree",
     )
-)
+)  # fmt: skip
 _MONOMIALS = os.path.join("sympy", "polys", "monomials.py")
 _state: dict[str, Any] = {"is_grading": False, "events": 0, "is_hooked": False}
 

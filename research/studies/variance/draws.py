@@ -21,11 +21,11 @@ NUM_SCREEN = 16
 class DrawSizes:
     """How much is drawn."""
 
-    num_screened: int = 256
+    num_screened: int
     """Training prompts that are screened, the first ones."""
-    num_measured: int = 28
+    num_measured: int
     """Prompts whose gradients are taken."""
-    num_drawn: int = 192
+    num_drawn: int
     """Responses of each of those, fresh ones."""
 
 

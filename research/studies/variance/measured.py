@@ -137,7 +137,7 @@ def rule_on_model(at: Callable[[Array], UpdateMoments], found: Measured) -> Rule
     moments, outside = at(found.rates_P), at(np.array([0.0, 1.0]))
     positive_P, negative_P = found.within()
     shares = np.array([found.never, found.always])
-    tokens = np.array([found.negative_tokens_P.mean(), found.positive_tokens_P.mean()])
+    lengths = np.array([found.negative_tokens_P.mean(), found.positive_tokens_P.mean()])
     return RuleOnModel(
         signal_P=moments.signal_P,
         second_moment_P=moments.signal_square_P * found.delta_square_P
@@ -146,33 +146,24 @@ def rule_on_model(at: Callable[[Array], UpdateMoments], found: Measured) -> Rule
         generated_P=moments.positive_drawn_P * found.positive_tokens_P
         + moments.negative_drawn_P * found.negative_tokens_P,
         trained_P=moments.positive_kept_P * found.positive_tokens_P + moments.negative_kept_P * found.negative_tokens_P,
-        generated_unmeasured=float(shares @ (outside.drawn * tokens)),
-        trained_unmeasured=float(shares @ (outside.kept * tokens)),
+        generated_unmeasured=float(shares @ (outside.drawn * lengths)),
+        trained_unmeasured=float(shares @ (outside.kept * lengths)),
     )
 
 
-def noise_scale(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
-    """Return the gradient noise scale of a rule: cost at which the noise of a step equals its gradient.
+def common_share(rule: RuleOnModel, found: Measured, of_P: Indices) -> float:
+    """Return what the squared expected update is of one prompt's ``E|g|^2``; around 0 where nothing in common is seen.
 
-    Returns:
-        ``trace of the covariance of one prompt's update / |expected update|^2`` times the tokens that one prompt takes:
-        ``generated`` and ``trained`` tokens, and ``prompts``. The squared expected update is the mean over pairs of
-        different prompts; ``share`` is what it is of one prompt's ``E|g|^2``, around 0 where nothing in common is seen.
+    One over it, less 1, is the gradient noise scale in prompts: the step in which noise and gradient are equally large.
+    The squared expected update is the mean over pairs of different prompts.
 
     Source:
-        McCandlish et al. 2018, arXiv:1812.06162, equation 2.9 (the simple noise scale), with tokens for examples.
+        McCandlish et al. 2018, arXiv:1812.06162, equation 2.9 (the simple noise scale), with prompts for examples.
     """
     signal_P = rule.signal_P[of_P]
-    products_PP = found.delta_products_PP[np.ix_(of_P, of_P)]
-    is_other_PP = of_P[:, None] != of_P[None, :]
-    pairs_PP = signal_P[:, None] * products_PP * signal_P[None, :]
-    gradient_square = found.mixed**2 * float(pairs_PP[is_other_PP].mean())
-    second_moment = found.mixed * float(rule.second_moment_P[of_P].mean())
-    relative = second_moment / gradient_square - 1.0
-    return {kind: relative * tokens for kind, tokens in _tokens(rule, found, of_P).items()} | {
-        "prompts": relative,
-        "share": gradient_square / second_moment,
-    }
+    pairs_PP = signal_P[:, None] * found.delta_products_PP[np.ix_(of_P, of_P)] * signal_P[None, :]
+    gradient_square = found.mixed**2 * float(pairs_PP[of_P[:, None] != of_P[None, :]].mean())
+    return gradient_square / (found.mixed * float(rule.second_moment_P[of_P].mean()))
 
 
 def rule_cost(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
@@ -186,7 +177,7 @@ def rule_cost(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, fl
     """
     signal = found.mixed * float(rule.signal_P[of_P].mean())
     relative = found.mixed * float(rule.second_moment_P[of_P].mean()) / signal**2
-    return {kind: relative * tokens for kind, tokens in _tokens(rule, found, of_P).items()}
+    return {kind: relative * number for kind, number in tokens(rule, found, of_P).items()}
 
 
 def resampled(
@@ -213,7 +204,7 @@ def alignment(found: Measured, of_P: Indices) -> float:
     return float(products_PP[of_P[:, None] != of_P[None, :]].mean()) / square if square > 0 else math.nan
 
 
-def _tokens(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
+def tokens(rule: RuleOnModel, found: Measured, of_P: Indices) -> dict[str, float]:
     """Return the tokens of one prompt of the mix, those that are never or always solved among them."""
     return {
         "generated": found.mixed * float(rule.generated_P[of_P].mean()) + rule.generated_unmeasured,

@@ -19,10 +19,11 @@ from research.studies.variance.measured import (
     Measured,
     RuleOnModel,
     alignment,
-    noise_scale,
+    common_share,
     resampled,
     rule_cost,
     rule_on_model,
+    tokens,
 )
 from research.studies.variance.rules import RULES
 from research.studies.variance.update_moments import update_moments
@@ -44,7 +45,7 @@ def model_figures(found: Measured, screened: Sequence[int]) -> dict[str, Any]:
         squares_P = (found.positive_squares_P[of_P] + found.negative_squares_P[of_P]) / 2
         return float(found.delta_square_P[of_P].mean() / squares_P.mean())
 
-    scales = noise_scale(rules[BASE], found, everyone)
+    of_base = tokens(rules[BASE], found, everyone)
     return {
         "never": found.never,
         "always": found.always,
@@ -54,8 +55,8 @@ def model_figures(found: Measured, screened: Sequence[int]) -> dict[str, Any]:
         "square_ratio": interval(square_ratio),
         "delta_share": interval(delta_share),
         "alignment": interval(lambda of_P: alignment(found, of_P)),
-        "common_share": interval(lambda of_P: noise_scale(rules[BASE], found, of_P)["share"]),
-        "trained_over_generated": scales["trained"] / scales["generated"],
+        "common_share": interval(lambda of_P: common_share(rules[BASE], found, of_P)),
+        "trained_over_generated": of_base["trained"] / of_base["generated"],
         "rules": {
             name: {kind: interval(partial(_ratio, rule, rules[BASE], found, kind)) for kind in KINDS}
             | {f"unit_{kind}": _ratio(on_unit[name], on_unit[BASE], plain, kind, everyone) for kind in KINDS}

@@ -1,26 +1,22 @@
 """A training run of two parameters that drives callbacks and loggers as a real one does."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
 
-from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import KeptResponse, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import EvaluationResult, RolloutResult, RolloutStats
 from ada_lightning.rollout.phase_clock import PhaseClock
 from callbacks.rollout_listener import RolloutListener
+from tests.builders import make_response
 
 
 def make_group(prompt_id: str, rewards: list[float], num_kept: int) -> ResponseGroup:
     pool = ResponsePool(Prompt(prompt_id, ({"role": "user", "content": f"question {prompt_id}"},)), slot=0)
     for index, reward in enumerate(rewards):
-        pool.add(
-            Response(
-                prompt_id=prompt_id, sample_index=index, round_index=0, response_ids=(1, 2),
-                sampling_logprobs=(-0.5, -0.5), text=f"answer {index} — ü", is_truncated=index == 1,
-                reward=reward, is_positive=reward > 0.7, policy_version=0,
-            )
-        )  # fmt: skip
+        response = make_response(index, reward, prompt_id=prompt_id)
+        pool.add(replace(response, text=f"answer {index} — ü", is_truncated=index == 1))
     return ResponseGroup(
         pool,
         tuple(KeptResponse(response, 1.0, advantage=response.reward - 0.5) for response in pool.responses[:num_kept]),
@@ -65,12 +61,18 @@ class Policy(LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+class Leader:
+    """All that a callback asks of a trainer which only writes files."""
+
+    is_global_zero = True
+    loggers = ()
+
+
 class Data(LightningDataModule):
-    def __init__(self, num_steps=3, updates_per_rollout=1, fail_at=-1, error=None):
+    def __init__(self, num_steps=3, updates_per_rollout=1, fail_at=-1, error=None, first_step=0):
         super().__init__()
         self.num_steps, self.updates_per_rollout = num_steps, updates_per_rollout
-        self.fail_at, self.error = fail_at, error
-        self.first_step = 0
+        self.fail_at, self.error, self.first_step = fail_at, error, first_step
 
     def train_dataloader(self):
         return Stream(self)

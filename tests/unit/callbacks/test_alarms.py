@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import logging
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,42 +10,26 @@ from ada_lightning.run.run_stopped import RunStoppedError
 from callbacks.alarm_bound import AlarmBound
 from callbacks.alarms import Alarms
 from callbacks.metrics_csv import MetricsCsv, read_metrics
-from callbacks.mlflow_logger import MLflowTracking
 
 
-class Batch:
-    update_index = 0
-
-
-class Data:
-    updates_per_rollout = 1
-
-
-class Policy:
-    def __init__(self):
-        self.policy_version, self.step_metrics = 0, {}
-
-
-class Trainer:
-    is_global_zero = True
-
-    def __init__(self, loggers=()):
-        self.loggers = list(loggers)
-        self.datamodule = Data()
-        self.callback_metrics = {}  # of all steps, as Lightning keeps them
+def make_run(loggers=(), updates_per_rollout=1):
+    """A trainer and a policy as far as alarms look at them; callback_metrics are of all steps, as Lightning's."""
+    data = SimpleNamespace(updates_per_rollout=updates_per_rollout)
+    trainer = SimpleNamespace(is_global_zero=True, loggers=list(loggers), datamodule=data, callback_metrics={})
+    return trainer, SimpleNamespace(policy_version=0, step_metrics={})
 
 
 def step(alarms, trainer, policy, **metrics):
     policy.step_metrics = {name.replace("__", "/"): value for name, value in metrics.items()}
     trainer.callback_metrics |= policy.step_metrics
     policy.policy_version += 1
-    alarms.on_train_batch_end(trainer, policy, None, Batch(), 0)
+    alarms.on_train_batch_end(trainer, policy, None, SimpleNamespace(update_index=0), 0)
 
 
 def test_an_alarm_is_raised_after_its_steps_once_and_ends(tmp_path, caplog):
     alarms = Alarms(bounds={"flat": AlarmBound("train/entropy", low=0.5, num_steps=2)})
     logger = MetricsCsv(run_dir=tmp_path)
-    trainer, policy = Trainer([logger]), Policy()
+    trainer, policy = make_run([logger])
     with caplog.at_level(logging.WARNING):
         for value in (0.1, 0.9, 0.1, 0.2, 0.3, 0.8):
             step(alarms, trainer, policy, train__entropy=value)
@@ -56,7 +42,7 @@ def test_an_alarm_is_raised_after_its_steps_once_and_ends(tmp_path, caplog):
 
 def test_a_figure_that_is_not_a_number_is_out_of_bounds_and_a_missing_one_counts_neither_way():
     alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=2, stops=True)})
-    trainer, policy = Trainer(), Policy()
+    trainer, policy = make_run()
     step(alarms, trainer, policy, x=float("nan"))
     step(alarms, trainer, policy, y=0.0)
     with pytest.raises(RunStoppedError, match=r"alarm x: x = 2 is outside of \[-inf, 1\] for 2 steps.*x.stops=false"):
@@ -65,22 +51,19 @@ def test_a_figure_that_is_not_a_number_is_out_of_bounds_and_a_missing_one_counts
 
 def test_a_figure_of_an_earlier_step_is_not_that_of_this_one():
     """A step that trains nothing has no entropy; Lightning's callback_metrics keep the last."""
-    alarms = Alarms(bounds={"flat": AlarmBound("train/entropy", low=0.5, num_steps=2, stops=True)})
-    trainer, policy = Trainer(), Policy()
+    alarms = Alarms(bounds={"flat": AlarmBound("train/entropy", low=0.5, num_steps=2)})
+    trainer, policy = make_run()
     step(alarms, trainer, policy, train__entropy=0.1)
-    for _ in range(3):
-        step(alarms, trainer, policy, rollout__signal_ratio=0.0)
+    step(alarms, trainer, policy, rollout__signal_ratio=0.0)
     assert trainer.callback_metrics["train/entropy"] == 0.1
+    assert alarms.state_dict()["num_out"] == {"flat": 1}
 
 
 def test_only_the_last_update_of_a_step_counts():
     alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1, stops=True)})
-    trainer, policy = Trainer(), Policy()
-    trainer.datamodule.updates_per_rollout = 2
-    try:
-        step(alarms, trainer, policy, x=2.0)  # the first of two
-    finally:
-        trainer.datamodule.updates_per_rollout = 1
+    trainer, policy = make_run(updates_per_rollout=2)
+    step(alarms, trainer, policy, x=2.0)  # the first of two
+    assert alarms.state_dict()["num_out"] == {"x": 0}
 
 
 def test_a_figure_that_never_comes_is_warned_of_once_with_the_nearest(caplog):
@@ -89,7 +72,7 @@ def test_a_figure_that_never_comes_is_warned_of_once_with_the_nearest(caplog):
         "heldout": AlarmBound("eval/avg_at_4", low=0.1),
         "late": AlarmBound("train/entropy", low=0.0),
     }
-    alarms, trainer, policy = Alarms(bounds=bounds), Trainer(), Policy()
+    alarms, trainer, policy = Alarms(bounds=bounds), *make_run()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             step(alarms, trainer, policy, rollout__signal_ratio=0.5)
@@ -104,7 +87,7 @@ def test_a_figure_that_never_comes_is_warned_of_once_with_the_nearest(caplog):
 def test_a_resumed_run_goes_on_counting():
     bounds = {"x": AlarmBound("x", high=1.0, num_steps=3, stops=True)}
     alarms, resumed = Alarms(bounds=bounds), Alarms(bounds=bounds | {"new": AlarmBound("z", low=0.0)})
-    trainer, policy = Trainer(), Policy()
+    trainer, policy = make_run()
     for _ in range(2):
         step(alarms, trainer, policy, x=2.0)
     resumed.load_state_dict(alarms.state_dict())
@@ -112,17 +95,12 @@ def test_a_resumed_run_goes_on_counting():
         step(resumed, trainer, policy, x=2.0)
 
 
-def test_mlflow_gets_a_tag(tmp_path, mlflow_uri):
-    import mlflow
-
-    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="alarms", tracking_uri=mlflow_uri)
+def test_the_run_folder_says_how_each_alarm_stands(tmp_path):
     alarms = Alarms(bounds={"x": AlarmBound("x", high=1.0, num_steps=1)}, run_dir=tmp_path)
-    trainer, policy = Trainer([MetricsCsv(run_dir=tmp_path), logger]), Policy()
-    step(alarms, trainer, policy, x=2.0)
-    logger.finalize("success")
-    run = mlflow.MlflowClient(mlflow_uri).get_run(logger.version)
-    assert run.data.tags["alarm.x"] == "x = 2 is outside of [-inf, 1] for 1 steps in a row"
-    assert run.data.metrics["alarm/x"] == 1
+    trainer, policy = make_run()
+    for value, text in ((2.0, "x = 2 is outside of [-inf, 1] for 1 steps in a row"), (1.0, "over")):
+        step(alarms, trainer, policy, x=value)
+        assert json.loads((tmp_path / "alarms.json").read_text()) == {"x": text}
 
 
 @pytest.mark.parametrize(

@@ -37,23 +37,15 @@ def test_a_rollout_is_used_up_before_the_end(fit, tmp_path):
     assert (figures["steps"], figures["policy_version"]) == (2, 4)
 
 
-def test_seconds_are_those_of_learning(fit, tmp_path):
-    budget = Budget(max_seconds=100.0)
-    budget.load_state_dict({"generated_tokens": 0, "seconds": 99.9999999})
-    fit([budget, Summary(run_dir=tmp_path)], data=Data(num_steps=6))
-    assert steps(tmp_path) == 1
-    untouched = Budget(max_seconds=100.0)
-    fit([untouched, Summary(run_dir=tmp_path)], data=Data(num_steps=6))
-    assert steps(tmp_path) == 6
-
-
-def test_what_an_estimator_or_a_sampler_computes_of_the_policy_is_learning(fit, monkeypatch):
-    """Value networks and GVM pay there for what others pay in responses."""
+def test_seconds_are_those_of_learning(fit, tmp_path, monkeypatch):
+    """What an estimator or a sampler computes of the policy too: there they pay for what others pay in responses."""
     spent = {"represent": 15.0, "rollout": 5.0, "gradient_norm": 40.0, "eval": 1000.0, "preview": 1000.0}
     monkeypatch.setattr(PhaseClock, "total_seconds", lambda self: spent)
-    budget = Budget(max_seconds=100.0)
-    fit([budget], data=Data(num_steps=1))
-    assert budget.state_dict()["seconds"] == 60.0
+    for limit, expected in ((60.0, 1), (60.5, 6)):
+        budget = Budget(max_seconds=limit)
+        fit([budget, Summary(run_dir=tmp_path)], data=Data(num_steps=6))
+        assert steps(tmp_path) == expected
+        assert budget.state_dict()["seconds"] == 60.0
 
 
 def test_a_continued_run_has_spent_what_it_had(fit, tmp_path):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Prompt
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, HistoryBaselineAdvantage
@@ -14,6 +14,7 @@ from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.phase_clock import PhaseClock
 from callbacks.cost_preview import CostPreview, computes_all_groups, expected_prompts, trained_tokens, update_passes
+from tests.builders import make_group
 
 
 @pytest.mark.parametrize(
@@ -87,16 +88,9 @@ class Service:
 
 
 def group_of(prompt, slot, num_responses):
-    pool = ResponsePool(prompt, slot)
-    for index in range(num_responses):
-        pool.add(
-            Response(
-                prompt_id=prompt.prompt_id, sample_index=index, round_index=0, response_ids=(1,) * LENGTH,
-                sampling_logprobs=(-0.5,) * LENGTH, text="", is_truncated=False, reward=float(index % 2),
-                is_positive=index % 2 == 1, policy_version=0,
-            )
-        )  # fmt: skip
-    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+    group = make_group([float(index % 2) for index in range(num_responses)], num_tokens=[LENGTH] * num_responses)
+    group.pool.prompt, group.pool.slot = prompt, slot
+    return group
 
 
 @pytest.mark.parametrize(

@@ -24,54 +24,44 @@ def shown(logger):
     return "".join(",".join(line[:1] + line[2:]) + "\n" for line in lines)
 
 
-def test_calls_of_a_step_share_a_row(logger):
-    logger.log_metrics({"a": 1.5}, step=0)
-    logger.log_metrics({"b": 2}, step=0)
-    logger.log_metrics({"a": 3.0}, step=1)
-    assert shown(logger) == "step,a,b\n0,1.5,2\n1,3,\n"
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([({"a": 1.5}, 0), ({"b": 2}, 0), ({"a": 3.0}, 1)], "step,a,b\n0,1.5,2\n1,3,\n"),  # a step has one row
+        ([({"a": 1.0}, 4), ({"a": 2.25}, 4), ({"a": 3.0}, 4)], "step,a\n4,3\n"),  # the last value counts
+        (  # an earlier step is merged where it belongs
+            [({"a": 1.0, "eval": 0.1}, 0), ({"eval": 0.2}, 2), ({"a": 2.0}, 1), ({"a": 3.0}, 2)],
+            "step,a,eval\n0,1,0.1\n1,2,\n2,3,0.2\n",
+        ),
+    ],
+)
+def test_every_call_is_on_disk_in_the_row_of_its_step(logger, calls, expected):
+    for metrics, step in calls:
+        logger.log_metrics(metrics, step=step)
+        assert read_metrics(logger.path)[-1].items() >= (metrics if step == max(s for _, s in calls) else {}).items()
+    assert shown(logger) == expected
 
 
-def test_a_row_is_on_disk_as_soon_as_it_is_logged(logger):
+def test_new_column_is_empty_in_older_rows_and_not_a_number_survives(logger):
+    assert read_metrics(logger.path) == []
     logger.log_metrics({"a": 1.0}, step=0)
-    assert read_metrics(logger.path) == [{"step": 0, "a": 1.0}]
+    logger.log_metrics({'odd, "name"': math.nan}, step=1)
+    first, second = read_metrics(logger.path)
+    assert first == {"step": 0, "a": 1.0}
+    assert math.isnan(second['odd, "name"'])
 
 
-def test_second_value_of_a_step_replaces_the_first(logger):
-    for value in (1.0, 2.25, 3.0):
-        logger.log_metrics({"a": value}, step=4)
-    assert shown(logger) == "step,a\n4,3\n"
-
-
-def test_earlier_step_is_merged_where_it_belongs(logger):
-    logger.log_metrics({"a": 1.0, "eval": 0.1}, step=0)
-    logger.log_metrics({"eval": 0.2}, step=2)
-    logger.log_metrics({"a": 2.0}, step=1)
-    logger.log_metrics({"a": 3.0}, step=2)
-    assert shown(logger) == "step,a,eval\n0,1,0.1\n1,2,\n2,3,0.2\n"
-
-
-def test_new_column_is_empty_in_older_rows(logger):
-    logger.log_metrics({"a": 1.0}, step=0)
-    logger.log_metrics({'odd, "name"': 1.0}, step=1)
-    assert read_metrics(logger.path) == [{"step": 0, "a": 1.0}, {"step": 1, 'odd, "name"': 1.0}]
-
-
-def test_resume_drops_the_steps_it_repeats(tmp_path, logger):
+@pytest.mark.parametrize(("drop", "kept"), [(False, {"a": 3.0}), (True, {})])
+def test_resume_drops_the_steps_it_repeats(tmp_path, logger, drop, kept):
+    """By what it logs first; or, told the checkpoint's own step, with nothing left of later ones."""
     for step in range(6):
         logger.log_metrics({"a": float(step)}, step=step)
     resumed = MetricsCsv(run_dir=tmp_path)
+    if drop:
+        resumed.drop_after(2)
     resumed.log_metrics({"b": 7.0}, step=3)
     assert [row["step"] for row in read_metrics(resumed.path)] == [0, 1, 2, 3]
-    assert read_metrics(resumed.path)[3] == {"step": 3, "a": 3.0, "b": 7.0}
-
-
-def test_explicit_drop_leaves_nothing_of_later_steps(tmp_path, logger):
-    for step in range(6):
-        logger.log_metrics({"a": float(step)}, step=step)
-    resumed = MetricsCsv(run_dir=tmp_path)
-    resumed.drop_after(2)
-    resumed.log_metrics({"b": 7.0}, step=3)
-    assert read_metrics(resumed.path)[3] == {"step": 3, "b": 7.0}
+    assert read_metrics(resumed.path)[3] == {"step": 3, "b": 7.0} | kept
 
 
 def test_line_cut_off_by_a_kill_is_ignored_and_then_replaced(tmp_path, logger):
@@ -81,15 +71,6 @@ def test_line_cut_off_by_a_kill_is_ignored_and_then_replaced(tmp_path, logger):
     assert len(read_metrics(logger.path)) == 1
     MetricsCsv(run_dir=tmp_path).log_metrics({"a": 5.0}, step=1)
     assert shown(logger) == "step,a\n0,1\n1,5\n"
-
-
-def test_not_a_number_survives_the_way_through_the_file(logger):
-    logger.log_metrics({"a": math.nan}, step=0)
-    assert math.isnan(read_metrics(logger.path)[0]["a"])
-
-
-def test_no_file_has_no_rows(tmp_path):
-    assert read_metrics(tmp_path / "none.csv") == []
 
 
 def test_killed_process_leaves_a_readable_file(tmp_path):
@@ -117,9 +98,7 @@ def test_lightning_writes_a_row_per_step(fit, tmp_path):
     fit([], loggers=[MetricsCsv(run_dir=tmp_path)])
     rows = read_metrics(tmp_path / "metrics.csv")
     assert [row["step"] for row in rows] == [0, 1, 2, 3]
-    assert rows[0]["eval/avg_at_4"] == 0.05
-    assert rows[0]["train/loss"] == 2.0
-    assert rows[3] == {"step": 3, "eval/avg_at_4": 0.56}
+    assert (rows[0]["eval/avg_at_4"], rows[0]["train/loss"]) == (0.05, 2.0)
 
 
 @pytest.mark.parametrize("step", [0, 1, 4999, 5000, 5001])

@@ -300,15 +300,6 @@ def test_run_that_goes_on_is_left_to_itself(tmp_path, uri, capsys):
     assert main([str(path)]) == 0
 
 
-def test_store_that_moved_is_named_on_the_command_line(tmp_path, uri):
-    path = tmp_path / "moved"
-    logger = make(path, "sqlite:////dev/null/mlflow.db")
-    logger.log_metrics({"a": 1.0}, step=0)
-    logger.finalize("success")
-    assert main([str(path), "--tracking-uri", uri]) == 0
-    assert history(uri, run_id(path), "a") == [(0, 1.0)]
-
-
 def test_folder_that_never_told_mlflow_anything(tmp_path, capsys):
     assert main([str(tmp_path)]) == 0
     assert main([str(tmp_path / "missing")]) == 1
@@ -332,7 +323,7 @@ class Hanging(BaseHTTPRequestHandler):
         pass
 
 
-def test_server_that_hangs_costs_training_nothing(tmp_path, fit, monkeypatch):
+def test_server_that_hangs_costs_training_nothing_and_does_not_keep_the_program(tmp_path, fit, monkeypatch, caplog):
     monkeypatch.setattr(callbacks.mlflow_logger, "MAX_FINISH_WAIT_S", 0.1)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
     server.daemon_threads = True
@@ -342,8 +333,9 @@ def test_server_that_hangs_costs_training_nothing(tmp_path, fit, monkeypatch):
     Hanging.seen.wait()
     thread = logger.mlflow._thread
     fit([], loggers=[logger.csv, logger.mlflow], data=Data(num_steps=20))  # ends although nothing is ever answered
+    assert "has not taken everything" in caplog.text
     Hanging.release.set()
-    thread.join()
+    thread.join()  # or it would meet the next test's patches
     server.shutdown()
     assert MlflowUpload(RunDir(tmp_path)).waiting().startswith("21 steps of metrics")
 
@@ -369,31 +361,31 @@ def test_only_files_of_the_run_folder_are_sent(tmp_path, uri, caplog):
     (path / "responses" / "folder").symlink_to(secret)
     (path / "fine.png").write_text("theirs")
     (path / "inside.png").symlink_to("fine.png")
-    folder_naming(path, uri)
-    assert main([str(path)]) == 0
+    folder_naming(path, "sqlite:////dev/null/mlflow.db")
+    assert main([str(path), "--tracking-uri", uri]) == 0  # the store that moved is named on the command line
+    assert history(uri, run_id(path), "a") == [(0, 1.0)]
     assert [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))] == ["fine.png", "inside.png"]
     assert "link.png lies outside the run folder" in caplog.text
     assert "a.parquet lies outside the run folder" in caplog.text
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("", 1), ("n", 1)])
-def test_a_server_that_the_folder_names_is_confirmed(tmp_path, uri, monkeypatch, capsys, answer, code):
+@pytest.mark.parametrize(
+    ("is_terminal", "answer", "own", "code"),
+    [(True, "y", False, 0), (True, "", False, 1), (True, "n", False, 1), (False, "", False, 1), (False, "", True, 0)],
+)
+def test_a_server_that_the_folder_names_is_confirmed(
+    tmp_path, uri, monkeypatch, capsys, is_terminal, answer, own, code
+):
+    """One's own server needs no question; where nobody can be asked another gets nothing."""
     path = folder_naming(tmp_path / "theirs", uri)
     asked = []
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: is_terminal, raising=False)
     monkeypatch.setattr("builtins.input", lambda question: (asked.append(question), answer)[1])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri if own else "")
     assert deliver_main([str(path)]) == code
-    assert uri in asked[0]
+    assert [uri in question for question in asked] == [True] * is_terminal
     assert (path / "mlflow_run_id").exists() == (code == 0)
-
-
-def test_a_server_that_the_folder_names_gets_nothing_where_nobody_is_asked(tmp_path, uri, capsys, monkeypatch):
-    path = folder_naming(tmp_path / "theirs", uri)
-    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
-    assert deliver_main([str(path)]) == 1
-    assert f"say so: --tracking-uri {uri}" in capsys.readouterr().out
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)  # one's own server needs no question
-    assert deliver_main([str(path)]) == 0
+    assert (f"say so: --tracking-uri {uri}" in capsys.readouterr().out) == (code == 1 and not is_terminal)
 
 
 def test_no_table_holds_up_the_files_behind_it(tmp_path, uri):

@@ -26,10 +26,6 @@ def output():
     return io.StringIO()
 
 
-def times_left(output):
-    return [line.rpartition("left ")[2] for line in output.getvalue().splitlines() if "left" in line]
-
-
 def test_step_lines_without_a_terminal(fit, output):
     fit([Progress(console=Console(file=output, width=60))])
     lines = output.getvalue().splitlines()
@@ -42,83 +38,67 @@ def test_step_lines_without_a_terminal(fit, output):
     assert len(lines) == 5
 
 
-def test_one_line_per_step_however_many_minibatches(fit, output):
-    fit([Progress(console=Console(file=output))], data=Data(num_steps=2, updates_per_rollout=3))
-    assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == ["1/2", "2/2"]
-
-
-def test_resumed_run_counts_on(fit, output):
-    data = Data(num_steps=3)
-    data.first_step = 1
-    fit([Progress(console=Console(file=output))], data=data)
-    assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == ["2/3", "3/3"]
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [({"num_steps": 2, "updates_per_rollout": 3}, ["1/2", "2/2"]), ({"num_steps": 3, "first_step": 1}, ["2/3", "3/3"])],
+)
+def test_one_line_per_step_however_many_minibatches_and_counted_on_by_a_resume(fit, output, data, shown):
+    fit([Progress(console=Console(file=output))], data=Data(**data))
+    assert [line.split()[1] for line in output.getvalue().splitlines() if line.startswith("step")] == shown
 
 
 def test_first_rollout_of_a_resumed_run_has_the_right_number(fit, output):
-    data = Data(num_steps=3)
-    data.first_step = 1
+    data = Data(num_steps=3, first_step=1)
     clock = itertools.count(0.0, 2 * LINE_INTERVAL_S).__next__  # every event is worth a line
     fit([Progress(console=Console(file=output), now=clock)], data=data)
     first = next(line for line in output.getvalue().splitlines() if "rollout" in line)
     assert first.startswith("step 2/3  rollout")
 
 
-def test_time_left_is_that_of_the_steps_seen(fit, output):
-    clock = Clock()
+class Slow(Progress):
+    """A run whose steps take 50 seconds."""
 
-    class Slow(Progress):
-        def on_rollout_end(self, trainer, pl_module, result):
-            clock.seconds += 50
-            super().on_rollout_end(trainer, pl_module, result)
-
-    fit([Slow(console=Console(file=output), now=clock)], data=Data(num_steps=6))
-    assert times_left(output) == ["4m10s", "3m20s", "2m30s", "1m40s", "50s", "0s"]
+    def on_rollout_end(self, trainer, pl_module, result):
+        self._now.seconds += 50
+        super().on_rollout_end(trainer, pl_module, result)
 
 
-class Cold(Progress):
-    """A run whose preview and first evaluation take ten minutes, its first step two and every other 50 seconds."""
+class Cold(Slow):
+    """One whose preview and first evaluation take ten minutes, its first step two."""
 
     def on_train_start(self, trainer, pl_module):
         super().on_train_start(trainer, pl_module)
         self._now.seconds += 600
 
     def on_rollout_end(self, trainer, pl_module, result):
-        self._now.seconds += 50 if result.step else 120
+        self._now.seconds += 0 if result.step else 70
         super().on_rollout_end(trainer, pl_module, result)
 
 
-def test_time_left_leaves_out_what_comes_before_the_first_rollout_and_then_a_cold_first_step(fit, output):
-    fit([Cold(console=Console(file=output), now=Clock())], data=Data(num_steps=4))
-    assert times_left(output) == ["6m00s", "1m40s", "50s", "0s"]
-
-
-def test_time_left_of_a_budget_leaves_out_the_same(fit, output):
-    """Four steps of ten tokens; the first evaluation spends none."""
-    budget = Budget(max_generated_tokens=40)
-    fit([Cold(console=Console(file=output), now=Clock()), budget], data=Data(num_steps=1000))
-    assert times_left(output) == ["6m00s", "1m40s", "50s", "0s"]
-
-
-def test_time_left_is_that_to_the_end_of_a_budget_where_it_comes_first(fit, output):
-    """Each step spends ten tokens: 5 of 45 are spent before, the fourth step spends the last of them."""
-    clock = Clock()
-
-    class Slow(Progress):
-        def on_rollout_end(self, trainer, pl_module, result):
-            clock.seconds += 50
-            super().on_rollout_end(trainer, pl_module, result)
-
-    budget = Budget(max_generated_tokens=45)
-    budget.load_state_dict({"generated_tokens": 5, "seconds": 0.0})
-    fit([Slow(console=Console(file=output), now=clock), budget], data=Data(num_steps=1000))
-    assert times_left(output) == ["2m30s", "1m40s", "50s", "0s"]
-    ample = io.StringIO()
-    fit([Slow(console=Console(file=ample), now=clock), Budget(max_generated_tokens=1e9)], data=Data(num_steps=2))
-    assert times_left(ample) == ["50s", "0s"]
-    spent, last = Budget(max_generated_tokens=45), io.StringIO()
-    spent.load_state_dict({"generated_tokens": 45, "seconds": 0.0})
-    fit([Slow(console=Console(file=last), now=clock), spent], data=Data(num_steps=1000))
-    assert times_left(last) == ["0s"]
+@pytest.mark.parametrize(
+    ("display", "num_steps", "max_tokens", "spent", "expected"),
+    [
+        (Slow, 6, None, 0, ["4m10s", "3m20s", "2m30s", "1m40s", "50s", "0s"]),
+        # What comes before the first rollout is left out, and then a cold first step; of a budget the same.
+        (Cold, 4, None, 0, ["6m00s", "1m40s", "50s", "0s"]),
+        (Cold, 1000, 40, 0, ["6m00s", "1m40s", "50s", "0s"]),
+        # Each step spends ten tokens: 5 of 45 are spent before, the fourth step spends the last of them.
+        (Slow, 1000, 45, 5, ["2m30s", "1m40s", "50s", "0s"]),
+        (Slow, 2, 1e9, 0, ["50s", "0s"]),
+        (Slow, 1000, 45, 45, ["0s"]),
+    ],
+)
+def test_time_left_is_that_to_the_last_step_or_the_end_of_the_budget(
+    fit, output, display, num_steps, max_tokens, spent, expected
+):
+    callbacks = [display(console=Console(file=output), now=Clock())]
+    if max_tokens:
+        budget = Budget(max_generated_tokens=max_tokens)
+        budget.load_state_dict({"generated_tokens": spent, "seconds": 0.0})
+        callbacks.append(budget)
+    fit(callbacks, data=Data(num_steps=num_steps))
+    left = [line.rpartition("left ")[2] for line in output.getvalue().splitlines() if "left" in line]
+    assert left == expected
 
 
 def test_long_phase_says_now_and_then_how_far_it_is(fit, output):

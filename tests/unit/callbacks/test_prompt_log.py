@@ -6,17 +6,12 @@ from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePo
 from ada_lightning.core.stopping.rule import QuotaRule
 from callbacks.prompt_log import COLUMNS, PromptLog, read_prompts, unbiased_pass_rate
 from tests.builders import make_pool
-from tests.unit.callbacks.small_run import Policy, make_group, make_rollout
-
-
-class Trainer:
-    is_global_zero = True
-    loggers = ()
+from tests.unit.callbacks.small_run import Leader, Policy, make_group, make_rollout
 
 
 def log_steps(log, *steps):
     for step in steps:
-        log.on_rollout_end(Trainer(), Policy(), make_rollout(step))
+        log.on_rollout_end(Leader(), Policy(), make_rollout(step))
 
 
 def test_row_says_what_a_prompt_cost_and_gave(tmp_path):
@@ -25,7 +20,7 @@ def test_row_says_what_a_prompt_cost_and_gave(tmp_path):
     group.pool.num_drawn, group.pool.num_failed, group.pool.num_truncated_excluded = 6, 1, 2
     responses = group.pool.responses
     responses[2] = replace(responses[2], round_index=1)
-    PromptLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(3, (group,)))
+    PromptLog(run_dir=tmp_path).on_rollout_end(Leader(), Policy(), make_rollout(3, (group,)))
     frame = read_prompts(tmp_path)
     assert list(frame.columns) == list(COLUMNS)
     assert frame.to_dict("records") == [
@@ -41,26 +36,21 @@ def test_row_says_what_a_prompt_cost_and_gave(tmp_path):
 def test_texts_that_look_like_missing_values_or_hold_commas_survive(tmp_path):
     pool = ResponsePool(Prompt("NA", (), task='a,\n"b"'), slot=0)
     for step in range(2):  # each reads what the one before left
-        PromptLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(step, (ResponseGroup(pool, ()),)))
+        PromptLog(run_dir=tmp_path).on_rollout_end(Leader(), Policy(), make_rollout(step, (ResponseGroup(pool, ()),)))
     assert len(read_prompts(tmp_path)) == 2
     row = read_prompts(tmp_path).iloc[0]
     assert (row.prompt_id, row.task, row.num_rounds) == ("NA", 'a, "b"', 0)
     assert row.isna().sum() == 2  # pass rate and mean reward: nothing counted
 
 
-def test_resume_replaces_the_steps_of_the_lost_attempt(tmp_path):
+@pytest.mark.parametrize("cut", [0, 20])
+def test_resume_replaces_the_steps_of_the_lost_attempt_and_a_line_that_a_kill_cut(tmp_path, cut):
     log_steps(PromptLog(run_dir=tmp_path), 0, 1, 2, 3)
+    file = tmp_path / "prompts.csv"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size - cut])
+    assert read_prompts(tmp_path).step.tolist() == [0, 0, 1, 1, 2, 2, 3, 3][: -1 if cut else None]
     log_steps(PromptLog(run_dir=tmp_path), 2)
     assert read_prompts(tmp_path).step.tolist() == [0, 0, 1, 1, 2, 2]
-
-
-def test_line_cut_by_a_kill_is_left_out_and_then_replaced(tmp_path):
-    log_steps(PromptLog(run_dir=tmp_path), 0, 1)
-    file = tmp_path / "prompts.csv"
-    file.write_bytes(file.read_bytes()[:-20])
-    assert read_prompts(tmp_path).step.tolist() == [0, 0, 1]
-    log_steps(PromptLog(run_dir=tmp_path), 1)
-    assert read_prompts(tmp_path).step.tolist() == [0, 0, 1, 1]
 
 
 def test_run_without_the_file_has_no_rows(tmp_path):
@@ -69,26 +59,27 @@ def test_run_without_the_file_has_no_rows(tmp_path):
     assert list(frame.columns) == list(COLUMNS)
 
 
-def test_pass_rate_is_not_that_of_the_pool_where_stopping_biased_it():
-    # One at a time until a positive: the unbiased estimate is (k - 1) / (n - 1) in general, here 1 only for a positive
-    # at once. The pool's mean of 1/3 is what a mean over prompts must not use.
-    pool = make_pool([0, 0, 1])
-    pool.rule = QuotaRule(k_pos=1, k_neg=0, samples_per_round=1, n_max=8)
-    assert unbiased_pass_rate(pool) == 0.0
-    pool = make_pool([0, 1, 0, 1])
-    pool.rule = QuotaRule(k_pos=2, k_neg=0, samples_per_round=1, n_max=8)
-    assert unbiased_pass_rate(pool) == pytest.approx(1 / 3)
-
-
-def test_counts_that_the_rule_cannot_reach_leave_the_first_round():
-    pool = make_pool([1, 0, 1])  # the first positive should have ended it
-    pool.rule = QuotaRule(k_pos=1, k_neg=0, samples_per_round=1, n_max=8)
-    pool.responses[2] = replace(pool.responses[2], round_index=1)
-    assert unbiased_pass_rate(pool) == 0.5
+@pytest.mark.parametrize(
+    ("rewards", "rule", "later", "expected"),
+    [
+        # One at a time until a positive: the pool's mean of 1/3 is what a mean over prompts must not use.
+        ([0, 0, 1], {"k_pos": 1}, (), 0.0),
+        ([0, 1, 0, 1], {"k_pos": 2}, (), 1 / 3),  # (k - 1) / (n - 1)
+        # The first positive should have ended it: counts that the rule cannot reach leave the first round.
+        ([1, 0, 1], {"k_pos": 1}, (2,), 0.5),
+        ([1, 0, 1], None, (2,), 0.5),
+    ],
+)
+def test_pass_rate_is_not_that_of_the_pool_where_stopping_biased_it(rewards, rule, later, expected):
+    pool = make_pool(rewards)
+    pool.rule = rule and QuotaRule(**rule, k_neg=0, samples_per_round=1, n_max=8)
+    for place in later:
+        pool.responses[place] = replace(pool.responses[place], round_index=1)
+    assert unbiased_pass_rate(pool) == pytest.approx(expected)
 
 
 def test_only_the_first_process_writes(tmp_path):
-    class Second(Trainer):
+    class Second(Leader):
         is_global_zero = False
 
     PromptLog(run_dir=tmp_path).on_rollout_end(Second(), Policy(), make_rollout(0))

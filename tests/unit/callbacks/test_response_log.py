@@ -1,20 +1,15 @@
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
-from mlflow import MlflowClient
 
-from ada_lightning.core.records import Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import EvaluationResult
-from callbacks.mlflow_logger import MLflowTracking
 from callbacks.response_lengths import ResponseLengths
 from callbacks.response_log import COLUMNS, ResponseLog, read_responses
-from tests.unit.callbacks.small_run import Policy, make_group, make_rollout
-
-
-class Trainer:
-    is_global_zero = True
-    loggers = ()
+from tests.builders import make_pool, make_response
+from tests.unit.callbacks.small_run import Leader, Policy, make_group, make_rollout
 
 
 def evaluation(step, groups):
@@ -23,20 +18,15 @@ def evaluation(step, groups):
 
 def log_steps(log, *steps):
     for step in steps:
-        log.on_rollout_end(Trainer(), Policy(), make_rollout(step))
+        log.on_rollout_end(Leader(), Policy(), make_rollout(step))
 
 
 def test_every_response_has_a_row_with_all_that_is_known(tmp_path):
     pool = ResponsePool(Prompt("p", ({"role": "user", "content": "1+1?"},), task="sums"), slot=5)
-    pool.add(
-        Response(
-            prompt_id="p", sample_index=0, round_index=0, response_ids=(1, 2, 3), sampling_logprobs=(0, 0, 0),
-            text="2 — ü", is_truncated=True, reward=0.25, is_positive=False, policy_version=3, answer="2",
-            components={"format": 0.5},
-        )
-    )  # fmt: skip
+    known = {"text": "2 — ü", "is_truncated": True, "answer": "2", "components": {"format": 0.5}}
+    pool.add(replace(make_response(0, 0.25, prompt_id="p", num_tokens=3), **known))
     group = ResponseGroup(pool, ())
-    ResponseLog(run_dir=tmp_path, every_n_steps=3).on_rollout_end(Trainer(), Policy(), make_rollout(3, (group,)))
+    ResponseLog(run_dir=tmp_path, every_n_steps=3).on_rollout_end(Leader(), Policy(), make_rollout(3, (group,)))
     frame = read_responses(tmp_path, "train")
     assert list(frame.columns) == list(COLUMNS)
     row = frame.iloc[0].to_dict()
@@ -50,20 +40,10 @@ def test_every_response_has_a_row_with_all_that_is_known(tmp_path):
     }  # fmt: skip
 
 
-def test_kept_responses_have_advantage_and_weight(tmp_path):
-    groups = (make_group("p", [1.0, 0.0, 0.0], 2),)
-    ResponseLog(run_dir=tmp_path).on_rollout_end(Trainer(), Policy(), make_rollout(0, groups))
-    frame = read_responses(tmp_path, "train")
-    assert frame.is_kept.tolist() == [True, True, False]
-    assert frame.advantage.fillna(9).tolist() == [0.5, -0.5, 9]
-    assert frame.selection_weight.fillna(9).tolist() == [1, 1, 9]
-    assert frame.answer.isna().all()
-
-
 def test_whole_folder_is_one_table(tmp_path):
     """Columns that hold only missing values in one file have the same type there as elsewhere."""
     log = ResponseLog(run_dir=tmp_path, every_n_steps=2)
-    log.on_evaluation_end(Trainer(), Policy(), evaluation(0, (make_group("h", [1.0], 1),)))
+    log.on_evaluation_end(Leader(), Policy(), evaluation(0, (make_group("h", [1.0], 1),)))
     log_steps(log, 0, 1, 2)
     frame = pd.read_parquet(tmp_path / "responses")
     assert sorted(frame.groupby(["stage", "step"]).size().items()) == [
@@ -72,29 +52,28 @@ def test_whole_folder_is_one_table(tmp_path):
 
 
 def test_sizes_bound_the_prompts_and_inf_keeps_all(tmp_path):
+    assert read_responses(tmp_path, "train").empty
     groups = tuple(make_group(name, [1.0, 0.0], 2) for name in "abcde")
     for name, sizes in (("few", {"max_prompts": 2, "max_heldout_prompts": 1}), ("all", {"max_prompts": float("inf")})):
         log = ResponseLog(run_dir=tmp_path / name, **sizes)
-        log.on_rollout_end(Trainer(), Policy(), make_rollout(0, groups))
-        log.on_evaluation_end(Trainer(), Policy(), evaluation(0, groups))
+        log.on_rollout_end(Leader(), Policy(), make_rollout(0, groups))
+        log.on_evaluation_end(Leader(), Policy(), evaluation(0, groups))
     assert read_responses(tmp_path / "few", "train").prompt_id.unique().tolist() == ["a", "b"]
     assert read_responses(tmp_path / "few", "eval").prompt_id.unique().tolist() == ["a"]
-    assert read_responses(tmp_path / "all", "train").prompt_id.nunique() == 5
+    frame = read_responses(tmp_path / "all", "train")
+    assert frame.prompt_id.nunique() == 5
+    assert (frame.is_kept.all(), frame.advantage.tolist()) == (True, [0.5, -0.5] * 5)
 
 
 def test_resume_forgets_the_steps_of_the_lost_attempt(tmp_path):
     groups = (make_group("h", [1.0], 1),)
     first = ResponseLog(run_dir=tmp_path, every_n_steps=2)
     for step in range(7):
-        first.on_evaluation_end(Trainer(), Policy(), evaluation(step, groups))
+        first.on_evaluation_end(Leader(), Policy(), evaluation(step, groups))
         log_steps(first, step)
     log_steps(ResponseLog(run_dir=tmp_path, every_n_steps=2), 3)  # 3 itself is not kept
     assert read_responses(tmp_path, "train").step.unique().tolist() == [0, 2]
     assert read_responses(tmp_path, "eval").step.unique().tolist() == [0, 1, 2, 3]
-
-
-def test_nothing_kept_is_an_empty_table(tmp_path):
-    assert read_responses(tmp_path, "train").empty
 
 
 @pytest.mark.parametrize(
@@ -112,25 +91,9 @@ def test_sizes_that_make_no_sense_are_refused(size, message):
         ResponseLog(run_dir="x", **size)
 
 
-def test_files_reach_mlflow(fit, tmp_path, mlflow_uri):
-    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="responses", tracking_uri=mlflow_uri)
-    fit([ResponseLog(run_dir=tmp_path, every_n_steps=2)], loggers=[logger])
-    client = MlflowClient(mlflow_uri)
-    files = client.list_artifacts(logger.version, "responses/train")
-    names = [f"responses/train/step_{step:06d}.{kind}" for step in (0, 2) for kind in ("json", "parquet")]
-    assert [file.path for file in files] == names
-
-
 def test_length_quantiles_are_those_of_the_responses():
-    pool = ResponsePool(Prompt("p", ()), slot=0)
-    for index in range(11):
-        pool.responses.append(
-            Response("p", index, 0, (1,) * (10 * index), (0.0,) * (10 * index), "", False, 0.0, False, 0)
-        )
+    empty = ResponseGroup(ResponsePool(Prompt("p", ()), slot=0), ())
+    assert ResponseLengths().rollout_figures(make_rollout(4, (empty,))) == {}
+    pool = make_pool([0.0] * 11, num_tokens=[10 * index for index in range(11)])
     figures = ResponseLengths().rollout_figures(make_rollout(4, (ResponseGroup(pool, ()),)))
-    assert figures == {
-        "rollout/response_tokens_p10": 10, "rollout/response_tokens_p50": 50, "rollout/response_tokens_p90": 90
-    }  # fmt: skip
-    assert (
-        ResponseLengths().rollout_figures(make_rollout(4, (ResponseGroup(ResponsePool(Prompt("p", ()), 0), ()),))) == {}
-    )
+    assert figures == {f"rollout/response_tokens_p{percent}": percent for percent in (10, 50, 90)}

@@ -5,12 +5,7 @@ import pytest
 from ada_lightning.core.result import EvaluationResult
 from callbacks.response_log import ResponseLog
 from callbacks.sample_page import MAX_CHARACTERS, SamplePage, write_sample_page
-from tests.unit.callbacks.small_run import Policy, make_group, make_rollout
-
-
-class Trainer:
-    is_global_zero = True
-    loggers = ()
+from tests.unit.callbacks.small_run import Leader, Policy, make_group, make_rollout
 
 
 def page_of(tmp_path, *results, **arguments):
@@ -18,9 +13,9 @@ def page_of(tmp_path, *results, **arguments):
     for result in results:
         for callback in callbacks:
             if isinstance(result, EvaluationResult):
-                callback.on_evaluation_end(Trainer(), Policy(), result)
+                callback.on_evaluation_end(Leader(), Policy(), result)
             else:
-                callback.on_rollout_end(Trainer(), Policy(), result)
+                callback.on_rollout_end(Leader(), Policy(), result)
     return (tmp_path / "samples.html").read_text(encoding="utf-8")
 
 
@@ -83,10 +78,7 @@ def test_heldout_prompts_before_and_after_those_that_changed_first(tmp_path):
     assert "step 5: right" in heldout
 
 
-def test_page_can_be_made_of_a_run_that_kept_nothing(tmp_path):
+def test_no_prompts(tmp_path):
     assert write_sample_page(tmp_path).read_text(encoding="utf-8").count("<article>") == 0
-
-
-def test_no_prompts_says_how_to_switch_it_off():
     with pytest.raises(ValueError, match=r"max_prompts must be at least 1; got 0; .*~callbacks.sample_page"):
         SamplePage(run_dir="x", max_prompts=0)

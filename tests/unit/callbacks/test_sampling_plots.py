@@ -2,20 +2,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from mlflow import MlflowClient
 
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_logger import MLflowTracking
-from callbacks.prompt_log import PromptLog, read_prompts
-from callbacks.sampling_figure import (
+from callbacks.curves import Curves, plot_curves
+from callbacks.metrics_csv import MetricsCsv
+from callbacks.prompt_log import PromptLog
+from callbacks.sampling_plots import (
     MAX_COLUMNS,
+    SamplingPlots,
+    draw,
     draw_budget,
     draw_difficulty,
     draw_lengths,
     draw_samples,
     plot_sampling,
 )
-from callbacks.sampling_plots import SamplingPlots, draw
 
 PNG = b"\x89PNG"
 
@@ -70,7 +71,7 @@ def test_any_pass_rates_can_be_plotted(tmp_path, rates):
 def test_long_runs_have_columns_of_several_steps(tmp_path, monkeypatch):
     widths = []
     monkeypatch.setattr(
-        "callbacks.sampling_figure.draw_budget", lambda axes, joined, width: widths.append((width, joined))
+        "callbacks.sampling_plots.draw_budget", lambda axes, joined, width: widths.append((width, joined))
     )
     frame = pd.DataFrame({"step": range(1000), "pass_rate": 0.5, "num_drawn": 8, "tokens": 1})
     plot_sampling(frame, [], tmp_path / "sampling.png", title="x")
@@ -80,23 +81,37 @@ def test_long_runs_have_columns_of_several_steps(tmp_path, monkeypatch):
     assert joined.step.max() == 999  # the last column is of step 999 alone
 
 
-def test_plots_are_drawn_during_and_after_training_and_reach_mlflow(fit, tmp_path, mlflow_uri, monkeypatch):
-    drawn = []
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"step": 0.0}],
+        [{"step": 0.0, "eval/avg_at_4": 0.1, "time/rollout_s": 3.0}],
+        [{"step": 0.0, "rollout/num_sampled": 3.0}, {"step": 1.0, "rollout/signal_ratio": float("nan")}],
+    ],
+)
+def test_incomplete_metrics_can_be_plotted(tmp_path, rows):
+    plot_curves(rows, tmp_path / "curves.png", title="x")
+    assert (tmp_path / "curves.png").read_bytes().startswith(PNG)
+
+
+def test_pictures_are_drawn_during_and_after_training(fit, tmp_path, monkeypatch):
+    sizes = []
     monkeypatch.setattr(
-        "callbacks.sampling_plots.draw",
-        lambda run_dir: (drawn.append(len(read_prompts(run_dir.path))), draw(run_dir))[1],
+        "callbacks.curves.plot_curves", lambda rows, *a, **k: (sizes.append(len(rows)), plot_curves(rows, *a, **k))
     )
-    logger = MLflowTracking(run_dir=tmp_path, run_name="r", experiment_name="sampling", tracking_uri=mlflow_uri)
-    fit([PromptLog(run_dir=tmp_path), SamplingPlots(run_dir=tmp_path, every_n_steps=2)], loggers=[logger])
-    assert drawn == [6, 6]  # two prompts a step: after the third, and at the end
-    files = [file.path for file in MlflowClient(mlflow_uri).list_artifacts(logger.version)]
-    assert files == ["prompts.csv", "sampling.png"]
+    pictures = [each(run_dir=tmp_path, every_n_steps=2) for each in (Curves, SamplingPlots)]
+    fit([PromptLog(run_dir=tmp_path), *pictures], loggers=[MetricsCsv(run_dir=tmp_path)])
+    assert sizes == [2, 4]
+    assert {file.name for file in tmp_path.glob("*.png")} == {"curves.png", "sampling.png"}
 
 
-def test_no_prompts_no_plot(tmp_path):
+def test_nothing_logged_no_plot(fit, tmp_path):
+    fit([Curves(run_dir=tmp_path), SamplingPlots(run_dir=tmp_path)])
+    assert list(tmp_path.glob("*.png")) == []
     assert draw(RunDir(tmp_path)) is None
 
 
-def test_every_below_one_is_refused():
-    with pytest.raises(ValueError, match=r"every_n_steps must be at least 1; got 0; .*~callbacks.sampling_plots"):
-        SamplingPlots(run_dir="x", every_n_steps=0)
+@pytest.mark.parametrize(("callback", "name"), [(Curves, "curves"), (SamplingPlots, "sampling_plots")])
+def test_every_below_one_is_refused(callback, name):
+    with pytest.raises(ValueError, match=rf"every_n_steps must be at least 1; got 0; .*~callbacks.{name}"):
+        callback(run_dir="x", every_n_steps=0)

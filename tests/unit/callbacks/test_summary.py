@@ -66,8 +66,7 @@ def test_resumed_run_compares_with_the_original_start_and_counts_all_steps(fit, 
 
     resumed = Summary(run_dir=tmp_path)
     resumed.load_state_dict(state)
-    rest = Data(num_steps=4)
-    rest.first_step = 2
+    rest = Data(num_steps=4, first_step=2)
     fit([resumed], [MetricsCsv(run_dir=tmp_path)], rest, driver=Driver(scores=(None, 0.7)))
     figures = summary(tmp_path)
     assert figures["heldout"]["eval/avg_at_4"]["before"] == 0.05
@@ -99,9 +98,7 @@ def test_a_step_that_was_stopped_between_its_updates_counts_once(fit, tmp_path):
     assert first.state_dict()["counts"]["steps"] == 1
     resumed = Summary(run_dir=tmp_path)
     resumed.load_state_dict(first.state_dict())
-    rest = Data(num_steps=2, updates_per_rollout=2)
-    rest.first_step = 1
-    fit([resumed], data=rest)
+    fit([resumed], data=Data(num_steps=2, updates_per_rollout=2, first_step=1))
     assert summary(tmp_path)["steps"] == 2
 
 

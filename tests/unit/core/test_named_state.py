@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.protocols import PassRateEstimator, Sampler
 from ada_lightning.methods.curriculum import GresoCurriculum
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator, WindowEstimator
 from ada_lightning.methods.sampling import BalanceSampler, CobaSampler, PruningSampler, UniformSampler
@@ -16,12 +17,6 @@ from tests.builders import make_pool
 POOLS = [make_pool([1.0, 1.0, 1.0, 0.0], key=1), make_pool([0.0, 0.0], key=2)]
 
 
-def having_learned(make, learn):
-    part = make()
-    getattr(part, learn)(POOLS)
-    return part
-
-
 ESTIMATORS = {"beta": BetaHistory, "ema": EmaEstimator, "window": WindowEstimator}
 SAMPLERS = {
     "uniform": lambda: UniformSampler(group_size=4),
@@ -29,31 +24,39 @@ SAMPLERS = {
     "coba": lambda: CobaSampler(responses_per_prompt=4, n_min=2, n_max=8, group_size=8),
     "pruning": lambda: PruningSampler(sampler=UniformSampler(group_size=4), rate=0.5),
 }
+SELECTIONS = {
+    "bandit": lambda: BanditSelection(group_size=2),
+    "largest": lambda: LargestAdvantageBatchSelection(rate=0.5, normalize_std=True),
+}
+REFUSED = [
+    *(("estimator", *kinds) for kinds in itertools.permutations(ESTIMATORS.values(), 2)),
+    *(("sampler", SAMPLERS[old], make) for old in ("coba", "pruning") for new, make in SAMPLERS.items() if old != new),
+    ("selection", SELECTIONS["bandit"], SELECTIONS["largest"]),
+]
 
 
-@pytest.mark.parametrize(("old", "new"), itertools.permutations(ESTIMATORS, 2))
-def test_counts_of_one_estimator_are_not_read_by_another(old, new):
-    saved = named_state(having_learned(ESTIMATORS[old], "update"))
-    with pytest.raises(ValueError, match=f"{ESTIMATORS[old].__name__} remembers.*continue with estimator as the run"):
-        load_named_state(ESTIMATORS[new](), saved, setting="estimator")
+def having_learned(make):
+    part = make()
+    if isinstance(part, PassRateEstimator):
+        part.update(POOLS)
+    elif isinstance(part, Sampler):
+        part.learn(POOLS)
+    return part
 
 
-@pytest.mark.parametrize("new", SAMPLERS)
-@pytest.mark.parametrize("old", ["coba", "pruning"])
-def test_what_a_sampler_remembers_is_not_read_by_another(old, new):
-    saved = named_state(having_learned(SAMPLERS[old], "learn"))
-    if old == new:
-        load_named_state(SAMPLERS[new](), saved, setting="sampler")
-        return
-    with pytest.raises(ValueError, match="continue with sampler as the run was started"):
-        load_named_state(SAMPLERS[new](), saved, setting="sampler")
+@pytest.mark.parametrize(("setting", "old", "new"), REFUSED)
+def test_what_one_part_remembers_is_not_read_by_another(setting, old, new):
+    saved = named_state(having_learned(old))
+    match = f"{setting}: .* {saved['_class']} remembers, and .*continue with {setting} as the run was started"
+    with pytest.raises(ValueError, match=match):
+        load_named_state(new(), saved, setting=setting)
 
 
 @pytest.mark.parametrize("new", SAMPLERS)
 @pytest.mark.parametrize("old", ["uniform", "balance"])
 def test_samplers_that_remember_nothing_may_be_exchanged_for_any(old, new):
     sampler = SAMPLERS[new]()
-    load_named_state(sampler, named_state(having_learned(SAMPLERS[old], "learn")), setting="sampler")
+    load_named_state(sampler, named_state(having_learned(SAMPLERS[old])), setting="sampler")
     assert sampler.state_dict() == SAMPLERS[new]().state_dict()
 
 
@@ -64,20 +67,12 @@ def test_the_sampler_within_a_sampler_has_its_name_too():
         SAMPLERS["pruning"]().load_state_dict(coba.state_dict())
 
 
-def test_a_selection_has_its_name():
-    saved = named_state(BanditSelection(group_size=2))
-    with pytest.raises(ValueError, match="BanditSelection remembers"):
-        load_named_state(LargestAdvantageBatchSelection(rate=0.5, normalize_std=True), saved, setting="selection")
-
-
 @pytest.mark.parametrize(
-    "make", [*ESTIMATORS.values(), ValueNetworkEstimator, *SAMPLERS.values(), lambda: BanditSelection(group_size=2),
-             GresoCurriculum],
-)  # fmt: skip
-def test_a_state_without_a_name_is_one_of_an_older_checkpoint(make):
-    part = make()
-    if hasattr(part, "update") and not isinstance(part, ValueNetworkEstimator):
-        part.update(POOLS)
-    restored = make()
-    load_named_state(restored, part.state_dict(), setting="part")
-    assert str(restored.state_dict()) == str(part.state_dict())
+    "make", [*ESTIMATORS.values(), ValueNetworkEstimator, *SAMPLERS.values(), SELECTIONS["bandit"], GresoCurriculum]
+)
+def test_a_part_reads_its_own_state_with_its_name_or_as_an_older_checkpoint_has_it(make):
+    part = make() if make is ValueNetworkEstimator else having_learned(make)
+    for state in (named_state(part), part.state_dict()):
+        restored = make()
+        load_named_state(restored, state, setting="part")
+        assert str(restored.state_dict()) == str(part.state_dict())

@@ -7,11 +7,11 @@ import random
 
 from transformers import AutoTokenizer
 
-from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation
+from tests.unit.analysis.offline.right_or_wrong import RightOrWrongEngine
 
 
-class AnsweringEngine(RolloutEngine):
+class AnsweringEngine(RightOrWrongEngine):
     """Answers ``\\boxed{4}`` with a chance that follows from the prompt and ``skill``, else 5 or nothing.
 
     ``skill`` is added to the chance; after ``stop_after`` responses it is as if Ctrl-C were pressed (0: never).
@@ -26,7 +26,7 @@ class AnsweringEngine(RolloutEngine):
         type(self).num_opened += 1
         self.max_model_tokens, self.max_num_seqs = max_model_tokens, 8
         self._tokenizer = AutoTokenizer.from_pretrained(model_path)
-        self._running = []
+        self.running = []
 
     def submit(self, request_id, prompt_ids, settings, seed):
         type(self).num_submitted += 1
@@ -37,18 +37,8 @@ class AnsweringEngine(RolloutEngine):
         right = draw < min(1.0, difficulty + self.skill)
         text = "so \\boxed{4}" if right else "\\boxed{5}" if draw < 0.9 else "I give up"
         ids = tuple(self._tokenizer.encode(text, add_special_tokens=False))
-        self._running.append(Generation(request_id, ids, (-1.0,) * len(ids), draw > 0.95))
-
-    def poll(self):
-        done, self._running = self._running[:3], self._running[3:]
-        return done
+        self.running.append(Generation(request_id, ids, (-1.0,) * len(ids), draw > 0.95))
 
     def abort(self, request_ids):
-        self._running = [generation for generation in self._running if generation.request_id not in request_ids]
+        self.running = [generation for generation in self.running if generation.request_id not in request_ids]
         return 0
-
-    def num_in_flight(self):
-        return len(self._running)
-
-    def close(self):
-        self._running = []

@@ -6,10 +6,7 @@ import pytest
 
 from ada_lightning.analysis.evaluation.comparison import compare, p_value
 from ada_lightning.analysis.evaluation.figures import figure_names, prompt_figures
-from ada_lightning.analysis.metrics.maj_at_k import MajAtK
-from ada_lightning.analysis.metrics.pass_at_k import PassAtK
 from ada_lightning.analysis.offline.response_store import SCHEMA
-from tests.unit.analysis.metrics.test_at_k import group_of
 
 
 def table_of(prompts):
@@ -34,35 +31,43 @@ def figures_of(prompts, *, num_samples=4, failures_count_as_zero=True):
     )
 
 
+def of(*num_right, num_samples=4):
+    """Prompts with so many right responses."""
+    prompts = [(str(i), [1.0] * right + [0.0] * (num_samples - right), None) for i, right in enumerate(num_right)]
+    return figures_of(prompts, num_samples=num_samples)
+
+
 PROMPTS = [
     ("a", [1.0, 0.0, 0.0, 1.0], ["4", "5", "5", "4"]),
     ("b", [0.0, None, 0.0, 1.0], ["7", None, "7", "8"]),
 ]
 
 
-def test_figures_are_those_of_the_metrics():
+def test_figures_by_hand():
+    """That of subsets and votes are held in test_at_k."""
     figures = figures_of(PROMPTS)
-    groups = [group_of([1, 0, 0, 1], list("4554")), group_of([0, 0, 0, 1], ["7", None, "7", "8"])]
-    passed, majority = PassAtK(max_k=4), MajAtK(max_k=4)
-    passed.update(groups)
-    majority.update(groups)
-    for k in range(1, 5):
-        assert figures.column(f"pass_at_{k}").mean() == pytest.approx(float(passed.compute()[k - 1]))
-        assert figures.column(f"maj_at_{k}").mean() == pytest.approx(float(majority.compute()[k - 1]))
-    assert figures.column("avg").tolist() == [0.5, 0.25]
-    assert figures.column("all_correct_at_2").tolist() == pytest.approx([1 / 6, 0])
-    assert figures.column("all_wrong_at_2").tolist() == pytest.approx([1 / 6, 1 / 2])
-    assert figures.column("response_tokens").tolist() == [2.5, 2.5]
-    assert figures.column("truncated_ratio").tolist() == [0.25, 0.25]
+    assert list(figures.table) == figure_names(4)
+    expected = {
+        "avg": [0.5, 0.25],
+        "pass_at_2": [1 - 1 / 6, 1 - 1 / 2],
+        "maj_at_4": [(1 + 0) / 2, 0],
+        "all_correct_at_2": [1 / 6, 0],
+        "all_wrong_at_2": [1 / 6, 1 / 2],
+        "response_tokens": [2.5, 2.5],
+        "truncated_ratio": [0.25, 0.25],
+    }
+    assert {name: figures.table[name].tolist() for name in expected} == {
+        name: pytest.approx(values) for name, values in expected.items()
+    }
     assert (figures.num_responses, figures.num_failed) == (8, 1)
 
 
 def test_failed_grades_can_be_left_out():
-    figures = figures_of(PROMPTS, failures_count_as_zero=False)
-    assert figures.column("avg").tolist() == pytest.approx([0.5, 1 / 3])
-    assert figures.column("pass_at_3")[1] == pytest.approx(1.0)
-    assert np.isnan(figures.column("pass_at_4")).tolist() == [False, True]
-    assert np.isnan(figures_of([("a", [None, None], None)], failures_count_as_zero=False).column("avg")[0])
+    table = figures_of(PROMPTS, failures_count_as_zero=False).table
+    assert table["avg"].tolist() == pytest.approx([0.5, 1 / 3])
+    assert table["pass_at_3"].iloc[1] == pytest.approx(1.0)
+    assert table["pass_at_4"].isna().tolist() == [False, True]
+    assert figures_of([("a", [None, None], None)], failures_count_as_zero=False).table["avg"].isna().all()
 
 
 def test_a_failure_that_counts_as_wrong_is_a_failure():
@@ -70,19 +75,18 @@ def test_a_failure_that_counts_as_wrong_is_a_failure():
     table = table.set_column(table.schema.get_field_index("failure"), "failure", pa.array(["timeout", ""]))
     for as_zero in (True, False):
         figures = prompt_figures(table, num_samples=2, positive_threshold=0.7, failures_count_as_zero=as_zero)
-        assert (figures.num_failed, figures.column("avg").tolist()) == (1, [0.5])
+        assert (figures.num_failed, figures.table["avg"].tolist()) == (1, [0.5])
 
 
-def test_a_reward_without_answers_has_no_majority():
-    figures = figures_of([("a", [1.0, 0.0], None)], num_samples=2)
-    assert np.isnan(figures.column("maj_at_1")).all()
-    assert figures.names == figure_names(2)
-
-
-def test_a_vote_of_more_than_can_be_counted_is_left_out():
-    figures = figures_of([("a", [1.0, 0.0] * 501, ["4", "5"] * 501)], num_samples=1002)
-    assert figures.column("pass_at_1002")[0] == 1.0
-    assert np.isnan(figures.column("maj_at_1")[0])
+@pytest.mark.parametrize(
+    ("rewards", "answers"),
+    [([1.0, 0.0], None), ([1.0, 0.0] * 501, ["4", "5"] * 501)],
+    ids=["a reward without answers", "more votes than can be counted"],
+)
+def test_without_a_vote_there_is_no_majority(rewards, answers):
+    table = figures_of([("a", rewards, answers)], num_samples=len(rewards)).table
+    assert table["maj_at_1"].isna().all()
+    assert table[f"pass_at_{len(rewards)}"].tolist() == [1.0]
 
 
 def test_prompts_are_matched_by_id_whatever_their_order():
@@ -100,6 +104,13 @@ def test_prompts_are_matched_by_id_whatever_their_order():
     }
 
 
+def test_a_figure_that_one_of_the_two_lacks_counts_for_neither():
+    first = figures_of([("a", [1.0, None, 1.0, 1.0], None), ("b", [0.0] * 4, None)], failures_count_as_zero=False)
+    second = figures_of([("a", [0.0] * 4, None), ("b", [1.0] + [0.0] * 3, None)])
+    found = compare({"s": first}, {"s": second}, weights={}, seed=0)["sets"]["s"]["figures"]["pass_at_4"]
+    assert (found["first"], found["second"], found["difference"]["num_prompts"]) == (0.0, 1.0, 1)
+
+
 def test_a_prompt_that_a_set_holds_twice_is_matched_place_by_place():
     first = figures_of([("a", [0.0] * 4, None), ("a", [1.0] * 4, None)])
     found = compare({"s": first}, {"s": first}, weights={}, seed=0)
@@ -108,9 +119,6 @@ def test_a_prompt_that_a_set_holds_twice_is_matched_place_by_place():
 
 
 def test_the_average_weighs_sets_and_its_p_value_too():
-    def of(*rates):
-        return figures_of([(str(i), [1.0] * rate + [0.0] * (4 - rate), None) for i, rate in enumerate(rates)])
-
     first, second = {"s": of(0, 1), "t": of(3, 3, 3)}, {"s": of(2, 2), "t": of(1, 1, 2)}
     found = compare(first, second, weights={"s": 300.0, "t": 100.0}, seed=0)
     figure = found["average"]["figures"]["avg"]
@@ -139,13 +147,9 @@ def test_the_p_value_counts_signs(differences, expected):
 def test_pairing_narrows_the_interval():
     """Prompts of very different difficulty, and a model a little better on each."""
     rates = [(index % 9, min(8, index % 9 + (index % 2))) for index in range(90)]
-    sides = [
-        figures_of([(str(i), [1.0] * pair[side] + [0.0] * (8 - pair[side]), None) for i, pair in enumerate(rates)],
-                   num_samples=8)
-        for side in (0, 1)
-    ]  # fmt: skip
+    sides = [of(*side, num_samples=8) for side in zip(*rates, strict=True)]
     figure = compare({"s": sides[0]}, {"s": sides[1]}, weights={}, seed=0)["sets"]["s"]["figures"]["avg"]
-    spread = np.hypot(*(side.column("avg").std() for side in sides)) / 90**0.5
+    spread = np.hypot(*(side.table["avg"].std(ddof=0) for side in sides)) / 90**0.5
     assert figure["difference"]["high"] - figure["difference"]["low"] < spread  # unpaired it would be four times that
     assert figure["p_value"] < 0.001
 

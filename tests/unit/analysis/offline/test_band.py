@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from ada_lightning.analysis.offline.band import PassRateBand
-from ada_lightning.analysis.offline.outcome import PromptOutcome
 
 BANDS = Path(__file__).parents[4] / "conf" / "band"
 
@@ -16,23 +16,11 @@ def preset(name):
     return instantiate(OmegaConf.load(BANDS / f"{name}.yaml"))
 
 
-def outcome(num_positive, num_counted):
-    return PromptOutcome(
-        position=0,
-        prompt_id="p",
-        task="",
-        num_samples=num_counted,
-        num_counted=num_counted,
-        num_positive=num_positive,
-        failures=(),
-        reward_sum=0.0,
-        num_tokens=0,
-        num_truncated=0,
-    )
-
-
-def kept(band, num_counted):
-    return [count for count in range(num_counted + 1) if band.keeps(outcome(count, num_counted))]
+def kept(band, num_counted, counts=None):
+    """Numbers of positives that are kept, of all there can be or of some."""
+    counts = list(range(num_counted + 1)) if counts is None else counts
+    keeps = band.keeps(pd.DataFrame({"num_positive": counts, "num_counted": num_counted}))
+    return [count for count, is_kept in zip(counts, keeps, strict=True) if is_kept]
 
 
 @pytest.mark.parametrize(
@@ -58,20 +46,13 @@ def test_every_preset_is_known_here():
     assert {path.stem for path in BANDS.glob("*.yaml")} == {"hard", "easy", "paper_v3", "all"}
 
 
-def test_a_rate_is_over_what_could_be_graded():
-    assert preset("hard").keeps(outcome(2, 16))
-    assert not preset("hard").keeps(outcome(2, 15))  # 0.133
-
-
-def test_bounds_are_included_and_combine():
+def test_bounds_are_included_and_combine_and_a_rate_is_over_what_could_be_graded():
     band = PassRateBand(min_positive=2, max_positive=6, min_pass_rate=0.3, max_pass_rate=0.5)
     assert kept(band, 10) == [3, 4, 5]  # 3 / 10 is not below 0.3
     assert kept(band, 20) == [6]
     assert kept(PassRateBand(max_positive=0), 4) == [0]
-
-
-def test_a_prompt_without_evidence_is_in_no_band():
-    assert not PassRateBand().keeps(outcome(0, 0))
+    assert (kept(preset("hard"), 16, [2]), kept(preset("hard"), 15, [2])) == ([2], [])  # 2 / 15 is 0.133
+    assert kept(PassRateBand(), 0) == []  # without evidence in no band
 
 
 @pytest.mark.parametrize(("name", "num_samples"), [("hard", 4), ("hard", 7), ("easy", 3)])

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from ada_lightning.analysis.offline.outcome import OutcomeRule, history_of
 from ada_lightning.analysis.offline.response_store import SCHEMA
-from tests.builders import Collector
+from ada_lightning.core.records import Grade
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import Outcome, StepSettings
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection
+from tests.builders import make_prompt
 
 # position 0: right, wrong, truncated and right, truncated and ungradable, ungradable; position 1: partly right
 ROWS = [
@@ -21,23 +27,15 @@ ROWS = [
 
 def table():
     rows = [
-        {
-            "prompt_id": f"p{position}",
-            "position": position,
-            "task": "t",
-            "sample_index": index,
-            "reward": reward,
-            "failure": failure,
-            "is_truncated": is_truncated,
-            "num_tokens": 10 + index,
-        }
-        for index, (position, reward, failure, is_truncated) in enumerate(ROWS)
+        {"prompt_id": f"p{row[0]}", "task": "t", "sample_index": index, "num_tokens": 10 + index}
+        | dict(zip(("position", "reward", "failure", "is_truncated"), row, strict=True))
+        for index, row in enumerate(ROWS)
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def outcomes(truncated, grader_failure, positive_threshold=0.7):
-    return OutcomeRule(positive_threshold, truncated, grader_failure).outcomes(table())
+    return list(OutcomeRule(positive_threshold, truncated, grader_failure).outcomes(table()).itertuples())
 
 
 @pytest.mark.parametrize(
@@ -66,76 +64,28 @@ def test_partial_credit_is_positive_above_the_threshold_only():
     assert second.num_positive == 2
 
 
-def test_nothing_that_counts_is_no_pass_rate():
-    rows = table().filter(pa.compute.equal(table()["failure"], "timeout"))
-    (only,) = OutcomeRule(0.7, "exclude", "exclude").outcomes(rows)
-    assert (only.num_counted, only.pass_rate, only.mean_reward) == (0, None, None)
-    assert history_of([only]) == {}
+def test_history_adds_up_over_places_of_one_prompt_and_leaves_out_what_does_not_count():
+    rule = OutcomeRule(0.7, "grade", "exclude")
+    found = rule.outcomes(table())
+    assert history_of(pd.concat([found, found[:1]])) == {"p0": (4, 6), "p1": (1, 2)}
+    none = rule.outcomes(table().filter(pa.compute.equal(table()["failure"], "timeout")))
+    assert none.num_counted.tolist() == [0]
+    assert none[["pass_rate", "mean_reward"]].isna().all(axis=None)
+    assert history_of(none) == {}
 
 
-def test_history_adds_up_over_places_of_one_prompt():
-    first, second = outcomes("grade", "exclude")
-    assert history_of([first, second, first]) == {"p0": (4, 6), "p1": (1, 2)}
-
-
-def test_the_same_counts_as_the_collector_of_a_training_run():
-    """One response each way through the collector's own code."""
-    from ada_lightning.core.records import Generation, Grade, SamplingSettings
-    from ada_lightning.methods.sampling import UniformSampler
-    from ada_lightning.methods.selection import AllSelection
-    from tests.builders import make_prompt
-
-    class Engine:
-        max_model_tokens, max_num_seqs = 64, 8
-
-        def __init__(self):
-            self.names = []
-
-        def submit(self, request_id, prompt_ids, settings, seed):
-            self.names.append(request_id)
-
-        def poll(self):
-            names, self.names = self.names, []
-            places = [int(name.rpartition("/")[2]) for name in names]
-            return [
-                Generation(name, (place,), (-0.5,), ROWS[place][3]) for name, place in zip(names, places, strict=True)
-            ]
-
-    class Grader:
-        def __init__(self):
-            self.ready = []
-
-        def submit(self, ticket, prompt, completion):
-            _, reward, failure, _ = ROWS[int(completion.text)]
-            self.ready.append((ticket, Grade(reward, failure)))
-
-        def poll(self):
-            ready, self.ready = self.ready, []
-            return ready
-
-        def wait(self, timeout_s):
-            return self.poll()
-
-    for truncated in ("grade", "zero", "exclude", "mask"):
-        for grader_failure in ("exclude", "as_zero"):
-            collector = Collector(
-                decode=lambda ids: str(ids[0]),
-                seed=0,
-                truncated=truncated,
-                grader_failure=grader_failure,
-            )
-            (group,), stats = collector.collect(
-                [make_prompt(1)],
-                engine=Engine(),
-                grader=Grader(),
-                sampler=UniformSampler(group_size=5),
-                selection=AllSelection(),
-                settings=SamplingSettings(max_new_tokens=4),
-                stage="train",
-                step=0,
-                policy_version=0,
-            )
-            first, _ = outcomes(truncated, grader_failure)
-            pool = group.pool
-            assert (first.num_positive, first.num_counted) == (pool.num_positive, pool.num_sampled), truncated
-            assert len(first.failures) == stats.num_failed
+@pytest.mark.parametrize("truncated", ["grade", "zero", "exclude", "mask"])
+@pytest.mark.parametrize("grader_failure", ["exclude", "as_zero"])
+def test_the_same_counts_as_a_step_of_a_training_run(truncated, grader_failure):
+    settings = StepSettings(seed=0, truncated=truncated, grader_failure=grader_failure)
+    sampler, selection = UniformSampler(group_size=5), AllSelection()
+    step = Step([make_prompt(1)], sampler=sampler, selection=selection, settings=settings)
+    while not step.is_complete:
+        for request in step.ask():
+            _, reward, failure, is_truncated = ROWS[request.sample_index]
+            grade = Grade(reward, failure) if settings.asks_grader(is_truncated=is_truncated) else Grade(0.0)
+            step.tell(request, Outcome("text", (1,), (-0.5,), is_truncated, grade))
+    (group,) = step.finish()
+    first, _ = outcomes(truncated, grader_failure)
+    assert (first.num_positive, first.num_counted) == (group.pool.num_positive, group.pool.num_sampled)
+    assert len(first.failures) == step.stats.num_failed

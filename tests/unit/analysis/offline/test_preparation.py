@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from ada_lightning.analysis.offline import ResponseStore
 from ada_lightning.analysis.offline.band import PassRateBand
 from ada_lightning.analysis.offline.histogram import bins, histogram_lines
-from ada_lightning.analysis.offline.outcome import OutcomeRule, PromptOutcome
+from ada_lightning.analysis.offline.outcome import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare
 from ada_lightning.core.records import Grade
 from ada_lightning.data.jsonl import JsonlSource
@@ -50,30 +51,18 @@ def fill(store, prompts, num_positives):
         store.append([DrawnPrompt(position, prompt, draws)])
 
 
-def test_pass_rates_stand_beside_the_prompts(store, tmp_path):
+def test_pass_rates_stand_beside_the_prompts_where_data_only_and_estimators_read_them(store, tmp_path):
     prompts = jsonl_source(tmp_path).train_prompts()
     fill(store, prompts, [0, 1, 2, 3, 4, None])
     made = prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND)
-    assert made.selected == {1, 2}
+    assert made.selected == [1, 2]
     rows = pq.read_table(store.folder / "prompts.parquet").to_pylist()
     assert [row["pass_rate"] for row in rows] == [0, 0.25, 0.5, 0.75, 1, None]
     assert rows[5] | {"columns": None} == {
-        "prompt_id": prompts[5].prompt_id,
-        "position": 5,
-        "task": prompts[5].task,
-        "prompt": "user: 5 + 1 =",
-        "answer": "6",
-        "columns": None,
-        "num_samples": 4,
-        "num_counted": 0,
-        "num_positive": 0,
-        "num_failed": 4,
-        "pass_rate": None,
-        "mean_reward": None,
-        "mean_tokens": 15.0,
-        "truncated_ratio": 0.25,
-        "is_selected": False,
-    }
+        "prompt_id": prompts[5].prompt_id, "position": 5, "task": prompts[5].task, "prompt": "user: 5 + 1 =",
+        "answer": "6", "columns": None, "num_samples": 4, "num_counted": 0, "num_positive": 0, "num_failed": 4,
+        "pass_rate": None, "mean_reward": None, "mean_tokens": 15.0, "truncated_ratio": 0.25, "is_selected": False,
+    }  # fmt: skip
     assert json.loads(rows[1]["columns"])["level"] == {"name": "l1", "é": [1]}
     selected = pq.read_table(store.folder / "selected.parquet")
     assert selected["prompt_id"].to_pylist() == [prompts[1].prompt_id, prompts[2].prompt_id]
@@ -88,12 +77,6 @@ def test_pass_rates_stand_beside_the_prompts(store, tmp_path):
         "warning: 4 of 24 responses could not be graded (timeout 4); check the reward function",
     ]
     assert (store.folder / "pass_rates.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_what_is_written_is_read_by_data_only_and_by_estimators(store, tmp_path):
-    prompts = jsonl_source(tmp_path).train_prompts()
-    fill(store, prompts, [0, 1, 2, 3, 4, None])
-    prepare(store, prompts, num_samples=NUM_SAMPLES, rule=RULE, band=BAND)
     assert OnlyPrompts(store.folder).keep(prompts) == [prompts[1], prompts[2]]
     counts = HistoryFile(store.folder / "history.json").counts
     assert counts == {prompt.prompt_id: (float(index), 4.0) for index, prompt in enumerate(prompts[:5])}
@@ -127,23 +110,24 @@ def test_prompts_that_columns_cannot_hold_are_left_to_data_only(store):
     assert OnlyPrompts(store.folder).keep(prompts) == [prompts[1], prompts[2]]
 
 
-def outcome(position, num_positive, num_samples):
-    return PromptOutcome(position, f"p{position}", "", num_samples, num_samples, num_positive, (), 0.0, num_samples, 0)
+def outcomes(num_positives, num_samples, selected):
+    frame = pd.DataFrame({"num_positive": num_positives, "num_samples": num_samples, "num_counted": num_samples})
+    return frame.assign(num_tokens=num_samples, num_truncated=0, is_selected=frame.index.isin(selected))
 
 
 @pytest.mark.parametrize("num_samples", [1, 2, 16, 17, 64, 256])
 def test_bins_hold_every_prompt_once_and_the_ends_alone(num_samples):
-    outcomes = [outcome(count, count, num_samples) for count in range(num_samples + 1)]
-    histogram = bins(outcomes, {0}, num_samples)
-    assert sum(bar.num_prompts for bar in histogram) == num_samples + 1
+    histogram = bins(outcomes(range(num_samples + 1), num_samples, [0]), num_samples)
+    assert histogram.num_prompts.sum() == num_samples + 1
     assert len(histogram) <= 17
-    assert [(bar.low, bar.high) for bar in (histogram[0], histogram[-1])] == [(0, 0), (num_samples, num_samples)]
-    assert all(after.low == before.high + 1 for before, after in pairwise(histogram))
+    ends = [[int(end) for end in label.split("-")] for label in histogram.index]
+    assert (ends[0], ends[-1]) == ([0], [num_samples])
+    assert all(after[0] == before[-1] + 1 for before, after in pairwise(ends))
+    assert [after[-1] - after[0] + 1 for after in ends] == histogram.num_prompts.tolist()
 
 
 def test_the_terminal_marks_what_is_selected():
-    outcomes = [outcome(position, position // 4, 2) for position in range(12)]
-    lines = histogram_lines(bins(outcomes, {4, 5}, 2))
+    lines = histogram_lines(bins(outcomes([0] * 4 + [1] * 4 + [2] * 4, 2, [4, 5]), 2))
     assert lines[1:] == [
         "         0        4         0  " + "-" * 40,
         "         1        4         2  " + "#" * 20 + "-" * 20,

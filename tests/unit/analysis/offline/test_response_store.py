@@ -30,7 +30,10 @@ def store(tmp_path):
 
 
 def test_what_is_appended_comes_back_in_the_order_of_the_list(store):
+    assert store.finished() == set()
+    assert store.table().schema.equals(module.SCHEMA)
     store.append([drawn(3), drawn(0)])
+    (store.folder / "responses" / ".part-00001.parquet.tmp4711").write_bytes(b"PAR1 half")  # of a killed process
     store.append([drawn(1)])
     assert store.finished() == {(0, "p0"), (1, "p1"), (3, "p3")}
     table = store.table(["position", "text", "is_truncated"])
@@ -40,12 +43,6 @@ def test_what_is_appended_comes_back_in_the_order_of_the_list(store):
         for position in (0, 1, 3)
         for index in range(2)
     ]
-
-
-def test_an_empty_store_has_an_empty_table(store):
-    assert store.finished() == set()
-    assert store.table().schema.equals(module.SCHEMA)
-    assert store.table().num_rows == 0
 
 
 def test_a_write_that_fails_half_way_leaves_nothing(store, monkeypatch):
@@ -64,14 +61,6 @@ def test_a_write_that_fails_half_way_leaves_nothing(store, monkeypatch):
     assert len(store.finished()) == 2
 
 
-def test_leftovers_of_a_killed_process_are_not_read(store):
-    store.append([drawn(0)])
-    (store.folder / "responses" / ".part-00001.parquet.tmp4711").write_bytes(b"PAR1 half")
-    assert store.finished() == {(0, "p0")}
-    store.append([drawn(1)])
-    assert store.table().num_rows == 4
-
-
 def test_a_damaged_part_is_named(store):
     part = store.append([drawn(0)])
     part.write_bytes(part.read_bytes()[:100])
@@ -85,10 +74,6 @@ def test_a_deleted_part_does_not_make_a_later_one_overwrite_another(store):
     store.parts[0].unlink()
     assert store.append([drawn(0)]).name == "part-00003.parquet"
     assert len(store.finished()) == 3
-
-
-def test_a_prompt_in_two_parts_is_an_error(store):
-    store.append([drawn(0)])
     store.append([drawn(0)])
     with pytest.raises(ValueError, match="holds a prompt twice"):
         store.table()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,6 @@ from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.run_stopped import SamplingStoppedError
 from tests.unit.analysis.offline.scripted_job import (
     NUM_SAMPLES,
-    SETTINGS,
     Engines,
     Grader,
     make_prompts,
@@ -53,19 +53,10 @@ def test_every_prompt_gets_its_responses_with_what_became_of_them(whole):
     ]
     assert {row["prompt_id"] for row in rows if row["position"] == 5} == {"again"}
     assert rows[0] | {"text": "", "reward": 0.0, "answer": ""} == {
-        "prompt_id": "p0",
-        "position": 0,
-        "task": "scripted",
-        "sample_index": 0,
-        "reward": 0.0,
-        "failure": "",
-        "answer": "",
-        "components": '{"right": 1.0}',
-        "is_truncated": False,
-        "num_tokens": 1,
-        "text": "",
+        "prompt_id": "p0", "position": 0, "task": "scripted", "sample_index": 0, "reward": 0.0, "failure": "",
+        "answer": "", "components": '{"right": 1.0}', "is_truncated": False, "num_tokens": 1, "text": "",
         "prompt": "user: question 0",
-    }
+    }  # fmt: skip
     for row in rows:
         is_ungradable = row["position"] == 4 and row["text"] == "0"
         assert row["failure"] == ("timeout" if is_ungradable else "")
@@ -139,11 +130,13 @@ def test_the_engine_stays_full_to_the_end_of_the_list(tmp_path):
     assert engine.num_polls_done < 1.35 * NUM_PROMPTS * NUM_SAMPLES * mean_polls / 16 + 9
 
 
-def test_a_broken_engine_is_replaced_and_what_it_owed_drawn_again(tmp_path, whole):
-    engines = Engines(NUM_PROMPTS, polls_until_broken=[10, 0])
+@pytest.mark.parametrize(("polls", "max_restarts"), [([10, 0], 2), ([15, 15, 15], 1)])
+def test_a_broken_engine_is_replaced_and_what_it_owed_drawn_again(tmp_path, whole, polls, max_restarts):
+    """Engines that break now and then do not add up."""
+    engines = Engines(NUM_PROMPTS, polls_until_broken=polls)
     with pytest.warns(RuntimeWarning, match="out of memory"):
-        store = run_job(tmp_path, PROMPTS, engines=engines, max_engine_restarts=2)
-    assert len(engines.opened) == 3
+        store = run_job(tmp_path, PROMPTS, engines=engines, max_engine_restarts=max_restarts)
+    assert len(engines.opened) == len(polls) + 1
     assert store.table() == whole
 
 
@@ -151,8 +144,7 @@ def test_an_engine_that_keeps_breaking_ends_the_job_and_loses_nothing_finished(t
     engines = Engines(NUM_PROMPTS, polls_until_broken=[30, 0, 0])
     with pytest.warns(RuntimeWarning), pytest.raises(EngineError, match="out of memory"):
         run_job(tmp_path, PROMPTS, engines=engines, max_engine_restarts=2)
-    num_stored = len(ResponseStore(tmp_path).finished())
-    assert 0 < num_stored < NUM_PROMPTS
+    assert 0 < len(ResponseStore(tmp_path).finished()) < NUM_PROMPTS
     assert run_job(tmp_path, PROMPTS).table() == whole
 
 
@@ -172,24 +164,16 @@ def test_a_full_disk_says_so_and_the_job_continues(tmp_path, whole, monkeypatch)
     assert run_job(tmp_path, PROMPTS).table() == whole
 
 
-def test_engines_that_break_now_and_then_do_not_add_up(tmp_path, whole):
-    engines = Engines(NUM_PROMPTS, polls_until_broken=[15, 15, 15])
-    with pytest.warns(RuntimeWarning):
-        store = run_job(tmp_path, PROMPTS, engines=engines, max_engine_restarts=1)
-    assert len(engines.opened) == 4
-    assert store.table() == whole
-
-
-def test_a_finished_job_needs_no_engine(tmp_path):
+def test_a_finished_job_needs_no_engine_and_a_list_that_lost_prompts_is_refused(tmp_path):
     store = run_job(tmp_path, PROMPTS)
-    store.claim(SETTINGS)
-    engines = Engines(NUM_PROMPTS)
-    service = open_service(engines)
+    service = open_service(Engines(NUM_PROMPTS))
     service.close()
-    job = SamplingJob(prompts=PROMPTS, num_samples=NUM_SAMPLES, store=store, service=service, stage="prepare")
+    options = {"num_samples": NUM_SAMPLES, "store": store, "service": service, "stage": "prepare"}
+    job = SamplingJob(prompts=PROMPTS, **options)
     assert job.num_pending == 0
     job.run()
-    store.release()
+    with pytest.raises(ValueError, match="holds 23 prompts, and not all of them are in the list of 20"):
+        SamplingJob(prompts=PROMPTS[:20], **options)
 
 
 def test_another_seed_gives_other_responses(tmp_path, whole):
@@ -204,22 +188,8 @@ def test_weights_of_a_training_run_are_not_taken_for_fixed_ones(tmp_path):
 
 
 def test_a_prompt_without_room_is_refused_before_anything_is_drawn(tmp_path):
-    from dataclasses import replace
-
     grader = Grader()
     too_long = [*PROMPTS, replace(PROMPTS[0], prompt_ids=(0,) * 29)]
     with pytest.raises(ValueError, match=r"longest prompt of 29 tokens.*use rollout.max_model_tokens=33"):
         run_job(tmp_path, too_long, engines=Engines(24), grader=grader)
     assert grader.num_submitted == 0
-
-
-def test_a_list_that_lost_prompts_is_refused(tmp_path):
-    store = run_job(tmp_path, PROMPTS)
-    with pytest.raises(ValueError, match="holds 23 prompts, and not all of them are in the list of 20"):
-        SamplingJob(
-            prompts=PROMPTS[:20],
-            num_samples=NUM_SAMPLES,
-            store=store,
-            service=open_service(Engines(NUM_PROMPTS)),
-            stage="prepare",
-        )

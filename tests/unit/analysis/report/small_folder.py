@@ -75,17 +75,9 @@ def make_run(folder: Path, **kwargs: Any) -> Run:
 
 def write_rollouts(folder: Path, step: int, responses: Mapping[str, Sequence[tuple[str, float]]]) -> None:
     """Write a rollout table: for each prompt its responses and their rewards; the first is kept."""
+    common = {"step": step, "advantage": 0.25, "truncated": False}
     rows = [
-        {
-            "step": step,
-            "prompt": prompt,
-            "prompt_id": prompt,
-            "response": text,
-            "reward": reward,
-            "kept": index == 0,
-            "advantage": 0.25,
-            "truncated": False,
-        }
+        {"prompt": prompt, "prompt_id": prompt, "response": text, "reward": reward, "kept": index == 0, **common}
         for prompt, answers in responses.items()
         for index, (text, reward) in enumerate(answers)
     ]

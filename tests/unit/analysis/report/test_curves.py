@@ -20,21 +20,18 @@ def test_an_evaluation_stands_at_what_was_spent_before_it(tmp_path):
     assert curve(run, HELDOUT, Axis.SECONDS).x.tolist() == [0, 20, 40]  # evaluation's own 1000 s are not training
 
 
-def test_tokens_that_were_dropped_are_paid_for(tmp_path):
-    run = make_run(tmp_path / "run", heldout={1: 0.1}, metrics=[{"rollout/tokens_wasted": 7}])
-    assert curve(run, HELDOUT, Axis.TOKENS).x.tolist() == [107]
-
-
-def test_several_updates_of_a_rollout_are_one_step(tmp_path):
-    none = {"rollout/generated_tokens": ""}
-    run = make_run(tmp_path / "run", heldout={4: 0.1}, metrics=[{}, none, {}, none])
-    assert curve(run, HELDOUT, Axis.STEPS).x.tolist() == [2]
-
-
-def test_values_that_are_no_numbers_are_left_out(tmp_path):
-    run = make_run(tmp_path / "run", heldout={0: math.nan, 2: 0.2, 4: math.inf}, metrics=[{"time/rollout_s": math.nan}])
-    assert curve(run, HELDOUT, Axis.STEPS).y.tolist() == [0.2]
-    assert curve(run, HELDOUT, Axis.SECONDS).x.tolist() == [10]
+@pytest.mark.parametrize(
+    ("metrics", "axis", "expected"),
+    [
+        ([{"rollout/tokens_wasted": 7}], Axis.TOKENS, 207),  # tokens that were dropped are paid for
+        ([{}, {"rollout/generated_tokens": ""}], Axis.STEPS, 1),  # several updates of a rollout are one step
+        ([{"time/rollout_s": math.nan}], Axis.SECONDS, 10),
+    ],
+)
+def test_what_a_policy_has_cost(tmp_path, metrics, axis, expected):
+    run = make_run(tmp_path / "run", heldout={0: math.nan, 2: 0.2, 4: math.inf}, metrics=metrics)
+    found = curve(run, HELDOUT, axis)
+    assert (found.x.tolist(), found.y.tolist()) == ([expected], [0.2])  # values that are no numbers are left out
 
 
 def test_nothing_is_extrapolated():

@@ -18,17 +18,20 @@ def names(arguments, runs_dir):
     return [run.path.name for run in find_runs(arguments, runs_dir=runs_dir)[0]]
 
 
-def test_a_folder_a_name_a_pattern_and_a_sweep_are_found(runs_dir):
-    assert names([str(runs_dir / "grpo-2")], runs_dir) == ["grpo-2"]
-    assert names(["grpo-2"], runs_dir) == ["grpo-2"]
-    assert names([str(runs_dir / "grpo-*")], runs_dir) == ["grpo-1", "grpo-2"]
-    assert names(["grpo-?"], runs_dir) == ["grpo-1", "grpo-2"]
-    assert names(["sweep"], runs_dir) == ["0", "1"]
-    assert names(["sweep/1"], runs_dir) == ["1"]
-
-
-def test_a_run_that_is_named_twice_counts_once(runs_dir):
-    assert names(["grpo-1", str(runs_dir), "sweep"], runs_dir) == ["grpo-1", "grpo-2", "0", "1"]
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["{}/grpo-2"], ["grpo-2"]),
+        (["grpo-2"], ["grpo-2"]),
+        (["{}/grpo-*"], ["grpo-1", "grpo-2"]),
+        (["grpo-?"], ["grpo-1", "grpo-2"]),
+        (["sweep"], ["0", "1"]),
+        (["sweep/1"], ["1"]),
+        (["grpo-1", "{}", "sweep"], ["grpo-1", "grpo-2", "0", "1"]),  # each once
+    ],
+)
+def test_a_folder_a_name_a_pattern_and_a_sweep_are_found(runs_dir, arguments, found):
+    assert names([argument.format(runs_dir) for argument in arguments], runs_dir) == found
 
 
 def test_checkpoints_of_a_run_are_not_searched(runs_dir):
@@ -57,16 +60,12 @@ def test_what_a_pattern_matches_and_is_no_run_is_left_out_with_a_remark(runs_dir
     assert find_runs(by_shell, runs_dir=runs_dir)[1][1:] == [f"{runs_dir / 'train.log'} is a file"]
 
 
-def test_a_name_of_nothing_is_an_error_beside_real_runs(runs_dir):
+def test_a_name_of_nothing_is_an_error_beside_real_runs_and_all_are_told_at_once(runs_dir):
     with pytest.raises(ValueError, match=r"^grpo-3 is no folder, .*$"):
         find_runs(["grpo-1", "grpo-3", str(runs_dir / "sweep")], runs_dir=runs_dir)
-
-
-def test_all_wrong_arguments_are_told_at_once(runs_dir):
     (runs_dir / "empty").mkdir()
-    with pytest.raises(
-        ValueError, match=r"(?s)nothing is no folder.*empty is no run folder.*no config.yaml and no metr"
-    ):
+    messages = r"(?s)nothing is no folder.*empty is no run folder.*no config.yaml and no metr"
+    with pytest.raises(ValueError, match=messages):
         find_runs(["nothing", "empty"], runs_dir=runs_dir)
 
 

@@ -1,10 +1,11 @@
 import math
+from pathlib import Path
 
 import pytest
 
-from ada_lightning.analysis.report.headline import common_level, headline
-from ada_lightning.analysis.report.method import group_runs
-from ada_lightning.analysis.report.spread import Mark, Spread, marks, spread
+from ada_lightning.analysis.report.headline import Mark, Spread, common_level, headline, marks, spread
+from ada_lightning.analysis.report.method import Method, group_runs
+from ada_lightning.analysis.report.run import Run
 from tests.unit.analysis.report.small_folder import make_run
 
 FINISHED = {"status": "finished"}
@@ -30,13 +31,6 @@ def methods(tmp_path, finals, **kwargs):
 
 def column(table, key):
     return next(column for column in table.columns if column.key == key)
-
-
-def test_mean_and_range_over_seeds(tmp_path):
-    after = column(headline(methods(tmp_path, {"a": (0.2, 0.4)})), "heldout_after").figures[0]
-    assert after is not None
-    assert (after.mean, after.low, after.high, after.num_seeds) == (pytest.approx(0.3), 0.2, 0.4, 2)
-    assert after.standard_error == pytest.approx(0.1)
 
 
 def test_the_level_is_the_best_of_the_weakest_run_so_that_all_reach_it(tmp_path):
@@ -72,32 +66,38 @@ def test_a_run_without_evaluations_has_dashes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("low_a", "low_b", "expected"),
+    ("seeds", "expected"),
     [
-        ((0.1, 0.2), (0.3, 0.4), [Mark.NONE, Mark.BEST]),
-        ((0.1, 0.3), (0.2, 0.4), [Mark.NONE, Mark.AHEAD]),  # ranges overlap
-        ((0.1, 0.2), (0.4,), [Mark.NONE, Mark.AHEAD]),  # a single seed
-        ((0.1, 0.3), (0.2, 0.2), [Mark.NONE, Mark.NONE]),  # the same mean
-        ((), (0.4, 0.5), [Mark.NONE, Mark.NONE]),  # nobody to beat
+        ([(0.1, 0.2), (0.3, 0.4)], [Mark.NONE, Mark.BEST]),
+        ([(0.1, 0.3), (0.2, 0.4)], [Mark.NONE, Mark.AHEAD]),  # ranges overlap
+        ([(0.1, 0.2), (0.4,)], [Mark.NONE, Mark.AHEAD]),  # a single seed
+        ([(0.1, 0.3), (0.2, 0.2)], [Mark.NONE, Mark.NONE]),  # the same mean
+        ([(), (0.4, 0.5)], [Mark.NONE, Mark.NONE]),  # nobody to beat
+        ([(0.4, 0.5), (0.4, 0.5), (0.1, 0.2)], [Mark.AHEAD, Mark.AHEAD, Mark.NONE]),  # two tie ahead of a third
     ],
 )
-def test_the_best_is_marked_as_sure_as_it_is(low_a, low_b, expected):
-    assert marks([spread(low_a), spread(low_b)], highest=True) == expected
-    opposite = [spread([-value for value in values]) for values in (low_a, low_b)]
-    assert marks(opposite, highest=False) == expected
-
-
-def test_two_that_tie_ahead_of_a_third_are_both_ahead():
-    figures = [spread((0.4, 0.5)), spread((0.4, 0.5)), spread((0.1, 0.2))]
-    assert marks(figures, highest=True) == [Mark.AHEAD, Mark.AHEAD, Mark.NONE]
+def test_the_best_is_marked_as_sure_as_it_is(seeds, expected):
+    assert marks([spread(of_one) for of_one in seeds], highest=True) == expected
+    assert marks([spread([-value for value in of_one]) for of_one in seeds], highest=False) == expected
 
 
 def test_what_is_no_number_is_no_seed():
     assert spread([math.nan, None, math.inf]) is None
     assert spread([0.5, math.nan]) == Spread(0.5, 0.5, 0.5, 1, None)
+    assert spread([0.2, 0.4]) == Spread(pytest.approx(0.3), 0.2, 0.4, 2, pytest.approx(0.1))
 
 
 def test_there_is_no_price_of_a_level_at_which_a_run_began(tmp_path):
-    table = headline(methods(tmp_path, {"a": (0.0, 0.0)}), level=None)
+    table = headline(methods(tmp_path, {"a": (0.0, 0.0)}))
     assert table.level is None
     assert "tokens_to_level" not in [column.key for column in table.columns]
+
+
+@pytest.mark.parametrize(("seeds", "mark"), [((0, 1), Mark.BEST), ((0, 0), Mark.AHEAD)])
+def test_the_same_seed_twice_is_no_second_seed(seeds, mark):
+    def method(name, after):
+        rows = [{"step": 0, "eval/avg_at_4": 0.1, "rollout/generated_tokens": 1.0}, {"step": 1, "eval/avg_at_4": after}]
+        runs = (Run(Path(name), {"seed": seed}, rows, {}) for seed in seeds)
+        return Method(name, tuple(runs), {})
+
+    assert column(headline([method("a", 0.3), method("b", 0.2)]), "heldout_after").marks == [mark, Mark.NONE]

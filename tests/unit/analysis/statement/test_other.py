@@ -1,4 +1,4 @@
-"""What is said of estimators that look at the whole rollout, or at positives only, and of their losses."""
+"""What is said of estimators that look at the whole rollout, of samplers that draw a pilot first, and of losses."""
 
 from __future__ import annotations
 
@@ -12,53 +12,85 @@ from ada_lightning.methods.advantages import (
     GroupNormalizedAdvantage,
     LeaveOneOutAdvantage,
     MaxRlAdvantage,
+    NoveltyAdvantage,
     ReinforcePlusPlusBaselineAdvantage,
 )
-from ada_lightning.methods.objectives import LogObjective
-from ada_lightning.methods.sampling import EstimatedSampler, UniformSampler
-from ada_lightning.methods.selection import AllSelection, BalancedSelection, PositivesSelection
+from ada_lightning.methods.gradient_norms import ConstantNorm
+from ada_lightning.methods.objectives import LinearObjective, LogObjective
+from ada_lightning.methods.sampling import (
+    DarsSampler,
+    EstimatedSampler,
+    GvmSampler,
+    PilotCommitSampler,
+    SpeedSampler,
+    UniformSampler,
+)
+from ada_lightning.methods.selection import AllSelection, BalancedSelection, PositivesSelection, ResolvedSelection
 from tests.unit.analysis.statement.test_describe import balance, followed, row, statement
 from tests.unit.training.losses.two_responses import LOSSES, make_loss
 
 UNIFORM, WHOLE, GROUP = UniformSampler(group_size=4), AllSelection(), BalancedSelection(group_size=4)
+PLANNED = EstimatedSampler(responses_per_prompt=8)
+DARS = DarsSampler(num_pilot=8, n_max=32, hardness_weighted=False, normalize_std=False, group_size=32)
+SPEED = SpeedSampler(num_screen=4, num_continue=20, group_size=24)
+COMMIT = PilotCommitSampler(num_pilot=16, num_commit=48, min_rate=0.125, max_rate=0.75, group_size=64)
+GVM = GvmSampler(gradient_norm=ConstantNorm())
+LOG, LINEAR = ExactAdvantage(objective=LogObjective()), ExactAdvantage(objective=LinearObjective())
+RESOLVED = ResolvedSelection(selection=WHOLE)
+ACCEPTED = "update: exact for f(p) = p, without a baseline: the sum over accepted responses"
+LOG_OF_4 = "exact for f(p) = log p as far as 4 responses can see: f'(p) = (1 - (1-p)^3) / p"
 
 
-def test_max_rl_follows_the_log_as_the_exact_estimator_does():
-    assert followed(MaxRlAdvantage(), UNIFORM, WHOLE) == [
-        "update: exact for f(p) = log p as far as 4 responses can see: f'(p) = (1 - (1-p)^3) / p"
-    ]
-    assert followed(MaxRlAdvantage(), UNIFORM, WHOLE) == followed(
-        ExactAdvantage(objective=LogObjective()), UNIFORM, WHOLE
-    )
-    (line,) = followed(MaxRlAdvantage(), UniformSampler(group_size=2), WHOLE)
-    assert line.endswith("f'(p) = 1")
+@pytest.mark.parametrize(
+    ("advantage", "sampler", "selection", "expected"),
+    [
+        (MaxRlAdvantage(), UNIFORM, WHOLE, LOG_OF_4),
+        (LOG, UNIFORM, WHOLE, LOG_OF_4),
+        (MaxRlAdvantage(), UniformSampler(group_size=2), WHOLE, "2 responses can see: f'(p) = 1"),
+        (AcceptedAdvantage(), UNIFORM, WHOLE, ACCEPTED),
+        (AcceptedAdvantage(), UNIFORM, PositivesSelection(), ACCEPTED),
+        (LINEAR, DARS, WHOLE, "exact for f(p) = p"),
+        (LOG, DARS, WHOLE, "as far as 32 responses can see: f'(p) = (1 - (1-p)^31) / p"),
+        # What the screening turns down is out of sight: four wrong ones end a prompt.
+        (LOG, SPEED, WHOLE, "as far as 24 responses can see: f'(p) = (1 - (1-p)^3) / p"),
+        (LOG, GVM, WHOLE, "stops by more than a prompt's counts"),
+    ],
+)  # fmt: skip
+def test_what_follows_an_objective_says_so_in_one_line(advantage, sampler, selection, expected):
+    (line,) = followed(advantage, sampler, selection)
+    assert line.endswith(expected)
 
 
-def test_max_rl_of_a_balanced_group_has_lost_the_weight():
+def test_max_rl_of_other_groups_has_figures():
+    """A balanced group has lost the weight 1/p."""
     lines = followed(MaxRlAdvantage(), balance(), GROUP)
     assert lines[0] == "update: reward over the mean of the kept group, minus 1, whatever the pool's mean"
     assert row(lines, "1/p")[0] == 25.0
     assert row(lines, "expected here")[0] < 15
-
-
-def test_max_rl_of_ragged_groups_has_figures():
-    lines = followed(MaxRlAdvantage(), EstimatedSampler(responses_per_prompt=8), WHOLE)
-    assert "exact" not in lines[0]
-    assert row(lines, "expected here")[2] == 1.0
-
-
-@pytest.mark.parametrize("selection", [WHOLE, PositivesSelection()])
-def test_accepted_responses_follow_the_mean_without_a_baseline(selection):
-    assert followed(AcceptedAdvantage(), UNIFORM, selection) == [
-        "update: exact for f(p) = p, without a baseline: the sum over accepted responses"
-    ]
+    assert row(followed(MaxRlAdvantage(), PLANNED, WHOLE), "expected here")[2] == 1.0
 
 
 def test_accepted_responses_of_adaptive_sampling_have_figures():
     """Groups of positives only train too: with sizes fixed beforehand the sum is the number of responses."""
-    lines = followed(AcceptedAdvantage(), EstimatedSampler(responses_per_prompt=8), WHOLE)
+    lines = followed(AcceptedAdvantage(), PLANNED, WHOLE)
     assert lines[0] == "update: the sum over accepted responses, without a baseline"
     assert row(lines, "expected here") == [6.0, 2.67, 1.0, 1.0]  # 18, 8, 3 and 3 responses
+
+
+def test_what_two_rounds_make_of_the_usual_estimators_is_computed():
+    """DARS multiplies by the number of responses; RLOO of a pool that was screened loses what was turned down."""
+    dars = row(followed(GroupNormalizedAdvantage(normalize_std=False), DARS, WHOLE), "expected here")
+    assert dars[2] == 1.0
+    assert dars[0] > 1.5  # hard prompts
+    assert dars[3] == pytest.approx(1.0, abs=0.2)  # easy prompts get no second round
+    speed, screened, pilots, committed = (
+        row(followed(LeaveOneOutAdvantage(), sampler, selection), "expected here")
+        for sampler in (SPEED, COMMIT)
+        for selection in (WHOLE, RESOLVED)
+    )
+    assert speed[0] < 0.3
+    assert screened == speed  # what the screening turned down has equal rewards, and so no weight
+    assert committed[3] < pilots[3]  # p = 0.9: most pilots are above 3/4
 
 
 @pytest.mark.parametrize(
@@ -71,16 +103,22 @@ def test_whitening_says_what_was_followed_before_it(rule, by_tokens, over):
     assert lines[-1].startswith(f"  that is before whitening, which centres and scales advantages over all {over} of a")
 
 
-def test_reinforce_plus_plus_is_the_whitened_group_mean():
-    lines = followed(ReinforcePlusPlusBaselineAdvantage(), UNIFORM, WHOLE)
-    assert lines[0] == "update: exact for f(p) = p, times 3/4"
-    assert len(lines) == 2
-
-
-def test_gdpo_is_described_in_words():
-    lines = followed(GdpoAdvantage(weights={"correct": 1.0, "format": 0.5}), UNIFORM, WHOLE)
-    assert lines[0].startswith("update: 1 correct + 0.5 format, each standardised within its group")
-    assert lines[1].endswith("over all responses of a step; no function of the pass rate alone is followed")
+@pytest.mark.parametrize(
+    ("advantage", "sampler", "first", "last"),
+    [
+        (ReinforcePlusPlusBaselineAdvantage(), UNIFORM, "exact for f(p) = p, times 3/4", "  that is before whitening"),
+        (GdpoAdvantage(weights={"correct": 1.0, "format": 0.5}), UNIFORM,
+         "1 correct + 0.5 format, each standardised within its group", "  the sum is centred and scaled over all resp"),
+        (GroupNormalizedAdvantage(), GVM, "reward minus the mean of the kept group over its standard deviation",
+         "  sampling ends by more than a prompt's counts: expected weights cannot be computed"),
+        (NoveltyAdvantage(normalize_std=False), GVM, "reward minus the mean of the kept group, and up to 0.5 of it",
+         "update: "),
+    ],
+)  # fmt: skip
+def test_what_follows_no_objective_of_its_own_is_described(advantage, sampler, first, last):
+    lines = followed(advantage, sampler, WHOLE)
+    assert lines[0].startswith(f"update: {first}")
+    assert lines[-1].startswith(last)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -1,9 +1,6 @@
-"""A rule that remembers its pilot, against all sequences of outcomes."""
+"""A rule that remembers its pilot; its paths are those of test_paths.py."""
 
 from __future__ import annotations
-
-import itertools
-import math
 
 import pytest
 
@@ -12,48 +9,10 @@ from ada_lightning.core.stopping import CappedRule, FixedRule, PilotRule
 from ada_lightning.core.stopping.paths import end_probability, ends, reach, unbiased_table
 from ada_lightning.methods.advantages import ExactAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
-from ada_lightning.methods.objectives.support import coefficient_table, supported_terms, supported_weight
-from ada_lightning.methods.sampling import DarsSampler, PilotCommitSampler, SpeedSampler
+from ada_lightning.methods.objectives.support import coefficient_table, supported_weight
+from ada_lightning.methods.sampling import DarsSampler, PilotCommitSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
-
-DARS = DarsSampler(num_pilot=4, n_max=10, hardness_weighted=True, normalize_std=True, group_size=10).rule
-SPEED = SpeedSampler(num_screen=3, num_continue=6, group_size=9).rule
-COMMIT = PilotCommitSampler(num_pilot=5, num_commit=4, min_rate=0.3, max_rate=0.7, group_size=9).rule
-RULES = [
-    DARS,
-    SPEED,
-    COMMIT,
-    PilotRule((9, 4, 6, 3)),  # totals that fall and rise, one of them the pilot's
-    PilotRule((8, 8, 8)),
-    DARS.capped(7),
-    SPEED.capped(2),
-    PilotRule((4, 1)),  # pilots of one: a wrong one goes on
-    PilotRule((1, 4)),
-    PilotRule((5, 3)),
-    PilotRule((3, 5)),
-]
-RATES = (0.1, 0.5, 0.8)
-
-
-def walk(rule, outcomes):
-    """How many of these outcomes are used, response by response."""
-    used = 0
-    while not rule.has_ended(outcomes[:used]):
-        used += 1
-    return used
-
-
-def every_walk(rule):
-    """Each distinct walk: its outcomes."""
-    return {outcomes[: walk(rule, outcomes)] for outcomes in itertools.product((True, False), repeat=rule.n_max)}
-
-
-def probability(outcomes, rate):
-    return math.prod(rate if outcome else 1 - rate for outcome in outcomes)
-
-
-def counts(outcomes):
-    return sum(outcomes), len(outcomes) - sum(outcomes)
+from tests.unit.core.stopping.test_paths import COMMIT, DARS, PILOTS, RATES, SPEED, counts, every_walk, probability
 
 
 def test_the_totals_are_those_of_their_methods():
@@ -63,21 +22,12 @@ def test_the_totals_are_those_of_their_methods():
     assert COMMIT.totals == (5, 5, 9, 9, 5, 5)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=repr)
-def test_end_probabilities_equal_an_enumeration_of_all_sequences(rule):
-    walks = every_walk(rule)
-    assert all(len(walk) == rule.totals[sum(walk[: rule.num_pilot])] for walk in walks)
-    for rate in RATES:
-        brute = {}
-        for outcomes in walks:
-            brute[counts(outcomes)] = brute.get(counts(outcomes), 0.0) + probability(outcomes, rate)
-        assert sum(brute.values()) == pytest.approx(1.0, rel=1e-12)
-        assert set(brute) == set(ends(rule))
-        for end, chance in brute.items():
-            assert end_probability(rule, end, rate) == pytest.approx(chance, rel=1e-12)
+@pytest.mark.parametrize("rule", PILOTS, ids=repr)
+def test_every_walk_has_the_total_that_its_pilot_decides_on(rule):
+    assert all(len(walk) == rule.totals[sum(walk[: rule.num_pilot])] for walk in every_walk(rule))
 
 
-@pytest.mark.parametrize("rule", RULES, ids=repr)
+@pytest.mark.parametrize("rule", PILOTS, ids=repr)
 @pytest.mark.parametrize("objective", [LinearObjective(), LogObjective()], ids=["linear", "log"])
 def test_the_coefficient_is_unbiased_for_what_the_rule_supports(rule, objective):
     table = coefficient_table(objective, rule)
@@ -86,21 +36,6 @@ def test_the_coefficient_is_unbiased_for_what_the_rule_supports(rule, objective)
     for rate in RATES:
         expected = sum(probability(outcomes, rate) * table[counts(outcomes)] for outcomes in every_walk(rule))
         assert expected == pytest.approx(rate * (1 - rate) * supported_weight(objective, rule, rate), rel=1e-12)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=repr)
-def test_the_coefficient_is_the_conditional_frequency_of_the_early_event(rule):
-    """Rao-Blackwell by brute force, for sources inside the pilot and beyond it: j wrong ones, then a right one."""
-    longest_run = max((j for i, j in supported_terms(LogObjective(), rule) if i == 1), default=0)
-    for run in range(1, longest_run + 1):
-        table = unbiased_table(rule, {(1, run): 1.0})
-        begins, total = {}, {}
-        for outcomes in every_walk(rule):
-            end = counts(outcomes)
-            total[end] = total.get(end, 0) + 1
-            begins[end] = begins.get(end, 0) + (outcomes[: run + 1] == (False,) * run + (True,))
-        for end, number in total.items():
-            assert table[end] == pytest.approx(begins[end] / number, rel=1e-12), (run, end)
 
 
 @pytest.mark.parametrize("rule", [DARS, SPEED, COMMIT], ids=repr)

@@ -41,15 +41,6 @@ def test_completion_rate_equals_a_plain_sum(alpha, beta, positives, negatives):
     assert completion_rate(QUOTA, alpha, beta, positives, negatives) == pytest.approx(expected, rel=1e-9)
 
 
-def test_looking_further_than_one_block_finds_prompts_that_need_two():
-    wants_four = QuotaRule(k_pos=4, k_neg=1, samples_per_round=2, n_max=16)
-    assert completion_rate(wants_four, 1, 1, 0, 2) > 0.02  # one block of 2 cannot bring 4 positives
-
-
-def test_nothing_is_left_at_the_cap():
-    assert completion_rate(QUOTA, 1, 1, 2, 14) == 0.0
-
-
 def test_gives_up_on_the_hopeless_and_the_mastered_and_only_between_blocks():
     rule = PosteriorRule(QUOTA, alpha=1.0, beta=1.0, min_rate=0.1)
     assert rule.stops(0, 8)

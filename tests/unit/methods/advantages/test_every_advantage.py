@@ -88,14 +88,10 @@ def test_neither_order_nor_split_nor_an_earlier_rollout_changes_an_advantage(rul
     assert by_response(weighed(rule, shuffled)) == pytest.approx(by_response(found), rel=1e-9, abs=1e-12)
     assert by_response(weighed(rule, groups)) == by_response(found)
     batches = pack_groups(
-        found,
-        num_minibatches=data.draw(st.integers(1, 3)),
-        max_tokens_per_microbatch=data.draw(st.sampled_from([1, 12, 1000])),
-        policy_version=0,
-        shuffle_seed=data.draw(st.integers(0, 9)),
-        keep_groups_without_signal=True,
+        found, policy_version=0, keep_groups_without_signal=True, num_minibatches=data.draw(st.integers(1, 3)),
+        max_tokens_per_microbatch=data.draw(st.sampled_from([1, 12, 1000])), shuffle_seed=data.draw(st.integers(0, 9)),
         share_prompts=data.draw(st.booleans()),
-    )
+    )  # fmt: skip
     packed = sorted(value for batch in batches for microbatch in batch for value in microbatch.advantage_B.tolist())
     assert packed == pytest.approx(sorted(by_response(found).values()), rel=1e-6, abs=1e-9)
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
 
-from ada_lightning.core.records import ResponseGroup, ResponsePool
+from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.advantages import ExactAdvantage, WeightedLeaveOneOutAdvantage
 from ada_lightning.methods.objectives import LinearObjective
-from ada_lightning.methods.pass_rates import FirstRoundRate, LeaveOneOutRate
+from ada_lightning.methods.pass_rates import FirstRoundRate
 from ada_lightning.methods.sampling import SpreadSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection, QuantileSelection, StratifiedSelection
-from tests.builders import assigned, make_pool, make_prompt, make_response
+from tests.builders import assigned, make_pool
 
 FIRST_ROUND = WeightedLeaveOneOutAdvantage(baseline=FirstRoundRate())
 
@@ -38,19 +37,13 @@ def test_weighted_leave_one_out_by_hand():
 
 def test_the_first_round_is_another_baseline():
     """First round 1, 0: mean 1/2 for all five."""
-    pool = ResponsePool(make_prompt(), 0)
-    for index, reward in enumerate([1.0, 0.0, 0.0, 0.5, 0.25]):
-        pool.add(make_response(index, reward, round_index=int(index > 1)))
+    pool = make_pool([1.0, 0.0, 0.0, 0.5, 0.25], block=2)
     expected = torch.tensor([0.5, -0.5, -0.5, 0.0, -0.25]) / 5
     assert advantages(pool, AllSelection(), FIRST_ROUND) == pytest.approx(expected)
 
 
-def test_a_pool_of_one_has_no_advantage():
+def test_only_differences_of_rewards_count():
     assert advantages(make_pool([0.7]), AllSelection()).tolist() == [0.0]
-
-
-def test_negative_rewards_are_rewards():
-    """Only differences count."""
     assert advantages(make_pool([-1.0, 0.0, -0.5]), AllSelection()) == pytest.approx(
         advantages(make_pool([0.0, 1.0, 0.5]), AllSelection())
     )
@@ -81,9 +74,7 @@ def expected_update(sampler, selection, advantage):
     unfinished = [((), 1.0)]
     while unfinished:
         actions, probability = unfinished.pop()
-        pool = ResponsePool(make_prompt(), 0)
-        for index, action in enumerate(actions):
-            pool.add(make_response(index, REWARDS[action], round_index=index // sampler.samples_per_round))
+        pool = make_pool([REWARDS[action] for action in actions], block=sampler.samples_per_round)
         if num_to_draw := sampler.num_to_draw(pool):
             unfinished += [
                 (actions + block, probability * math.prod(PROBABILITIES[a] for a in block))
@@ -156,9 +147,7 @@ def test_the_bias_for_binary_rewards_is_what_the_docstring_says(pass_rate, leave
     unfinished = [((), 1.0)]
     while unfinished:
         rewards, probability = unfinished.pop()
-        pool = ResponsePool(make_prompt(), 0)
-        for index, reward in enumerate(rewards):
-            pool.add(make_response(index, reward, round_index=index // 4))
+        pool = make_pool(rewards, block=4)
         if sampler.num_to_draw(pool):
             for k in range(5):  # any order within a block does: stopping falls between blocks
                 weight = math.comb(4, k) * pass_rate**k * (1 - pass_rate) ** (4 - k)
@@ -169,8 +158,3 @@ def test_the_bias_for_binary_rewards_is_what_the_docstring_says(pass_rate, leave
                 sums[name] += probability * (a / pass_rate if reward else -a / (1 - pass_rate))
     assert sums["leave one out"] == pytest.approx(leave_one_out, abs=0.005)
     assert sums["first round"] == pytest.approx(first_round, abs=0.005)
-
-
-def test_leave_one_out_rate_differs_within_a_pool():
-    rates = LeaveOneOutRate()(ResponseGroup(pool := make_pool([1.0, 0.0, 0.5]), AllSelection().select(pool)))
-    assert rates == pytest.approx(np.array([0.25, 0.75, 0.5]))

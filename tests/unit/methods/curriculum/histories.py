@@ -1,10 +1,10 @@
-"""Prompts and memories of them for tests of curricula."""
+"""Prompts and beliefs about them for tests of curricula."""
 
 from __future__ import annotations
 
-from ada_lightning.core.records import Belief, Prompt, PromptHistory
+from ada_lightning.core.records import Belief, Prompt
 
-UNSEEN = PromptHistory(Belief(), is_seen=False)
+UNSEEN = Belief()
 
 
 def prompts(total):
@@ -12,7 +12,7 @@ def prompts(total):
 
 
 def seen(pass_rate, strength=100.0):
-    return PromptHistory(Belief(pass_rate * strength, (1 - pass_rate) * strength), is_seen=True)
+    return Belief(pass_rate * strength, (1 - pass_rate) * strength, is_seen=True)
 
 
 def recalled(pass_rates):

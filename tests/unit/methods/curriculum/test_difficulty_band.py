@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ada_lightning.core.records import Belief, PromptHistory
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.curriculum import DifficultyBand
 from tests.unit.methods.curriculum.histories import UNSEEN, ids, prompts, recalled, seen
 
@@ -23,7 +23,7 @@ def test_within_the_band_none_is_preferred():
 
 
 def test_a_prompt_never_seen_is_explored_whatever_its_prior_and_is_not_counted_for_the_band():
-    unlikely = PromptHistory(Belief(1.0, 999.0), is_seen=False)
+    unlikely = Belief(1.0, 999.0)
     assert rank([seen(0.05), unlikely, seen(0.3)]) == [1, 2, 0]
     assert DifficultyBand().figures([UNSEEN, seen(0.3), seen(0.01), seen(0.5)]) == {"share_in_band": 0.5}
 
@@ -44,11 +44,6 @@ def test_every_prompt_is_tried_before_long():
     for step in range(25):  # 25 x 8 prompts are four epochs of 50
         known |= dict.fromkeys(ids(curriculum.choose(prompts(50), 8, step=step, seed=0, recall=recalled(known))), 0.5)
     assert len(known) == 50
-
-
-def test_where_nothing_is_in_the_band_a_step_is_full_all_the_same():
-    known = {f"p{index}": 0.99 for index in range(50)}
-    assert len(DifficultyBand().choose(prompts(50), 8, step=0, seed=0, recall=recalled(known))) == 8
 
 
 def test_the_statement_names_the_band():

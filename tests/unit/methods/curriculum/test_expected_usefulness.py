@@ -6,20 +6,16 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from ada_lightning.core.records import Belief, PromptHistory
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.curriculum import ExpectedUsefulness, Learnability
 from tests.unit.methods.curriculum.histories import ids, prompts
 
 RNG = random.Random(0)
 
 
-def history(alpha, second):
-    return PromptHistory(Belief(alpha, second), is_seen=False)
-
-
 def ranked(*beliefs, usefulness=None):
     return ExpectedUsefulness(usefulness=usefulness or Learnability()).rank(
-        [history(*belief) for belief in beliefs], RNG
+        [Belief(*belief) for belief in beliefs], RNG
     )
 
 
@@ -56,32 +52,19 @@ def test_doubt_counts_against_a_prompt_and_equal_ones_keep_their_order():
 
 def test_nothing_is_drawn():
     curriculum = ExpectedUsefulness(usefulness=Learnability(), revisit_ratio=0)
-    known = {f"p{index}": history(1.0 + index, 5.0) for index in range(16)}
+    known = {f"p{index}": Belief(1.0 + index, 5.0) for index in range(16)}
 
     def chosen(seed):
-        return set(
-            ids(
-                curriculum.choose(
-                    prompts(16),
-                    4,
-                    step=0,
-                    seed=seed,
-                    recall=lambda asked: [known[prompt.prompt_id] for prompt in asked],
-                )
-            )
-        )
+        options = {"step": 0, "seed": seed, "recall": lambda asked: [known[prompt.prompt_id] for prompt in asked]}
+        return set(ids(curriculum.choose(prompts(16), 4, **options)))
 
     assert chosen(0) == chosen(1)  # all sixteen are candidates
 
 
-def test_it_says_what_it_prefers():
-    curriculum = ExpectedUsefulness(usefulness=Learnability())
-    assert "of which the highest Learnability is expected; a prompt counts" in curriculum.bend()
-
-
 def test_the_figure_is_what_was_expected_and_not_the_usefulness_of_the_mean():
     """Nothing known of a prompt, Beta(0.09, 0.09), is a mean of 1/2, and hardly ever a pass rate near it."""
-    figures = ExpectedUsefulness(usefulness=Learnability()).figures([history(0.09, 0.09), history(3.0, 3.0)])
+    figures = ExpectedUsefulness(usefulness=Learnability()).figures([Belief(0.09, 0.09), Belief(3.0, 3.0)])
     exact = [a * a / (2 * a * (2 * a + 1)) for a in (0.09, 3.0)]
     assert figures == {"usefulness": pytest.approx(sum(exact) / 2, abs=1e-3)}
     assert ExpectedUsefulness(usefulness=Learnability()).figures([]) == {"usefulness": 0.0}
+    assert "of which the highest Learnability is expected" in ExpectedUsefulness(usefulness=Learnability()).bend()

@@ -6,12 +6,10 @@ import random
 
 import pytest
 
-from ada_lightning.core.protocols import Usefulness
-from ada_lightning.core.records import Belief, Prompt, PromptHistory
+from ada_lightning.core.records import Belief, Prompt
 from ada_lightning.methods.curriculum import Learnability, NearTarget, PosteriorSampling
 from ada_lightning.methods.estimators import EmaEstimator
 from tests.builders import make_pool
-from tests.unit.methods.curriculum.histories import ids, prompts
 
 DECAY = 0.5
 
@@ -29,7 +27,7 @@ def test_the_exponential_average_is_their_update():
     visits = [(3, 8), (0, 8), (8, 8), (5, 8)]
     estimator = EmaEstimator(alpha=1.0, beta=1.0, decay=DECAY)
     for seen in range(len(visits) + 1):
-        ((belief),) = estimator.predict([Prompt("p7", ())], represent=lambda asked: None)
+        (belief,) = estimator.predict([Prompt("p7", ())], represent=lambda asked: None)
         assert (belief.alpha, belief.beta) == pytest.approx(mopps_beliefs(visits[:seen]))
         if seen < len(visits):
             positives, size = visits[seen]
@@ -39,13 +37,13 @@ def test_the_exponential_average_is_their_update():
 @pytest.mark.parametrize("target", [0.5, 0.3])
 def test_a_step_takes_the_draws_nearest_to_the_target(target):
     """The curriculum's own generator, replayed: one draw per candidate, the smallest squared distances win."""
-    histories = [PromptHistory(Belief(1.0 + i, 9.0 - i), is_seen=True) for i in range(8)]
+    beliefs = [Belief(1.0 + i, 9.0 - i) for i in range(8)]
     curriculum = PosteriorSampling(usefulness=NearTarget(target=target))
     for seed in range(20):
         generator = random.Random(seed)
-        draws = [generator.betavariate(history.belief.alpha, history.belief.beta) for history in histories]
+        draws = [generator.betavariate(belief.alpha, belief.beta) for belief in beliefs]
         expected = sorted(range(8), key=lambda i: (draws[i] - target) ** 2)
-        assert curriculum.rank(histories, random.Random(seed)) == expected
+        assert curriculum.rank(beliefs, random.Random(seed)) == expected
 
 
 def test_at_one_half_it_is_the_order_of_learnability():
@@ -55,18 +53,6 @@ def test_at_one_half_it_is_the_order_of_learnability():
     assert order[0] == order[1]
 
 
-def test_with_no_place_in_turn_every_place_is_theirs_and_a_resume_chooses_the_same():
-    curriculum = PosteriorSampling(usefulness=NearTarget(), candidate_ratio=8, revisit_ratio=0)
-    histories = {f"p{i}": PromptHistory(Belief(2e6 * (i == 3) + 1, 2e6), is_seen=True) for i in range(16)}
-    chosen = [
-        curriculum.choose(prompts(16), 2, step=0, seed=0, recall=lambda asked: [histories[p.prompt_id] for p in asked])
-        for _ in range(2)
-    ]
-    assert chosen[0] == chosen[1]
-    assert "p3" in ids(chosen[0])
-
-
 def test_the_target_is_checked():
-    assert isinstance(NearTarget(), Usefulness)
     with pytest.raises(ValueError, match=r"usefulness.target must be in \[0, 1\]; got 1.5"):
         NearTarget(target=1.5)

@@ -25,6 +25,8 @@ from callbacks.adaptive_sampling import AdaptiveSampling
 from callbacks.checkpoint import RolloutCheckpoint
 from tests.unit.methods.curriculum.histories import ids, prompts
 
+pytestmark = pytest.mark.filterwarnings("ignore")
+
 NUM_PROMPTS = 24
 PASS_RATES = {index: index / (NUM_PROMPTS - 1) for index in range(NUM_PROMPTS)}
 TOKENIZER = SimpleNamespace(
@@ -129,31 +131,22 @@ CURRICULA = {
 }
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("num_minibatches", "interrupt_after"), [(1, 5), (2, 9)], ids=["after a step", "within one"])
 @pytest.mark.parametrize("name", CURRICULA)
-def test_a_killed_run_goes_on_with_the_prompts_of_one_that_never_stopped(name, tmp_path):
-    whole = fit(tmp_path / "whole", CURRICULA[name]()).chosen
-    before = fit(tmp_path / "parts", CURRICULA[name](), interrupt_after=5).chosen
-    after = fit(tmp_path / "parts", CURRICULA[name](), resume=True).chosen
-    assert list(before) == [0, 1, 2, 3, 4]
-    assert list(after) == [5, 6, 7]
+def test_a_killed_run_goes_on_with_the_prompts_of_one_that_never_stopped(
+    name, num_minibatches, interrupt_after, tmp_path
+):
+    """Of a step with two updates the second is made of a rollout drawn anew, of the prompts of the first."""
+    options = {"num_minibatches": num_minibatches}
+    whole = fit(tmp_path / "whole", CURRICULA[name](), **options).chosen
+    before = fit(tmp_path / "parts", CURRICULA[name](), interrupt_after=interrupt_after, **options).chosen
+    after = fit(tmp_path / "parts", CURRICULA[name](), resume=True, **options).chosen
+    assert list(before) == list(range(5))
+    assert list(after) == list(range(interrupt_after // num_minibatches, 8))
     assert before | after == whole
     assert all(len(set(chosen)) == 4 for chosen in whole.values())
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", CURRICULA)
-def test_the_rest_of_a_step_is_drawn_from_its_own_prompts(name, tmp_path):
-    """The second update is made of a rollout drawn anew, of the prompts that the first was made of."""
-    options = {"num_minibatches": 2}
-    whole = fit(tmp_path / "whole", CURRICULA[name](), **options).chosen
-    fit(tmp_path / "parts", CURRICULA[name](), interrupt_after=9, **options)
-    after = fit(tmp_path / "parts", CURRICULA[name](), resume=True, **options).chosen
-    assert list(after) == [4, 5, 6, 7]
-    assert after[4] == whole[4]
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("num_minibatches", "interrupt_in"), [(1, "update"), (2, "update"), (2, "second update")])
 def test_a_step_that_was_stopped_half_way_counts_once(num_minibatches, interrupt_in, tmp_path):
     """Its rollout is drawn anew, from what was believed before it: here, where a policy changes nothing, the same."""
@@ -169,7 +162,6 @@ def test_a_step_that_was_stopped_half_way_counts_once(num_minibatches, interrupt
     assert resumed.state_dict() == whole.state_dict()
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_run_does_not_go_on_with_the_counts_of_another_estimator(tmp_path):
     """One counts (positives, negatives), the other (positives, responses): a mean of 1.09 would come of it."""
     fit(tmp_path, UniformCurriculum(), estimator=BetaHistory(), interrupt_after=3)
@@ -178,7 +170,6 @@ def test_a_run_does_not_go_on_with_the_counts_of_another_estimator(tmp_path):
     assert list(fit(tmp_path, UniformCurriculum(), estimator=BetaHistory(), resume=True).chosen) == [3, 4, 5, 6, 7]
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_figures_of_the_chosen_prompts_are_logged_as_they_were_before_the_rollout(tmp_path):
     figures = fit(tmp_path, DifficultyBand(), estimator=EmaEstimator(alpha=1.0, beta=1.0)).figures
     assert figures[0]["curriculum/share_unseen"] == 1.0
@@ -188,7 +179,6 @@ def test_figures_of_the_chosen_prompts_are_logged_as_they_were_before_the_rollou
     assert figures[-1]["curriculum/share_in_band"] > 0.0
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_an_estimator_that_keeps_nothing_by_prompt_goes_with_uniform_only(tmp_path, monkeypatch):
     monkeypatch.setattr(Policy, "represent", lambda self, prompts: torch.ones(len(prompts), 2))
     steps = fit(tmp_path / "uniform", UniformCurriculum(), estimator=ValueNetworkEstimator())

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from ada_lightning.core.protocols import Curriculum
 from ada_lightning.methods.curriculum import UniformCurriculum
 from tests.unit.methods.curriculum.histories import ids, prompts
 
@@ -31,11 +30,6 @@ def test_the_order_is_what_it_has_always_been(total, size, seed):
             prompts(total), size, step=step, seed=seed, recall=lambda asked: pytest.fail("nothing is asked")
         )
         assert ids(chosen) == order_before_there_were_curricula(total, size, step, seed)
-
-
-def test_it_needs_no_history_and_bends_nothing():
-    curriculum = UniformCurriculum()
-    assert isinstance(curriculum, Curriculum)
-    assert not curriculum.needs_history
-    assert curriculum.bend() == ""
-    assert curriculum.figures([]) == {}
+    assert not UniformCurriculum().needs_history
+    assert not UniformCurriculum().learns
+    assert UniformCurriculum().bend() == ""

@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ada_lightning.core.protocols import Usefulness
 from ada_lightning.methods.curriculum import Learnability, SignalPerResponse
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, SpreadSampler, UniformSampler
@@ -17,13 +16,9 @@ def test_the_cost_is_what_convolution_finds():
     """research.benchmarks.simulation.pass_rates sums over blocks and knows nothing of paths."""
     cost = expectations(RATES, block=4, n_max=32)["samples"]
     assert SignalPerResponse(sampler=BALANCE)(RATES) == pytest.approx(RATES * (1 - RATES) / cost)
-
-
-def test_the_log_objective_counts_what_the_rule_can_see_of_it():
-    cost = expectations(RATES, block=4, n_max=32)["samples"]
     q = 1 - RATES
-    values = SignalPerResponse(sampler=BALANCE, objective=LogObjective())(RATES)
-    assert values == pytest.approx(q * (1 - q**31) / cost, abs=1e-12)
+    logarithm = SignalPerResponse(sampler=BALANCE, objective=LogObjective())(RATES)
+    assert logarithm == pytest.approx(q * (1 - q**31) / cost, abs=1e-12)  # what the rule can see of the objective
 
 
 @pytest.mark.parametrize("sampler", [UniformSampler(group_size=4), EstimatedSampler(responses_per_prompt=4)])
@@ -52,8 +47,3 @@ def test_a_sampler_that_looks_at_more_than_counts_is_refused():
     sampler = SpreadSampler(min_spread=0.5, samples_per_round=4, n_max=32, group_size=4)
     with pytest.raises(ValueError, match=r"SpreadSampler ends it by more .* curriculum=learnability"):
         SignalPerResponse(sampler=sampler)
-
-
-def test_both_are_kinds_of_usefulness():
-    assert isinstance(Learnability(), Usefulness)
-    assert isinstance(SignalPerResponse(sampler=BALANCE), Usefulness)

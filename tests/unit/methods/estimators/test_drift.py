@@ -6,12 +6,12 @@ import math
 import random
 
 import pytest
+from scipy.optimize import minimize
 
-from ada_lightning.core.records import Belief
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.estimators.drift import Drift
 from tests.builders import make_pool
-from tests.unit.methods.estimators.test_beta_history import predict
+from tests.unit.methods.estimators.test_counting import predict
 
 
 def moved(rate, offset, slope):
@@ -27,19 +27,7 @@ def visits(offset, slope, number, seed=0):
         yield rate, sum(generator.random() < now for _ in range(8)), 8
 
 
-@pytest.mark.parametrize(("offset", "slope"), [(0.0, 1.0), (1.5, 0.8), (-1.0, 1.2)])
-def test_the_line_is_found(offset, slope):
-    """2,000 draws: standard errors of 0.06 (offset) and 0.06 (slope), the prior's pull on top is below 0.01."""
-    drift = Drift(256)
-    drift.observe(list(visits(offset, slope, 250)))
-    assert drift.offset == pytest.approx(offset, abs=0.2)
-    assert drift.slope == pytest.approx(slope, abs=0.2)
-    assert drift.corrected(0.3) == pytest.approx(moved(0.3, offset, slope), abs=0.05)
-
-
 def test_it_is_the_most_likely_line_under_its_prior():
-    from scipy.optimize import minimize
-
     seen = list(visits(1.0, 0.7, 40))
 
     def loss(line):
@@ -55,6 +43,7 @@ def test_it_is_the_most_likely_line_under_its_prior():
     drift.observe(seen)
     best = minimize(loss, (0.0, 1.0), tol=1e-10).x
     assert (drift.offset, drift.slope) == pytest.approx(tuple(best), abs=1e-4)  # what minimize itself reaches
+    assert drift.corrected(0.3) == pytest.approx(moved(0.3, *best), abs=1e-4)
 
 
 def test_without_visits_nothing_is_known_and_few_say_little():
@@ -105,29 +94,12 @@ def test_prompts_that_were_not_seen_since_are_expected_to_have_moved_too():
     assert (after.num_seen, after.num_seen_positive) == (before.num_seen, before.num_seen_positive)
 
 
-def test_it_is_off_unless_asked_for():
-    assert [predict(history_of_a_policy_that_learned(), key) for key in (0, 60)] == [
-        predict(history_of_a_policy_that_learned(drift_visits=0), key) for key in (0, 60)
-    ]
-
-
-def test_a_restored_history_knows_the_drift_to_the_bit():
+def test_a_restored_history_knows_the_drift_to_the_bit_and_one_without_starts_without():
     history = history_of_a_policy_that_learned(drift_visits=32)
-    restored = BetaHistory(drift_visits=32)
-    restored.load_state_dict(history.state_dict())
-    assert [predict(restored, key) for key in range(90)] == [predict(history, key) for key in range(90)]
-
-
-def test_a_checkpoint_without_drift_starts_without_one():
-    history = history_of_a_policy_that_learned(drift_visits=32)
+    restored, older = BetaHistory(drift_visits=32), BetaHistory(drift_visits=32)
     state = history.state_dict()
-    del state["drift"]
-    restored = BetaHistory(drift_visits=32)
     restored.load_state_dict(state)
-    assert predict(restored, 60) == predict(history_of_a_policy_that_learned(), 60)
-    assert isinstance(predict(restored, 60), Belief)
-
-
-def test_a_negative_number_is_refused():
-    with pytest.raises(ValueError, match=r"estimator\.drift_visits must not be negative; got -1"):
-        BetaHistory(drift_visits=-1)
+    assert [predict(restored, key) for key in range(90)] == [predict(history, key) for key in range(90)]
+    del state["drift"]
+    older.load_state_dict(state)
+    assert predict(older, 60) == predict(history_of_a_policy_that_learned(), 60)  # off unless asked for

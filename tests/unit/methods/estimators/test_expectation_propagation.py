@@ -93,15 +93,6 @@ def test_many_visits_settle_nearer_to_the_logits_that_were_drawn(own_scale, size
     assert own_scale < 1 or standardised[1] < standardised[0]
 
 
-def test_predictions_agree_with_the_moments_of_the_visits():
-    covariance, _, positives, sizes = drawn(own_scale=3.0, size=4, seed=0)
-    _, fit = both(covariance, positives, sizes)
-    mean, variance = fit.predicted(covariance, np.diag(covariance))
-    assert mean == pytest.approx(fit.logits_V, abs=1e-6)
-    inverse = np.linalg.inv(np.linalg.inv(covariance + 1e-8 * np.eye(len(mean))) + np.diag(fit.sites.curvature_V))
-    assert variance == pytest.approx(np.diag(inverse), abs=1e-4)
-
-
 @pytest.mark.parametrize("own_scale", [0.5, 3.0, 10.0])
 def test_where_it_starts_makes_no_difference(own_scale):
     """From nothing, and from a fit that has not seen the last visits, as after every step of training."""

@@ -6,20 +6,13 @@ import torch
 from ada_lightning.methods.estimators.pass_rate_head import PassRateHead
 
 
-def make_head(num_features=3, base_rate=0.25, seed=0, learning_rate=0.01):
-    generator = torch.Generator().manual_seed(seed)
-    return PassRateHead(
-        num_features,
-        width=8,
-        learning_rate=learning_rate,
-        weight_decay=0.0,
-        base_rate=base_rate,
-        generator=generator,
-    )
+def make_head(base_rate=0.25, seed=0, learning_rate=0.01):
+    settings = {"width": 8, "learning_rate": learning_rate, "weight_decay": 0.0, "base_rate": base_rate}
+    return PassRateHead(3, **settings, generator=torch.Generator().manual_seed(seed))
 
 
-def features(num=64, num_features=3, seed=1):
-    return torch.randn(num, num_features, generator=torch.Generator().manual_seed(seed))
+def features(num=64, seed=1):
+    return torch.randn(num, 3, generator=torch.Generator().manual_seed(seed))
 
 
 def test_an_untrained_head_predicts_the_base_rate_everywhere():

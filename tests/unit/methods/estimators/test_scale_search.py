@@ -12,13 +12,33 @@ START = LogitPrior(
 )
 
 
-def test_it_tries_one_scale_per_eight_visits():
-    asked = []
+@pytest.fixture
+def asked():
+    return []
 
-    def evidence(prior):
-        asked.append(prior)
-        return 0.0
 
+@pytest.fixture
+def evidence(asked):
+    """Every prior explains the visits as well; the priors that were asked about are kept."""
+    return lambda prior: asked.append(prior) or 0.0
+
+
+def more(prior):
+    """Visits that a larger own scale explains better."""
+    return prior.own_scale
+
+
+def nobody(prior):
+    pytest.fail("asked")
+
+
+def loaded(state, start=START, **settings):
+    search = ScaleSearch(start, **({"width": 1.0} | settings))
+    search.load_state_dict(state)
+    return search
+
+
+def test_it_tries_one_scale_per_eight_visits(asked, evidence):
     search = ScaleSearch(START, width=1.0)
     assert not search.improve(7, evidence)
     assert asked == []
@@ -32,17 +52,14 @@ def test_it_tries_one_scale_per_eight_visits():
 
 
 def test_it_climbs_and_its_prior_holds_it_near_what_was_given():
-    def wants_more(prior):
-        return prior.own_scale
-
     search = ScaleSearch(START, width=1.0)
-    assert search.improve(8, wants_more)
+    assert search.improve(8, more)
     assert search.prior.own_scale == 3.0
-    search.improve(800, wants_more)
+    search.improve(800, more)
     assert search.prior.own_scale == pytest.approx(2 * 1.5**3)  # the next one would be above the largest
     assert search.prior.own_scale * 1.5 > LARGEST_SCALE
     tight = ScaleSearch(START, width=0.1)
-    tight.improve(800, wants_more)
+    tight.improve(800, more)
     assert tight.prior == START
     search = ScaleSearch(START, width=1.0)
     search.improve(800, lambda prior: -prior.own_scale)
@@ -51,7 +68,7 @@ def test_it_climbs_and_its_prior_holds_it_near_what_was_given():
 
 def test_without_a_width_nothing_is_tried():
     search = ScaleSearch(START, width=0.0)
-    assert not search.improve(800, lambda prior: pytest.fail("asked"))
+    assert not search.improve(800, nobody)
     assert search.prior == START
 
 
@@ -65,37 +82,25 @@ def test_a_part_that_is_not_wanted_stays_away():
 
 def test_a_search_goes_on_where_it_was_unless_other_values_are_given():
     first = ScaleSearch(START, width=1.0)
-    first.improve(40, lambda prior: prior.own_scale)
-    second = ScaleSearch(START, width=1.0)
-    second.load_state_dict(first.state_dict())
+    first.improve(40, more)
+    state = first.state_dict()
+    second = loaded(state)
     assert second.prior == first.prior != START
-    assert not second.improve(40, lambda prior: pytest.fail("asked"))
-    other = ScaleSearch(replace(START, own_scale=1.0), width=1.0)
-    other.load_state_dict(first.state_dict())
-    assert other.prior.own_scale == 1.0
-    as_given = ScaleSearch(START, width=0.0)
-    as_given.load_state_dict(first.state_dict())
-    assert as_given.prior == START
+    assert not second.improve(40, nobody)
+    other = replace(START, own_scale=1.0)
+    assert loaded(state, other).prior == other
+    assert loaded(state, width=0.0).prior == START
 
 
-def test_trials_that_cannot_help_are_not_made():
+def test_trials_that_cannot_help_are_not_made(asked, evidence):
     """Nothing changes between trials of one call: when each scale was tried in vain, the rest is left out for good."""
-    asked = []
-
-    def evidence(prior):
-        asked.append(prior)
-        return 0.0
-
     search = ScaleSearch(START, width=1.0)
     assert not search.improve(64_000, evidence)
     assert len(asked) == 1 + 2 * 4
-    assert not search.improve(64_015, evidence)  # and then it waits for twice as long
-    assert len(asked) == 1 + 2 * 4
+    assert not search.improve(64_015, nobody)  # and then it waits for twice as long
     still = ScaleSearch(START, width=0.0)
-    still.improve(64_000, evidence)
-    searching = ScaleSearch(START, width=1.0)
-    searching.load_state_dict(still.state_dict())
-    assert not searching.improve(64_000, lambda prior: pytest.fail("asked"))
+    still.improve(64_000, nobody)
+    assert not loaded(still.state_dict()).improve(64_000, nobody)
 
 
 def test_trials_become_rare_while_none_helps_and_frequent_after_one_that_does():
@@ -117,30 +122,27 @@ def test_trials_become_rare_while_none_helps_and_frequent_after_one_that_does():
         if search.prior != START:
             break
     helped = num_visits
-    search.improve(helped + 7, lambda prior: pytest.fail("asked"))
+    search.improve(helped + 7, nobody)
     asked_at.clear()
     num_visits = helped + 8
     search.improve(num_visits, evidence)
     assert asked_at
 
 
-def test_a_checkpoint_of_an_earlier_version_goes_on_where_it_was():
+def test_a_checkpoint_of_an_earlier_version_goes_on_where_it_was(asked, evidence):
     first = ScaleSearch(START, width=1.0)
-    first.improve(40, lambda prior: prior.own_scale)
-    state = {key: value for key, value in first.state_dict().items() if key in ("start", "prior", "num_trials")}
-    second = ScaleSearch(START, width=1.0)
-    second.load_state_dict(state)
+    first.improve(40, more)
+    second = loaded({key: first.state_dict()[key] for key in ("start", "prior", "num_trials")})
     assert second.prior == first.prior
-    assert not second.improve(47, lambda prior: pytest.fail("asked"))
-    asked = []
-    second.improve(48, lambda prior: asked.append(prior) or 0.0)
+    assert not second.improve(47, nobody)
+    second.improve(48, evidence)
     assert asked
 
 
 def test_it_can_begin_late():
     search = ScaleSearch(START, width=1.0)
-    search.improve(80, lambda prior: prior.own_scale)
+    search.improve(80, more)
     search.begin_at(160)
     assert search.prior == START
-    assert not search.improve(167, lambda prior: pytest.fail("asked"))
-    assert search.improve(200, lambda prior: prior.own_scale)
+    assert not search.improve(167, nobody)
+    assert search.improve(200, more)

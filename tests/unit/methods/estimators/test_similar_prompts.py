@@ -3,14 +3,17 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 import torch
 
-from ada_lightning.core.protocols import PassRateEstimator, RememberingEstimator
+from ada_lightning.core.protocols import PromptEmbedding, Trait
 from ada_lightning.core.records import Prompt
 from ada_lightning.methods.estimators import BetaHistory, PolicyEmbedding, SimilarPrompts, WordEmbedding
+from ada_lightning.methods.estimators.binomial_process import beta_of_logit, fit_laplace
+from ada_lightning.methods.estimators.expectation_propagation import fit_moments
 from tests.builders import make_pool, make_prompt
 
 
@@ -18,23 +21,25 @@ def never(prompts):
     raise AssertionError("no policy is needed")
 
 
-def kind_of(key):
-    return key // 100
+class Placed(PromptEmbedding):
+    """Rows as a function of the prompts' numbers; keeps how many prompts it was asked about at a time."""
 
-
-class Kinds:
-    """Prompts 100 to 199 lie together, and so on; a prompt that has its number in no hundred lies by itself."""
+    def __init__(self, row, *, rows_are_independent=False):
+        self.row, self.rows_are_independent, self.sizes = row, rows_are_independent, []
 
     def __call__(self, prompts, represent):
-        rows = torch.zeros(len(prompts), 8)
-        for row, prompt in zip(rows, prompts, strict=True):
-            row[kind_of(int(prompt.prompt_id.removeprefix("p")))] = 1.0
-        return rows
+        self.sizes.append(len(prompts))
+        return torch.stack([self.row(int(prompt.prompt_id[1:])) for prompt in prompts])
 
 
-def estimator(**settings):
-    known = SimilarPrompts(**({"embedding": Kinds()} | settings))
-    known.check_prompts([make_prompt(key) for key in range(100, 500, 20)])
+def kinds(**options):
+    """Prompts 100 to 199 lie together, and so on."""
+    return Placed(lambda key: torch.eye(8)[key // 100], **options)
+
+
+def estimator(*, train=range(100, 500, 20), **settings):
+    known = SimilarPrompts(**({"embedding": kinds()} | settings))
+    known.check_prompts([make_prompt(key) for key in train])
     return known
 
 
@@ -48,74 +53,48 @@ def means(known, *keys):
     return [belief.mean for belief in known.predict([make_prompt(key) for key in keys], never)]
 
 
-def test_it_can_be_asked_about_any_prompt_without_a_policy():
-    known = estimator()
-    assert isinstance(known, PassRateEstimator)
-    assert isinstance(known, RememberingEstimator)
-    assert means(known, 100, 200) == pytest.approx([0.5, 0.5])
-    assert known.predict([], never) == []
-    history = known.recall([make_prompt(100)])[0]
-    assert history.belief == known.predict([make_prompt(100)], never)[0]
-    assert not history.is_seen
-
-
-def test_before_anything_was_seen_a_pass_rate_is_anything():
+def test_before_anything_was_seen_any_prompt_can_be_asked_about_and_its_pass_rate_is_anything():
     """A logit of variance 4 + 1 + 4 + 4: more often above 0.95 or below 0.05 than between 0.1 and 0.9."""
-    (belief,) = estimator().predict([make_prompt(100)], never)
-    assert belief.alpha + belief.beta < 1
-
-
-def test_prompts_never_seen_are_told_apart_by_those_that_were():
     known = estimator()
-    visit(known, {100: (3, 4), 101: (4, 4), 102: (2, 4), 200: (0, 4), 201: (0, 4), 202: (1, 4)})
-    easy, hard = means(known, 150, 250)
-    assert easy > 0.6
-    assert hard < 0.3
-    blind = estimator(similar_scale=0.0)
-    visit(blind, {100: (3, 4), 101: (4, 4), 102: (2, 4), 200: (0, 4), 201: (0, 4), 202: (1, 4)})
-    assert means(blind, 150) == pytest.approx(means(blind, 250))
+    assert known.remembers_prompts
+    assert Trait.SHARES_EVIDENCE in known.traits
+    assert known.recall([]) == []
+    (belief,) = known.recall([make_prompt(100)])
+    assert belief.mean == pytest.approx(0.5)
+    assert belief.alpha + belief.beta < 1
+    assert not belief.is_seen
 
 
-def test_a_prompt_has_something_for_itself():
-    outcomes = {100: (4, 4), 101: (4, 4), 102: (4, 4), 103: (0, 4)}
-    known, same = estimator(), estimator(own_scale=0.0)
-    visit(known, outcomes)
-    visit(same, outcomes)
-    seen, unseen = means(known, 103, 150)
-    assert seen < 0.4 < unseen
-    assert means(same, 103) == pytest.approx(means(same, 150))
+@pytest.mark.parametrize("without", [None, "drift_scale", "similar_scale", "own_scale"])
+def test_beliefs_are_those_of_the_stated_covariance(without):
+    """A base, a drift of all, and what like prompts share and each has for itself, both fading with visits."""
+    scales = {"base_scale": 2.0, "drift_scale": 1.5, "similar_scale": 1.2, "own_scale": 0.8}
+    scales |= {} if without is None else {without: 0.0}
+    known = estimator(**scales, drift_visits=5.0, prompt_drift_visits=9.0, scale_width=0.0)
+    steps = {0: {100: (3, 4), 200: (0, 4)}, 2: {101: (4, 4), 100: (1, 4), 300: (2, 4)}, 5: {200: (1, 4)}}
+    for outcomes in steps.values():
+        visit(known, outcomes)
+    middle = np.eye(8)[1:5].mean(axis=0)
+    base, drift, similar, own = (scale**2 for scale in scales.values())
 
+    def covariance(first, second):
+        (key, time), (other, other_time) = first, second
+        places = [(np.eye(8)[each // 100] - middle) / np.sqrt(0.75) for each in (key, other)]  # at a distance of 1
+        fading = math.exp(-abs(time - other_time) / 9.0)
+        differing = similar * places[0] @ places[1] + own * (key == other)
+        return base + drift * math.exp(-abs(time - other_time) / 5.0) + differing * fading
 
-def test_what_was_seen_of_others_lately_moves_what_is_remembered():
-    """Prompt 100 was wrong; since then the policy has got right what it got wrong then, among others."""
-
-    def remembered(**settings):
-        known = estimator(similar_scale=0.0, own_scale=1.5, prompt_drift_visits=math.inf, scale_width=0.0, **settings)
-        visit(known, dict.fromkeys(range(100, 110), (0, 16)))
-        before = means(known, 100)[0]
-        for start in range(200, 260, 10):
-            visit(known, dict.fromkeys(range(start, start + 10), (14, 16)))
-        return before, means(known, 100)[0], means(known, 250)[0]
-
-    before, after, lately = remembered(drift_visits=64.0)
-    assert before < 0.05
-    assert 0.25 < after < lately - 0.25  # between what it was and what others are
-    _, still, _ = remembered(drift_scale=0.0)
-    assert still < 0.15
-
-
-def test_what_a_prompt_had_for_itself_is_forgotten_in_time():
-    def remembered(**settings):
-        known = estimator(scale_width=0.0, **settings)
-        visit(known, {100: (0, 16)})
-        for _ in range(12):
-            visit(known, {200: (8, 16), 300: (8, 16)})
-        return known.predict([make_prompt(100)], never)[0]
-
-    kept, lost = remembered(prompt_drift_visits=math.inf), remembered(prompt_drift_visits=8.0)
-    assert kept.mean < 0.1
-    assert lost.mean > 0.3
-    assert lost.alpha + lost.beta < kept.alpha + kept.beta
+    visits = [(key, time) for time, outcomes in steps.items() for key in outcomes]
+    asked = [(key, 6) for key in (100, 150, 200, 250, 400)]
+    counts = np.array([count for outcomes in steps.values() for count in outcomes.values()], dtype=float).T
+    between = np.array([[covariance(one, other) for other in visits] for one in visits])
+    across = np.array([[covariance(one, other) for other in visits] for one in asked])
+    fit = fit_moments(between, *counts, start=fit_laplace(between, *counts)[0].sites)
+    expected = beta_of_logit(*fit.predicted(across, np.array([covariance(one, one) for one in asked])))
+    found = known.recall([make_prompt(key) for key, _ in asked])
+    # of a fixed point a hundredth of a logit is asked
+    assert [belief.mean for belief in found] == pytest.approx(expected[0] / sum(expected), abs=0.005)
+    assert [belief.alpha + belief.beta for belief in found] == pytest.approx(sum(expected), rel=0.05)
 
 
 def test_how_much_prompts_differ_is_found_from_what_they_did():
@@ -190,7 +169,7 @@ def test_beliefs_rest_on_the_latest_visits_alone():
         visit(other, {200: (0, 4), 201: (1, 4), 202: (0, 4), 203: (0, 4)})
     assert means(known, 100, 200, 203) == pytest.approx(means(fresh, 100, 200, 203))
     asked = [make_prompt(key) for key in (100, 200, 300)]
-    assert [history.is_seen for history in known.recall(asked)] == [True, True, False]
+    assert [belief.is_seen for belief in known.recall(asked)] == [True, True, False]
 
 
 def test_a_prompt_with_two_pools_counts_once_with_both_and_without_evidence_not_at_all():
@@ -275,78 +254,47 @@ def of_words(prompts):
     return known
 
 
-def test_a_resumed_run_reads_words_as_before():
-    first = of_words(SUMS)
-    first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
-    second = reloaded(first, of_words(SUMS))
-    assert first.predict(SUMS, never) == second.predict(SUMS, never)
-
-
 def test_a_process_that_was_shown_no_prompts_takes_the_state_as_it_is():
     """Only the leading process of several is shown them."""
     first = estimator()
     visit(first, {100: (3, 4), 200: (0, 4)})
-    follower = reloaded(first, SimilarPrompts(embedding=Kinds()))
+    follower = reloaded(first, SimilarPrompts(embedding=kinds()))
     assert means(follower, 100, 150, 300) == means(first, 100, 150, 300)
 
 
-def test_where_rows_mean_something_else_visits_are_embedded_anew():
+@pytest.mark.parametrize("kept", [SUMS[:4], []])
+def test_where_rows_mean_something_else_visits_are_embedded_anew_and_those_of_prompts_that_are_gone_forgotten(kept):
     first = of_words(SUMS)
     first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4), (SUMS[5], 4, 4)])
-    others = [Prompt("x", ({"role": "user", "content": "Spell it."},)), *SUMS[:4]]
+    spellings = [Prompt(name, ({"role": "user", "content": f"Spell {name}."},)) for name in ("x", "y y")]
+    others = [*spellings, *kept]
     expected = of_words(others)
-    expected.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
-    expected._time = 3
-    with pytest.warns(RuntimeWarning, match="of its 3 visits 1 are forgotten, those of prompts that are gone"):
+    if kept:
+        expected.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
+        expected._time = 3
+    with pytest.warns(RuntimeWarning, match=f"of its 3 visits {1 if kept else 3} are forgotten, those of prompts that"):
         second = reloaded(first, of_words(others))
     for found, wanted in zip(second.predict(others, never), expected.predict(others, never), strict=True):
         assert (found.alpha, found.beta) == pytest.approx((wanted.alpha, wanted.beta), rel=1e-6)
     assert second.history_counts() == first.history_counts()
 
 
-def test_visits_of_prompts_that_are_all_gone_are_forgotten():
-    first = of_words(SUMS)
-    first.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4)])
-    others = [Prompt(name, ({"role": "user", "content": f"Spell {name}."},)) for name in ("x", "y y")]
-    with pytest.warns(RuntimeWarning, match="of its 2 visits 2 are forgotten"):
-        second = reloaded(first, of_words(others))
-    assert second.predict(others, never) == of_words(others).predict(others, never)
-
-
-class Recorded(Kinds):
-    def __init__(self):
-        self.sizes = []
-
-    def __call__(self, prompts, represent):
-        self.sizes.append(len(prompts))
-        return super().__call__(prompts, represent)
-
-
-class RecordedIndependent(Recorded):
-    rows_are_independent = True
-
-
 def test_rows_that_depend_on_no_others_are_made_at_once_and_only_once():
     asked = [make_prompt(key) for key in (100, 200, 300, 100)]
-    for embedding, sizes in ((Recorded(), [1, 1, 1]), (RecordedIndependent(), [3])):
+    for are_independent, sizes in ((False, [1, 1, 1]), (True, [3])):
+        embedding = kinds(rows_are_independent=are_independent)
         known = SimilarPrompts(embedding=embedding)
         known.predict(asked, never)
         known.predict(asked[:2], never)
         assert embedding.sizes == sizes
 
 
-def test_words_of_many_prompts_are_the_same_bits_as_of_each():
-    embedding = WordEmbedding()
-    embedding.fit(SUMS)
-    at_once = embedding(SUMS, never)
-    assert all(torch.equal(embedding([prompt], never)[0], row) for prompt, row in zip(SUMS, at_once, strict=True))
-
-
-def test_words_tell_prompts_apart_that_were_never_seen():
+def test_words_tell_prompts_apart_that_were_never_seen_and_a_resumed_run_reads_them_as_before():
     known = of_words(SUMS)
     known.learn([(SUMS[0], 4, 4), (SUMS[1], 0, 4), (SUMS[2], 3, 4)])
     plus, minus = (belief.mean for belief in known.predict(SUMS[4:6], never))
     assert plus > minus + 0.2
+    assert reloaded(known, of_words(SUMS)).predict(SUMS, never) == known.predict(SUMS, never)
 
 
 def from_history(tmp_path, counts, **settings):
@@ -369,33 +317,23 @@ def test_known_pass_rates_are_visits_before_the_first_step(tmp_path):
         "p240": (0, 0),
         "p999": (4, 4),
     }
-    assert [history.is_seen for history in known.recall([make_prompt(120), make_prompt(160)])] == [True, False]
+    assert [belief.is_seen for belief in known.recall([make_prompt(120), make_prompt(160)])] == [True, False]
 
 
-def test_of_more_known_prompts_than_it_remembers_it_takes_some_of_all_kinds(tmp_path):
-    keys = range(100, 500, 20)
-    known = from_history(tmp_path, {key: [4 * (key < 300), 4] for key in keys}, num_visits=4)
+def test_of_more_known_prompts_than_it_remembers_it_takes_some_of_all_kinds_and_says_so(tmp_path, capsys):
+    known = from_history(tmp_path, {key: [4 * (key < 300), 4] for key in range(100, 500, 20)}, num_visits=4)
     easy, hard = means(known, 110, 410)
     assert easy > 0.6
     assert hard < 0.4
+    from_history(tmp_path, {100: [1, 4], 120: [1, 4], 140: [1, 4]}, num_visits=2)
+    out = capsys.readouterr().out
+    assert re.search("3 of 20 training prompts known .*; what to expect of the others is told from them\n", out)
+    assert "history: 2 of them are taken (estimator.num_visits), evenly spread\n" in out
 
 
 def test_a_prompt_that_a_mixture_repeats_is_known_once(tmp_path):
-    path = tmp_path / "history.json"
-    path.write_text(json.dumps({"p100": [0, 4], "p200": [2, 4]}))
-    prompts = [make_prompt(key) for key in (100, 200, 300)]
-    once, often = (SimilarPrompts(embedding=Kinds(), history_file=str(path)) for _ in range(2))
-    once.check_prompts(prompts)
-    often.check_prompts([*prompts, prompts[0], prompts[0]])
-    assert len(often.state_dict()["visits"]) == len(once.state_dict()["visits"]) == 2
-
-
-def test_what_is_taken_of_a_long_history_is_said(tmp_path, capsys):
-    from_history(tmp_path, {100: [1, 4], 120: [1, 4], 140: [1, 4]}, num_visits=2)
-    out = capsys.readouterr().out
-    assert "3 of 20 training prompts known" in out
-    assert "what to expect of the others is told from them" in out
-    assert "history: 2 of them are taken (estimator.num_visits), evenly spread\n" in out
+    known = from_history(tmp_path, {100: [0, 4], 200: [2, 4]}, train=(100, 200, 300, 100, 100))
+    assert len(known.state_dict()["visits"]) == 2
 
 
 def test_scales_are_found_from_a_history_and_kept_over_a_resume(tmp_path):
@@ -428,33 +366,10 @@ def test_a_resumed_run_goes_on_with_its_own_visits_and_not_with_the_file(tmp_pat
     assert second.history_counts() == first.history_counts()
 
 
-def test_a_history_file_of_other_prompts_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"knows none of the 20 training prompts"):
-        from_history(tmp_path, {999: [4, 4]})
-
-
 def test_prompts_whose_rows_differ_by_rounding_alone_are_all_alike():
-    def embed(prompts, represent):
-        return torch.tensor([[1.0 + 1e-7 * (int(prompt.prompt_id[1:]) % 7)] for prompt in prompts])
-
-    known = estimator(embedding=embed)
+    known = estimator(embedding=Placed(lambda key: torch.tensor([1.0 + 1e-7 * (key % 7)])))
     visit(known, {100: (4, 4), 101: (0, 4)})
     assert means(known, 203) == pytest.approx(means(known, 204), abs=1e-3)
-
-
-def test_a_prompt_is_embedded_once():
-    asked = []
-
-    def embed(prompts, represent):
-        asked.extend(prompt.prompt_id for prompt in prompts)
-        return torch.zeros(len(prompts), 2)
-
-    known = estimator(embedding=embed)
-    asked.clear()
-    visit(known, {101: (1, 4)})
-    means(known, 101, 102)
-    means(known, 102, 101)
-    assert asked == ["p101", "p102"]
 
 
 @pytest.mark.parametrize(
@@ -478,15 +393,20 @@ def test_settings_that_cannot_work_are_rejected(change, message):
         estimator(**change)
 
 
+class Asks(PromptEmbedding):
+    def __call__(self, prompts, represent):
+        return represent(prompts)
+
+
 @pytest.mark.parametrize(
-    ("embed", "message"),
+    ("embedding", "message"),
     [
-        (lambda prompts, represent: represent(prompts), "asked about candidates where there is no policy to embed"),
-        (lambda prompts, represent: torch.zeros(3), r"shape \(3,\) for 1 prompt"),
-        (lambda prompts, represent: torch.full((1, 2), torch.nan), "not finite"),
-        (lambda prompts, represent: torch.zeros(1, int(prompts[0].prompt_id[1:]) // 20), "rows of 6 numbers after one"),
+        (Asks(), "asked about candidates where there is no policy to embed"),
+        (Placed(lambda key: torch.tensor(0.0)), r"shape \(1,\) for 1 prompt"),
+        (Placed(lambda key: torch.full((2,), torch.nan)), "not finite"),
+        (Placed(lambda key: torch.zeros(key // 20)), "embeddings of 6 numbers, those of earlier prompts have 5"),
     ],
 )
-def test_embeddings_that_cannot_be_used_are_errors_before_a_step_is_drawn(embed, message):
+def test_embeddings_that_cannot_be_used_are_errors_before_a_step_is_drawn(embedding, message):
     with pytest.raises(ValueError, match=message):
-        estimator(embedding=embed)
+        estimator(embedding=embedding)

@@ -54,12 +54,10 @@ class TestEveryObjective:
     def test_terms_add_up_to_the_weight(self, objective):
         """400 terms leave 0.9^400 = 5e-19 of the slowest series at p = .1."""
         for pass_rate in (0.1, 0.5, 0.9):
+            assert all(min(point) == 1 for point in objective.terms(32))  # both classes
             total = sum(b * pass_rate**i * (1 - pass_rate) ** j for (i, j), b in objective.terms(400).items())
             wanted = float(objective.weight(np.asarray(pass_rate)))
             assert total / (pass_rate * (1 - pass_rate)) == pytest.approx(wanted, rel=1e-9)
-
-    def test_every_term_has_both_classes(self, objective):
-        assert all(min(point) == 1 for point in objective.terms(32))
 
     @pytest.mark.parametrize(
         "rule",
@@ -92,15 +90,14 @@ def test_golden_coefficients(end):
 
 
 @pytest.mark.parametrize("rule", [BALANCE, POSITIVE], ids=["balance", "pos"])
-@pytest.mark.parametrize(
-    ("pass_rate", "expected"),
-    [(0.02, 23.2713), (0.05, 15.9219), (0.1, 9.6185), (0.2, 4.9950), (0.5, 2.0), (0.8, 1.25), (0.95, 1.0526)],
-)
-def test_the_logarithm_is_solving_within_all_but_one_try(rule, pass_rate, expected):
-    factor = expected_factor(LogObjective(), rule, pass_rate)
-    assert round(factor, 4) == expected
-    assert factor == pytest.approx((1 - (1 - pass_rate) ** 31) / pass_rate, rel=1e-12)
-    assert expected_factor(LinearObjective(), rule, pass_rate) == pytest.approx(1.0, rel=1e-12)
+def test_the_logarithm_is_solving_within_all_but_one_try(rule):
+    """Figures of the reference, four decimals."""
+    known = {0.02: 23.2713, 0.05: 15.9219, 0.1: 9.6185, 0.2: 4.9950, 0.5: 2.0, 0.8: 1.25, 0.95: 1.0526}
+    for pass_rate, expected in known.items():
+        factor = expected_factor(LogObjective(), rule, pass_rate)
+        assert round(factor, 4) == expected
+        assert factor == pytest.approx((1 - (1 - pass_rate) ** 31) / pass_rate, rel=1e-12)
+        assert expected_factor(LinearObjective(), rule, pass_rate) == pytest.approx(1.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("size", [2, 4, 8])
@@ -145,16 +142,3 @@ def test_an_objective_beyond_the_budget_is_refused():
     with pytest.raises(UnsupportedObjectiveError, match=r"cannot support .*\^64: its first term needs 65 responses"):
         check_supported(PassAtKObjective(64), BALANCE)
     check_supported(PassAtKObjective(31), BALANCE)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: PowerObjective(0.0), r"objective.alpha must be in \(0, 1\]; got 0.0; for log p use objective=log"),
-        (lambda: PowerObjective(1.5), r"objective.alpha must be in \(0, 1\]; got 1.5"),
-        (lambda: PassAtKObjective(0), "objective.k must be at least 1; got 0"),
-    ],
-)
-def test_impossible_objectives_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -4,7 +4,12 @@ import pytest
 
 from ada_lightning.methods.sampling import BalanceSampler, PilotCommitSampler, UniformSampler
 from ada_lightning.methods.sampling.forecast import forecast
-from ada_lightning.methods.selection import AllSelection, BalancedSelection, ResolvedSelection
+from ada_lightning.methods.selection import (
+    AllSelection,
+    BalancedSelection,
+    LargestAdvantageBatchSelection,
+    ResolvedSelection,
+)
 
 
 def test_certain_prompts_cost_the_whole_budget_and_mixed_ones_little():
@@ -49,14 +54,6 @@ def test_no_prompt_is_an_error():
         forecast([], UniformSampler(group_size=4), AllSelection())
 
 
-def test_a_selection_of_the_batch_is_forecast_like_any_other():
-    from ada_lightning.methods.selection import LargestAdvantageBatchSelection
-
-    selection = LargestAdvantageBatchSelection(rate=0.5, normalize_std=True)
-    result = forecast([(5_000, 10_000)] * 4, UniformSampler(group_size=8), selection)
-    assert result.num_trained == pytest.approx(4, abs=0.2)  # half; a group without a signal, 1 in 128, gives its share
-
-
 def test_groups_without_a_signal_are_computed_where_the_update_keeps_them():
     hopeless, uniform = [(0, 10_000)], UniformSampler(group_size=4)
     left_out = forecast(hopeless, uniform, AllSelection())
@@ -66,10 +63,9 @@ def test_groups_without_a_signal_are_computed_where_the_update_keeps_them():
     assert kept.signal_ratio == left_out.signal_ratio
 
 
-def test_a_selection_of_the_batch_counts_all_that_it_keeps_too():
-    from ada_lightning.methods.selection import LargestAdvantageBatchSelection
-
-    selection = LargestAdvantageBatchSelection(rate=0.5, normalize_std=True)
-    pools = [(0, 10_000), (0, 10_000)]
-    result = forecast(pools, UniformSampler(group_size=8), selection, keep_groups_without_signal=True)
-    assert result.num_trained == pytest.approx(4)  # half of what is drawn, of whichever prompt
+@pytest.mark.parametrize(("tallies", "keeps_all"), [([(5_000, 10_000)] * 4, False), ([(0, 10_000)] * 2, True)])
+def test_a_selection_of_the_batch_is_forecast_like_any_other(tallies, keeps_all):
+    """Half of what is drawn, of whichever prompt; where groups without a signal are left out, 1 in 128, less."""
+    selection, uniform = LargestAdvantageBatchSelection(rate=0.5, normalize_std=True), UniformSampler(group_size=8)
+    found = forecast(tallies, uniform, selection, keep_groups_without_signal=keeps_all)
+    assert found.num_trained == pytest.approx(4, abs=0.2)

@@ -1,16 +1,18 @@
+"""Knapsack RL by hand, kind by kind, and the slip of the public code's dynamic programme."""
+
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.sampling import KnapsackSampler
-from tests.unit.methods.sampling.beliefs import GOLDEN, UNKNOWN, any_beliefs, planned, seen
+from tests.unit.methods.sampling.planning import GOLDEN, UNKNOWN, planned, seen
+
+FEW = Belief(1.0, 8.0, 7.0, 0.0)
+PREDICTED = [Belief(8 * p, 8 * (1 - p)) for p in GOLDEN]
 
 
 def knapsack(**settings):
@@ -47,21 +49,6 @@ def quirk_value(rates, counts, n_min):
     return math.fsum(value(p, n) if n > n_min else 0.0 for p, n in zip(rates, counts, strict=True))
 
 
-def test_golden_values():
-    assert planned(knapsack(), [seen(p) for p in GOLDEN]) == [2, 17, 12, 7, 8, 2]
-
-
-def test_it_is_the_best_of_all_divisions_of_three_prompts():
-    generator = np.random.default_rng(0)
-    for _ in range(30):
-        rates = generator.uniform(0.05, 0.95, 3).tolist()
-        sampler = knapsack(n_max=16, group_size=16, mixed_chance=1 - 1e-9)  # everybody demands all there is
-        counts = sampler.divide([seen(p) for p in rates], 24)
-        divisions = [c for c in itertools.product(range(2, 17), repeat=3) if sum(c) == 24]
-        best = max(sum(map(value, rates, c)) for c in divisions)
-        assert sum(map(value, rates, counts)) == pytest.approx(best, rel=1e-12)
-
-
 def test_the_quirk_is_the_dynamic_programme_of_the_code():
     generator = np.random.default_rng(1)
     num_changed = 0
@@ -81,98 +68,28 @@ def test_the_quirk_is_the_dynamic_programme_of_the_code():
     assert num_changed == 21
 
 
-def test_the_quirk_gives_an_effective_prompt_one_response_that_the_exact_rule_denies_it():
-    beliefs = [seen(p) for p in (0.93, 0.3, 0.4)]
-    assert planned(knapsack(), beliefs) == [2, 13, 9]
-    assert planned(knapsack(official_dp_quirk=True), beliefs) == [3, 12, 9]
-
-
-def test_unknown_prompts_get_the_mean_and_a_step_of_them_is_uniform():
-    assert planned(knapsack(), [UNKNOWN] * 4) == [8] * 4
-    few = Belief(1.0, 8.0, 7.0, 0.0)
-    assert planned(knapsack(), [few, few]) == [8, 8]
-    assert planned(knapsack(), [few, seen(0.01)]) == [8, 8]
-    assert planned(knapsack(min_seen=7, n_max=12, group_size=12), [few, seen(0.01)]) == [4, 12]
-
-
-def test_without_a_minimum_every_prediction_counts():
-    predicted = [Belief(8 * p, 8 * (1 - p)) for p in GOLDEN]
-    assert planned(knapsack(), predicted) == [8] * 6
-    assert planned(knapsack(min_seen=0), predicted) == [2, 17, 12, 7, 8, 2]
-
-
-def test_surplus_goes_evenly_to_prompts_that_never_passed():
-    """At p = 1/2 a group is mixed with 90 % after ln 0.1 / ln 0.5 = 3.3 responses, so 3 are demanded."""
-    beliefs = [seen(0.0), seen(0.5), seen(0.0), seen(1.0)]
-    # 32 - 8 = 24 left, 3 demanded, 21 surplus: 11 and 10
-    assert planned(knapsack(), beliefs) == [13, 5, 12, 2]
-
-
-def test_unknown_prompts_share_the_surplus_as_in_the_code():
-    beliefs = [UNKNOWN, seen(0.5), seen(0.0), seen(1.0)]
-    # 32 - 8 - 6 = 18 left, 3 demanded, 15 surplus, evenly on top of 8 and 2
-    assert planned(knapsack(), beliefs) == [16, 5, 9, 2]
-
-
-def test_without_hopeless_prompts_the_surplus_goes_to_solved_ones():
-    counts = planned(knapsack(), [seen(1.0), seen(0.5), seen(1.0)])  # 24 - 6 = 18, 3 demanded
-    assert counts == [10, 5, 9]
-
-
-def test_effective_prompts_alone_take_everything():
-    assert planned(knapsack(), [seen(0.5)] * 3) == [8, 8, 8]  # the code divides by zero here
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0])
-def test_step_of_one_kind_is_uniform(rate):
-    assert planned(knapsack(), [seen(rate)] * 5) == [8] * 5
-
-
-def test_no_effective_prompt_gives_the_rest_to_those_that_never_passed():
-    assert planned(knapsack(), [seen(1.0), seen(0.0), seen(1.0)]) == [2, 20, 2]
-
-
-def test_what_has_no_room_goes_on_to_whoever_has():
-    sampler = knapsack(n_max=10, group_size=10)
-    assert planned(sampler, [seen(0.0), seen(0.5), seen(1.0), seen(1.0)]) == [10, 10, 6, 6]
-
-
-@settings(deadline=None)  # a busy machine is no failure
-@given(any_beliefs(), st.integers(2, 12), st.booleans(), st.sampled_from([0, 8]))
-def test_the_total_is_exact_and_the_bounds_hold(beliefs, mean, quirk, min_seen):
-    sampler = knapsack(responses_per_prompt=mean, n_max=12, group_size=12, official_dp_quirk=quirk, min_seen=min_seen)
-    counts = planned(sampler, beliefs)
-    assert sum(counts) == mean * len(beliefs)
-    assert all(2 <= count <= 12 for count in counts)
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=8, unique=True), st.randoms())
-def test_order_does_not_matter_up_to_ties(rates, generator):
-    counts = planned(knapsack(), [seen(p) for p in rates])
-    order = list(range(len(rates)))
-    generator.shuffle(order)
-    shuffled = planned(knapsack(), [seen(rates[i]) for i in order])
-    assert max(abs(shuffled[place] - counts[i]) for place, i in enumerate(order)) <= 1
-
-
-def test_a_rate_that_is_no_number_is_refused_with_its_prompt():
-    with pytest.raises(ValueError, match=r"the pass rate of prompt 1 is nan: is what its estimator counts\?"):
-        planned(knapsack(), [seen(0.5), Belief(1.0, 1.0, 16.0, math.nan)])
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("beliefs", "options", "expected"),
     [
-        ({"n_min": 9}, r"responses_per_prompt = 8 is less than n_min = 9"),
-        ({"negative_n": 9}, r"negative_n must be in \[1, responses_per_prompt = 8\], .* exceed its total; got 9"),
-        ({"positive_n": 0}, r"positive_n must be in \[1, .*; got 0"),
-        ({"min_seen": -1}, r"min_seen must be 0 \(every prediction counts\) or more; got -1"),
-        ({"mixed_chance": 1.0}, r"mixed_chance must be in \(0, 1\); got 1.0"),
-        ({"official_dp_quirk": "no"}, r"official_dp_quirk must be true or false; got 'no'"),
-        ({"n_max": 4, "mixed_chance": 0.0}, r"exceeds n_max = 4.*; mixed_chance must be .*; group_size must be"),
+        ([seen(p) for p in (0.93, 0.3, 0.4)], {}, [2, 13, 9]),
+        ([seen(p) for p in (0.93, 0.3, 0.4)], {"official_dp_quirk": True}, [3, 12, 9]),
+        ([FEW, FEW], {}, [8, 8]),  # not known yet: the mean
+        ([FEW, seen(0.01)], {}, [8, 8]),
+        ([FEW, seen(0.01)], {"min_seen": 7, "n_max": 12, "group_size": 12}, [4, 12]),
+        (PREDICTED, {}, [8] * 6),
+        (PREDICTED, {"min_seen": 0}, [2, 17, 12, 7, 8, 2]),
+        # At p = 1/2 a group is mixed with 90 % after ln 0.1 / ln 0.5 = 3.3 responses, so 3 are demanded:
+        # 32 - 8 = 24 left, 3 demanded, 21 surplus, 11 and 10 to those that never passed
+        ([seen(0.0), seen(0.5), seen(0.0), seen(1.0)], {}, [13, 5, 12, 2]),
+        # unknown ones share it, as in the code: 32 - 8 - 6 = 18 left, 15 surplus, evenly on top of 8 and 2
+        ([UNKNOWN, seen(0.5), seen(0.0), seen(1.0)], {}, [16, 5, 9, 2]),
+        # without hopeless prompts solved ones: 24 - 6 = 18, 3 demanded
+        ([seen(1.0), seen(0.5), seen(1.0)], {}, [10, 5, 9]),
+        ([seen(0.5)] * 3, {}, [8, 8, 8]),  # the code divides by zero here
+        ([seen(1.0), seen(0.0), seen(1.0)], {}, [2, 20, 2]),
+        # what has no room goes on to whoever has
+        ([seen(0.0), seen(0.5), seen(1.0), seen(1.0)], {"n_max": 10, "group_size": 10}, [10, 10, 6, 6]),
     ],
 )
-def test_settings_that_cannot_work_are_rejected_together(change, message):
-    with pytest.raises(ValueError, match=message):
-        knapsack(**change)
+def test_plans_by_hand(beliefs, options, expected):
+    assert planned(knapsack(**options), beliefs) == expected

@@ -8,15 +8,34 @@ import random
 
 import pytest
 
-from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool, SamplingSettings
+from ada_lightning.core.records import Generation, Grade, Prompt, Response, ResponsePool
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.estimators import BetaHistory
 from ada_lightning.methods.sampling import OptPoSampler
-from ada_lightning.methods.sampling.votes import majority_log_odds
-from ada_lightning.methods.selection import AllSelection
+from ada_lightning.methods.sampling.optpo import majority
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import Collector, InstantGrader, assigned, make_prompt
+from tests.builders import InstantGrader, assigned
+from tests.unit.methods.sampling.planning import collected
+
+
+def log_likelihood(votes, truth, accuracy):
+    """Of the votes where ``truth`` is the consensus: it has ``accuracy``, the others share the rest evenly."""
+    candidates = max(len(set(votes)), 2)
+    return sum(math.log(accuracy if vote == truth else (1 - accuracy) / (candidates - 1)) for vote in votes)
+
+
+@pytest.mark.parametrize("accuracy", [0.55, 0.7, 0.95])
+def test_log_odds_are_the_ratio_of_likelihoods_of_leader_and_runner_up(accuracy):
+    for length in range(1, 7):
+        for answers in itertools.product(["a", "b", "c", None], repeat=length):
+            votes = [answer for answer in answers if answer is not None]
+            ranked = sorted(set(votes), key=votes.count, reverse=True)
+            expected = 0.0
+            if ranked:
+                runner_up = ranked[1] if len(ranked) > 1 else "an answer that nobody gave"
+                expected = log_likelihood(votes, ranked[0], accuracy) - log_likelihood(votes, runner_up, accuracy)
+            assert majority(answers, vote_accuracy=accuracy)[1] == pytest.approx(expected, abs=1e-9)
 
 
 def make_sampler(**options):
@@ -46,17 +65,12 @@ def test_it_stops_at_the_first_settled_block_of_every_history():
             assert sampler.num_to_draw(pool) == (0 if is_settled or length == 8 else 2), answers
 
 
-def test_between_blocks_nothing_is_decided():
-    sampler = make_sampler(samples_per_round=4)
-    assert sampler.num_to_draw(pool_of(["a", "a", "a"])) == 1
-    assert sampler.num_to_draw(pool_of(["a"] * 4)) == 0
-
-
 @pytest.mark.parametrize(
     ("answers", "labels"),
     [
         (["a", "b", "a"], [1.0, 0.0, 1.0]),
         (["b", "a"], [1.0, 0.0]),  # a tie: the first
+        (["b", "a", "a", "b", None], [1.0, 0.0, 0.0, 1.0, 0.0]),
         (["a", None, None, None], [1.0, 0.0, 0.0, 0.0]),
         ([None, None], [0.0, 0.0]),
         ([], []),
@@ -104,7 +118,6 @@ def test_what_it_saves_is_what_the_walk_of_the_lead_says():
     assert abs(num_wrong / 4000 - wrong) <= 4.5 * math.sqrt(wrong * (1 - wrong) / 4000)
     assert mean < 0.5 * 32
     assert wrong < 1 / 99
-    print(f"mean draws {mean:.2f} of 32, wrong {wrong:.4f}")
 
 
 # --- nothing of the reference leaks ---------------------------------------------------------------------------------
@@ -127,18 +140,8 @@ def collect(reward_of, schedule):
     def grade(text):
         return Grade(reward_of(text), answer=None if text == "4" else text, components={"truth": reward_of(text)})
 
-    groups, stats = Collector(decode=lambda ids: str(ids[0]), seed=0, schedule=schedule).collect(
-        [make_prompt(key) for key in range(30)],
-        engine=VotingEngine(pass_rates={}),
-        grader=InstantGrader(grade),
-        sampler=sampler,
-        selection=AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=0,
-        policy_version=0,
-    )
-    return groups, stats
+    engine, keys = VotingEngine(pass_rates={}), dict.fromkeys(range(30))
+    return collected(sampler, keys, engine=engine, grader=InstantGrader(grade), schedule=schedule)
 
 
 def without_components(group):
@@ -164,7 +167,7 @@ def test_labels_never_leak(schedule):
     assert len({group.pool.num_drawn for group in first}) > 1
     for group in first:
         answers = [r.answer for r in group.pool.responses]
-        assert group.pool.is_resolved == (majority_log_odds(answers, vote_accuracy=0.7) > math.log(20.0))
+        assert group.pool.is_resolved == (majority(answers, vote_accuracy=0.7)[1] > math.log(20.0))
     advantages = [[assigned(GroupNormalizedAdvantage(), group).tolist() for group in groups] for groups, _ in runs]
     assert all(other == advantages[0] for other in advantages)
     histories = []
@@ -175,27 +178,8 @@ def test_labels_never_leak(schedule):
     assert all(history == histories[0] for history in histories)
 
 
-def test_a_step_without_any_answer_warns():
-    with pytest.warns(RuntimeWarning, match="no response of this step has an answer"):
-        make_sampler().learn([pool_of([None, None])])
-
-
-def test_a_step_with_an_answer_does_not_warn(recwarn):
+def test_only_a_step_without_any_answer_warns(recwarn):
     make_sampler().learn([pool_of([None]), pool_of([None, "a"])])
     assert not recwarn.list
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"vote_accuracy": 0.5}, r"vote_accuracy must be in \(0.5, 1\).*; got 0.5"),
-        ({"vote_accuracy": 1.0}, r"vote_accuracy must be in \(0.5, 1\)"),
-        ({"threshold": 1.0}, "threshold must be above 1 and finite, as odds; got 1.0"),
-        ({"threshold": math.inf}, "threshold must be above 1 and finite"),
-        ({"n_max": 7}, "samples_per_round = 2 does not divide n_max = 7"),
-        ({"group_size": 9}, "group_size = 9 exceeds n_max = 8"),
-    ],
-)
-def test_settings_out_of_range_are_rejected(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_sampler(**options)
+    with pytest.warns(RuntimeWarning, match="no response of this step has an answer"):
+        make_sampler().learn([pool_of([None, None])])

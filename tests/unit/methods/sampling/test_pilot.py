@@ -1,4 +1,4 @@
-"""Two-round samplers: golden values, what they draw, bad input."""
+"""DARS, SPEED and Pilot-Commit: golden values, and what they draw."""
 
 from __future__ import annotations
 
@@ -49,16 +49,24 @@ def test_dars_draws_the_fewest_that_reach_the_target(num_pilot, hardness_weighte
         assert total == num_pilot or (total - 1) * per_response < target - 1e-9
 
 
-def test_a_prompt_follows_its_pilot():
-    sampler = SpeedSampler(**SPEED)
-    assert sampler.num_to_draw(ResponsePool(make_prompt(), 0)) == 4
-    assert sampler.num_to_draw(make_pool([0.0, 0.0])) == 2
-    assert sampler.num_to_draw(make_pool([0.0] * 4)) == 0
-    assert sampler.num_to_draw(make_pool([1.0] * 4)) == 0
-    assert sampler.num_to_draw(make_pool([1.0, 0.0, 0.0, 0.0])) == 20
-    assert sampler.num_to_draw(make_pool([1.0, 0.0, 0.0, 0.0] + [0.0] * 5)) == 15
-    assert sampler.num_to_draw(make_pool([1.0, 0.0, 0.0, 0.0] + [0.0] * 20)) == 0
-    assert sampler.samples_per_round == 20
+@pytest.mark.parametrize(
+    ("rewards", "wanted"),
+    [
+        ([], 4),
+        ([0.0, 0.0], 2),
+        ([0.0] * 4, 0),
+        ([1.0] * 4, 0),
+        ([1.0, 0.0, 0.0, 0.0], 20),
+        ([1.0, 0.0, 0.0, 0.0] + [0.0] * 5, 15),
+        ([1.0, 0.0, 0.0, 0.0] + [0.0] * 20, 0),
+    ],
+)
+def test_a_prompt_follows_its_pilot(rewards, wanted):
+    assert SpeedSampler(**SPEED).num_to_draw(make_pool(rewards)) == wanted
+
+
+def test_a_block_is_the_larger_of_the_two_rounds():
+    assert SpeedSampler(**SPEED).samples_per_round == 20
     assert SpeedSampler(num_screen=8, num_continue=2, group_size=4).samples_per_round == 8
 
 
@@ -81,43 +89,3 @@ def test_what_is_no_evidence_is_drawn_anew_but_not_for_ever():
     assert sampler.num_to_draw(hopeless) == 1
     hopeless.num_drawn = 48
     assert sampler.num_to_draw(hopeless) == 0
-
-
-def test_nothing_outlives_a_step():
-    sampler = DarsSampler(**DARS)
-    sampler.plan([])
-    sampler.learn([make_pool([1.0] * 8)])
-    assert sampler.state_dict() == {}
-    sampler.load_state_dict({})
-    assert sampler.end(make_pool([1.0])).rule is sampler.rule
-
-
-@pytest.mark.parametrize(
-    ("sampler", "settings", "message"),
-    [
-        (DarsSampler, DARS | {"num_pilot": 1}, "num_pilot must be at least 2, so that responses can differ; got 1"),
-        (DarsSampler, DARS | {"n_max": 7}, "n_max = 7 is less than num_pilot = 8; raise n_max"),
-        (DarsSampler, DARS | {"hardness_weighted": "no"}, "hardness_weighted must be true or false; got 'no'"),
-        (
-            DarsSampler,
-            DARS | {"n_max": 32, "group_size": 33},
-            r"group_size must be in \[1, 32\], the most responses of a prompt",
-        ),
-        (
-            DarsSampler,
-            DARS | {"normalize_std": 1, "num_pilot": 0, "n_max": -1},
-            "normalize_std must be true or false; got 1; num_pilot must be .*; n_max = -1 is less",
-        ),
-        (SpeedSampler, SPEED | {"num_screen": 1}, "num_screen must be at least 2: a single response never differs"),
-        (SpeedSampler, SPEED | {"num_continue": 0}, "num_continue must be at least 1; got 0"),
-        (SpeedSampler, SPEED | {"group_size": 25}, r"group_size must be in \[1, 24\]"),
-        (PilotCommitSampler, COMMIT | {"num_pilot": 0, "num_commit": 0}, "num_pilot must be .* got 0; num_commit"),
-        (PilotCommitSampler, COMMIT | {"min_rate": 0.8}, "must be 0 <= min_rate <= max_rate <= 1; got 0.8 and 0.75"),
-        (PilotCommitSampler, COMMIT | {"min_rate": 0.51, "max_rate": 0.52}, "no pilot of 16 has a pass rate in"),
-    ],
-)
-def test_values_that_cannot_work_are_rejected_together(sampler, settings, message):
-    if sampler is DarsSampler and settings["group_size"] == 64 and "group_size" not in message:
-        settings = settings | {"group_size": 8}
-    with pytest.raises(ValueError, match=message):
-        sampler(**settings)

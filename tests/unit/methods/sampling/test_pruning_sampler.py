@@ -2,18 +2,16 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
 
-from ada_lightning.core.records import Belief, SamplingSettings
+from ada_lightning.core.records import Belief
 from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.sampling import BalanceSampler, PruningSampler, SpreadSampler, UniformSampler
-from ada_lightning.methods.selection import AllSelection, PruningSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.methods.selection import PruningSelection
 from ada_lightning.training.losses import ConstantReduction
 from ada_lightning.training.packing import pack_groups
-from tests.builders import Collector, decode, make_pool, make_prompt, weighed
-from tests.unit.rollout.test_stages import AlternatingLabels, PilotSampler
+from tests.builders import make_pool, weighed
+from tests.unit.methods.sampling.planning import collected
 
 BELIEFS = {1: Belief(1, 30), 2: Belief(5, 5), 3: Belief(30, 1), 4: Belief(4, 6)}
 PASS_RATES = {1: 0.1, 2: 0.5, 3: 0.9, 4: 0.4}
@@ -26,19 +24,7 @@ def make_sampler(rate=0.5, inner=None, seen=(1, 2, 3, 4)):
 
 
 def collect(sampler, step, selection=None):
-    groups, stats = Collector(decode=decode, seed=0).collect(
-        [make_prompt(key) for key in PASS_RATES],
-        beliefs=list(BELIEFS.values()),
-        engine=ScriptedEngine(pass_rates=PASS_RATES),
-        grader=ScriptedGrader(),
-        sampler=sampler,
-        selection=selection or AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=step,
-        policy_version=0,
-    )
-    return groups, stats
+    return collected(sampler, PASS_RATES, beliefs=list(BELIEFS.values()), selection=selection, step=step)
 
 
 def test_prompts_of_little_expected_advantage_are_left_out_as_often_as_asked():
@@ -133,14 +119,3 @@ def test_a_repeated_or_resumed_step_leaves_out_the_same():
         first = [group.pool.num_drawn for group in collect(sampler, step)[0]]
         assert [group.pool.num_drawn for group in collect(sampler, step)[0]] == first
         assert [group.pool.num_drawn for group in collect(restored, step)[0]] == first
-
-
-@pytest.mark.parametrize("inner", [PilotSampler(), AlternatingLabels(group_size=4)])
-def test_samplers_that_it_cannot_pass_on_are_refused(inner):
-    with pytest.raises(ValueError, match=f"{type(inner).__name__} plans in stages or labels pools itself"):
-        PruningSampler(sampler=inner, rate=0.5)
-
-
-def test_certain_pruning_is_refused():
-    with pytest.raises(ValueError, match=r"sampler\.rate must be in \[0, 1\)"):
-        PruningSampler(sampler=UniformSampler(group_size=2), rate=1.0)

@@ -72,14 +72,6 @@ def test_it_learns_which_kind_of_response_helps():
     assert world.share == 1.0  # four long ones of eight
 
 
-def test_without_payment_nothing_is_learned():
-    bandit = BanditSelection(group_size=4)
-    for step in range(10):
-        bandit.select_all(pools(step))
-        pay(bandit, 0.5)
-    assert all(abs(worth) < 1e-12 for worth in bandit.worth.values())
-
-
 @pytest.mark.parametrize(
     ("entropies", "payment"), [((1.0, 0.5), 0.1 + 0.2 * 0.5), ((0.05, 0.01), 0.1), ((1.0, 1.5), 0.1 - 0.2 * 0.5)]
 )
@@ -108,34 +100,17 @@ def test_a_resumed_run_chooses_as_one_that_never_stopped():
     assert after.worth == whole.worth
 
 
-def test_asking_twice_answers_the_same_and_only_pools_with_a_signal_are_paid():
+@pytest.mark.parametrize(
+    ("rewards", "learned"),
+    [
+        ([0.5] * 5, pools),  # nothing gained
+        ([0.0, 1.0], lambda step: [make_pool([1.0] * 8)]),  # only pools with a signal train, so only they are paid
+        ([0.0, None, 1.0], pools),  # a step without figures pays nothing
+    ],
+)
+def test_without_payment_nothing_is_learned(rewards, learned):
     bandit = BanditSelection(group_size=4)
-    first = bandit.select_all(pools(0))
-    assert bandit.select_all(pools(0)) == first
-    bandit.select_all([make_pool([1.0] * 8)])
-    pay(bandit, 0.0)
-    pay(bandit, 1.0)
-    assert all(worth == 0 for worth in bandit.worth.values())
-
-
-def test_steps_without_figures_pay_nothing():
-    bandit = BanditSelection(group_size=4)
-    bandit.select_all(pools(0))
-    pay(bandit, 0.0)
-    bandit.learn({})
-    pay(bandit, 1.0)
-    assert all(worth == 0 for worth in bandit.worth.values())
-
-
-def test_masked_responses_and_small_pools():
-    pool = make_pool([1, 0, 1])
-    pool.responses[0] = replace(pool.responses[0], is_masked=True)
-    (kept,) = BanditSelection(group_size=8).select_all([pool])
-    assert indices(kept) == [1, 2]
-
-
-def test_what_cannot_work_is_refused_at_once():
-    with pytest.raises(
-        ValueError, match=r"group_size must .* got 0; .*exploration must .* -1; .*ridge .* 0; .*memory .* 2"
-    ):
-        BanditSelection(group_size=0, exploration=-1, ridge=0, memory=2)
+    for step, reward in enumerate(rewards):
+        bandit.select_all(learned(step))
+        bandit.learn({} if reward is None else {REWARD: reward, ENTROPY: 1.0})
+    assert all(abs(worth) < 1e-12 for worth in bandit.worth.values())

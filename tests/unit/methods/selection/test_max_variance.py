@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import combinations
 from statistics import pvariance
 
@@ -74,16 +73,3 @@ def test_a_tie_is_a_tie_whatever_rounding_makes_of_the_sums():
     """0.1 apart from 0.3 or 0.5 alike: the exact variances of i = 1 and i = 2 are equal."""
     assert best_num_highest([0.7, 0.7, 0.7, 0.1, 0.1, 0.1], 3) == 1
     assert best_num_highest([10.7, 10.7, 10.7, 10.1, 10.1, 10.1], 3) == 1
-
-
-def test_weights_restore_the_mix_of_the_pool_and_masked_responses_never_train():
-    pool = make_pool([1.0] * 3 + [0.0] * 9)
-    kept = MaxVarianceSelection(group_size=4).select(pool)
-    assert [k.selection_weight for k in kept] == [1.5, 1.5, 4.5, 4.5]
-    pool.responses[0] = replace(pool.responses[0], is_masked=True)
-    assert 0 not in [k.response.sample_index for k in MaxVarianceSelection(group_size=4).select(pool)]
-
-
-def test_one_response_has_no_variance():
-    with pytest.raises(ValueError, match="group_size must be at least 2, one response has no variance; got 1"):
-        MaxVarianceSelection(group_size=1)

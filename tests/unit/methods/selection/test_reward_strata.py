@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from ada_lightning.methods.selection import BalancedSelection, QuantileSelection, StratifiedSelection
@@ -62,16 +60,6 @@ def test_weights_restore_every_stratum_and_a_small_pool_is_kept_whole(selection,
     assert selection.select(make_pool([])) == ()
 
 
-def test_random_order_takes_others_than_the_first():
-    pool = make_pool([0.0, 1.0] * 20)
-    first, random = (
-        indices_and_weights(StratifiedSelection(group_size=8, thresholds=[0.5], random_order=order).select(pool))
-        for order in (False, True)
-    )
-    assert [weight for _, weight in first] == [weight for _, weight in random] == [5.0] * 8
-    assert first != random
-
-
 def test_quantiles_are_those_of_the_pool_and_equal_rewards_share_one():
     strata = QuantileSelection(group_size=4, num_strata=4).strata
     assert strata(make_pool([5.0, -1.0, 3.0, 9.0])) == {-1.0: 0, 3.0: 1, 5.0: 2, 9.0: 3}
@@ -87,40 +75,3 @@ def test_quantiles_are_those_of_the_pool_and_equal_rewards_share_one():
 def test_a_rare_reward_at_either_end_has_a_quantile_of_its_own(num_positive):
     strata = QuantileSelection(group_size=4, num_strata=2).strata
     assert strata(make_pool([0.0] * (32 - num_positive) + [1.0] * num_positive)) == {0.0: 0, 1.0: 1}
-
-
-def test_masked_responses_are_never_kept_and_count_in_the_weights():
-    """Of five low rewards the first is masked: two are kept in place of five."""
-    pool = make_pool(REWARDS)
-    pool.responses[0] = replace(pool.responses[0], is_masked=True)
-    kept = StratifiedSelection(group_size=4, thresholds=[0.3]).select(pool)
-    assert indices_and_weights(kept) == [(1, 2.0), (3, 2.0), (2, 2.5), (4, 2.5)]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"thresholds": [0.5, 0.5]}, r"thresholds must increase; got \[0.5, 0.5\]"),
-        ({"thresholds": [0.7, 0.3]}, "thresholds must increase"),
-        ({"thresholds": []}, "thresholds is empty"),
-        ({"thresholds": [0.5, float("inf")]}, "thresholds must be finite"),
-        ({"thresholds": [float("nan")]}, "thresholds must be finite"),
-        ({"group_size": 0, "thresholds": [0.5]}, "group_size must be at least 1; got 0"),
-        ({"group_size": 2, "thresholds": [0.3, 0.6]}, "group_size = 2 is less than the number of strata = 3"),
-    ],
-)
-def test_thresholds_that_cannot_work_are_rejected(options, message):
-    with pytest.raises(ValueError, match=message):
-        StratifiedSelection(**{"group_size": 4, **options})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_strata": 1}, "num_strata must be at least 2; got 1"),
-        ({"num_strata": 5}, "group_size = 4 is less than the number of strata = 5"),
-    ],
-)
-def test_quantiles_that_cannot_work_are_rejected(options, message):
-    with pytest.raises(ValueError, match=message):
-        QuantileSelection(group_size=4, **options)

@@ -1,9 +1,15 @@
+"""The contract of every selection, what chance decides, and those that keep a number of each class."""
+
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from ada_lightning.core.records import Belief
+from ada_lightning.core.stopping import FixedRule, PilotRule
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
@@ -22,76 +28,10 @@ from ada_lightning.methods.selection import (
 )
 from tests.builders import make_pool
 
-
-@pytest.mark.parametrize(
-    ("num_positive", "num_negative", "kept_positive", "kept_negative"),
-    [
-        (8, 8, 2, 2),
-        (1, 31, 1, 3),
-        (31, 1, 3, 1),
-        (0, 32, 0, 4),
-        (32, 0, 4, 0),
-        (3, 1, 3, 1),
-        (2, 1, 2, 1),
-        (1, 0, 1, 0),
-        (0, 0, 0, 0),
-    ],
-)
-def test_balanced_keeps_what_the_official_code_keeps(num_positive, num_negative, kept_positive, kept_negative):
-    """Table of reference section 1.2 for n = 4, with its corner cases."""
-    pool = make_pool([0.0] * num_negative + [1.0] * num_positive)
-    kept = BalancedSelection(group_size=4).select(pool)
-    assert sum(k.response.is_positive for k in kept) == kept_positive
-    assert sum(not k.response.is_positive for k in kept) == kept_negative
-
-
-def test_balanced_takes_the_first_generated_of_each_class():
-    pool = make_pool([0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
-    kept = BalancedSelection(group_size=4).select(pool)
-    assert [k.response.sample_index for k in kept] == [1, 3, 0, 2]
-
-
-def test_selection_weights_restore_the_mix_of_the_pool():
-    pool = make_pool([1.0] * 3 + [0.0] * 9)
-    kept = BalancedSelection(group_size=4).select(pool)
-    assert sum(k.selection_weight for k in kept if k.response.is_positive) == pytest.approx(3)
-    assert sum(k.selection_weight for k in kept if not k.response.is_positive) == pytest.approx(9)
-
-
-def test_all_keeps_the_pool_in_launch_order_with_weight_one():
-    kept = AllSelection().select(make_pool([0.0, 1.0, 0.0]))
-    assert [(k.response.sample_index, k.selection_weight) for k in kept] == [(0, 1.0), (1, 1.0), (2, 1.0)]
-
-
-def test_a_group_below_one_is_an_error():
-    with pytest.raises(ValueError, match="group_size must be at least 1; got 0"):
-        BalancedSelection(group_size=0)
-
-
-def test_balanced_keeps_its_numbers_and_weights_in_random_order():
-    pool = make_pool([1.0] * 3 + [0.0] * 9)
-    kept = BalancedSelection(group_size=4, random_order=True).select(pool)
-    assert [k.selection_weight for k in kept] == [1.5, 1.5, 4.5, 4.5]
-    assert [k.response.is_positive for k in kept] == [True, True, False, False]
-
-
-def test_balanced_without_random_order_does_not_look_at_the_seed():
-    pool = make_pool([0.0, 1.0] * 8)
-    assert BalancedSelection(group_size=4, seed=1).select(pool) == BalancedSelection(group_size=4).select(pool)
-
-
-def test_masked_responses_count_in_the_weights_and_are_never_kept():
-    pool = make_pool([1.0] * 4 + [0.0] * 4)
-    pool.responses[0] = replace(pool.responses[0], is_masked=True)
-    for selection in (BalancedSelection(group_size=4), BalancedSelection(group_size=8, random_order=True)):
-        kept = selection.select(pool)
-        assert 0 not in [k.response.sample_index for k in kept]
-        assert sum(k.selection_weight for k in kept) == pytest.approx(8)
-
-
 SELECTIONS = {
     "all": AllSelection(),
     "balanced": BalancedSelection(group_size=4),
+    "balanced, random": BalancedSelection(group_size=4, random_order=True),
     "bandit": BanditSelection(group_size=4),
     "fixed fraction": FixedFractionPruning(rate=0.5),
     "largest": LargestAdvantageSelection(rate=0.5),
@@ -126,3 +66,111 @@ def test_every_selection_keeps_the_contract(name):
     selection.learn({})
     selection.load_state_dict(selection.state_dict())
     selection.load_state_dict({})
+
+
+def weights(kept):
+    return [(each.response.sample_index, each.selection_weight) for each in kept]
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        BalancedSelection(group_size=4),
+        BalancedSelection(group_size=4, random_order=True),
+        MaxVarianceSelection(group_size=4),
+        StratifiedSelection(group_size=4, thresholds=[0.5], random_order=True, seed=5),
+    ],
+)
+def test_weights_restore_the_mix_of_the_pool_masked_responses_included(selection):
+    pool = make_pool([1.0] * 3 + [0.0] * 9)
+    kept = selection.select(pool)
+    assert [each.response.is_positive for each in kept] == [True, True, False, False]
+    assert [each.selection_weight for each in kept] == [1.5, 1.5, 4.5, 4.5]
+    pool.responses[0] = replace(pool.responses[0], is_masked=True)
+    assert [each.selection_weight for each in selection.select(pool)] == [1.5, 1.5, 4.5, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("selection", "rewards", "expected"),
+    [
+        (AllSelection(), [0, 1, 0], [(0, 1.0), (1, 1.0), (2, 1.0)]),
+        (PositivesSelection(), [0, 1, 0, 1], [(1, 1.0), (3, 1.0)]),
+        (PositivesSelection(), [0, 0], []),
+        (BalancedSelection(group_size=4, seed=1), [0, 1, 0, 1, 1, 0], [(1, 1.5), (3, 1.5), (0, 1.5), (2, 1.5)]),
+        (RarerClassSelection(max_per_class=4), [0, 0, 1, 0, 0, 1, 0], [(2, 1.0), (5, 1.0), (0, 2.5), (1, 2.5)]),
+    ],
+)
+def test_the_first_generated_of_each_class_with_the_weight_of_the_class(selection, rewards, expected):
+    assert weights(selection.select(make_pool(rewards))) == expected
+
+
+@pytest.mark.parametrize(
+    ("selection", "drawn", "kept"),
+    [
+        *(
+            (BalancedSelection(group_size=4), drawn, kept)
+            for drawn, kept in {
+                (8, 8): (2, 2), (1, 31): (1, 3), (31, 1): (3, 1), (0, 32): (0, 4), (32, 0): (4, 0), (3, 1): (3, 1),
+                (2, 1): (2, 1), (1, 0): (1, 0),
+            }.items()
+        ),
+        *(
+            (RarerClassSelection(max_per_class=4), drawn, kept)
+            for drawn, kept in {
+                (3, 9): (3, 3), (9, 2): (2, 2), (1, 31): (1, 1), (8, 8): (4, 4),
+                (0, 32): (0, 4), (32, 0): (4, 0), (0, 2): (0, 2),  # one class: the prompt still counts
+            }.items()
+        ),
+    ],
+)  # fmt: skip
+def test_how_many_of_each_class_are_kept(selection, drawn, kept):
+    """Positives and negatives; for the balanced rule the table of the official code with n = 4."""
+    chosen = selection.select(make_pool([0.0] * drawn[1] + [1.0] * drawn[0]))
+    assert (sum(k.response.is_positive for k in chosen), sum(not k.response.is_positive for k in chosen)) == kept
+
+
+def test_a_random_choice_keeps_every_response_of_a_class_equally_often():
+    """Four standard deviations of a binomial count."""
+    pool, num_seeds, counts = make_pool([1.0] * 5 + [0.0] * 7), 2000, Counter()
+    for seed in range(num_seeds):
+        kept = BalancedSelection(group_size=5, random_order=True, seed=seed).select(pool)
+        indices = [each.response.sample_index for each in kept]
+        assert indices[:2] == sorted(indices[:2])  # each class in launch order
+        assert indices[2:] == sorted(indices[2:])
+        counts.update(indices)
+    for index in range(12):
+        share = 2 / 5 if index < 5 else 3 / 7
+        assert abs(counts[index] - num_seeds * share) < 4 * math.sqrt(num_seeds * share * (1 - share))
+
+
+@pytest.mark.parametrize(
+    ("make", "rewards"),
+    [
+        (lambda seed: BalancedSelection(group_size=8, random_order=True, seed=seed), [1.0, 0.0] * 20),
+        (lambda seed: PruningSelection(rate=0.5, seed=seed), [1.0] + [0.0] * 39),
+        (lambda seed: ThinnedSelection(full_advantage=0.3, seed=seed), [1.0] * 4),
+    ],
+)
+def test_what_is_left_to_chance_follows_from_seed_step_slot_and_prompt(make, rewards):
+    def drawn(seed=0, first_step=0, slot=0, key=7):
+        found = []
+        for step in range(first_step, first_step + 20):
+            pool = replace(make_pool(rewards, slot=slot, key=key), step=step, belief=Belief(7.0, 1.0))
+            found.append([each.response.sample_index for each in make(seed).select(pool)])
+        return found
+
+    assert drawn() == drawn()
+    assert all(other != drawn() for other in (drawn(seed=1), drawn(first_step=1), drawn(slot=1), drawn(key=8)))
+
+
+@pytest.mark.parametrize("inner", [AllSelection(), BalancedSelection(group_size=2)])
+def test_only_what_the_pilot_let_go_on_is_left_to_the_inner_selection(inner):
+    selection = ResolvedSelection(selection=inner)
+    continued, turned_down = make_pool([1.0, 0.0, 0.0, 1.0]), make_pool([1.0, 1.0])
+    continued.rule = turned_down.rule = PilotRule((2, 4, 2), is_screen=True)
+    assert selection.select(continued) == inner.select(continued) != ()
+    assert selection.select(turned_down) == ()
+    assert (selection.takes(continued), selection.takes(turned_down)) == (True, False)
+    assert not ResolvedSelection(selection=selection).takes(turned_down)
+    turned_down.rule = FixedRule(2)
+    assert selection.select(turned_down) == inner.select(turned_down)

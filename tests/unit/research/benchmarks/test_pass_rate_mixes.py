@@ -8,9 +8,7 @@ import pytest
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.sampling.forecast import forecast
 from ada_lightning.methods.selection import BalancedSelection
-from research.benchmarks.simulation.occupancy import trace
 from research.benchmarks.simulation.pass_rates import MIXES, PUBLISHED, Mix, describe, expectations
-from research.benchmarks.simulation.replica import Span
 
 
 def test_expected_samples_of_the_released_defaults():
@@ -50,7 +48,3 @@ def test_rates_follow_the_mix():
     assert rates.count(1.0) == 50
     assert sum(rates) / 400 == pytest.approx(mix.mean(), abs=1e-3)
     assert rates != mix.rates(400, seed=1)
-
-
-def test_trace_sums_replicas_and_closes_with_zero():
-    assert trace([Span(0.0, 2.0, 3), Span(1.0, 2.0, 4)]) == [(0.0, 3), (1.0, 7), (2.0, 0)]

@@ -10,8 +10,7 @@ from ada_lightning.rewards.extraction import LastBoxed
 from ada_lightning.rewards.function import FunctionReward
 from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.numeric import NumericReward
-from research.benchmarks.attack.case import Case
-from research.benchmarks.attack.families import CANARY, FAMILIES, hostile
+from research.benchmarks.attack.families import CANARY, FAMILIES, Case, hostile
 from research.benchmarks.attack.judged import JUDGED, judged
 from research.benchmarks.attack.misbehaviour import ORDERS
 from research.benchmarks.attack.watch import Watched

@@ -9,19 +9,17 @@ from ada_lightning.methods.selection import AllSelection
 from research.benchmarks.expected_update import scripted_response
 from research.benchmarks.simulation.pass_rates import MIXES
 from research.studies.variance.history import (
+    PLANS,
     beliefs,
     best_share,
     divided,
     everyone,
-    expected_spread,
-    history_plans,
-    in_proportion,
     planned_moments,
     rarer_class,
-    rounded_leave_one_out,
     shrunk_leave_one_out,
     visit_chance,
 )
+from research.studies.variance.rules import rounded_leave_one_out
 from research.studies.variance.update_moments import update_moments
 
 RATES = np.array([0.03, 0.3, 0.5, 0.9])
@@ -31,7 +29,7 @@ MIX = MIXES["wide"]
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_baseline_of_the_others_and_the_visit_keeps_the_gradient(size):
-    moments = update_moments(shrunk_leave_one_out(size, Belief(2.0, 7.0)), RATES)
+    moments = update_moments(shrunk_leave_one_out(Belief(2.0, 7.0), size), RATES)
     assert moments.signal_P == pytest.approx(UNIT)
 
 
@@ -41,7 +39,7 @@ def test_the_baseline_is_that_of_the_project():
     for index, label in enumerate(labels):
         pool.add(scripted_response(index, is_positive=label, round_index=0))
     (advantages,) = HistoryBaselineAdvantage().assign([ResponseGroup(pool, AllSelection().select(pool))])
-    ends = shrunk_leave_one_out(5, belief)
+    ends = shrunk_leave_one_out(belief, 5)
     place = int(np.flatnonzero(ends.positives_E == 2)[0])
     of_positives = sum(value for value, label in zip(advantages, labels, strict=True) if label)
     assert ends.positive_sums_E[place] == pytest.approx(of_positives / 5)
@@ -50,7 +48,7 @@ def test_the_baseline_is_that_of_the_project():
 
 def test_a_single_response_with_a_wrong_baseline_pays_the_square_of_its_error():
     belief = Belief(2.0, 6.0)
-    moments = update_moments(shrunk_leave_one_out(1, belief), RATES)
+    moments = update_moments(shrunk_leave_one_out(belief, 1), RATES)
     assert moments.noise == pytest.approx(UNIT + (RATES - 0.25) ** 2)
 
 
@@ -68,20 +66,12 @@ def test_the_class_expected_to_be_rarer_trains_alone():
     assert update_moments(rarer_class(Belief(9.0, 1.0)), RATES).positive_kept_P == pytest.approx(0)
 
 
-def test_what_is_weighted_back_keeps_the_gradient_and_what_is_not_follows_its_plan():
-    back = planned_moments(in_proportion(MIX, lambda b: np.sqrt(expected_spread(b)), weighs=True), RATES)
-    assert back.signal_P == pytest.approx(UNIT)
-    assert np.all(back.drawn < 1)
-    free = planned_moments(in_proportion(MIX, expected_spread, weighs=False), RATES)
-    assert free.signal_P == pytest.approx(UNIT * free.drawn, rel=1e-9)
-
-
 def test_a_share_is_that_share_of_the_mix_and_the_whole_is_everyone():
     grid = MIX.grid()
     quarter = planned_moments(best_share(MIX, 0.25, 4), grid)
     assert MIX.expect(quarter.drawn) == pytest.approx(1.0)
     whole = planned_moments(best_share(MIX, 1.0, 4), grid)
-    plain = planned_moments(everyone(MIX, lambda belief: shrunk_leave_one_out(4, belief)), grid)
+    plain = planned_moments(everyone(MIX, lambda belief: shrunk_leave_one_out(belief, 4)), grid)
     assert whole.noise == pytest.approx(plain.noise)
 
 
@@ -97,12 +87,12 @@ def test_a_visit_to_the_arcsine_mix_has_its_known_outcomes():
 
 @pytest.mark.parametrize("name", ["VIP, RLOO", "Ada-Est"])
 def test_a_divided_step_spends_what_it_has(name):
-    moments = planned_moments(divided(name, MIX), MIX.grid())
+    moments = planned_moments(divided(MIX, name), MIX.grid())
     assert MIX.expect(moments.drawn) == pytest.approx(8, rel=0.01)
     assert moments.signal_P[2:] == pytest.approx((MIX.grid() * (1 - MIX.grid()))[2:], rel=1e-5)
 
 
 def test_every_plan_is_a_distribution():
-    for make in history_plans().values():
+    for make in PLANS.values():
         for parts in make(MIX).values():
             assert 0 <= sum(part.share for part in parts) <= 1 + 1e-12

@@ -10,11 +10,10 @@ from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler, SpeedSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from research.benchmarks.simulation.pass_rates import Mix
-from research.studies.variance.chosen import load
-from research.studies.variance.rules import exact, of_method, positives_only
+from research.studies.variance.files import KINDS, load
+from research.studies.variance.rules import EXACT_P, of_method
 from research.studies.variance.update_moments import (
     chosen_bound,
-    costs_least,
     ends_with,
     fixed_weight,
     generated_bound,
@@ -80,31 +79,9 @@ def test_moments_are_those_of_all_orders_of_responses():
 def test_rloo_has_the_variance_that_vip_states():
     """p q / (n - 1) for the mean over n responses of advantage times a score of unit norm (proposition 4.3)."""
     for size in (2, 5):
-        moments = update_moments(of_method(UniformSampler(group_size=size), AllSelection(), exact("p")), RATES)
+        moments = update_moments(of_method(UniformSampler(group_size=size), AllSelection(), EXACT_P), RATES)
         assert moments.signal_P == pytest.approx(UNIT, rel=1e-6)
         assert moments.noise == pytest.approx(UNIT / (size - 1), rel=1e-6)
-
-
-@pytest.mark.parametrize(("length", "best"), [(1.0, 3), (0.3, 5), (0.1, 7)])
-def test_the_best_group_shrinks_with_the_length_of_delta(length, best):
-    """Leave-one-out at p = 1/2: 1 + 1 / sqrt(p q length), which is 3.0, 4.7 and 7.3."""
-    costs = {}
-    for size in range(2, 13):
-        method = of_method(UniformSampler(group_size=size), AllSelection(), exact("p"))
-        moments = update_moments(method, np.array([0.5]))
-        within = 1.0 - 0.25 * length
-        costs[size] = size * float(length * moments.signal_square_P[0] + within * moments.noise[0])
-    assert min(costs, key=costs.__getitem__) == best
-
-
-@pytest.mark.parametrize("rule", [FixedRule(6), QuotaRule(2, 2, 4, 16), QuotaRule(1, 0, 2, 12)])
-def test_positives_alone_follow_the_objective(rule):
-    of_p = update_moments(positives_only(rule, "p"), RATES)
-    of_log = update_moments(positives_only(rule, "log p"), RATES)
-    assert of_p.signal_P == pytest.approx(UNIT, rel=1e-9)
-    assert of_log.signal_P == pytest.approx((1 - RATES) * (1 - (1 - RATES) ** rule.n_max), rel=1e-9)
-    assert of_p.negative_kept_P == pytest.approx(0)
-    assert of_log.positive_kept_P == pytest.approx(of_log.positive_drawn_P)
 
 
 def test_the_best_weights_attain_the_bounds():
@@ -112,23 +89,15 @@ def test_the_best_weights_attain_the_bounds():
     for rate in RATES:
         moments = update_moments(fixed_weight(FixedRule(5), float(rate)), np.array([rate]))
         assert moments.noise * moments.drawn / moments.signal_P**2 == pytest.approx(1 / (rate * (1 - rate)))
-    moments = update_moments(positives_only(FixedRule(5), "p"), np.array([0.2]))
+    moments = update_moments(fixed_weight(FixedRule(5), 0.0), np.array([0.2]))
     assert moments.noise * moments.kept / moments.signal_P**2 == pytest.approx(1 / 0.8**2)
 
 
 def test_no_rule_is_below_a_bound():
-    """Of all that the study computed, at every pass rate and over every mix."""
-    found = load("exact")
-    for row in found["rules"]:
-        figures = [row["by_rate"], *row["by_mix"].values()]
-        values = np.concatenate(
-            [np.ravel(part[f"{kind}_over_bound"]) for part in figures for kind in ("generated", "trained")]
-        )
-        assert values.min() > 1 - 1e-4, row  # five digits are kept
-    for by_mix in found["history"].values():
-        assert (
-            min(part[f"{kind}_over_bound"] for part in by_mix.values() for kind in ("generated", "trained")) > 1 - 1e-4
-        )
+    """Of all that the study computed, over every mix."""
+    for rule, by_mix in load("exact")["rules"].items():
+        least = min(part[f"{kind}_over_bound"] for part in by_mix.values() for kind in KINDS)
+        assert least > 1 - 1e-4, rule  # five digits are kept
 
 
 def test_bounds_of_a_mix_of_known_moments():
@@ -143,26 +112,10 @@ def test_bounds_of_a_mix_of_known_moments():
     assert chosen_bound(mix, 0.5) == pytest.approx(half, rel=5e-3)
 
 
-def test_dead_prompts_cost_a_blind_step_their_share():
-    mix = Mix(0.25, 0.25, 60.0, 60.0)
-    assert chosen_bound(mix, 1.0) == pytest.approx(2 * chosen_bound(mix, 0.5), rel=1e-9)
-    assert generated_bound(mix.grid() * (1 - mix.grid()), mix) == pytest.approx(chosen_bound(mix, 0.5), rel=1e-2)
-
-
-def test_the_rarer_class_alone_pays_from_the_stated_cost_on():
-    for rate in (0.05, 0.2, 0.4):
-        limit = rate / (1 - 2 * rate)
-        of_all = rate * (1 - rate)
-        assert costs_least(rate, limit) == pytest.approx(of_all * (1 + limit))
-        assert costs_least(rate, 1.1 * limit) < of_all * (1 + 1.1 * limit)
-        assert costs_least(1 - rate, 1.1 * limit) == pytest.approx(costs_least(rate, 1.1 * limit))
-    assert costs_least(0.5, 100.0) == pytest.approx(0.25 * 101)
-
-
 def test_a_screen_weighs_what_it_turned_down_with_nothing():
     """Leave-one-out after a screen: a pool that differs among its first 4 goes on to 8."""
     sampler = SpeedSampler(num_screen=4, num_continue=4, group_size=8)
-    moments = update_moments(of_method(sampler, AllSelection(), exact("p")), RATES)
+    moments = update_moments(of_method(sampler, AllSelection(), EXACT_P), RATES)
     goes_on = 1 - RATES**4 - (1 - RATES) ** 4
     assert moments.drawn == pytest.approx(4 + 4 * goes_on)
     assert moments.kept == pytest.approx(8 * goes_on)

@@ -13,14 +13,14 @@ from research.studies.variance.draws import DrawnPool, evenly_chosen
 from research.studies.variance.measured import (
     Measured,
     alignment,
+    common_share,
     measured,
-    noise_scale,
     read_moments,
     resampled,
     rule_cost,
     rule_on_model,
 )
-from research.studies.variance.rules import exact, of_method
+from research.studies.variance.rules import EXACT_LOG_P, of_method
 from research.studies.variance.scores import ScoreMeter, measure_prompt
 from research.studies.variance.update_moments import fixed_weight, update_moments
 
@@ -138,7 +138,7 @@ def test_a_rule_on_a_model_has_the_second_moment_of_simulated_updates():
     ends = of_method(
         BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
         BalancedSelection(group_size=2),
-        exact("log p"),
+        EXACT_LOG_P,
     )
     on_model = rule_on_model(lambda rates: update_moments(ends, rates), found)
     generator = np.random.default_rng(1)
@@ -154,7 +154,7 @@ def test_a_rule_on_a_model_has_the_second_moment_of_simulated_updates():
         assert on_model.generated_P[index] == pytest.approx(float(chance_E @ tokens))
 
 
-def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
+def test_what_prompts_share_is_that_of_equal_prompts_in_closed_form():
     """One pass rate and one Delta: E|g|^2 = (p q^2 S+ + q p^2 S-) for A = r - p, |G|^2 = (p q)^2 |Delta|^2."""
     num, rate, delta = 4, 0.3, np.array([1.0, 2.0])
     found = Measured(
@@ -169,26 +169,22 @@ def test_the_noise_scale_is_that_of_equal_prompts_in_closed_form():
         negative_tokens_P=np.full(num, 20.0),
     )
     ends = fixed_weight(FixedRule(1), rate)
-    scale = noise_scale(rule_on_model(lambda rates: update_moments(ends, rates), found), found)
     second = 0.5 * (rate * 0.49 * 50 + 0.7 * 0.09 * 70)
-    relative = second / (0.5 * 0.21) ** 2 / 5 - 1
-    assert scale["prompts"] == pytest.approx(relative)
-    assert scale["share"] == pytest.approx(1 / (1 + relative))
+    on_model = rule_on_model(lambda rates: update_moments(ends, rates), found)
+    assert common_share(on_model, found, np.arange(num)) == pytest.approx((0.5 * 0.21) ** 2 * 5 / second)
     tokens = 0.5 * (0.3 * 10 + 0.7 * 20) + 0.25 * 20 + 0.25 * 10
-    assert scale["generated"] == pytest.approx(relative * tokens)
-    cost = rule_cost(rule_on_model(lambda rates: update_moments(ends, rates), found), found, np.arange(num))
+    cost = rule_cost(on_model, found, np.arange(num))
     assert cost["generated"] == pytest.approx(second / (0.5 * 0.21) ** 2 * tokens)  # it does not know |Delta|
 
 
 def test_prompts_that_pull_together_and_apart():
-    found, _, _ = population()
-    some, others = np.array([0, 1]), np.array([2, 3, 4])
-    deltas = population()[2]
-    crossed = np.mean([deltas[i] @ deltas[j] for i in some for j in others])
-    own = [np.mean([deltas[i] @ deltas[i] for i in group]) for group in (some, others)]
-    assert alignment(found, some, others) == pytest.approx(crossed / np.sqrt(own[0] * own[1]))
+    found, _, deltas = population()
+    some = np.array([0, 1])
     pair = deltas[0] @ deltas[1] / np.mean([deltas[i] @ deltas[i] for i in some])
-    assert alignment(found, some, some) == pytest.approx(pair)  # not with itself
+    assert alignment(found, some) == pytest.approx(pair)  # not with itself
+    every = deltas @ deltas.T
+    between = (every.sum() - np.trace(every)) / (len(every) * (len(every) - 1))
+    assert alignment(found, np.arange(len(every))) == pytest.approx(between / np.diag(every).mean())
 
 
 def test_an_interval_of_a_mean_is_that_of_its_standard_error():

@@ -4,10 +4,8 @@ import pytest
 
 from research.studies import when_to_use
 from research.studies.runs import StudyRun
-from research.studies.variance.chosen import load
-from research.studies.variance.exact import by_name
+from research.studies.variance.files import load
 from research.studies.when_to_use import GRPO, SHOWN, Case, cases
-from tests.unit.research.studies.composing import composed
 
 SPENT = dict(zip(GRPO, [(4.0, 1.0), (2.0, 2.0), (1.0, 4.0)], strict=True)) | {"other": (1.0, 1.0)}
 
@@ -35,12 +33,10 @@ def test_the_models_costs_are_put_back_together_with_what_grpo_trains():
     """Apart from the choice of group size: GRPO with 8 is 1 at every price in the measured figures."""
     found = {case.name: case for case in cases()}
     figures = load("measured")["checkpoints"]["base"]
-    rule = "Seq-balance k=2 / 2+2 / official"
+    rule = "Seq-balance, 2+2 kept, official"
     case = found["SmolLM2, untrained"]
     assert case.spent[GRPO[1]][0] == 1.0
-    assert case.spent[GRPO[1]][1] == pytest.approx(
-        figures["noise_scale"]["trained"][0] / figures["noise_scale"]["generated"][0]
-    )
+    assert case.spent[GRPO[1]][1] == pytest.approx(figures["trained_over_generated"])
     high = case.spent[rule][1] / case.spent[GRPO[1]][1]
     assert high == pytest.approx(figures["rules"][rule]["trained"][0])
 
@@ -48,13 +44,13 @@ def test_the_models_costs_are_put_back_together_with_what_grpo_trains():
 def test_where_training_is_free_costs_are_those_of_the_variance_study():
     """Responses generated for Seq-balance over those for groups of 16, the cheapest: 12.338 and 5.330 in exact.json."""
     found = {case.name: case for case in cases()}["as in Reinforce-Ada"]
-    rules = {name: row["by_mix"]["step 400"]["generated_cost"] for name, row in by_name(load("exact")).items()}
-    rule = "Seq-balance k=2 / 2+2 / official"
+    rules = {name: by_mix["step 400"]["generated_cost"] for name, by_mix in load("exact")["rules"].items()}
+    rule = "Seq-balance, 2+2 kept, official"
     assert found.cost(rule, 0.0) == pytest.approx(rules[rule] / min(rules[name] for name in GRPO))
 
 
 @pytest.mark.parametrize("label", SHOWN.values())
-def test_every_line_is_what_one_can_run_with_the_numbers_of_the_rule(label):
+def test_every_line_is_what_one_can_run_with_the_numbers_of_the_rule(composed, label):
     experiment, *overrides = label.split()
     cfg = composed(StudyRun("study", experiment, 0, tuple(overrides)))
     rule = next(rule for rule, name in SHOWN.items() if name == label)
