@@ -55,10 +55,11 @@ class StudyRun:
         command = [
             sys.executable,
             str(ROOT / "train.py"),
+            *(each for each in self.overrides if each.startswith("--")),  # which Hydra does not find between others
             f"+experiment={self.experiment}",
             f"seed={self.seed}",
             f"run_name={self.study}/{self.name}",
-            *self.overrides,
+            *(each for each in self.overrides if not each.startswith("--")),
             *(["ckpt=last"] if started else []),
         ]
         log = self.folder.parent / f"{self.folder.name}.log"

@@ -1,6 +1,6 @@
 """The ceiling of every rule that chooses prompts: one that measures each candidate's pass rate first, free of charge.
 
-``estimator._target_=research.studies.real_model.oracle.MeasuredPassRates`` and
+``--config-dir=research/studies/real_model/conf estimator=measured`` and
 ``+callbacks.oracle={_target_: research.studies.real_model.oracle.Oracle}``, with a curriculum that asks the estimator.
 """
 
