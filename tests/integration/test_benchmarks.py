@@ -36,11 +36,17 @@ SMALLEST = {
     "studies.when_to_use": [],
 }
 START_ONLY = {
+    "benchmarks.busy_machine",
     "benchmarks.engine_pool",
     "benchmarks.exact_resume",
     "benchmarks.rollout",
     "benchmarks.soak",
+    "studies.field.controls",
     "studies.field.warm_start",
+    "studies.real_model.compare",
+    "studies.real_model.gate",
+    "studies.real_model.tune",
+    "studies.real_model.warm_up",
 }
 """Their smallest sizes take a core half a minute or more, or a gigabyte of disk: ``--help``."""
 NOT_ON_A_PAGE = {"benchmarks.cluster_sim_cpu_curve", "benchmarks.simulation.pass_rates"} | {

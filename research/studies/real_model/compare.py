@@ -99,7 +99,7 @@ def decisions() -> list[str]:
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, then report."""
-    if not arm_runs(1):
+    if not arm_runs(1) and not {"-h", "--help"} & set(sys.argv[1:] if arguments is None else arguments):
         sys.exit("error: no arm is tuned yet; run python -m research.studies.real_model.tune")
     main(str(__doc__), [CONTEST], arguments)
     print("\n".join(decisions()))

@@ -7,6 +7,7 @@ change, not the analysis. Writes ``docs/studies/real_model/gate.json``.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def _alike(number: int, of: int) -> float:
 
 def main() -> None:
     """Draw what is missing, print and keep the figures."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     table = pd.read_parquet(draw())
     counts = [(row.task, int(row.num_positive), int(row.num_samples)) for row in table.itertuples()]
     found = {"start": checksum(), **figures(counts)}

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from research.benchmarks.report import DOCS
 from research.studies.methods import METHODS, Method, Settings, budget_run
-from research.studies.real_model.warm_up import START
 from research.studies.runs import ROOT, StudyRun
 
+START = ROOT / "runs" / "real_model" / "start"
+"""The checkpoint that ``python -m research.studies.real_model.warm_up`` makes."""
 RESULTS = DOCS / "studies" / "real_model"
 NUM_TRAIN, NUM_HELDOUT = 12_288, 512
 """Prompts: more than any run goes through, so that none comes back."""

@@ -83,6 +83,8 @@ def table() -> str:
             texts = {settings: f"{level:.3f}" for settings, level in found.items()}
             texts[best(found)] = f"**{texts[best(found)]}**"
             rows.append([f"`{arm}`", *(texts.get(settings, "-") for settings in GRID)])
+    if not rows:
+        return "No figures yet.\n"
     return markdown(["arm", *(f"{lr:g}, {prompts}" for lr, prompts in GRID)], rows)
 
 
