@@ -1,8 +1,8 @@
 """What other processes on the machine cost a rollout and an update: ``python -m research.benchmarks.busy_machine``.
 
-vLLM generates 1,536 tokens of the default model, then the model is updated with 15 packed groups, each in a process of its
-own for each way that OpenMP's threads wait, alone and beside four processes that compute without end. Two threads that spin
-while they wait take turns on a busy core with the one they wait for; threads that sleep leave it. Writes
+vLLM generates 1,536 tokens of the default model, then the model is updated with 15 packed groups, in a process for each
+way that OpenMP's threads wait, alone and beside four processes that compute without end. Two threads that spin while
+they wait take turns on a busy core with the one they wait for; threads that sleep leave it. Writes
 ``docs/performance/busy_machine.json``.
 """
 
