@@ -69,13 +69,14 @@ def _pruning_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
 
 def _thinning_errors(run: Setup, key: str, selection: type) -> Iterator[str]:
     """Prompts whose rewards are all equal must train, and by the advantage that thinning goes by."""
-    from ada_lightning.methods.advantages import HistoryBaselineAdvantage
-    from ada_lightning.methods.refill import NoRefill
     from ada_lightning.methods.selection import ThinnedSelection
-    from ada_lightning.training.losses import ResponseMeanReduction, TokenMeanReduction
 
     if not issubclass(selection, ThinnedSelection):
         return
+    from ada_lightning.methods.advantages import HistoryBaselineAdvantage
+    from ada_lightning.methods.refill import NoRefill
+    from ada_lightning.training.losses import ResponseMeanReduction, TokenMeanReduction
+
     if not issubclass(advantage := run.kind("advantage"), HistoryBaselineAdvantage):
         yield (
             f"{key}: {selection.__name__} thins out prompts whose rewards are all equal by their advantage against "

@@ -1,0 +1,136 @@
+"""What every adapter must reproduce: which responses train and what each weighs, in any order of finishing.
+
+The policy is the scripted one of :mod:`tests.tapes.world`, a table of pass rates; the truth is the project's own loop
+(rollout service, Lightning, loss and gradient), played by :mod:`tests.tapes.driver`. An adapter plays the same steps and
+says what became of every response: the factor of its tokens' log-probabilities in the update, denominator included.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ada_lightning.adapters import Core, Pool, Pools
+from tests.tapes import tape, world
+
+RULES = ("grpo", "ada_seq_balance", "ada_seq_pos", "ada_est_ema", "ada")
+"""Uniform sampling, two stopping rules, an allocation by what is expected, and chosen prompts with their history."""
+OBJECTIVES = ("log", "linear", "pass_at_k")
+WITH_OBJECTIVE = ("ada_seq_balance", "ada_seq_pos", "ada_est_ema")
+"""The others have none: their advantage follows its own rule."""
+PROMPTS = {f"p{number}": text for number, text in enumerate(world.TEXTS)}
+
+
+@dataclass
+class Played:
+    """One step as an adapter did it."""
+
+    prompts: list[str]
+    drawn: list[int]
+    """Responses of each prompt."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """Factor of a token's log-probability in the update that is to be *increased*, by ``slot/index``."""
+
+
+Order = Callable[[list[tuple[Pool, int]]], list[tuple[Pool, int]]]
+ORDERS: dict[str, Order] = {
+    "in order": lambda launched: launched,
+    "last first": lambda launched: launched[::-1],
+    "one at a time": lambda launched: launched,
+    "shuffled": lambda launched: random.Random(7).sample(launched, len(launched)),
+}
+
+
+def outcome(prompt_id: str, seed: int, version: int, *, graded: bool) -> dict[str, Any]:
+    """What the scripted policy and its grader say, as arguments of ``Pool.add``."""
+    drawn = world.respond(int(prompt_id[1:]), seed, version, graded=graded)
+    verdict = world.grade(world.text_of(drawn.token_ids))
+    return {
+        "reward": verdict.reward,
+        "failed": verdict.failure if verdict.reward is None else "",
+        "num_tokens": len(drawn.token_ids),
+        "is_truncated": drawn.is_truncated,
+        "answer": verdict.answer,
+        "components": verdict.components,
+        "logprobs": drawn.logprobs,
+    }
+
+
+def drive(core: Core, pools: Pools, order: str, *, graded: bool = False) -> None:
+    """Draw a step to its end; responses finish in the given order."""
+    flying: list[tuple[Pool, int]] = []
+    while not pools.is_complete:
+        for pool in pools:
+            flying += [(pool, index) for index in pool.launch(pool.want())]
+        flying = ORDERS[order](flying)
+        number = 1 if order == "one at a time" else max(1, len(flying) // 2)
+        for pool, index in flying[:number]:
+            pool.add(index, payload=index, **outcome(pool.prompt_id, pool.seed(index), core.step, graded=graded))
+        flying = flying[number:]
+
+
+def play_core(core: Core, order: str, *, graded: bool = False, num_steps: int = world.NUM_STEPS) -> list[Played]:
+    """The library's own loop."""
+    steps = []
+    for _ in range(num_steps):
+        pools = core.choose(num_prompts=world.PROMPTS_PER_STEP)
+        drive(core, pools, order, graded=graded)
+        denominator = core.denominator(max_tokens=world.MAX_NEW_TOKENS)
+        played = Played([pool.prompt_id for pool in pools], [pool.num_drawn for pool in pools])
+        for pool in pools:
+            played.weights |= {f"{pool.slot}/{row.payload}": row.advantage / denominator for row in pool.kept()}
+        steps.append(played)
+        core.tell(pools)
+    return steps
+
+
+def recorded(steps: Sequence[Any], share: Callable[[Any, Any, int], float]) -> Iterator[Played]:
+    """The steps of a tape.
+
+    Args:
+        steps: of the tape, or played anew.
+        share: of a response in the update, by prompt record, update record and sample index.
+    """
+    for step in steps:
+        (update,) = step["updates"]
+        slots = sorted(step["prompts"], key=int)
+        played = Played([step["prompts"][s]["prompt"] for s in slots], [step["prompts"][s]["drawn"] for s in slots])
+        for slot in slots:
+            group = step["prompts"][slot]
+            for index, advantage in zip(group["kept"], group["advantages"], strict=True):
+                if advantage:
+                    played.weights[f"{slot}/{index}"] = advantage * share(group, update, index)
+        yield played
+
+
+def of_tape(name: str) -> list[Played]:
+    """The steps of a recorded method, as its own reduction weighs them."""
+    read = tape.read(tape.FOLDER / f"{name}.json.gz")
+    rule = read["case"]["choices"]["loss/reduction"][0]
+    return list(recorded(read["steps"], SHARES[rule]))
+
+
+def _lengths(group: Any) -> dict[int, int]:
+    return {}
+
+
+SHARES: dict[str, Callable[[Any, Any, int], float]] = {
+    "constant": lambda group, update, index: 1 / (update["denominators"][0] * world.MAX_NEW_TOKENS),
+    "prompt_mean": lambda group, update, index: 1
+    / (update["denominators"][0] * world.MAX_NEW_TOKENS * len(group["kept"])),
+    "token_mean": lambda group, update, index: 1 / update["denominators"][2],
+}
+"""Of a token, by the rule of ``loss/reduction``."""
+
+
+def assert_same(found: Sequence[Played], wanted: Sequence[Played], tolerance: float = 1e-8) -> None:
+    """Same prompts, same responses drawn and trained, same weights."""
+    assert len(found) == len(wanted)
+    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        assert one.prompts == other.prompts, f"step {number}"
+        assert one.drawn == other.drawn, f"step {number}"
+        assert one.weights.keys() == other.weights.keys(), f"step {number}"
+        for name, weight in other.weights.items():
+            assert abs(one.weights[name] - weight) <= tolerance * abs(weight), f"step {number}, response {name}"
