@@ -223,13 +223,13 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
     """Yield a sentence for each part that asks the policy itself. By names: loading such parts loads torch."""
     if _name(run, "estimator") == "ValueNetworkEstimator":
         yield (
-            f"{experiment}: ValueNetworkEstimator learns from the policy's hidden states, which a loop outside does not "
-            "hand over; use estimator='beta_history', 'ema' or 'similar_prompts'"
+            f"{experiment}: ValueNetworkEstimator learns from the policy's hidden states, which a loop outside does "
+            "not hand over; use estimator='beta_history', 'ema' or 'similar_prompts'"
         )
     if _name(run, "estimator.embedding") == "PolicyEmbedding":
         yield (
-            f"{experiment}: PolicyEmbedding places prompts by the policy's hidden states, which a loop outside does not "
-            "hand over; use **{'estimator/embedding': 'words'}, or estimator='beta_history'"
+            f"{experiment}: PolicyEmbedding places prompts by the policy's hidden states, which a loop outside does "
+            "not hand over; use **{'estimator/embedding': 'words'}, or estimator='beta_history'"
         )
     norm = _name(run, "sampler.gradient_norm")
     if norm not in ("", "ConstantNorm"):
@@ -260,4 +260,3 @@ def _needs(run: Setup) -> Iterator[str]:
         yield "logprobs"
     if Trait.GIVES_REWARDS in run.part("sampler").traits:
         yield "answer"
-

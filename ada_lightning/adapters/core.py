@@ -69,8 +69,8 @@ class Core:
         composed = compose_method(method, overrides, seed=seed)
         if composed.needs_texts and not all(texts.values()):
             raise ValueError(
-                f"method {method!r} expects something of a prompt by its words: give prompts as {{id: text}}, each with "
-                "a text"
+                f"method {method!r} expects something of a prompt by its words: give prompts as {{id: text}}, "
+                "each with a text"
             )
         self._composed, self._method = composed, composed.method
         self._prompts = {
@@ -87,6 +87,31 @@ class Core:
     def step(self) -> int:
         """Steps that are done."""
         return self._step
+
+    @property
+    def needs_logprobs(self) -> bool:
+        """Whether every response must come with its log-probabilities."""
+        return "logprobs" in self._composed.needs
+
+    def unmet(self, *, metrics: bool, refill: bool, answers: bool) -> list[str]:
+        """Say what the method needs of a loop that has not all of it.
+
+        Args:
+            metrics: the loop hands over figures of its updates.
+            refill: it lets prompts join a step.
+            answers: it tells the answer found in every response.
+        """
+        composed = self._composed
+        found = []
+        if composed.needs_metrics and not metrics:
+            found.append(
+                f"{self.method_name}: {type(self._method.selection).__name__} learns from the update's figures"
+            )
+        if self._method.refill.is_on and not refill:
+            found.append(f"{self.method_name}: {type(self._method.refill).__name__} lets further prompts join a step")
+        if "answer" in composed.needs and not answers:
+            found.append(f"{self.method_name}: {type(self._method.sampler).__name__} makes labels of answers")
+        return found
 
     @property
     def max_kept(self) -> int:
@@ -110,11 +135,27 @@ class Core:
         self._check_number(num_prompts)
         ahead = self._step + len(self._picked)
         if self._method.refill.is_on and ahead > self._step:
-            raise RuntimeError("a step that is filled up takes as many prompts as it needs; pick() the next one after it")
+            raise RuntimeError(
+                "a step that is filled up takes as many prompts as it needs; pick() the next one after it"
+            )
         queue = self._queue_at(ahead)
         taken = [prompt.prompt_id for prompt in queue.first(self._method.first_wave(num_prompts))]
         self._picked.append(taken)
         return list(taken)
+
+    def picked(self, step: int, num_prompts: int) -> list[str]:
+        """Return the prompts of a step that has not begun or is under way, picked now where they were not before.
+
+        Of a step that is done nobody knows them any more, and any are returned: for data loaders that are wound on.
+
+        Raises:
+            ValueError, RuntimeError: as :meth:`pick`.
+        """
+        if step < self._step:
+            return (list(self._prompts) * num_prompts)[:num_prompts]
+        while step - self._step >= len(self._picked):
+            self.pick(num_prompts)
+        return list(self._picked[step - self._step])
 
     def choose(self, num_prompts: int) -> Pools:
         """Begin a step of so many prompts: chosen, with what is believed of each, and planned.

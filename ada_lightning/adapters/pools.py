@@ -83,7 +83,7 @@ class Pool:
         payload: Any = None,
         is_truncated: bool = False,
         failed: str = "",
-        answer: str | None | _NotTold = _NotTold.NOT_TOLD,
+        answer: str | _NotTold | None = _NotTold.NOT_TOLD,
         components: Mapping[str, float] | None = None,
         logprobs: Sequence[float] = (),
     ) -> None:
@@ -290,4 +290,3 @@ class Pools(Sequence[Pool]):
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1; got {max_tokens}")
         return self.reduction.denominator(self.finish(), max_tokens)
-

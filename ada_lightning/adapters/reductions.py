@@ -42,8 +42,6 @@ RULES: Mapping[str, Reduction] = {
         lambda group, kept: 1.0 / _num_tokens(kept),
         lambda groups, max_tokens: float(max(sum(len(group.kept) for group in groups), 1)),
     ),
-    "TokenMeanReduction": Reduction(
-        lambda group, kept: 1.0, lambda groups, max_tokens: _total_tokens(groups)
-    ),
+    "TokenMeanReduction": Reduction(lambda group, kept: 1.0, lambda groups, max_tokens: _total_tokens(groups)),
 }
 """By the name of the class."""

@@ -1,8 +1,8 @@
 """What every adapter must reproduce: which responses train and what each weighs, in any order of finishing.
 
 The policy is the scripted one of :mod:`tests.tapes.world`, a table of pass rates; the truth is the project's own loop
-(rollout service, Lightning, loss and gradient), played by :mod:`tests.tapes.driver`. An adapter plays the same steps and
-says what became of every response: the factor of its tokens' log-probabilities in the update, denominator included.
+(rollout service, Lightning, loss and gradient), played by :mod:`tests.tapes.driver`. An adapter plays the same steps
+and says what became of every response: the factor of its tokens' log-probabilities in the update, denominator included.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ada_lightning.adapters import Core, Pool, Pools
-from tests.tapes import tape, world
+from ada_lightning.core.seeds import request_seed
+from tests.tapes import driver, tape, world
+from tests.tapes.cases import Case
+from tests.tapes.compare import TOLERANCE
 
 RULES = ("grpo", "ada_seq_balance", "ada_seq_pos", "ada_est_ema", "ada")
 """Uniform sampling, two stopping rules, an allocation by what is expected, and chosen prompts with their history."""
@@ -86,14 +89,23 @@ def play_core(core: Core, order: str, *, graded: bool = False, num_steps: int = 
     return steps
 
 
-def recorded(steps: Sequence[Any], share: Callable[[Any, Any, int], float]) -> Iterator[Played]:
-    """The steps of a tape.
+def truth(rule: str, objective: str = "log") -> list[Played]:
+    """What the project's own loop does: from its tape, or played anew where there is none."""
+    name = rule if objective == "log" else f"objective_{objective}" if rule == "ada_seq_balance" else ""
+    if name:
+        return of_tape(name)
+    case = Case("", (f"+experiment={rule}", f"objective={objective}"))
+    return list(_played(tape.split(driver.play(case, world.LATENCIES[0]))[0], "constant"))
 
-    Args:
-        steps: of the tape, or played anew.
-        share: of a response in the update, by prompt record, update record and sample index.
-    """
-    for step in steps:
+
+def of_tape(name: str) -> list[Played]:
+    """What the project's own loop did when its tape was recorded, weighed by its own reduction."""
+    read = tape.read(tape.FOLDER / f"{name}.json.gz")
+    return list(_played(read["steps"], read["case"]["choices"]["loss/reduction"][0]))
+
+
+def _played(steps: Sequence[Any], rule: str) -> Iterator[Played]:
+    for number, step in enumerate(steps):
         (update,) = step["updates"]
         slots = sorted(step["prompts"], key=int)
         played = Played([step["prompts"][s]["prompt"] for s in slots], [step["prompts"][s]["drawn"] for s in slots])
@@ -101,32 +113,31 @@ def recorded(steps: Sequence[Any], share: Callable[[Any, Any, int], float]) -> I
             group = step["prompts"][slot]
             for index, advantage in zip(group["kept"], group["advantages"], strict=True):
                 if advantage:
-                    played.weights[f"{slot}/{index}"] = advantage * share(group, update, index)
+                    length = _length(number, int(slot), group["prompt"], index)
+                    share = _token_share(rule, *update["denominators"], len(group["kept"]), length)
+                    played.weights[f"{slot}/{index}"] = advantage * share
         yield played
 
 
-def of_tape(name: str) -> list[Played]:
-    """The steps of a recorded method, as its own reduction weighs them."""
-    read = tape.read(tape.FOLDER / f"{name}.json.gz")
-    rule = read["case"]["choices"]["loss/reduction"][0]
-    return list(recorded(read["steps"], SHARES[rule]))
+def _length(step: int, slot: int, prompt_id: str, index: int) -> int:
+    seed = request_seed(
+        run_seed=world.RUN_SEED, stage="train", step=step, slot=slot, prompt_id=prompt_id, sample_index=index
+    )
+    return len(world.respond(int(prompt_id[1:]), seed, step, graded=False).token_ids)
 
 
-def _lengths(group: Any) -> dict[int, int]:
-    return {}
+def _token_share(rule: str, prompts: float, responses: float, tokens: float, size: int, length: int) -> float:
+    """Weight of a token under a rule of ``conf/loss/reduction``, said once more."""
+    return {
+        "constant": 1 / (prompts * world.MAX_NEW_TOKENS),
+        "prompt_mean": 1 / (prompts * world.MAX_NEW_TOKENS * size),
+        "response_mean": 1 / (responses * length),
+        "token_mean": 1 / tokens,
+    }[rule]
 
 
-SHARES: dict[str, Callable[[Any, Any, int], float]] = {
-    "constant": lambda group, update, index: 1 / (update["denominators"][0] * world.MAX_NEW_TOKENS),
-    "prompt_mean": lambda group, update, index: 1
-    / (update["denominators"][0] * world.MAX_NEW_TOKENS * len(group["kept"])),
-    "token_mean": lambda group, update, index: 1 / update["denominators"][2],
-}
-"""Of a token, by the rule of ``loss/reduction``."""
-
-
-def assert_same(found: Sequence[Played], wanted: Sequence[Played], tolerance: float = 1e-8) -> None:
-    """Same prompts, same responses drawn and trained, same weights."""
+def assert_same(found: Sequence[Played], wanted: Sequence[Played], tolerance: float = TOLERANCE) -> None:
+    """Same prompts, same responses drawn and trained, same weights: tapes are of single precision."""
     assert len(found) == len(wanted)
     for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
         assert one.prompts == other.prompts, f"step {number}"
