@@ -30,8 +30,8 @@ def refusals(trainer: Any, *, dataset: Any, reward: Any, max_kept: int, num_prom
         yield "tools and environment_factory would run on top of rows that are complete; leave them out"
     if not trainer.use_vllm and (trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled):
         yield (
-            "generating with the trained model under FSDP or DeepSpeed needs all processes in every step of a response, "
-            "and adaptive rounds differ; use vLLM"
+            "generating with the trained model under FSDP or DeepSpeed needs all processes in every step of a "
+            "response, and adaptive rounds differ; use vLLM"
         )
 
 
@@ -70,7 +70,7 @@ def _resume_refusals(args: Any) -> Iterator[str]:
     if args.shuffle_dataset:
         yield "shuffle_dataset=True would reorder the prompts that were chosen; the curriculum shuffles; use False"
     if args.restore_callback_states_from_checkpoint:
-        yield "restore_callback_states_from_checkpoint=True would replace ada.callback, which restores itself; use False"
+        yield "restore_callback_states_from_checkpoint=True would replace ada.callback, which restores itself"
     if args.ignore_data_skip:
         yield "ignore_data_skip=True would start prompts anew after a resume; use False"
 
@@ -79,7 +79,9 @@ def approximations(trainer: Any) -> Iterator[str]:
     """Yield a reason for each argument that bends the update from the statement, without making it meaningless."""
     yield from _loss_approximations(trainer.args)
     yield from _mask_approximations(trainer.args)
-    if changed := [f"{name}={value!r}" for name in _NEUTRAL if (value := getattr(trainer.args, name)) != _NEUTRAL[name]]:
+    if changed := [
+        f"{name}={value!r}" for name in _NEUTRAL if (value := getattr(trainer.args, name)) != _NEUTRAL[name]
+    ]:
         yield f"{', '.join(changed)}: responses come from another distribution than the one that is trained"
     if trainer.use_vllm:
         yield from _engine_approximations(trainer.args)

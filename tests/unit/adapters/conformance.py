@@ -14,7 +14,7 @@ from typing import Any
 
 from ada_lightning.adapters import Core, Pool, Pools
 from ada_lightning.core.seeds import request_seed
-from tests.tapes import driver, tape, world
+from tests.tapes import tape, world
 from tests.tapes.cases import Case
 from tests.tapes.compare import TOLERANCE
 
@@ -94,6 +94,8 @@ def truth(rule: str, objective: str = "log") -> list[Played]:
     name = rule if objective == "log" else f"objective_{objective}" if rule == "ada_seq_balance" else ""
     if name:
         return of_tape(name)
+    from tests.tapes import driver  # loads torch and Lightning
+
     case = Case("", (f"+experiment={rule}", f"objective={objective}"))
     return list(_played(tape.split(driver.play(case, world.LATENCIES[0]))[0], "constant"))
 

@@ -14,7 +14,7 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "own_loop.md").read_text(
 
 
 class Loop:
-    """An engine, a grader and a trainer that note what they are given: a policy of one pass rate, which training raises."""
+    """An engine, a grader and a trainer: a policy of one pass rate, which training raises."""
 
     def __init__(self) -> None:
         self.rate = 0.2
