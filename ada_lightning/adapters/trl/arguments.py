@@ -49,6 +49,12 @@ def _shape_refusals(trainer: Any, max_kept: int, num_prompts: int) -> Iterator[s
             f"groups of {group} rows would lie on two processes: num_prompts = {num_prompts} does not divide by "
             f"{trainer.accelerator.num_processes}"
         )
+    if trainer.args.gradient_accumulation_steps > trainer.args.steps_per_generation:
+        yield (
+            f"gradient_accumulation_steps={trainer.args.gradient_accumulation_steps} with steps_per_generation="
+            f"{trainer.args.steps_per_generation} makes several rollouts for one update, and the core learns between "
+            "rollouts; leave steps_per_generation out and raise num_prompts"
+        )
 
 
 def _advantage_refusals(args: Any) -> Iterator[str]:
@@ -90,7 +96,7 @@ def approximations(trainer: Any) -> Iterator[str]:
 def _loss_approximations(args: Any) -> Iterator[str]:
     if args.loss_type != "dr_grpo":
         yield f'loss_type="{args.loss_type}" divides by what was kept, not by a constant; exact is "dr_grpo"'
-    if args.num_iterations > 1 or args.gradient_accumulation_steps % args.steps_per_generation:
+    if args.num_iterations > 1 or args.steps_per_generation > args.gradient_accumulation_steps:
         yield (
             f"num_iterations={args.num_iterations}, steps_per_generation={args.steps_per_generation} with "
             f"gradient_accumulation_steps={args.gradient_accumulation_steps} make several updates of one rollout, all "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from ada_lightning.adapters import Core, Pool, Pools
@@ -23,6 +24,9 @@ RULES = ("grpo", "ada_seq_balance", "ada_seq_pos", "ada_est_ema", "ada")
 OBJECTIVES = ("log", "linear", "pass_at_k")
 WITH_OBJECTIVE = ("ada_seq_balance", "ada_seq_pos", "ada_est_ema")
 """The others have none: their advantage follows its own rule."""
+COMBINATIONS = [
+    (rule, objective) for rule in RULES for objective in (OBJECTIVES if rule in WITH_OBJECTIVE else OBJECTIVES[:1])
+]
 PROMPTS = {f"p{number}": text for number, text in enumerate(world.TEXTS)}
 
 
@@ -89,6 +93,7 @@ def play_core(core: Core, order: str, *, graded: bool = False, num_steps: int = 
     return steps
 
 
+@cache
 def truth(rule: str, objective: str = "log") -> list[Played]:
     """What the project's own loop does: from its tape, or played anew where there is none."""
     name = rule if objective == "log" else f"objective_{objective}" if rule == "ada_seq_balance" else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 
 import pytest
 
@@ -13,12 +12,17 @@ from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
 from tests.tapes.cases import GRADED_ONLY, TWEAKS
 from tests.unit.adapters import conformance
-from tests.unit.adapters.conformance import OBJECTIVES, ORDERS, PROMPTS, RULES, WITH_OBJECTIVE, assert_same, play_core
+from tests.unit.adapters.conformance import (
+    COMBINATIONS,
+    ORDERS,
+    PROMPTS,
+    RULES,
+    WITH_OBJECTIVE,
+    assert_same,
+    play_core,
+    truth,
+)
 
-COMBINATIONS = [
-    (rule, objective) for rule in RULES for objective in (OBJECTIVES if rule in WITH_OBJECTIVE else OBJECTIVES[:1])
-]
-truth = cache(conformance.truth)
 ASKS_THE_POLICY = {"ada_est_value", "gvm_grpo", "gvm_raft", "vip", "vip_dr_grpo"}
 IS_A_LOSS = {"capo", "cispo", "divergence_ppo_kl", "divergence_ppo_tv", "flowrl", "gspo", "jackpot"}
 TAPES = sorted(

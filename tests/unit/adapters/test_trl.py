@@ -247,6 +247,7 @@ def test_the_arguments_that_config_gives_are_exact(tmp_path):
         ({"multi_objective_aggregation": "normalize_then_sum"}, "would rescale"),
         ({"num_generations": 4}, "less than the 4 rows"),
         ({"generation_batch_size": 10}, r"ada\.config\(\) has numbers that fit"),
+        ({"gradient_accumulation_steps": 8}, "several rollouts for one update"),
         ({"shuffle_dataset": True}, "reorder the prompts"),
         ({"tools": [len]}, "on top of rows"),
         ({"mask_truncated_completions": True}, "behind the core's back"),
@@ -268,7 +269,7 @@ def test_arguments_with_which_rows_would_mean_something_else_are_refused(tmp_pat
     [
         {"loss_type": "grpo"},
         {"num_iterations": 2},
-        {"steps_per_generation": 3},
+        {"steps_per_generation": 8},
         {"beta": 0.1},
         {"importance_sampling_level": "sequence"},
         {"off_policy_mask_threshold": 0.5},
