@@ -24,8 +24,7 @@ from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
 from tests.unit.adapters import trl_world
-from tests.unit.adapters.conformance import WITH_OBJECTIVE, Played, assert_same, outcome
-from tests.unit.adapters.test_conformance import COMBINATIONS, truth
+from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played, assert_same, outcome, truth
 
 ROOT = Path(__file__).resolve().parents[3]
 
