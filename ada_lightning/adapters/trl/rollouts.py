@@ -203,6 +203,11 @@ class AdaRollouts:
             self.core.tell(self._pools)
             self._pools = None
 
+    def abandon(self) -> None:
+        """Forget a rollout that was not learned from."""
+        self.core.abandon()
+        self._pools = None
+
     def _check_method(self) -> None:
         problems = self.core.unmet(metrics=False, refill=False, answers=False)
         if problems:

@@ -40,5 +40,6 @@ class AdaState(TrainerCallback, ExportableState):
         self._owner.learn()
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds."""
+        """Return what a checkpoint holds; of a rollout that an interrupt cut off nothing: it is drawn again."""
+        self._owner.abandon()
         return {"args": {}, "attributes": {"core": json.dumps(self._owner.core.state_dict())}}

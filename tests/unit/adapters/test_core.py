@@ -6,13 +6,9 @@ import json
 import math
 
 import pytest
-import torch
 
 from ada_lightning.adapters import Core, Pools
-from ada_lightning.adapters.reductions import RULES
 from ada_lightning.config.problems import ConfigError
-from ada_lightning.training import losses
-from ada_lightning.training.batch import BatchCounts
 from tests.unit.adapters.conformance import PROMPTS, drive, play_core
 
 IDS = list("abcdef")
@@ -70,10 +66,9 @@ def test_methods_that_read_prompts_need_their_texts():
 
 @pytest.mark.parametrize(
     ("overrides", "wanted"),
-    [({"group_size": 3}, 3), ({"sampler": "estimated", "n_max": 5, "**": None}, 5)],
+    [({"group_size": 3}, 3), ({"sampler": "estimated", "responses_per_prompt": 4, "n_max": 5}, 5)],
 )
 def test_a_bare_name_is_the_samplers_own_setting(overrides, wanted):
-    overrides.pop("**", None)
     core = Core("grpo", prompts=IDS, **overrides)
     assert core.max_kept == wanted
 
@@ -131,11 +126,11 @@ def test_what_failed_through_no_doing_of_its_own_is_left_out():
     pool.add(second, 1.0, num_tokens=2, payload="second")
     assert pool.want() == 0  # waits for the first in the order of launch
     pool.add(first, failed="infrastructure", num_tokens=0)
-    fill_rest = pools[1]
-    while not pools.is_complete:
-        for index in fill_rest.launch(fill_rest.want()):
-            fill_rest.add(index, 1.0, num_tokens=1)
-    assert (pool.num_drawn, pool.num_positive) == (2, 1)
+    fill(pools, lambda pool, index: 1.0)
+    (drawn, _) = pools.pools_drawn()
+    assert drawn.num_failed == 1
+    assert [response.sample_index for response in drawn.responses][0] == second
+    assert pool.num_drawn == drawn.num_sampled + 1
     core.tell(pools)
 
 
@@ -220,40 +215,6 @@ def test_a_state_of_parts_that_remember_otherwise_is_refused():
     core.tell(pools)
     with pytest.raises(ValueError, match="BetaHistory"):
         Core("ada", prompts=IDS, estimator="ema").load_state_dict(core.state_dict())
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_each_reduction_is_that_of_its_class(name):
-    """Share and denominator, against the weights that the project's own loss gives to tokens."""
-    option = {"ConstantReduction": "constant", "PromptMeanReduction": "prompt_mean",
-              "ResponseMeanReduction": "response_mean", "TokenMeanReduction": "token_mean"}[name]  # fmt: skip
-    core, pools = begun("ada_seq_pos", **{"loss/reduction": option}, samples_per_round=2, n_max=4, group_size=3)
-    fill(pools, lambda pool, index: float(index == pool.slot))
-    groups = pools.finish()
-    lengths = [[len(kept.response.response_ids) for kept in group.kept] for group in groups]
-    counts = BatchCounts(len(groups), sum(map(len, lengths)), sum(map(sum, lengths)))
-    kind = getattr(losses, name)
-    reduction = kind(token_scale=16) if name in ("ConstantReduction", "PromptMeanReduction") else kind()
-    for pool, group in zip(pools, groups, strict=True):
-        batch = _Batch(group)
-        wanted = dict(
-            zip(
-                [kept.response.sample_index for kept in group.kept], reduction.token_weights(batch, counts), strict=True
-            )
-        )
-        advantages = {kept.response.sample_index: kept.advantage for kept in group.trained}
-        for row in pool.kept():
-            found = row.advantage / advantages[row.index] / core.denominator(max_tokens=16)
-            assert found == pytest.approx(float(wanted[row.index]), rel=1e-6)  # single precision there
-
-
-class _Batch:
-    """The two columns that reductions look at."""
-
-    def __init__(self, group) -> None:
-        self.num_tokens_B = torch.tensor([float(len(kept.response.response_ids)) for kept in group.kept])
-        self.group_size_B = torch.full_like(self.num_tokens_B, len(group.kept))
-        self.rewards_B = torch.zeros_like(self.num_tokens_B)
 
 
 def test_the_longest_response_is_a_number_of_tokens():
