@@ -20,10 +20,11 @@ class Service:
     """A training client and its samplers: the scripted policy, answering in any order."""
 
     def __init__(self, core: Core) -> None:
-        self.core, self.version, self.data = core, 0, []
+        self.core, self.version, self.data = core, -1, []
         self.generator = random.Random(1)
 
     async def save_weights_and_get_sampling_client(self):
+        self.version, self.data = self.version + 1, []
         return self
 
     async def sample(self, *, prompt, num_samples, sampling_params):
@@ -59,7 +60,6 @@ class Service:
 
     def optim_step(self, adam):
         assert adam == "adam"
-        self.version += 1
         return asyncio.sleep(0)
 
 
