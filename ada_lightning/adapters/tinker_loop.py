@@ -13,6 +13,11 @@ from typing import Any
 
 from ada_lightning.adapters.core import Core
 from ada_lightning.adapters.pools import Pool, Pools
+from ada_lightning.adapters.tested import check_version
+
+check_version("tinker", (0, 38), (0, 39))
+
+from tinker import types  # noqa: E402 - after the check, whose message is the better one
 
 Grade = Callable[[str, Sequence[int]], float]
 """``(prompt id, completion ids) -> reward``."""
@@ -82,8 +87,6 @@ async def draw(
 
 def datum(prompt: Sequence[int], row: Any, denominator: float) -> Any:
     """Turn a row into what ``forward_backward`` takes: tokens that predict, predicted ones, and their factors."""
-    from tinker import types
-
     completion, logprobs = row.payload
     tokens, before = [*prompt, *completion], [0.0] * (len(prompt) - 1)
     return types.Datum(
@@ -97,7 +100,5 @@ def datum(prompt: Sequence[int], row: Any, denominator: float) -> Any:
 
 
 async def _sample(sampler: Any, prompt: Sequence[int], seed: int, max_tokens: int) -> Any:
-    from tinker import types
-
     params = types.SamplingParams(max_tokens=max_tokens, seed=seed % 2**31, temperature=1.0)
     return await sampler.sample(prompt=types.ModelInput.from_ints(list(prompt)), num_samples=1, sampling_params=params)

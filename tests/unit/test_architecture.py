@@ -35,6 +35,7 @@ HOMES = {
     "lightning": {"training", "data", "parallel", "config", "callbacks", "programs"},
     "hydra": {"config", "run", "adapters", "callbacks", "programs", "train", "evaluate", "prepare"},
     "trl": {"adapters/trl"},
+    "tinker": {"adapters/tinker_loop"},
 }
 """Where a library may be imported, type checks included."""
 WITHOUT_TORCH = (

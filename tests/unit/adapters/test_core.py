@@ -129,7 +129,7 @@ def test_what_failed_through_no_doing_of_its_own_is_left_out():
     fill(pools, lambda pool, index: 1.0)
     (drawn, _) = pools.pools_drawn()
     assert drawn.num_failed == 1
-    assert [response.sample_index for response in drawn.responses][0] == second
+    assert drawn.responses[0].sample_index == second
     assert pool.num_drawn == drawn.num_sampled + 1
     core.tell(pools)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import random
 
 import pytest
 
 from ada_lightning.adapters import Core
-from ada_lightning.adapters.tinker_loop import train
 from tests.tapes import world
 from tests.unit.adapters.conformance import COMBINATIONS, PROMPTS, WITH_OBJECTIVE
 
 types = pytest.importorskip("tinker").types
+train = importlib.import_module("ada_lightning.adapters.tinker_loop").train
 TOKENS = {prompt_id: world.prompt_tokens(int(prompt_id[1:])) for prompt_id in PROMPTS}
 
 
