@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import string
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from ada_lightning.adapters.trl import AdaRollouts
 from ada_lightning.training.models.tiny import TinyLlama
 
 MAX_TOKENS = 8
+END = 2
+"""Id of the token that ends a turn (:mod:`ada_lightning.training.models.tiny`)."""
 NUM_PROMPTS = 4
 ROWS = [{"prompt": f"Question {number}: what is {number} + {number}?", "answer": str(number)} for number in range(12)]
 
@@ -32,14 +36,20 @@ def model_folder() -> Path:
 
 
 def sample(prompt_ids: Sequence[list[int]], seeds: Sequence[int]) -> list[tuple[list[int], None]]:
-    """Responses of 1 to 8 bytes; the first is ``y`` more often the later the prompt's digits."""
-    found = []
+    """Responses of 1 to 8 letters; how often the first is ``y`` depends on the prompt."""
+    letters, found = _letters(), []
     for ids, seed in zip(prompt_ids, seeds, strict=True):
         generator = random.Random(seed)
-        first = ord("y") if generator.random() < (sum(ids) % 7) / 7 else ord("n")
-        rest = [generator.randrange(97, 123) for _ in range(generator.randrange(MAX_TOKENS - 1))]
-        found.append(([3 + first, *(3 + byte for byte in rest), 0][:MAX_TOKENS], None))
+        first = "y" if generator.random() < (1 + sum(ids) % 5) / 7 else "n"
+        rest = [letters[letter] for letter in generator.choices(sorted(letters), k=generator.randrange(MAX_TOKENS - 1))]
+        found.append(([letters[first], *rest, END], None))
     return found
+
+
+@cache
+def _letters() -> dict[str, int]:
+    tokenizer = AutoTokenizer.from_pretrained(model_folder())
+    return {letter: tokenizer(letter)["input_ids"][0] for letter in string.ascii_lowercase}
 
 
 def reward(completions: Sequence[str], answer: Sequence[str], **others: Any) -> list[float]:
