@@ -21,6 +21,7 @@ from trl import GRPOConfig, GRPOTrainer
 from ada_lightning.adapters import tested
 from ada_lightning.adapters.pools import Row
 from ada_lightning.adapters.trl import AdaRollouts, arguments, installed, sampling
+from ada_lightning.adapters.trl.grading import Grading
 from ada_lightning.adapters.trl.rows import Drawn, Rows
 from ada_lightning.config.problems import ConfigError
 from tests.tapes import world
@@ -147,6 +148,7 @@ def test_two_processes_make_the_same_gradient(tmp_path):
     assert run.returncode == 0, run.stderr[-3000:]
     (line,) = [line for line in run.stdout.splitlines() if line.startswith("RESULT")]
     found = json.loads(line.removeprefix("RESULT"))
+    assert len(set(found["kept"])) > 1
     assert found["relative"] < 1e-6
 
 
@@ -327,17 +329,60 @@ def test_methods_that_need_more_than_trl_gives_are_refused(method, said):
         ([], "no rows"),
         ([{"prompt": "a"}, {"prompt": ""}], "row 1 of the data set has no prompt"),
         ([{"prompt": "a", "answer": 1}, {"prompt": "a", "answer": 2}], "has the prompt of an earlier one"),
+        ([{"prompt": "a", "name": 1}, {"prompt": "b", "name": 1}], "has the name of an earlier one, '1'"),
     ],
 )
 def test_a_data_set_in_which_references_cannot_be_told_apart_is_refused(rows, said):
     with pytest.raises(ValueError, match=said):
-        AdaRollouts("grpo", rows, reward=trl_world.reward, num_prompts=1)
+        AdaRollouts(
+            "grpo", rows, reward=trl_world.reward, num_prompts=1, id_column="name" if "name" in str(rows) else None
+        )
 
 
 def test_prompts_are_known_again_however_their_messages_are_spelt():
     ada = AdaRollouts("grpo", [{"prompt": [{"role": "user", "content": "hi"}]}], reward=trl_world.reward, num_prompts=1)
     assert ada.rows.id_of([{"content": "hi", "role": "user", "tool_calls": None}]) == next(iter(ada.rows.by_id))
     assert ada.rows.id_of([{"content": "ho", "role": "user"}]) is None
+
+
+def test_several_reward_functions_add_up_and_none_of_one_leaves_a_response_out():
+    def first(completions, level, **columns):
+        return [float(len(text)) + add for text, add in zip(completions, level, strict=True)]
+
+    def second(prompts, completion_ids, **columns):
+        return [None if not ids else float(ids[0]) for ids in completion_ids]
+
+    grading = Grading([first, second], [1.0, 10.0])
+    rows = [{"prompt": "a", "level": 100}, {"prompt": "b", "level": 200}]
+    (one, parts), (none, left) = grading(rows, ["xy", "z"], [[3], []])
+    assert (one, parts) == (132.0, {"first": 102.0, "second": 3.0})
+    assert (none, left) == (None, {"first": 201.0})
+    assert grading([], [], []) == []
+
+
+def test_messages_are_answered_by_a_message():
+    seen = []
+    Grading(lambda completions, **columns: seen.extend(completions) or [1.0])(
+        [{"prompt": [{"role": "user", "content": "hi"}]}], ["ho"], [[1]]
+    )
+    assert seen == [[{"role": "assistant", "content": "ho"}]]
+
+
+async def _later(**columns):
+    return []
+
+
+@pytest.mark.parametrize(
+    ("functions", "weights"), [(_later, None), (["a name"], None), ([], None), ([len], [1.0, 2.0])]
+)
+def test_what_cannot_grade_is_refused(functions, weights):
+    with pytest.raises((TypeError, ValueError)):
+        Grading(functions, weights)
+
+
+def test_a_reward_for_every_response():
+    with pytest.raises(ValueError, match="returned 0 rewards for 1 responses"):
+        Grading(lambda **columns: [])([{"prompt": "a"}], ["b"], [[1]])
 
 
 # Generation by contract: the colocated engine is local, a server wants all processes with as many prompts.

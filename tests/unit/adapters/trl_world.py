@@ -140,6 +140,6 @@ def difference(
 
 if __name__ == "__main__":
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    result = difference(sys.argv[1], num_processes=int(os.environ.get("WORLD_SIZE", "1")))
+    result = difference(sys.argv[1], num_processes=int(os.environ.get("WORLD_SIZE", "1")), n_max=8)
     if os.environ.get("RANK", "0") == "0":
         print("RESULT", json.dumps(result))
