@@ -195,7 +195,7 @@ def _refusals(experiment: str, cfg: DictConfig) -> Iterator[str]:
 
 
 def _problems(run: Setup) -> list[str]:
-    light = OmegaConf.masked_copy(run.cfg, [key for key in run.cfg if key != "loss"])  # whose classes load torch
+    light = OmegaConf.masked_copy(run.cfg, [str(key) for key in run.cfg if key != "loss"])  # whose classes load torch
     plain: Any = OmegaConf.to_container(light, resolve=False)
     by_key = _unknown(plain) | missing_values(light) | type_errors(light)
     problems = [*by_key.values(), *interpolation_errors(light)]
@@ -254,7 +254,8 @@ def _needs(run: Setup) -> Iterator[str]:
     from ada_lightning.methods.advantages import GdpoAdvantage, NoveltyAdvantage
     from ada_lightning.methods.selection import BanditSelection
 
-    if issubclass(run.kind("advantage"), GdpoAdvantage) or getattr(run.part("refill"), "component", ""):
+    component: Any = getattr(run.part("refill"), "component", "")
+    if component or issubclass(run.kind("advantage"), GdpoAdvantage):
         yield "components"
     if issubclass(run.kind("advantage"), NoveltyAdvantage) or issubclass(run.kind("selection"), BanditSelection):
         yield "logprobs"
