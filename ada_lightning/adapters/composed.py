@@ -190,8 +190,9 @@ def _refusals(experiment: str, cfg: DictConfig) -> Iterator[str]:
         yield f"{experiment} consists of its loss, {loss}, which is the trainer's and not the core's; {way_out}"
     if updates > 1:
         yield f"{experiment} makes {updates} updates of each rollout, all but the first of them off-policy; {way_out}"
-    if cfg.loss.get("kl_coef"):
-        yield f"{experiment} adds a KL term of {cfg.loss.kl_coef} to its loss; {way_out}"
+    for term in ("kl_coef", "entropy_coef"):
+        if cfg.loss.get(term):
+            yield f"{experiment} adds a term to its loss, loss.{term} = {cfg.loss[term]}; {way_out}"
 
 
 def _problems(run: Setup) -> list[str]:
