@@ -6,6 +6,8 @@ import importlib.metadata
 import json
 import os
 import re
+import runpy
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -138,15 +140,30 @@ def test_under_another_loss_it_is_not_and_trl_says_approximate(capsys):
     assert 'approximate: loss_type="dapo" divides by what was kept' in capsys.readouterr().out
 
 
-def test_two_processes_make_the_same_gradient(tmp_path):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0",
-               "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "-m", "tests.unit.adapters.trl_world",
-               "ada_seq_balance"]  # fmt: skip
-    run = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    (line,) = [line for line in run.stdout.splitlines() if line.startswith("RESULT")]
+def test_two_processes_make_the_same_gradient():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    given = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.unit.adapters.trl_world", "ada_seq_balance"]
+    processes = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | given | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        (said, errors), _ = (process.communicate() for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], errors[-3000:]
+    (line,) = [line for line in said.splitlines() if line.startswith("RESULT")]
     found = json.loads(line.removeprefix("RESULT"))
     assert len(set(found["kept"])) > 1
     assert found["relative"] < 1e-6
@@ -212,14 +229,11 @@ def test_the_page_for_trl_users_runs(tmp_path, monkeypatch, capsys):
     assert json.loads((tmp_path / "runs/mine/checkpoint-2/trainer_state.json").read_text())["global_step"] == 2
 
 
-def test_the_example_is_a_script_of_trls(tmp_path):
-    command = [sys.executable, "examples/trl_ada.py", "--model", str(trl_world.model_folder()), "--steps", "1",
-               "--prompts", "2", "--n-max", "8", "--output", str(tmp_path)]  # fmt: skip
-    run = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert "as far as 8 responses can see" in run.stdout
+def test_the_example_is_a_script_of_trls(tmp_path, monkeypatch, capsys):
+    options = ["--model", str(trl_world.model_folder()), "--prompts", "2", "--n-max", "8", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["trl_ada.py", *options, "--steps", "1"])
+    runpy.run_path(str(ROOT / "examples" / "trl_ada.py"), run_name="__main__")
+    assert "as far as 8 responses can see" in capsys.readouterr().out
 
 
 # Arguments.
