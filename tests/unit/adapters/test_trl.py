@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+import torch
 from trl import GRPOConfig, GRPOTrainer
 
 from ada_lightning.adapters import tested
@@ -422,6 +423,51 @@ def test_processes_that_generate_together_make_as_many_calls_of_one_size(monkeyp
     drawn = sampling.generate(engine, [[5]] * own, at_once=2)
     assert engine.calls == [2, 1]
     assert [(one.completion_ids, one.logprobs) for one in drawn] == [([5, 9], [-0.5])] * own
+
+
+class Colocated:
+    """What stands in the place of vLLM in the trainer's process: it draws from the trainer's own model."""
+
+    def __init__(self, trainer) -> None:
+        self.trainer, self.num_syncs = trainer, 0
+
+    def sync_weights(self):
+        self.num_syncs += 1
+
+    @torch.no_grad()
+    def generate(self, prompts, images, num_generations, profiler):
+        assert (images, num_generations) == (None, 1)
+        completions, logprobs = [], []
+        for prompt in prompts:
+            tokens, chances = list(prompt), []
+            for _ in range(3):
+                row = self.trainer.model(torch.tensor([tokens])).logits[0, -1].log_softmax(-1)
+                token = int(torch.multinomial(row.exp(), 1))
+                tokens.append(token)
+                chances.append([float(row[token])])
+            completions.append(tokens[len(prompt) :])
+            logprobs.append(chances)
+        return prompts, completions, logprobs, None
+
+
+def test_the_trainers_path_through_an_engine_in_its_process(tmp_path):
+    ada = trl_world.rollouts(
+        "ada_seq_balance",
+        sample=None,
+        n_max=8,
+        reward=lambda completion_ids, **columns: [float(ids[0] % 2) for ids in completion_ids],
+    )
+    trainer = trl_world.trainer_of(ada, max_steps=2, output_dir=str(tmp_path))
+    trainer.use_vllm, trainer._last_loaded_step = True, -1  # after the engine would have been started
+    trainer.vllm_generation = engine = Colocated(trainer)
+    trainer.train()
+    figures = [log for log in trainer.state.log_history if "ada/signal" in log]
+    assert len(figures) == engine.num_syncs == 2
+    for log in figures:
+        assert log["ada/signal"] > 0
+        for name in ("min", "mean", "max"):  # engine and trainer are one model: what is corrected is rounding
+            assert log[f"sampling/importance_sampling_ratio/{name}"] == pytest.approx(1.0, abs=1e-4)
+    assert ["token_truncate" in reason for reason in ada.reasons] == [True]
 
 
 def test_an_engine_in_its_own_process_draws_what_is_wanted_and_no_more():
