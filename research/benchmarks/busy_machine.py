@@ -1,8 +1,8 @@
 """What other processes on the machine cost a rollout and an update: ``python -m research.benchmarks.busy_machine``.
 
 vLLM generates 384 tokens of the default model, then the model is updated with eight packed groups, in a process for
-each way that OpenMP's threads wait, alone and beside four processes that compute without end. Two threads that spin while
-they wait take turns on a busy core with the one they wait for; threads that sleep leave it. Writes
+each way that OpenMP's threads wait, alone and beside four processes that compute without end. Two threads that spin
+while they wait take turns on a busy core with the one they wait for; threads that sleep leave it. Writes
 ``docs/performance/busy_machine.json``.
 """
 
