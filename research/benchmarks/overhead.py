@@ -53,6 +53,7 @@ def main() -> None:
 
 def instrument(recorder: Recorder) -> None:
     """Wrap the functions between which a step divides its time."""
+    from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
     from torch import nn
 
     import ada_lightning.data.datamodule as datamodule
@@ -61,7 +62,6 @@ def instrument(recorder: Recorder) -> None:
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
     from ada_lightning.rollout.service import RolloutService
     from ada_lightning.training.policy import PolicyModule
-    from callbacks.adaptive_sampling import AdaptiveSampling
 
     for owner, name, part in (
         (VllmEngine, "poll", "generation"),

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.callbacks.rollout_listener import RolloutListener
 from lightning.pytorch import LightningModule, Trainer
-
-from callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import RolloutResult
@@ -91,8 +90,8 @@ class FaultInjector(RolloutListener):
         VllmEngine.poll, VllmEngine.load_weights = broken_poll, broken_load  # type: ignore[method-assign]
 
     def _break_files(self) -> None:
-        from callbacks.checkpoint import RolloutCheckpoint
-        from callbacks.mlflow_run import MlflowRun
+        from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+        from ada_lightning.callbacks.mlflow_run import MlflowRun
 
         save, log_metrics = RolloutCheckpoint.save, MlflowRun.log_metrics
 

@@ -1,6 +1,7 @@
 """When the callback evaluates, seen by a service that only counts; tests/integration has a real one."""
 
 import pytest
+from ada_lightning.callbacks.evaluation import Evaluation
 from lightning.pytorch import LightningDataModule, LightningModule
 
 from ada_lightning.core.records import SamplingSettings
@@ -9,7 +10,6 @@ from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.training.policy import PolicyModule
-from callbacks.evaluation import Evaluation
 from tests.builders import make_group, make_prompt
 
 

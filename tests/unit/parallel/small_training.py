@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from ada_lightning.callbacks.interrupt_guard import InterruptGuard
 from lightning.pytorch import Trainer
 
 from ada_lightning.core.records import ResponseGroup
@@ -13,7 +14,6 @@ from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.pieces import whole, whole_weights
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
 from ada_lightning.training.policy import PolicyModule
-from callbacks.interrupt_guard import InterruptGuard
 from tests.builders import random_group as group_of
 from tests.builders import weighed
 from tests.unit.training.test_policy import QUIET, unloaded
