@@ -39,6 +39,16 @@ def test_present_names_are_left_alone_and_texts_too():
     assert with_present_names(settings) == settings
 
 
+def test_callbacks_are_found_by_the_name_of_their_package():
+    settings = {
+        "limit": {"_target_": "callbacks.budget.Budget"},
+        "table": {"_target_": "callbacks.rollout_table.RolloutTable"},
+    }
+    present = with_present_names({**settings, "note": "callbacks.budget.max_seconds", "mine": "my_callbacks.X"})
+    limit = {"_target_": "ada_lightning.callbacks.budget.Budget"}
+    assert present == {"limit": limit, "note": "callbacks.budget.max_seconds", "mine": "my_callbacks.X"}
+
+
 def test_the_more_exact_name_counts():
     moved = with_present_names("ada_lightning.models.sentence_encoder.SentenceEncoder")
     assert moved == "ada_lightning.methods.estimators.sentence_encoder.SentenceEncoder"
