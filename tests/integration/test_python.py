@@ -1,4 +1,4 @@
-"""Training from Python: the program of docs/python.md and the first notebook, as they stand there, with a small engine."""
+"""Training from Python: the program of docs/python.md and the first notebook as they stand, with a small engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALLER = {  # what the page has, and what takes two cores a second
     "models.wheel import SmolLM2Wheel": "models.tiny import TinyLlama",
     "ReasoningGymReward(LastNumber(), binary=True)": 'FunctionReward("tests.integration.graders.has_few_letters")',
     "reasoning_gym import ReasoningGymReward": "function import FunctionReward",
-    '"num_steps=30"': '"num_steps=2", "data.prompts_per_step=4", "rollout.sampling.max_new_tokens=8", "optimizer.lr=1e-3"',
+    '"num_steps=30"': '"num_steps=2", "data.prompts_per_step=4", "rollout.sampling.max_new_tokens=8"',
     "num_train=2000, num_heldout=200": "num_train=40, num_heldout=8",
     "num_prompts=64, every_n_steps=10": "num_prompts=8",
 }

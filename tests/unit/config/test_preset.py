@@ -13,7 +13,7 @@ from ada_lightning.training.policy import PolicyModule
 from tests.unit.config.composing import composed
 
 EXPERIMENTS = ("ada_seq_balance", "capo", "dapo", "flowrl", "gspo", "paper/qwen3_4b_instruct_grpo")
-"""With a token mask and a rate of its own; a refill and a threshold; parameters in the loss; several updates; lengths."""
+"""A token mask and a rate of its own; a refill and a threshold; parameters in the loss; several updates; lengths."""
 
 
 class NoPrompts:

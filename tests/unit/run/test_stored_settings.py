@@ -40,13 +40,10 @@ def test_present_names_are_left_alone_and_texts_too():
 
 
 def test_callbacks_are_found_by_the_name_of_their_package():
-    settings = {
-        "limit": {"_target_": "callbacks.budget.Budget"},
-        "table": {"_target_": "callbacks.rollout_table.RolloutTable"},
-    }
-    present = with_present_names({**settings, "note": "callbacks.budget.max_seconds", "mine": "my_callbacks.X"})
-    limit = {"_target_": "ada_lightning.callbacks.budget.Budget"}
-    assert present == {"limit": limit, "note": "callbacks.budget.max_seconds", "mine": "my_callbacks.X"}
+    other = {"note": "callbacks.budget.max_seconds", "mine": "my_callbacks.X"}
+    gone = {"_target_": "callbacks.rollout_table.RolloutTable"}
+    present = with_present_names({"limit": {"_target_": "callbacks.budget.Budget"}, "table": gone, **other})
+    assert present == {"limit": {"_target_": "ada_lightning.callbacks.budget.Budget"}, **other}
 
 
 def test_the_more_exact_name_counts():
