@@ -75,7 +75,7 @@ def test_the_wheel_has_the_callbacks_and_the_configuration_inside_and_nothing_be
         f"ada_lightning/{folder}/{file.relative_to(ROOT / folder).as_posix()}"
         for folder in ("callbacks", "conf")
         for file in (ROOT / folder).rglob("*")
-        if file.suffix in (".py", ".yaml")
+        if file.suffix in (".py", ".yaml", ".j2")
     }
     assert inside <= names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {"ada_lightning"}
