@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -47,7 +49,8 @@ class Preset:
 
     def __init__(self, experiment: str, *overrides: str, **sampler: Any) -> None:
         lines = [f"+experiment={experiment}", *overrides, *(f"sampler.{name}={sampler[name]}" for name in sampler)]
-        cfg = _checked(lines)
+        with _own_hydra():
+            cfg = _checked(lines)
         self.method = Method(
             estimator=instantiate(cfg.estimator),
             sampler=instantiate(cfg.sampler),
@@ -67,13 +70,24 @@ class Preset:
         """For :class:`~ada_lightning.data.datamodule.RolloutDataModule`, beside the source of prompts."""
 
 
+@contextmanager
+def _own_hydra() -> Iterator[None]:
+    """Set the Hydra of a program aside that this is a part of."""
+    before, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
+    try:
+        yield
+    finally:
+        GlobalHydra.instance().hydra = before
+
+
 def _checked(lines: list[str]) -> DictConfig:
     """Compose what the lines say, keep what is made of it here, and refuse what cannot work."""
     problems = [problem for line in lines if (problem := _unread(line))]
     problems = problems or override_errors(lines, CONFIG_DIR, "train")
     if problems:
         raise ConfigError(problems)
-    cfg = OmegaConf.masked_copy(_composed(lines), list(KEPT))
+    with initialize_config_dir(str(CONFIG_DIR), version_base=VERSION_BASE):
+        cfg = OmegaConf.masked_copy(compose("train", overrides=lines), list(KEPT))
     OmegaConf.set_struct(cfg, False)
     cfg.data.pop("source")
     run = Setup(cfg)
@@ -83,21 +97,11 @@ def _checked(lines: list[str]) -> DictConfig:
     return cfg
 
 
-def _composed(lines: list[str]) -> DictConfig:
-    before = GlobalHydra.instance().hydra  # of a program that this is a part of
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(CONFIG_DIR), version_base=VERSION_BASE):
-            return compose("train", overrides=lines)
-    finally:
-        GlobalHydra.instance().hydra = before
-
-
 def _unread(line: str) -> str:
     """Say that an override has no effect here; empty where it has one."""
     key = line.partition("=")[0].lstrip("+~")
     top, _, below = key.replace("/", ".").partition(".")
-    is_source = top == "data" and (not below or below.partition(".")[0] in ("source", "only"))
+    is_source = top == "data" and (not below or below.partition(".")[0] == "source")
     if top == "experiment" or (top in KEPT and not is_source):
         return ""
     return (

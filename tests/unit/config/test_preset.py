@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
+from ada_lightning.config.folder import CONFIG_DIR
 from ada_lightning.config.preset import Preset
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -61,6 +63,12 @@ def test_a_preset_has_the_parts_and_settings_that_the_program_makes(experiment, 
         assert getattr(data, name) == getattr(instantiate(cfg.data, source=NoPrompts()), name), name
     policy = PolicyModule(tmp_path, **preset.policy)
     assert (policy.max_grad_norm, policy.temperature) == (cfg.policy.max_grad_norm, cfg.policy.temperature)
+
+
+def test_a_preset_can_be_made_inside_of_a_hydra_program():
+    with initialize_config_dir(str(CONFIG_DIR), version_base="1.3"):
+        assert Preset("grpo", "num_steps=3").data["num_steps"] == 3
+        assert compose("train", ["run_name=x"]).num_steps == 30
 
 
 def test_settings_are_given_as_on_the_command_line_and_of_the_sampler_by_name():
