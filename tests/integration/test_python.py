@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import sys
 
 import pandas as pd
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
+from ada_lightning.training.models.tiny import TinyLlama
 from tests.integration.conftest import ROOT
 from tests.policy_engine import PolicyEngine
 
@@ -23,6 +27,11 @@ SMALLER = {  # what the page has, and what takes two cores a second
     '"num_steps=30"': '"num_steps=2", "data.prompts_per_step=4", "rollout.sampling.max_new_tokens=8"',
     "num_train=2000, num_heldout=200": "num_train=40, num_heldout=8",
     "num_prompts=64, every_n_steps=10": "num_prompts=8",
+    "Progress(), evaluation]": "Progress(), evaluation, RolloutCheckpoint(run_dir='runs/card', tokenizer=tokenizer())]",
+    "import AdaptiveSampling, Evaluation, Progress": "import AdaptiveSampling, Evaluation, Progress, RolloutCheckpoint",
+    "def main():": "def tokenizer():\n    return read_model(TinyLlama().prepare()).tokenizer\n\n\ndef main():",
+    "from ada_lightning.training.policy": "from ada_lightning.training.models.served import read_model\n"
+    "from ada_lightning.training.policy",
 }
 
 
@@ -47,15 +56,16 @@ def test_the_program_of_the_page_trains(here, capsys):
         assert theirs in code, theirs
         code = code.replace(theirs, ours)
     (here / "card.py").write_text(code)
-    import card  # type: ignore[import-not-found]
-
-    card.main()
+    importlib.import_module("card").main()
     assert re.search(r"^held-out avg@4: 0\.\d{3}$", capsys.readouterr().out, re.MULTILINE)
     (file,) = here.glob("runs/card/version_*/metrics.csv")
     figures = pd.read_csv(file)
     assert figures["train/grad_norm"].dropna().max() > 0
     assert len(figures["rollout/num_sampled"].dropna()) == 2
     assert len(figures["eval/avg_at_4"].dropna()) == 2  # before and after
+    trained = AutoModelForCausalLM.from_pretrained(here / "runs/card/checkpoints/last/policy").state_dict()
+    untrained = AutoModelForCausalLM.from_pretrained(TinyLlama().prepare()).state_dict()
+    assert any(not torch.equal(trained[name], untrained[name]) for name in untrained)
     sys.modules.pop("card")
 
 
