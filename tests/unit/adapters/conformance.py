@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from ada_lightning.adapters import Core, Pool, Pools
-from ada_lightning.core.seeds import request_seed
+from ada_lightning.core.step_records import StepSettings
 from tests.tapes import tape, world
 from tests.tapes.cases import Case
 from tests.tapes.compare import TOLERANCE
@@ -127,9 +127,7 @@ def _played(steps: Sequence[Any], rule: str) -> Iterator[Played]:
 
 
 def _length(step: int, slot: int, prompt_id: str, index: int) -> int:
-    seed = request_seed(
-        run_seed=world.RUN_SEED, stage="train", step=step, slot=slot, prompt_id=prompt_id, sample_index=index
-    )
+    seed = StepSettings(seed=world.RUN_SEED).request_seed("train", step, slot, prompt_id, index)
     return len(world.respond(int(prompt_id[1:]), seed, step, graded=False).token_ids)
 
 
