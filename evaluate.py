@@ -2,45 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.programs.start import (
-    CONFIG_DIR,
-    begin,
-    failures_in_a_line,
-)  # first: from here on Ctrl-C is no traceback
-
-# isort: split
-import atexit
-import shutil
-import sys
-import tempfile
-from pathlib import Path
-
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
-
-EXIT_STOPPED = 130
-"""What a shell sees of a program that Ctrl-C ended."""
-
-
-@hydra.main(version_base="1.3", config_path="conf", config_name="evaluate")
-def main(cfg: DictConfig) -> None:
-    """Run one evaluation, or compare two."""
-    with failures_in_a_line(Path(cfg.run_dir), stopped_code=EXIT_STOPPED):
-        from ada_lightning.programs.evaluate import evaluate
-
-        evaluate(cfg, list(HydraConfig.get().overrides.task))
-
-
-def expanded(argv: list[str]) -> list[str]:
-    """Write out what a checkpoint implies, in a folder that goes with the process."""
-    from ada_lightning.analysis.evaluation.arguments import expand_arguments
-
-    options = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, options, ignore_errors=True)
-    return expand_arguments(argv, Path(options), CONFIG_DIR)
-
+from ada_lightning.cli.evaluate import main
 
 if __name__ == "__main__":
-    sys.argv[1:] = begin(sys.argv[1:], "evaluate", expanded)
     main()

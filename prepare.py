@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.programs.start import begin, failures_in_a_line  # first: from here on Ctrl-C is no traceback
-
-# isort: split
-import sys
-from pathlib import Path
-
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
-
-
-@hydra.main(version_base="1.3", config_path="conf", config_name="prepare")
-def main(cfg: DictConfig) -> None:
-    """Draw what is missing, then select."""
-    overrides = list(HydraConfig.get().overrides.task)
-    with failures_in_a_line(Path(cfg.run_dir)):
-        from ada_lightning.config.prepare import check_prepare_config
-        from ada_lightning.programs.prepare import prepare, train_command
-
-        check_prepare_config(cfg, overrides)
-        if prepare(cfg):
-            print(f"train on them: {train_command(cfg, overrides)}", flush=True)
-
+from ada_lightning.cli.prepare import main
 
 if __name__ == "__main__":
-    sys.argv[1:] = begin(sys.argv[1:], "prepare")
     main()

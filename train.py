@@ -2,29 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.programs.start import begin  # first: from here on Ctrl-C is no traceback
-
-# isort: split
-import sys
-
-import hydra
-from omegaconf import DictConfig
-
-from ada_lightning.programs.command import is_sweep
-from ada_lightning.programs.sweeps import SWEEP, foresee_refusals, run_sweep_job
-from ada_lightning.programs.train import run_job
-
-
-@hydra.main(version_base="1.3", config_path="conf", config_name="train")
-def main(cfg: DictConfig) -> float | None:
-    """Run one training job; a sweep gets its final held-out avg@k."""
-    return run_sweep_job(cfg) if is_sweep() else run_job(cfg)
-
+from ada_lightning.cli.train import main
 
 if __name__ == "__main__":
-    sys.argv[1:] = begin(sys.argv[1:], "train")
-    foresee_refusals(sys.argv[1:])
-    try:
-        main()
-    finally:
-        SWEEP.report()
+    main()

@@ -16,37 +16,35 @@ from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
 from ada_lightning.core.method import Method
-from ada_lightning.core.protocols import PassRateEstimator, Refill, Sampler, Selection, Trait
+from ada_lightning.core.protocols import PassRateEstimator, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.methods.refill.none import NoRefill
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.step_prompts import StepPrompts
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.batch import TrainingBatch
+from ada_lightning.training.models.served import read_model
 from ada_lightning.training.policy import PolicyModule
-from callbacks.budget import share_spent
-from callbacks.rollout_listener import listeners
-from callbacks.run_parts import run_parts
+
+from .budget import share_spent
+from .rollout_listener import listeners
+from .run_parts import run_parts
 
 
 class AdaptiveSampling(Callback):
     """Connects sampler, engine, graders and selection to the data module's stream.
 
     Args:
+        method: who gets more samples, who stops, what is kept, what is learned; its curriculum is the data module's.
         service: the engine, shared with evaluation.
         grader: reward workers, shared with evaluation.
-        estimator: what pass rate to expect of each prompt.
-        sampler: who gets more samples, who stops.
-        selection: what is kept of a pool.
-        tokenizer: of the policy.
+        tokenizer: of the policy; None reads it, and with it what ends a response, from the policy's reference.
         eos_token_ids: tokens that end a response.
-        run_dir: engine log lines go to ``engine.log`` in it.
-        refill: whether groups without a signal are replaced within their step.
+        run_dir: engine log lines go to ``engine.log`` in it; None is the trainer's ``default_root_dir``.
         max_logprob_gap: warn where engine and trainer differ by more than this mean of nats per token, as they do when
             weights do not arrive. Bfloat16 alone gives about 0.025.
         stop_logprob_gap: stop the run where they differ by more than this mean: such responses are not the policy's,
@@ -58,16 +56,13 @@ class AdaptiveSampling(Callback):
 
     def __init__(
         self,
+        method: Method,
         *,
         service: RolloutService,
         grader: RewardPool,
-        estimator: PassRateEstimator,
-        sampler: Sampler,
-        selection: Selection,
-        tokenizer: Any,
-        eos_token_ids: Sequence[int],
-        run_dir: str | Path,
-        refill: Refill = NoRefill(),  # noqa: B008 - holds no state
+        tokenizer: Any = None,
+        eos_token_ids: Sequence[int] = (),
+        run_dir: str | Path | None = None,
         max_logprob_gap: float = 0.3,
         stop_logprob_gap: float = 1.0,
     ) -> None:
@@ -78,10 +73,10 @@ class AdaptiveSampling(Callback):
             )
         self.service = service
         self.grader = grader
-        self.method = Method(estimator=estimator, sampler=sampler, selection=selection, refill=refill)
+        self.method = method
         self.tokenizer = tokenizer
         self.eos_token_ids = tuple(eos_token_ids)
-        self.run_dir = Path(run_dir)
+        self.run_dir = None if run_dir is None else Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
         self.stop_logprob_gap = stop_logprob_gap
         self._metrics = RolloutMetrics()
@@ -91,8 +86,20 @@ class AdaptiveSampling(Callback):
         self._has_warned_of_threshold = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``."""
+        """Connect before the data loader is asked for: Lightning fetches a batch before ``on_train_batch_start``.
+
+        What nobody made ready is made so: the tokenizer, and in the leading process the prompts.
+
+        Raises:
+            ValueError: a file of the model is damaged, or no training prompt is left.
+        """
         policy, data = run_parts(trainer, pl_module)
+        if self.tokenizer is None:
+            model = read_model(policy.reference_path)
+            self.tokenizer, self.eos_token_ids = model.tokenizer, tuple(self.eos_token_ids or model.eos_token_ids)
+        if policy.ranks.is_leader and not data.train_prompts:
+            data.read(self.tokenizer, self.grader)
+            self.method.estimator.check_prompts(data.train_prompts)
         remembering = self._remembering
         data.connect(
             collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),
@@ -108,9 +115,10 @@ class AdaptiveSampling(Callback):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start graders and engine, in the leading process."""
         policy, _ = run_parts(trainer, pl_module)
-        policy.ranks.lead(lambda: self._start(policy))
+        folder = self.run_dir or Path(trainer.default_root_dir)
+        policy.ranks.lead(lambda: self._start(policy, folder))
 
-    def _start(self, policy: PolicyModule) -> None:
+    def _start(self, policy: PolicyModule, folder: Path) -> None:
         with policy.clock.phase("start"):
             self.grader.start()
             self.service.open(
@@ -118,7 +126,7 @@ class AdaptiveSampling(Callback):
                 tokenizer=self.tokenizer,
                 eos_token_ids=self.eos_token_ids,
                 grader=self.grader,
-                log_file=self.run_dir / "engine.log",
+                log_file=folder / "engine.log",
             )
 
     def on_train_batch_start(

@@ -12,7 +12,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_stopped import RunStoppedError
-from callbacks.alarm_bound import AlarmBound
+
+from .alarm_bound import AlarmBound
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.duration import duration
-from callbacks.rollout_listener import RolloutListener
+
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import RolloutResult

@@ -17,9 +17,10 @@ from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
-from callbacks.interrupt_guard import InterruptGuard
-from callbacks.run_parts import run_parts
-from callbacks.weight_average import average_of
+
+from .interrupt_guard import InterruptGuard
+from .run_parts import run_parts
+from .weight_average import average_of
 
 POLICY_FOLDER = "policy"
 AVERAGE_FOLDER = "policy_average"

@@ -25,7 +25,8 @@ from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
-from callbacks.run_parts import run_parts
+
+from .run_parts import run_parts
 
 _BINS = {"0": 0.0, "0-1/8": 1e-9, "1/8-1/4": 0.125, "1/4-1/2": 0.25, "1/2-3/4": 0.5, "3/4-1": 0.75, "1": 1 - 1e-9}
 """Lower ends of the classes of pass rates, by their names."""

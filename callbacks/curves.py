@@ -12,8 +12,9 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.picture import picture, whole_numbers
 from ada_lightning.run.run_dir import RunDir
-from callbacks.metrics_csv import read_metrics
-from callbacks.rollout_listener import RolloutListener
+
+from .metrics_csv import read_metrics
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,9 +20,10 @@ from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
-from callbacks.rollout_listener import RolloutListener, listeners
-from callbacks.run_parts import run_parts
-from callbacks.weight_average import average_of
+
+from .rollout_listener import RolloutListener, listeners
+from .run_parts import run_parts
+from .weight_average import average_of
 
 
 class Evaluation(RolloutListener):
@@ -35,7 +36,8 @@ class Evaluation(RolloutListener):
         service: the engine, shared with training.
         num_samples: responses per prompt, the k of avg@k.
         num_prompts: the first so many held-out prompts.
-        sampling: how responses are drawn, independent of training.
+        sampling: how responses are drawn, independent of training; None: up to as many tokens as in training, by the
+            policy's own probabilities.
         every_n_steps: rollout steps between two evaluations during training; 0 evaluates only before and after.
         every_n_tokens: evaluate also after the step with which so many tokens have been generated for training since
             the last evaluation, which puts the points of a learning curve at equal costs; ``inf``: not by tokens.
@@ -48,9 +50,9 @@ class Evaluation(RolloutListener):
         self,
         *,
         service: RolloutService,
-        num_samples: int,
-        num_prompts: int,
-        sampling: SamplingSettings,
+        num_samples: int = 4,
+        num_prompts: int = 64,
+        sampling: SamplingSettings | None = None,
         every_n_steps: int = 0,
         every_n_tokens: float = math.inf,
     ) -> None:
@@ -66,7 +68,7 @@ class Evaluation(RolloutListener):
         self.service = service
         self.num_samples = num_samples
         self.num_prompts = num_prompts
-        self.sampling = sampling
+        self.sampling = sampling or SamplingSettings(max_new_tokens=service.sampling.max_new_tokens)
         self.every_n_steps = every_n_steps
         self.every_n_tokens = every_n_tokens
         self.last_average: float | None = None

@@ -1,4 +1,4 @@
-"""Deliver what a run could not tell MLflow while it ran: ``python -m callbacks.mlflow_deliver runs/<run>``."""
+"""Deliver what MLflow missed of a run: ``python -m ada_lightning.callbacks.mlflow_deliver runs/<run>``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ada_lightning.run.credentials import hidden, take
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_upload import MlflowUpload
+
+from .mlflow_upload import MlflowUpload
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 where nothing waits any more, else 1: the exit status.
     """
-    parser = argparse.ArgumentParser(prog="python -m callbacks.mlflow_deliver", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m ada_lightning.callbacks.mlflow_deliver", description=__doc__)
     parser.add_argument("run_dir", nargs="+", type=Path, help="folder of a run, for example runs/*")
     parser.add_argument(
         "--tracking-uri", default="", help="where the store is now; default: where it was in the run, which you confirm"

@@ -19,7 +19,8 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.run.credentials import hidden, take
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_upload import MlflowUpload
+
+from .mlflow_upload import MlflowUpload
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,11 @@ LOCK_RETRY_S = 1.0
 class MLflowTracking(Logger):
     """Uploads the run folder to MLflow from a thread of its own, whenever the run logs something and at its end.
 
-    Training only wakes the thread: figures are those that :class:`~callbacks.metrics_csv.MetricsCsv` has put into
+    Training only wakes the thread: figures are those that :class:`.metrics_csv.MetricsCsv` has put into
     ``metrics.csv``, settings and artifacts the files of the folder. Where MLflow fails, one warning says so, and what
     is missing there is sent when the server answers again, at the end of the run, by a resume, or by ``python -m
-    callbacks.mlflow_deliver <run folder>``. Lightning's ``MLFlowLogger`` does each of these inside the training step,
-    and stops where the server does.
+    ada_lightning.callbacks.mlflow_deliver <run folder>``. Lightning's ``MLFlowLogger`` does each of these inside the
+    training step, and stops where the server does.
 
     Args:
         run_dir: folder of the run. It remembers the MLflow run, so that a resume continues the same curves.
@@ -132,7 +133,8 @@ class MLflowTracking(Logger):
             self._thread.join(MAX_FINISH_WAIT_S)
             if self._thread.is_alive() or self._upload.waiting():
                 log.warning(
-                    "MLflow at %s has not taken everything. Deliver it later: python -m callbacks.mlflow_deliver %s",
+                    "MLflow at %s has not taken everything. Deliver it later: python -m "
+                    "ada_lightning.callbacks.mlflow_deliver %s",
                     self.tracking_uri,
                     self.run_dir.path,
                 )

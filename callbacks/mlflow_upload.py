@@ -17,7 +17,8 @@ from ada_lightning.run.atomic import replacing
 from ada_lightning.run.files import append_whole
 from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells_since
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_run import MlflowRun, Point, is_refused
+
+from .mlflow_run import MlflowRun, Point, is_refused
 
 log = logging.getLogger(__name__)
 

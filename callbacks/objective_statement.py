@@ -7,7 +7,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from ada_lightning.analysis.statement import describe_update
 from ada_lightning.core.protocols import Refill, Sampler, Selection
 from ada_lightning.methods.refill.none import NoRefill
-from callbacks.run_parts import run_parts
+
+from .run_parts import run_parts
 
 
 class ObjectiveStatement(Callback):

@@ -12,8 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from ada_lightning.run.duration import duration
-from callbacks.budget import share_spent
-from callbacks.rollout_listener import RolloutListener
+
+from .budget import share_spent
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import EvaluationResult, RolloutResult

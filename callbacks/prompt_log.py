@@ -15,7 +15,8 @@ from ada_lightning.core.stopping.rule import StoppingRule
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.files import append_whole
 from ada_lightning.run.run_dir import RunDir
-from callbacks.rollout_listener import RolloutListener
+
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from callbacks.rollout_listener import RolloutListener
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import RolloutResult

@@ -13,7 +13,8 @@ from lightning.pytorch import LightningModule, Trainer
 from ada_lightning.analysis.offline.response_store import prompt_text
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.run_dir import RunDir
-from callbacks.rollout_listener import RolloutListener
+
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,9 @@ from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.run_dir import RunDir
-from callbacks.response_log import FOLDER
-from callbacks.rollout_listener import RolloutListener
+
+from .response_log import FOLDER
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +23,7 @@ MAX_CHARACTERS = 4000
 
 
 class SamplePage(RolloutListener):
-    """Writes ``samples.html`` from the newest files of :class:`~callbacks.response_log.ResponseLog`.
+    """Writes ``samples.html`` from the newest files of :class:`~ada_lightning.callbacks.response_log.ResponseLog`.
 
     It must come after that callback, which decides how often there is something new.
 

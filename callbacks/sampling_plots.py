@@ -9,9 +9,10 @@ import numpy as np
 
 from ada_lightning.analysis.picture import picture, whole_numbers
 from ada_lightning.run.run_dir import RunDir
-from callbacks.curves import Curves, Rows, points
-from callbacks.metrics_csv import read_metrics
-from callbacks.prompt_log import read_prompts
+
+from .curves import Curves, Rows, points
+from .metrics_csv import read_metrics
+from .prompt_log import read_prompts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +29,8 @@ MAX_COLUMNS = 120
 class SamplingPlots(Curves):
     """Draws ``sampling.png`` into the run folder every few steps and at the end, however that comes.
 
-    It must come after :class:`~callbacks.prompt_log.PromptLog`, whose file it draws. ``python -m
-    callbacks.sampling_plots runs/<run>`` draws it anew.
+    It must come after :class:`~ada_lightning.callbacks.prompt_log.PromptLog`, whose file it draws. ``python -m
+    ada_lightning.callbacks.sampling_plots runs/<run>`` draws it anew.
 
     Args:
         run_dir: folder of the run.
@@ -198,5 +199,5 @@ def _shares(prompts: pd.DataFrame, weight: str) -> pd.DataFrame:
 if __name__ == "__main__":
     import sys
 
-    for argument in sys.argv[1:] or sys.exit("usage: python -m callbacks.sampling_plots runs/<run> ..."):
+    for argument in sys.argv[1:] or sys.exit("usage: python -m ada_lightning.callbacks.sampling_plots runs/<run> ..."):
         print(draw(RunDir(argument)) or f"{argument}: no prompts.csv with rows")

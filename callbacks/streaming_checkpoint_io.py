@@ -13,7 +13,7 @@ class StreamingCheckpointIO(TorchCheckpointIO):
     """Saves without the copy in memory that Lightning makes for atomicity.
 
     For a 135M model that copy is more than 1 GB, the peak of the whole run.
-    :class:`~callbacks.checkpoint.RolloutCheckpoint` is atomic by renaming a complete folder instead.
+    :class:`~ada_lightning.callbacks.checkpoint.RolloutCheckpoint` is atomic by renaming a complete folder instead.
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None) -> None:

@@ -16,10 +16,11 @@ from lightning.pytorch.utilities.exceptions import SIGTERMException
 
 from ada_lightning.run.duration import duration
 from ada_lightning.run.run_dir import RunDir
-from callbacks.cost_preview import PreviewDone
-from callbacks.metrics_csv import read_metrics
-from callbacks.mlflow_logger import MLflowTracking
-from callbacks.rollout_listener import RolloutListener
+
+from .cost_preview import PreviewDone
+from .metrics_csv import read_metrics
+from .mlflow_logger import MLflowTracking
+from .rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import EvaluationResult, RolloutResult

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
@@ -28,7 +25,9 @@ from ada_lightning.config.advantage import (
     path_errors,
     stratum_errors,
 )
+from ada_lightning.config.composition import composed
 from ada_lightning.config.estimator import budget_errors, curriculum_errors, history_errors
+from ada_lightning.config.folder import CONFIG_DIR
 from ada_lightning.config.keys import accepted_keys, unknown_key, unknown_keys
 from ada_lightning.config.problems import ConfigError, distinct, interpolation_errors, missing_values
 from ada_lightning.config.refill import refill_errors
@@ -39,7 +38,6 @@ from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Advantage, Selection, Trait
 from ada_lightning.core.step_records import StepSettings
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
 PARTS = ("objective", "estimator", "curriculum", "sampler", "selection", "refill", "advantage")
 """Groups that are chosen by a word and make the method."""
 SETTINGS = ("positive_threshold", "truncated", "grader_failure")
@@ -84,7 +82,6 @@ def compose_method(experiment: str, overrides: Mapping[str, Any], *, seed: int) 
 
     Raises:
         ConfigError: all that cannot work, in one message.
-        FileNotFoundError: the configuration does not stand beside the package.
     """
     choices, values = _sorted_out(overrides)
     cfg = _composed(experiment, choices)
@@ -120,7 +117,7 @@ def compose_method(experiment: str, overrides: Mapping[str, Any], *, seed: int) 
 
 def experiments() -> list[str]:
     """Names of ``conf/experiment``, those in its folders too."""
-    folder = CONF / "experiment"
+    folder = CONFIG_DIR / "experiment"
     return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.yaml"))
 
 
@@ -156,25 +153,15 @@ def _unread(name: str) -> str:
 
 
 def _composed(experiment: str, choices: Mapping[str, str]) -> DictConfig:
-    if not (CONF / "train.yaml").exists():
-        raise FileNotFoundError(
-            f"{CONF} is not there: the experiments stand beside the package in a checkout; install it from one with "
-            "pip install -e ."
-        )
     if experiment not in (known := experiments()):
         near = get_close_matches(experiment, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError([f"unknown method {experiment!r}; {hint}methods: {', '.join(known)}"])
     lines = [f"+experiment={experiment}", *(f"{group}={option}" for group, option in choices.items())]
-    before = GlobalHydra.instance().hydra  # of a program that this is a part of
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            return compose("train", overrides=lines)
+        return composed(lines)
     except HydraException as error:
         raise ConfigError([f"{' '.join(lines)}: {error}"]) from error
-    finally:
-        GlobalHydra.instance().hydra = before
 
 
 def _parts_alone(cfg: DictConfig, seed: int) -> DictConfig:

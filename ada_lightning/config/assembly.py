@@ -13,8 +13,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.offline.job_settings import JobSettings, prompts_digest, weights_digest
-from ada_lightning.rewards.references import ungradable_prompts
-from ada_lightning.training.models.checkpoint import check_readable
+from ada_lightning.training.models.served import ServedModel, read_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,30 +22,6 @@ if TYPE_CHECKING:
     from ada_lightning.data.datamodule import RolloutDataModule
     from ada_lightning.rewards.pool import RewardPool
     from ada_lightning.rollout.service import RolloutService
-
-
-@dataclass(frozen=True, slots=True)
-class ServedModel:
-    """A checkpoint as an engine needs it."""
-
-    path: Path
-    """Folder in Hugging Face format."""
-    tokenizer: Any
-    eos_token_ids: list[int]
-    """Tokens that end a response."""
-
-
-def read_model(path: Path) -> ServedModel:
-    """Read what stands beside a checkpoint's weights.
-
-    Raises:
-        ValueError: one of its files is damaged.
-    """
-    from transformers import AutoTokenizer
-
-    check_readable(path)
-    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
-    return ServedModel(path, tokenizer, _eos_token_ids(path, tokenizer))
 
 
 def make_parts(group: DictConfig) -> dict[str, Any]:
@@ -66,10 +41,7 @@ def read_data(cfg: DictConfig, tokenizer: Any, grader: RewardPool, **completed: 
         ValueError: no training prompt is left.
     """
     data: RolloutDataModule = instantiate(cfg.data, _partial_=True)(**completed)
-    data.encode_prompts(tokenizer)
-    train = ungradable_prompts(grader, data.train_prompts, "training")
-    heldout = ungradable_prompts(grader, data.heldout_prompts, "held-out")
-    data.drop_prompts(train | heldout)
+    data.read(tokenizer, grader)
     return data
 
 
@@ -135,14 +107,3 @@ def assemble(cfg: DictConfig, model_path: Path | None = None) -> SamplingParts:
     """Instantiate ``model``, or take a checkpoint instead, ``reward`` and ``rollout``."""
     path = model_path or instantiate(cfg.model).prepare()
     return SamplingParts(read_model(path), instantiate(cfg.reward), instantiate(cfg.rollout))
-
-
-def _eos_token_ids(model_path: Path, tokenizer: Any) -> list[int]:
-    """Tokens that end a response: those of the generation config, or else of the model's, and the tokenizer's."""
-    from transformers import AutoConfig, GenerationConfig
-
-    kind = GenerationConfig if (model_path / "generation_config.json").exists() else AutoConfig
-    given: dict[str, Any] = {} if kind is GenerationConfig else {"trust_remote_code": False}
-    eos = kind.from_pretrained(model_path, **given).eos_token_id
-    ids = set(eos if isinstance(eos, list) else [eos]) | {tokenizer.eos_token_id}
-    return sorted(token for token in ids if token is not None)

@@ -57,16 +57,14 @@ COMPLETED: dict[str, tuple[str, ...]] = {
         "checkpoint_path",
     ),
     "rollout.engine": ENGINE_ARGUMENTS,
-    "callbacks.adaptive_sampling": (
-        "service", "grader", "estimator", "sampler", "selection", "tokenizer", "eos_token_ids", "refill",
-    ),
+    "callbacks.adaptive_sampling": ("method", "service", "grader", "tokenizer", "eos_token_ids"),
     "callbacks.objective_statement": ("sampler", "selection", "refill"),
     "callbacks.preview": ("service", "sampler", "selection", "refill"),
     "callbacks.evaluation": ("service",),
     "callbacks.checkpoint": ("tokenizer",),
 }  # fmt: skip
 """Arguments that the program fills in by node; a configuration that sets one would be overruled without a word."""
-OWN_PACKAGES = ("callbacks.", "ada_lightning.")
+OWN_PACKAGES = ("ada_lightning.",)
 """Where constructors only note what they are given. Others' may open connections or files, so they are not tried."""
 PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
 """Those that keep float32 master weights and need no loss scaling."""

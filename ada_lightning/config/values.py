@@ -43,7 +43,7 @@ MAY_BE_INFINITE = frozenset(
     }
 )  # fmt: skip
 """Limits that infinity switches off. Anything else it would turn into weights or rewards that are infinite too."""
-OURS = ("ada_lightning.", "callbacks.", "torch.", "lightning.")
+OURS = ("ada_lightning.", "torch.", "lightning.")
 """Beginnings of ``_target_``: parts of one's own may mean something by infinity, and by a seed below 0."""
 MAX_SEED = 2**32 - 1
 """What NumPy's generator takes, and so ``seed_everything``."""

@@ -18,6 +18,8 @@ from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
 from ada_lightning.data.report import DataReport
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 from ada_lightning.parallel.ranks import Ranks
+from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.packing import pack_for_replicas
 
@@ -69,10 +71,10 @@ class RolloutDataModule(LightningDataModule):
         self,
         *,
         source: PromptSource,
-        prompts_per_step: int,
-        max_prompt_tokens: int,
-        num_steps: int,
-        seed: int,
+        prompts_per_step: int = 32,
+        max_prompt_tokens: int = 256,
+        num_steps: int = 30,
+        seed: int = 0,
         num_minibatches: int = 1,
         epochs_per_rollout: int = 1,
         max_tokens_per_microbatch: int = 1024,
@@ -152,6 +154,16 @@ class RolloutDataModule(LightningDataModule):
             limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
             self.report.drop(split, "too long", [(prompt, limit) for prompt in too_long])
             self._set_prompts(split, encoded)
+
+    def read(self, tokenizer: Any, grader: RewardPool) -> None:
+        """Encode the prompts and leave out those that cannot be graded, whose workers may be running afterwards.
+
+        Raises:
+            ValueError: no training prompt is left.
+        """
+        self.encode_prompts(tokenizer)
+        train = ungradable_prompts(grader, self.train_prompts, "training")
+        self.drop_prompts(train | ungradable_prompts(grader, self.heldout_prompts, "held-out"))
 
     def drop_prompts(self, reasons: Mapping[str, str], *, counted_as: str = "unusable answer") -> None:
         """Leave prompts out of both splits and enter them in the report, by reasons for prompt ids.

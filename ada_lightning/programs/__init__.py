@@ -1,1 +1,1 @@
-"""What train.py, evaluate.py, prepare.py and report.py do."""
+"""What the programs do: train, evaluate, prepare, report."""

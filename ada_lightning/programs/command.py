@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 
 from hydra.core.hydra_config import HydraConfig
@@ -17,15 +18,26 @@ def is_sweep() -> bool:
     return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
 
 
+def start_of(program: str) -> list[str]:
+    """Words that start a program of ours, in the way that this one was started: ``ada train``, ``python train.py``."""
+    module = getattr(sys.modules["__main__"], "__spec__", None)  # none where a file of a checkout was started
+    is_installed = module is not None and module.name.startswith("ada_lightning.")
+    return ["ada", program] if is_installed else ["python", f"{program}.py"]
+
+
 def own_command() -> str:
     """Command line of this job, without what names the run and says how to resume; empty where Hydra made none."""
-    return without_session(HydraConfig.get().overrides.task) if HydraConfig.initialized() else ""
+    if not HydraConfig.initialized():
+        return ""
+    job = HydraConfig.get()
+    added = [source.path for source in job.runtime.config_sources if source.provider == "command-line"]
+    return without_session([*(f"--config-dir={folder}" for folder in added), *job.overrides.task])
 
 
 def without_session(arguments: Sequence[str]) -> str:
-    """Spell a command line of ``train.py`` without what names the run and says how to resume."""
+    """Spell a command line that trains without what names the run and says how to resume."""
     kept = [line for line in arguments if line.partition("=")[0] not in SESSION_OPTIONS]
-    return shlex.join(["python", "train.py", *kept])
+    return shlex.join([*start_of("train"), *kept])
 
 
 def how_to_continue(run_dir: RunDir) -> str:

@@ -14,6 +14,7 @@ from ada_lightning.analysis.evaluation.report import find_evaluation, flat_figur
 from ada_lightning.analysis.evaluation.results import EvaluationPlan, set_folder
 from ada_lightning.analysis.evaluation.sets import EvaluationSet
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
+from ada_lightning.callbacks.metrics_csv import MetricsCsv
 from ada_lightning.config.assembly import SamplingParts, read_model
 from ada_lightning.config.evaluation import check_evaluation
 from ada_lightning.core.records import Prompt
@@ -24,7 +25,6 @@ from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.run_dir import make_private
 from ada_lightning.run.stop_signals import StopSignals
 from ada_lightning.run.terminal import quiet_libraries
-from callbacks.metrics_csv import MetricsCsv
 
 NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_failure")
 """Settings of an evaluation that one comparing two finished ones does not read."""

@@ -15,6 +15,7 @@ from ada_lightning.analysis.offline import ResponseStore, SamplingJob
 from ada_lightning.analysis.offline.outcome import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare as select
 from ada_lightning.config.assembly import assemble, read_data
+from ada_lightning.programs.command import start_of
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.stop_signals import StopSignals
 from ada_lightning.run.terminal import quiet_libraries
@@ -73,7 +74,7 @@ def train_command(cfg: DictConfig, overrides: Sequence[str]) -> str:
         kept = [line for line in kept if line.partition("=")[0].lstrip("+") != NUM_HELDOUT]
         kept.append(f"{NUM_HELDOUT}={max(1, min(64, num_prompts // 10))}")
     history = f"estimator.history_file={folder / 'history.json'}"
-    return shlex.join(["python", "train.py", "+experiment=ada_seq_balance", *kept, f"data.only={folder}", history])
+    return shlex.join([*start_of("train"), "+experiment=ada_seq_balance", *kept, f"data.only={folder}", history])
 
 
 def _is_own(override: str) -> bool:

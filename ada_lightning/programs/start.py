@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ada_lightning.config.choices import register_choices
+from ada_lightning.config.folder import CONFIG_DIR
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.cores import num_cores
 from ada_lightning.run.credentials import take_from_start
 from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
 
-CONFIG_DIR = Path(__file__).resolve().parents[2] / "conf"
 # torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
 # included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))

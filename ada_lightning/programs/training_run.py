@@ -13,8 +13,13 @@ from lightning.pytorch import Trainer, seed_everything
 from lightning.pytorch.callbacks import LambdaCallback
 from omegaconf import DictConfig, OmegaConf
 
+from ada_lightning.callbacks.cost_preview import PreviewDone
+from ada_lightning.callbacks.environment import check_same_environment
+from ada_lightning.callbacks.evaluation import Evaluation
+from ada_lightning.callbacks.interrupt_guard import InterruptGuard
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
 from ada_lightning.config.check import COMPLETED
+from ada_lightning.core.method import Method
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
@@ -24,10 +29,6 @@ from ada_lightning.run.malloc import keep_freed_memory
 from ada_lightning.run.resume import check_same_shape
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.terminal import quiet_libraries
-from callbacks.cost_preview import PreviewDone
-from callbacks.environment import check_same_environment
-from callbacks.evaluation import Evaluation
-from callbacks.interrupt_guard import InterruptGuard
 
 
 class Run:
@@ -127,7 +128,8 @@ class Run:
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         given = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
-        given |= {"service": self.service, "grader": self.grader, "estimator": self.estimator}
+        given["method"] = Method(estimator=self.estimator, **given)
+        given |= {"service": self.service, "grader": self.grader}
         given |= {"tokenizer": tokenizer, "eos_token_ids": eos_token_ids}
         return [
             part(**{key: given[key] for key in COMPLETED[f"callbacks.{name}"]}) if isinstance(part, partial) else part

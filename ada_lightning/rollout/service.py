@@ -41,7 +41,7 @@ class RolloutService:
     Args:
         engine: completed with ``model_path``, ``log_file``, ``max_model_tokens`` and ``eos_token_ids``, as
             ``_partial_: true`` gives it. A class may have a static ``check_arguments(**arguments)``, which judges what
-            it is given without starting anything.
+            it is given without starting anything. None: vLLM with its class's own defaults, for a CPU.
         sampling: how training responses are drawn.
         max_model_tokens: prompt and response together, in tokens.
         seed: of the run; every response's own seed derives from it.
@@ -69,10 +69,10 @@ class RolloutService:
     def __init__(
         self,
         *,
-        engine: Callable[..., RolloutEngine],
-        sampling: SamplingSettings,
-        max_model_tokens: int,
-        seed: int,
+        engine: Callable[..., RolloutEngine] | None = None,
+        sampling: SamplingSettings = SamplingSettings(max_new_tokens=32),  # noqa: B008 - frozen
+        max_model_tokens: int = 320,
+        seed: int = 0,
         seed_requests: bool = True,
         positive_threshold: float = 0.7,
         truncated: Literal["grade", "zero", "exclude", "mask"] = "grade",
@@ -114,7 +114,7 @@ class RolloutService:
         self.reproducible = reproducible
         self._verdict_delay = verdict_delay
         self._names = map(str, count(1))
-        self._engine_factory = engine
+        self._engine_factory = engine or _vllm()
         self._max_engine_restarts = max_engine_restarts
         self._host = host
         self._time_limit = TimeLimit(
@@ -415,3 +415,9 @@ def _drawn(step: Step) -> DrawnPrompt:
         for index, outcome in sorted(step.outcomes(slot).items())
     )
     return DrawnPrompt(slot, prompt, tuple(draws))
+
+
+def _vllm() -> Callable[..., RolloutEngine]:
+    from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+
+    return VllmEngine

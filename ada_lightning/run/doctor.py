@@ -21,6 +21,9 @@ from ada_lightning.run.files import causes
 COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 """Packages built against one exact torch, that this project never uses itself."""
 
+OUTSIDE = "outside of a checkout: `pip install --force-reinstall 'ada-lightning[cpu]'`, or [cuda]"
+"""What takes the place of ``make setup`` there."""
+
 NEEDED = ("import torch", "from transformers import LlamaForCausalLM", "from vllm import LLMEngine")
 """What must work. Transformers finds out that it cannot load a model class only when it is asked for one."""
 
@@ -68,7 +71,8 @@ def diagnose() -> Iterator[str]:
     """Yield one finding for each thing that is wrong, with the way out, companions of torch excepted."""
     for statement in NEEDED:
         if error := _import_error(statement):
-            yield f"`{statement}` fails: {error}; run `make setup`, or delete .venv first where that does not help"
+            way_out = f"run `make setup`, or delete .venv first where that does not help; {OUTSIDE}"
+            yield f"`{statement}` fails: {error}; {way_out}"
     try:
         expected = pinned_torch()
     except ValueError as error:
@@ -76,7 +80,7 @@ def diagnose() -> Iterator[str]:
         return
     found = _version("torch")
     if found.split("+")[0] != expected:
-        yield f"torch {found} is installed, but vllm is compiled for {expected}; run `make setup`"
+        yield f"torch {found} is installed, but vllm is compiled for {expected}; run `make setup`; {OUTSIDE}"
 
 
 def _is_installed(package: str) -> bool:

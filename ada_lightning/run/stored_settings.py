@@ -39,7 +39,9 @@ MOVED = {
 }
 """Where the parts that settings name stood in version 0.1, and where they stand since, below :data:`PACKAGE`."""
 
-GONE = frozenset({"callbacks.rollout_table.RolloutTable"})
+CALLBACK = re.compile(r"callbacks\.\w+\.[A-Z]\w*")
+"""A callback by the name that it had in settings as long as there was no package to install."""
+GONE = frozenset({"ada_lightning.callbacks.rollout_table.RolloutTable"})
 """Parts that settings may name and that are no more, since others do what they did."""
 
 
@@ -66,13 +68,15 @@ def with_present_names(node: Any) -> Any:
         return {key: with_present_names(value) for key, value in node.items() if not _is_gone(value)}
     if isinstance(node, list):
         return [with_present_names(item) for item in node]
+    if isinstance(node, str) and CALLBACK.fullmatch(node):
+        return PACKAGE + node
     if isinstance(node, str) and re.fullmatch(r"ada_lightning(\.\w+)+", node):
         return _present_name(node)
     return node
 
 
 def _is_gone(node: Any) -> bool:
-    return isinstance(node, dict) and node.get("_target_") in GONE
+    return isinstance(node, dict) and with_present_names(node.get("_target_")) in GONE
 
 
 def _present_name(name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-_OWN = ("ada_lightning", "callbacks", "__main__")
+_OWN = ("ada_lightning", "__main__")
 """Packages that call ``warnings.warn``; the place that a warning names is often a caller's, in Lightning."""
 
 

@@ -20,7 +20,7 @@ import torch
 from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from ada_lightning.core.protocols import Advantage
@@ -32,7 +32,7 @@ from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.parallel.sharding import Sharding, run_inside, whole_model
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.run.malloc import give_back_freed_memory
-from ada_lightning.training.attention import AttentionBackend
+from ada_lightning.training.attention import AttentionBackend, SdpaAttention
 from ada_lightning.training.batch import Microbatch, TrainingBatch
 from ada_lightning.training.logprobs import chosen_logprobs
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
@@ -58,11 +58,12 @@ class PolicyModule(LightningModule):
 
     Args:
         model_path: folder of the Hugging Face checkpoint to train.
-        reference_path: folder of the frozen reference, used only if the loss has a KL term.
         advantage: how much better than expected each response was, weight included.
         loss: the policy loss.
-        attention: how packed tokens attend to each other.
-        optimizer: completed with the parameters, as ``_partial_: true`` gives it.
+        reference_path: folder of the frozen reference, used only if the loss has a KL term; None: ``model_path``.
+        attention: how packed tokens attend to each other; None: torch's own kernels.
+        optimizer: completed with the parameters, as ``_partial_: true`` gives it; None: AdamW at a rate of 1e-5, which
+            suits models of about 0.1 billion parameters.
         warmup_steps: optimiser steps over which the learning rate rises linearly.
         schedule: factor of the learning rate, given the share of the run that is done, in [0, 1].
         max_grad_norm: gradients are clipped to this norm.
@@ -82,13 +83,13 @@ class PolicyModule(LightningModule):
 
     def __init__(
         self,
-        *,
         model_path: Path,
-        reference_path: Path,
+        *,
         advantage: Advantage,
         loss: PolicyLoss,
-        attention: AttentionBackend,
-        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer],
+        reference_path: Path | None = None,
+        attention: AttentionBackend | None = None,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         warmup_steps: int = 0,
         schedule: Callable[[float], float] = ConstantSchedule(),  # noqa: B008 - has no state
         max_grad_norm: float = 1.0,
@@ -112,11 +113,11 @@ class PolicyModule(LightningModule):
         self.automatic_optimization = False
         self.strict_loading = False  # weights live in the checkpoint's Hugging Face folder, not in its trainer state
         self.model_path = model_path
-        self.reference_path = reference_path
+        self.reference_path = reference_path or model_path
         self.advantage = advantage
         self.loss = loss
-        self.attention = attention
-        self.optimizer_factory = optimizer
+        self.attention = attention or SdpaAttention()
+        self.optimizer_factory = optimizer or partial(AdamW, lr=1e-5, weight_decay=0.0, fused=True)
         self.warmup_steps = warmup_steps
         self.schedule = schedule
         self.max_grad_norm = max_grad_norm

@@ -174,7 +174,7 @@ def _cells(one: Path, other: Path) -> list[str]:
 
 
 def _responses(run_dir: Path) -> Any:
-    from callbacks.response_log import read_responses
+    from ada_lightning.callbacks.response_log import read_responses
 
     return read_responses(run_dir, "train")
 

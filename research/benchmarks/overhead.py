@@ -56,12 +56,12 @@ def instrument(recorder: Recorder) -> None:
     from torch import nn
 
     import ada_lightning.data.datamodule as datamodule
+    from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
     from ada_lightning.data.datamodule import RolloutDataModule
     from ada_lightning.rewards.pool import RewardPool
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
     from ada_lightning.rollout.service import RolloutService
     from ada_lightning.training.policy import PolicyModule
-    from callbacks.adaptive_sampling import AdaptiveSampling
 
     for owner, name, part in (
         (VllmEngine, "poll", "generation"),

@@ -206,8 +206,8 @@ class Soak:
 
 def prove(run_dir: Path, num_steps: int) -> dict[str, Any]:
     """Add up what the files say, each against the others."""
-    from callbacks.prompt_log import read_prompts
-    from callbacks.response_log import read_responses
+    from ada_lightning.callbacks.prompt_log import read_prompts
+    from ada_lightning.callbacks.response_log import read_responses
 
     with (run_dir / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -47,7 +47,7 @@ class Job:
         """
         from lightning.pytorch import Callback
 
-        from callbacks.metrics_csv import read_metrics
+        from ada_lightning.callbacks.metrics_csv import read_metrics
 
         class Stopwatch(Callback):
             """Takes the time after each update."""

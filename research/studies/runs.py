@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from callbacks.budget import LEARNING_PHASES
-from callbacks.metrics_csv import read_metrics
+from ada_lightning.callbacks.budget import LEARNING_PHASES
+from ada_lightning.callbacks.metrics_csv import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 

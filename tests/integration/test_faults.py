@@ -10,11 +10,11 @@ import subprocess
 import pytest
 import torch
 
+from ada_lightning.callbacks.prompt_log import read_prompts
+from ada_lightning.callbacks.response_log import read_responses
 from ada_lightning.run.exit_codes import REQUEUE, STALLED
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_stopped import RunStoppedError
-from callbacks.prompt_log import read_prompts
-from callbacks.response_log import read_responses
 from research.benchmarks.exact_resume import differences
 from research.benchmarks.faults.inject import Fault, read_done, write_schedule
 from tests.integration.conftest import QUIET, SMALL, column, logged_runs, members, rows, wait_until
@@ -84,9 +84,9 @@ def sessions(programs):
 @pytest.fixture
 def unbroken():
     """Undo what the injector does to classes, for runs in this process."""
+    from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+    from ada_lightning.callbacks.mlflow_run import MlflowRun
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-    from callbacks.checkpoint import RolloutCheckpoint
-    from callbacks.mlflow_run import MlflowRun
 
     kept = VllmEngine.poll, VllmEngine.load_weights, RolloutCheckpoint.save, MlflowRun.log_metrics
     yield

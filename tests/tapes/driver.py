@@ -27,12 +27,13 @@ from lightning.pytorch import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor, nn
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
+from ada_lightning.callbacks.rollout_listener import RolloutListener
+from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.seeded_tensors import response_identity
-from callbacks.adaptive_sampling import AdaptiveSampling
-from callbacks.rollout_listener import RolloutListener
 from tests.tapes import world
 from tests.tapes.cases import BINARY_ONLY, CONF, Case
 from tests.tapes.world import Latency
@@ -127,8 +128,10 @@ def _run(cfg: DictConfig, folder: Path) -> list[dict[str, Any]]:
         parameters=instantiate(cfg.parameters), token_masks=list(instantiate(cfg.token_masks).values()),
     )  # fmt: skip
     sampling = AdaptiveSampling(
-        service=instantiate(cfg.rollout), grader=ScriptedGrader(latency), estimator=estimator,
-        sampler=instantiate(cfg.sampler), selection=instantiate(cfg.selection), refill=instantiate(cfg.refill),
+        Method(
+            estimator=estimator, sampler=instantiate(cfg.sampler), selection=instantiate(cfg.selection),
+            refill=instantiate(cfg.refill),
+        ), service=instantiate(cfg.rollout), grader=ScriptedGrader(latency),
         tokenizer=SimpleNamespace(decode=lambda ids, **options: world.text_of(ids)), eos_token_ids=[0],
         run_dir=folder, stop_logprob_gap=float("inf"),
     )  # fmt: skip

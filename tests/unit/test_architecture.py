@@ -25,6 +25,7 @@ ROOMS = (
     "config",
     "adapters",
     "programs",
+    "cli",
 )
 """From the ground up: a room may import the rooms before it and none behind it. docs/architecture.md draws them."""
 PROGRAMS = ("train", "evaluate", "prepare", "report")
@@ -33,7 +34,7 @@ HOMES = {
     "ray": {"rollout/engines"},
     "mlflow": {"callbacks"},
     "lightning": {"training", "data", "parallel", "config", "callbacks", "programs"},
-    "hydra": {"config", "run", "adapters", "callbacks", "programs", "train", "evaluate", "prepare"},
+    "hydra": {"config", "run", "adapters", "callbacks", "programs", "cli"},
     "trl": {"adapters/trl"},
     "tinker": {"adapters/tinker_loop"},
 }
@@ -68,9 +69,11 @@ def imported(file: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            assert not node.level, f"{file}: relative imports hide the room"
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            # Type checkers find the callbacks at the top of a checkout, and so see their imports of each other.
+            assert not node.level or room(file) == "callbacks", f"{file}: relative imports hide the room"
+            module = f"ada_lightning.callbacks.{node.module}" if node.level else node.module
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
 def room(file: Path) -> str:
@@ -92,7 +95,8 @@ def test_every_module_of_the_package_stands_in_a_room():
 @pytest.mark.parametrize("name", ROOMS)
 def test_arrows_run_down_only(name):
     above = {*ROOMS[ROOMS.index(name) + 1 :]}
-    outside = {"research", "tests", *PROGRAMS} | ({"callbacks"} if above else set())  # callbacks: below programs alone
+    above |= set() if name in ("programs", "cli") else {"callbacks"}
+    outside = {"research", "tests", "callbacks", *PROGRAMS}
     backward = [
         f"{file.relative_to(ROOT)} imports {module}"
         for file in (PACKAGE / name).rglob("*.py")
@@ -103,7 +107,7 @@ def test_arrows_run_down_only(name):
 
 
 def test_callbacks_know_neither_programs_nor_the_configuration():
-    forbidden = ("ada_lightning.config", "ada_lightning.programs", "research", "tests", *PROGRAMS)
+    forbidden = ("ada_lightning.config", "ada_lightning.programs", "ada_lightning.cli", "research", "tests", *PROGRAMS)
     wrong = [
         f"{file.relative_to(ROOT)} imports {module}"
         for file in sources()

@@ -122,7 +122,7 @@ def short(value: Any) -> str:
         ('BalanceSampler', '1e-05', 'null', '[0.9, 0.999]')
     """
     if isinstance(value, str):
-        is_component = value.startswith(("ada_lightning.", "callbacks.", "torch.", "lightning."))
+        is_component = value.startswith(("ada_lightning.", "torch.", "lightning."))
         return value.rpartition(".")[2] if is_component else value
     if isinstance(value, float) and not math.isfinite(value):
         return f"{value:+}".replace("+inf", ".inf").replace("-inf", "-.inf")  # as YAML has it

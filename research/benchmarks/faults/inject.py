@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from callbacks.rollout_listener import RolloutListener
+from ada_lightning.callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import RolloutResult
@@ -91,8 +91,8 @@ class FaultInjector(RolloutListener):
         VllmEngine.poll, VllmEngine.load_weights = broken_poll, broken_load  # type: ignore[method-assign]
 
     def _break_files(self) -> None:
-        from callbacks.checkpoint import RolloutCheckpoint
-        from callbacks.mlflow_run import MlflowRun
+        from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+        from ada_lightning.callbacks.mlflow_run import MlflowRun
 
         save, log_metrics = RolloutCheckpoint.save, MlflowRun.log_metrics
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from callbacks.rollout_listener import RolloutListener
+from ada_lightning.callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import RolloutResult

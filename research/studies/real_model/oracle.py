@@ -11,13 +11,13 @@ from functools import partial
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
 from ada_lightning.core.protocols import PassRateEstimator
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
 from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.training.policy import PolicyModule
-from callbacks.adaptive_sampling import AdaptiveSampling
 
 Measure = Callable[[Sequence[Prompt]], Sequence[ResponsePool]]
 

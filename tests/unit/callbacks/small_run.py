@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import torch
 from lightning.pytorch import Callback, LightningDataModule, LightningModule
 
+from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.records import KeptResponse, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import EvaluationResult, RolloutResult, RolloutStats
 from ada_lightning.rollout.phase_clock import PhaseClock
-from callbacks.rollout_listener import RolloutListener
 from tests.builders import make_response
 
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from ada_lightning.callbacks.alarm_bound import AlarmBound
+from ada_lightning.callbacks.alarms import Alarms
+from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
 from ada_lightning.run.run_stopped import RunStoppedError
-from callbacks.alarm_bound import AlarmBound
-from callbacks.alarms import Alarms
-from callbacks.metrics_csv import MetricsCsv, read_metrics
 
 
 def make_run(loggers=(), updates_per_rollout=1):

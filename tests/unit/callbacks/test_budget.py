@@ -3,10 +3,10 @@ import math
 
 import pytest
 
+from ada_lightning.callbacks.budget import Budget
+from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
+from ada_lightning.callbacks.summary import Summary
 from ada_lightning.rollout.phase_clock import PhaseClock
-from callbacks.budget import Budget
-from callbacks.metrics_csv import MetricsCsv, read_metrics
-from callbacks.summary import Summary
 from tests.unit.callbacks.small_run import Data
 
 TOKENS_PER_STEP = 10

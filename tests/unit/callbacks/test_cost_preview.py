@@ -4,6 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from ada_lightning.callbacks.cost_preview import (
+    CostPreview,
+    computes_all_groups,
+    expected_prompts,
+    trained_tokens,
+    update_passes,
+)
 from ada_lightning.core.records import Prompt
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -13,7 +20,6 @@ from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.phase_clock import PhaseClock
-from callbacks.cost_preview import CostPreview, computes_all_groups, expected_prompts, trained_tokens, update_passes
 from tests.builders import make_group
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from callbacks.environment import Environment, check_same_environment
+from ada_lightning.callbacks.environment import Environment, check_same_environment
 from tests.unit.callbacks.small_run import Policy
 
 CPU = torch.device("cpu")

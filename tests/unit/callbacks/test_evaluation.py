@@ -3,13 +3,13 @@
 import pytest
 from lightning.pytorch import LightningDataModule, LightningModule
 
+from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.training.policy import PolicyModule
-from callbacks.evaluation import Evaluation
 from tests.builders import make_group, make_prompt
 
 

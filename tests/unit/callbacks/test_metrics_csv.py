@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
 from ada_lightning.run.metrics_file import read_cells, read_cells_since
-from callbacks.metrics_csv import MetricsCsv, read_metrics
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_killed_process_leaves_a_readable_file(tmp_path):
     root = Path(__file__).parents[3]
     code = """
 import itertools, sys
-from callbacks.metrics_csv import MetricsCsv
+from ada_lightning.callbacks.metrics_csv import MetricsCsv
 logger = MetricsCsv(run_dir=sys.argv[1])
 for step in itertools.count():
     for name in ("a", f"b{step // 400}", "c"):

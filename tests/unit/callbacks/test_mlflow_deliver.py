@@ -17,11 +17,11 @@ import pytest
 import requests
 from mlflow import MlflowClient
 
-import callbacks.mlflow_logger
+from ada_lightning.callbacks import mlflow_logger
+from ada_lightning.callbacks.mlflow_deliver import main as deliver_main
+from ada_lightning.callbacks.mlflow_run import MlflowRun
+from ada_lightning.callbacks.mlflow_upload import MlflowUpload
 from ada_lightning.run.run_dir import RunDir
-from callbacks.mlflow_deliver import main as deliver_main
-from callbacks.mlflow_run import MlflowRun
-from callbacks.mlflow_upload import MlflowUpload
 from tests.unit.callbacks.small_run import Data
 from tests.unit.callbacks.test_mlflow_logger import Tracked
 
@@ -112,7 +112,7 @@ def test_a_run_without_its_server_is_delivered_when_the_server_is_there(tmp_path
 
 
 def test_a_server_that_comes_back_during_the_run_gets_everything_in_order(tmp_path, port, store, monkeypatch):
-    monkeypatch.setattr(callbacks.mlflow_logger, "MAX_RETRY_S", 0.2)
+    monkeypatch.setattr(mlflow_logger, "MAX_RETRY_S", 0.2)
     uri = f"http://127.0.0.1:{port}"
     path = tmp_path / "later"
     logger = make(path, uri)
@@ -324,7 +324,7 @@ class Hanging(BaseHTTPRequestHandler):
 
 
 def test_server_that_hangs_costs_training_nothing_and_does_not_keep_the_program(tmp_path, fit, monkeypatch, caplog):
-    monkeypatch.setattr(callbacks.mlflow_logger, "MAX_FINISH_WAIT_S", 0.1)
+    monkeypatch.setattr(mlflow_logger, "MAX_FINISH_WAIT_S", 0.1)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hanging)
     server.daemon_threads = True
     Thread(target=server.serve_forever, daemon=True).start()

@@ -11,11 +11,11 @@ import pytest
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from mlflow import MlflowClient
 
-import callbacks.mlflow_logger
+from ada_lightning.callbacks import mlflow_run
+from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
+from ada_lightning.callbacks.mlflow_logger import MLflowTracking
 from ada_lightning.run.metrics_file import read_cells
 from ada_lightning.run.run_dir import RunDir
-from callbacks.metrics_csv import MetricsCsv, read_metrics
-from callbacks.mlflow_logger import MLflowTracking
 from tests.unit.callbacks.small_run import Data
 
 
@@ -78,7 +78,7 @@ def test_metrics_arrive_under_names_that_mlflow_accepts_with_the_times_of_their_
 
 def test_metrics_that_queued_up_go_out_in_one_request(make, monkeypatch):
     batches = []
-    monkeypatch.setattr(callbacks.mlflow_run.MlflowRun, "log_metrics", lambda self, points: batches.append(len(points)))
+    monkeypatch.setattr(mlflow_run.MlflowRun, "log_metrics", lambda self, points: batches.append(len(points)))
     logger = make()
     for step in range(50):  # the thread is still importing and connecting
         logger.log_metrics({"a": 1.0, "b": 2.0}, step=step)
@@ -156,7 +156,7 @@ def test_sweep_has_a_table_of_what_differs_between_its_runs_and_what_came_out(ma
 
 def test_table_is_listed_for_the_ui(make, monkeypatch, mlflow_uri, tmp_path):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_uri)  # load_table looks nowhere else
-    monkeypatch.setattr(callbacks.mlflow_run, "MAX_TABLES", 3)  # the list must fit into a tag
+    monkeypatch.setattr(mlflow_run, "MAX_TABLES", 3)  # the list must fit into a tag
     logger = make()
     folder = tmp_path / "run" / "responses" / "train"
     folder.mkdir(parents=True)
@@ -194,15 +194,15 @@ def test_lightning_ends_the_run_with_the_right_status(fit, make, error, raised, 
 
 @pytest.mark.parametrize("uri", ["http://127.0.0.1:9", "sqlite:////dev/null/mlflow.db", "nonsense://x"])
 def test_training_goes_on_where_mlflow_does_not(fit, make, tmp_path, caplog, monkeypatch, uri):
-    monkeypatch.setattr(callbacks.mlflow_run.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(mlflow_run.time, "sleep", lambda seconds: None)
     logger = make(tracking_uri=uri)
-    with caplog.at_level(logging.WARNING, "callbacks.mlflow_logger"):
+    with caplog.at_level(logging.WARNING, "ada_lightning.callbacks.mlflow_logger"):
         fit([], loggers=[logger.csv, logger.mlflow])
     assert len(read_metrics(tmp_path / "run" / "metrics.csv")) == 4
-    warnings = [record for record in caplog.records if record.name == "callbacks.mlflow_logger"]
+    warnings = [record for record in caplog.records if record.name == "ada_lightning.callbacks.mlflow_logger"]
     assert len(warnings) == 2
     assert "metrics.csv" in warnings[0].getMessage()
-    assert f"python -m callbacks.mlflow_deliver {tmp_path / 'run'}" in warnings[1].getMessage()
+    assert f"python -m ada_lightning.callbacks.mlflow_deliver {tmp_path / 'run'}" in warnings[1].getMessage()
     assert logger.version == ""
 
 
@@ -221,7 +221,7 @@ def test_pauses_between_attempts_grow(make, monkeypatch):
     def fail(self, **arguments):
         raise ConnectionError("nobody listens")
 
-    monkeypatch.setattr(callbacks.mlflow_run.MlflowRun, "__init__", fail)
+    monkeypatch.setattr(mlflow_run.MlflowRun, "__init__", fail)
     logger = make()
     logger.mlflow._is_ending = Ending()
     logger.log_metrics({"a": 1.0}, step=0)
@@ -242,7 +242,7 @@ def test_nothing_is_made_before_something_is_logged(make, tmp_path):
 
 
 def test_importing_the_logger_does_not_import_mlflow():
-    code = "import sys, callbacks.mlflow_logger; sys.exit('mlflow' in sys.modules)"
+    code = "import sys, ada_lightning.callbacks.mlflow_logger; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from ada_lightning.callbacks.objective_statement import ObjectiveStatement
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import ExactAdvantage
 from ada_lightning.methods.curriculum import DifficultyBand
@@ -14,7 +15,6 @@ from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
-from callbacks.objective_statement import ObjectiveStatement
 
 
 @pytest.fixture

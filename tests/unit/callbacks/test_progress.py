@@ -5,9 +5,9 @@ import re
 import pytest
 from rich.console import Console
 
+from ada_lightning.callbacks.budget import Budget
+from ada_lightning.callbacks.progress import LINE_INTERVAL_S, Progress
 from ada_lightning.rollout.phase_clock import PhaseEvent
-from callbacks.budget import Budget
-from callbacks.progress import LINE_INTERVAL_S, Progress
 from tests.unit.callbacks.small_run import Data
 
 

@@ -8,6 +8,10 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+from ada_lightning.callbacks.rollout_listener import RolloutListener
+from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
@@ -22,9 +26,6 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
 from ada_lightning.training.policy import PolicyModule
-from callbacks.adaptive_sampling import AdaptiveSampling
-from callbacks.checkpoint import RolloutCheckpoint
-from callbacks.rollout_listener import RolloutListener
 from tests.unit.methods.curriculum.histories import ids, prompts
 
 NUM_PROMPTS = 30
@@ -128,9 +129,10 @@ def fit(
     watch = Watch(interrupt_after, interrupt_in_update)
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
     sampling = AdaptiveSampling(
-        service=service, grader=grader or Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER,
-        eos_token_ids=[0],
-        sampler=UniformSampler(group_size=4), selection=selection or AllSelection(), run_dir=folder, refill=refill,
+        Method(
+            estimator=estimator or BetaHistory(), sampler=UniformSampler(group_size=4),
+            selection=selection or AllSelection(), refill=refill,
+        ), service=service, grader=grader or Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
     )  # fmt: skip
     trainer = Trainer(
         accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,

@@ -3,11 +3,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from ada_lightning.run.run_dir import RunDir
-from callbacks.curves import Curves, plot_curves
-from callbacks.metrics_csv import MetricsCsv
-from callbacks.prompt_log import PromptLog
-from callbacks.sampling_plots import (
+from ada_lightning.callbacks.curves import Curves, plot_curves
+from ada_lightning.callbacks.metrics_csv import MetricsCsv
+from ada_lightning.callbacks.prompt_log import PromptLog
+from ada_lightning.callbacks.sampling_plots import (
     MAX_COLUMNS,
     SamplingPlots,
     draw,
@@ -17,6 +16,7 @@ from callbacks.sampling_plots import (
     draw_samples,
     plot_sampling,
 )
+from ada_lightning.run.run_dir import RunDir
 
 PNG = b"\x89PNG"
 
@@ -71,7 +71,7 @@ def test_any_pass_rates_can_be_plotted(tmp_path, rates):
 def test_long_runs_have_columns_of_several_steps(tmp_path, monkeypatch):
     widths = []
     monkeypatch.setattr(
-        "callbacks.sampling_plots.draw_budget", lambda axes, joined, width: widths.append((width, joined))
+        "ada_lightning.callbacks.sampling_plots.draw_budget", lambda axes, joined, width: widths.append((width, joined))
     )
     frame = pd.DataFrame({"step": range(1000), "pass_rate": 0.5, "num_drawn": 8, "tokens": 1})
     plot_sampling(frame, [], tmp_path / "sampling.png", title="x")
@@ -97,7 +97,8 @@ def test_incomplete_metrics_can_be_plotted(tmp_path, rows):
 def test_pictures_are_drawn_during_and_after_training(fit, tmp_path, monkeypatch):
     sizes = []
     monkeypatch.setattr(
-        "callbacks.curves.plot_curves", lambda rows, *a, **k: (sizes.append(len(rows)), plot_curves(rows, *a, **k))
+        "ada_lightning.callbacks.curves.plot_curves",
+        lambda rows, *a, **k: (sizes.append(len(rows)), plot_curves(rows, *a, **k)),
     )
     pictures = [each(run_dir=tmp_path, every_n_steps=2) for each in (Curves, SamplingPlots)]
     fit([PromptLog(run_dir=tmp_path), *pictures], loggers=[MetricsCsv(run_dir=tmp_path)])

@@ -4,10 +4,10 @@ import re
 import pytest
 from lightning.pytorch import Callback
 
-from callbacks.cost_preview import PreviewDone
-from callbacks.metrics_csv import MetricsCsv
-from callbacks.mlflow_logger import MLflowTracking
-from callbacks.summary import Summary
+from ada_lightning.callbacks.cost_preview import PreviewDone
+from ada_lightning.callbacks.metrics_csv import MetricsCsv
+from ada_lightning.callbacks.mlflow_logger import MLflowTracking
+from ada_lightning.callbacks.summary import Summary
 from tests.unit.callbacks.small_run import Data, Driver
 
 

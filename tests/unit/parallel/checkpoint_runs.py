@@ -10,9 +10,9 @@ import torch
 from lightning.pytorch import Callback
 from safetensors import safe_open
 
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+from ada_lightning.callbacks.streaming_checkpoint_io import StreamingCheckpointIO
 from ada_lightning.parallel.pieces import whole_weights
-from callbacks.checkpoint import RolloutCheckpoint
-from callbacks.streaming_checkpoint_io import StreamingCheckpointIO
 from tests.unit.parallel.small_training import GivenRollouts, make_policy, make_trainer
 
 TOKENIZER = SimpleNamespace(save_pretrained=lambda path: None)

@@ -5,6 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+from ada_lightning.callbacks.cost_preview import CostPreview
+from ada_lightning.callbacks.evaluation import Evaluation
+from ada_lightning.callbacks.streaming_checkpoint_io import StreamingCheckpointIO
+from ada_lightning.core.method import Method
 from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.estimators import ValueNetworkEstimator
@@ -12,11 +18,6 @@ from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.service import RolloutService
-from callbacks.adaptive_sampling import AdaptiveSampling
-from callbacks.checkpoint import RolloutCheckpoint
-from callbacks.cost_preview import CostPreview
-from callbacks.evaluation import Evaluation
-from callbacks.streaming_checkpoint_io import StreamingCheckpointIO
 from tests.unit.parallel.small_training import make_policy, make_trainer
 
 TOKENIZER = SimpleNamespace(
@@ -80,8 +81,9 @@ def run_flow(kind, path, run_dir, *, trouble="", num_steps=2, num_minibatches=2,
     )  # fmt: skip
     callbacks = [
         AdaptiveSampling(
-            service=service, grader=Grader(), estimator=ValueNetworkEstimator(seed=0, warmup_steps=1), sampler=sampler,
-            selection=selection, tokenizer=TOKENIZER, eos_token_ids=[2], run_dir=run_dir,
+            Method(
+                estimator=ValueNetworkEstimator(seed=0, warmup_steps=1), sampler=sampler, selection=selection
+            ), service=service, grader=Grader(), tokenizer=TOKENIZER, eos_token_ids=[2], run_dir=run_dir,
             max_logprob_gap=100.0, stop_logprob_gap=float("inf"),
         ),
         CostPreview(service=service, sampler=sampler, selection=selection, num_prompts=2, num_samples=2),

@@ -8,12 +8,12 @@ from functools import partial
 import torch
 from lightning.pytorch import Trainer
 
+from ada_lightning.callbacks.interrupt_guard import InterruptGuard
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.parallel.pieces import whole, whole_weights
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
 from ada_lightning.training.policy import PolicyModule
-from callbacks.interrupt_guard import InterruptGuard
 from tests.builders import random_group as group_of
 from tests.builders import weighed
 from tests.unit.training.test_policy import QUIET, unloaded

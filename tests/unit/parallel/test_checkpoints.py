@@ -52,7 +52,7 @@ def test_a_run_goes_on_with_other_processes(pair, tiny_path, tmp_path, whole_run
 def test_without_the_optimizer_a_continued_run_is_another(pair, tiny_path, tmp_path, whole_run, monkeypatch):
     """What the tests above would miss if the state were lost: they compare to better than this."""
     run(pair, "fsdp", tiny_path, tmp_path, num_steps=2)
-    monkeypatch.setattr("callbacks.checkpoint.whole_optimizer_state", lambda folder, model, settings: {
+    monkeypatch.setattr("ada_lightning.callbacks.checkpoint.whole_optimizer_state", lambda folder, model, settings: {
         "state": {}, "param_groups": [{**settings, "params": list(range(len(list(model.parameters()))))}]
     })  # fmt: skip
     weights = run(pair, "alone", tiny_path, tmp_path, num_steps=3, resume=True)

@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 from omegaconf import OmegaConf
 
+from ada_lightning.callbacks.mlflow_deliver import main
+from ada_lightning.callbacks.mlflow_logger import MLflowTracking
 from ada_lightning.run.credentials import VARIABLES, hidden, take, take_from_config, take_from_start, whole
-from callbacks.mlflow_deliver import main
-from callbacks.mlflow_logger import MLflowTracking
 
 ROOT = Path(__file__).parents[3]
 

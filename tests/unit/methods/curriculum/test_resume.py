@@ -8,6 +8,9 @@ import pytest
 import torch
 from lightning.pytorch import Callback, Trainer
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import ExactAdvantage
@@ -21,8 +24,6 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
-from callbacks.adaptive_sampling import AdaptiveSampling
-from callbacks.checkpoint import RolloutCheckpoint
 from tests.unit.methods.curriculum.histories import ids, prompts
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -108,9 +109,11 @@ def fit(
     steps = Steps(interrupt_after, interrupt_in_update)
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=every_n_steps)
     sampling = AdaptiveSampling(
-        service=service, grader=Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER, eos_token_ids=[0],
-        sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=4, n_max=8, group_size=2),
-        selection=BalancedSelection(group_size=2), run_dir=folder,
+        Method(
+            estimator=estimator or BetaHistory(),
+            sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=4, n_max=8, group_size=2),
+            selection=BalancedSelection(group_size=2),
+        ), service=service, grader=Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
     )  # fmt: skip
     trainer = Trainer(
         accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
