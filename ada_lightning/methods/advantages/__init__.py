@@ -12,6 +12,7 @@ from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
 from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
 from ada_lightning.methods.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
 from ada_lightning.methods.advantages.rounded_history import RoundedHistoryAdvantage
+from ada_lightning.methods.advantages.shrinkage_baseline import ShrinkageBaselineAdvantage
 from ada_lightning.methods.advantages.stratified import StratifiedAdvantage
 from ada_lightning.methods.advantages.weighted_leave_one_out import WeightedLeaveOneOutAdvantage
 
@@ -28,6 +29,7 @@ __all__ = [
     "PoolMeanAdvantage",
     "ReinforcePlusPlusBaselineAdvantage",
     "RoundedHistoryAdvantage",
+    "ShrinkageBaselineAdvantage",
     "StratifiedAdvantage",
     "WeightedLeaveOneOutAdvantage",
 ]

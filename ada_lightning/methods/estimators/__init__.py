@@ -3,6 +3,7 @@
 from ada_lightning.methods.estimators.beta_history import BetaHistory
 from ada_lightning.methods.estimators.ema import EmaEstimator
 from ada_lightning.methods.estimators.gaussian_process import GaussianProcessEstimator
+from ada_lightning.methods.estimators.kl_history import KlHistory
 from ada_lightning.methods.estimators.length_scale import FixedLengthScale, MedianDistance
 from ada_lightning.methods.estimators.policy_embedding import PolicyEmbedding
 from ada_lightning.methods.estimators.similar_prompts import SimilarPrompts
@@ -15,6 +16,7 @@ __all__ = [
     "EmaEstimator",
     "FixedLengthScale",
     "GaussianProcessEstimator",
+    "KlHistory",
     "MedianDistance",
     "PolicyEmbedding",
     "SimilarPrompts",
