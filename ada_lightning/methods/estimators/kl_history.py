@@ -140,7 +140,7 @@ class KlHistory(CountingEstimator):
         return Belief(alpha, beta, alpha + beta, alpha, is_seen=True)
 
     def _divergence(self, pool: ResponsePool) -> float:
-        """By how much the policy has moved on the prompt's last response, mean over tokens, nats; 0 if there is none."""
+        """How far the policy has moved on the prompt's last response, mean over tokens, nats; 0 if there is none."""
         if pool.prompt.prompt_id not in self._last:
             return 0.0
         ids, then = self._last[pool.prompt.prompt_id]

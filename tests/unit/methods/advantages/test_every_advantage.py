@@ -23,6 +23,7 @@ from ada_lightning.methods.advantages import (
     PoolMeanAdvantage,
     ReinforcePlusPlusBaselineAdvantage,
     RoundedHistoryAdvantage,
+    ShrinkageBaselineAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
@@ -40,6 +41,7 @@ RULES = [
     GroupNormalizedAdvantage(),
     HistoryBaselineAdvantage(),
     RoundedHistoryAdvantage(),
+    ShrinkageBaselineAdvantage(),
     LeaveOneOutAdvantage(),
     MaxRlAdvantage(),
     NoveltyAdvantage(),
