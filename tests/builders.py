@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import fields
 from itertools import count
 
 import numpy as np
 
-from ada_lightning.core.records import Grade, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import (
+    Grade,
+    KeptResponse,
+    Prompt,
+    Response,
+    ResponseGroup,
+    ResponsePool,
+    SamplingSettings,
+)
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
+from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.grader import StepwiseGrader
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.stepwise import StepwiseGrader
+
+SETTINGS = SamplingSettings(max_new_tokens=4)
 
 
 def make_prompt(key: int = 7, *, num_tokens: int = 3) -> Prompt:
@@ -50,6 +63,35 @@ def make_group(rewards: Sequence[float], *, slot: int = 0, key: int = 7, num_tok
     """A group that keeps its whole pool."""
     pool = make_pool(rewards, slot=slot, key=key, num_tokens=num_tokens)
     return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+def random_group(key: int, rewards: Sequence[float], *, max_length: int = 9):
+    """A group of random tokens, the same for the same key; responses are shorter than ``max_length``."""
+    generator = random.Random(key)
+    prompt_ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(3, 12)))
+    pool = ResponsePool(Prompt(f"p{key}", (), prompt_ids=prompt_ids), slot=key)
+    for index, reward in enumerate(rewards):
+        ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(1, max_length)))
+        pool.add(Response(f"p{key}", index, 0, ids, (-5.5,) * len(ids), "", False, reward, reward > 0.7, 0))
+    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+
+
+PACKING = {
+    "num_minibatches": 1,
+    "max_tokens_per_microbatch": 10**6,
+    "policy_version": 0,
+    "shuffle_seed": 0,
+    "keep_groups_without_signal": False,
+    "share_prompts": True,
+}
+
+
+def packed(*groups, advantage=None, **options):
+    """One optimiser step of groups, in one microbatch unless ``options`` of packing say otherwise."""
+    from ada_lightning.training.packing import pack_groups
+
+    (batch,) = pack_groups(weighed(advantage, groups) if advantage else groups, **PACKING | options)
+    return batch
 
 
 class InstantGrader:
@@ -104,8 +146,9 @@ class Collector:
         self._settings, self._names = StepSettings(seed=seed, **options), count(1)
 
     def collect(
-        self, prompts, *, engine, grader, settings, stage="train", clock=None, interrupt_check=lambda: None, **options
-    ):
+        self, prompts, *, engine, grader, settings=SETTINGS, stage="train", clock=None, interrupt_check=lambda: None,
+        **options,
+    ):  # fmt: skip
         """Return the groups and the counts of a step with these ``options``."""
         begun = Step(
             prompts, settings=self._settings, stage=stage,
@@ -124,3 +167,14 @@ class Collector:
         list(driver.run(engine))
         begun.stats.seconds = time.monotonic() - started
         return begun.finish(), begun.stats
+
+
+def collect(prompts, engine, sampler, *, grader=None, selection=None, **options):
+    """Groups and counts of one step. ``prompts``: records or keys; ``options``: of the run, the step and the driver."""
+    of_run = {field.name for field in fields(StepSettings)} | {"reproducible", "verdict_delay"}
+    collector = Collector(**{name: options.pop(name) for name in of_run & options.keys()})
+    return collector.collect(
+        [make_prompt(prompt) if isinstance(prompt, int) else prompt for prompt in prompts],
+        engine=engine, grader=grader or InstantGrader(), sampler=sampler, selection=selection or AllSelection(),
+        **options,
+    )  # fmt: skip

@@ -1,35 +1,41 @@
-"""Checks across advantage, reward and selection: whether there is anything to tell responses apart by."""
+"""What an advantage needs: something to compare responses by, both classes, its kind of rewards, a rule of counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from omegaconf import DictConfig
-
+from ada_lightning.analysis.statement.rules import rule_without_history
 from ada_lightning.config.setup import Setup
-from ada_lightning.core.protocols import Advantage, Trait
+from ada_lightning.core.protocols import Advantage, Sampler, Trait
+from ada_lightning.methods.advantages import ExactAdvantage, GdpoAdvantage, StratifiedAdvantage
+from ada_lightning.methods.objectives.support import UnsupportedObjectiveError, check_supported
+from ada_lightning.methods.pass_rates import PathCountingRate
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import PositivesSelection, ResolvedSelection, RewardStrataSelection
+from ada_lightning.rewards.overlong import OverlongReward
+from ada_lightning.rewards.weighted import WeightedReward
 
+WITHIN = ("advantage", "advantage.advantage")
+"""The advantage, and the one that whitening is given."""
+TWO_CLASSES = (ExactAdvantage, StratifiedAdvantage)
+"""Estimators that are for rewards of 0 and 1, and weigh one class of kept responses against the other."""
 _WITHOUT_COMPONENTS = ("exact_match", "format", "math", "numeric", "reasoning_gym")
 """Modules of rewards that return one number."""
 
 
-def traits_at(run: Setup, key: str) -> frozenset[Trait]:
-    """What is known of an advantage by its class; nothing where there is none or it cannot be loaded."""
-    part = run.kind(key)
-    return part.traits if issubclass(part, Advantage) else frozenset()
+def objective_errors(run: Setup) -> Iterator[str]:
+    """Most advantages have a rule of their own instead of an objective."""
+    if "objective" in run.cfg and "objective" not in (run.value("advantage") or ()):
+        yield (
+            "objective is set, but the chosen advantage has none: it follows its own rule whatever the objective; "
+            "use advantage=exact or advantage=stratified, or leave the objective out"
+        )
 
 
-def advantage_errors(run: Setup) -> Iterator[str]:
-    """Yield one message per problem. Parts that cannot be loaded are left alone: they are reported by themselves."""
-    yield from _component_errors(run)
-    yield from _contrast_errors(run)
-
-
-def _component_errors(run: Setup) -> Iterator[str]:
-    from ada_lightning.methods.advantages import GdpoAdvantage
-    from ada_lightning.rewards.weighted import WeightedReward
-
-    if not issubclass(run.kind("advantage"), GdpoAdvantage):
+def component_errors(run: Setup) -> Iterator[str]:
+    """GDPO normalises each component of a reward by itself."""
+    if not run.is_a("advantage", GdpoAdvantage):
         return
     reward = run.kind("reward.reward")
     if reward.__module__ in {f"ada_lightning.rewards.{module}" for module in _WITHOUT_COMPONENTS}:
@@ -37,27 +43,113 @@ def _component_errors(run: Setup) -> Iterator[str]:
             f"advantage: GdpoAdvantage needs the components of a reward, and reward.reward = {reward.__name__} has "
             "none; use reward=weighted, a function that returns a Verdict with components, or advantage=grpo"
         )
-    parts = run.value("reward.reward.rewards")
-    if not issubclass(reward, WeightedReward) or not isinstance(parts, DictConfig):
-        return
-    for name in run.value("advantage.weights") or ():
-        if str(name).partition("/")[0] not in parts:  # what follows a slash is a component's own component
+    components = run.names("reward.reward.rewards") if issubclass(reward, WeightedReward) else []
+    for name in run.names("advantage.weights") if components else ():
+        if name.partition("/")[0] not in components:  # what follows a slash is a component's own component
             yield (
-                f"advantage.weights.{name}: the reward has no component {name}; it has {', '.join(map(str, parts))}; "
+                f"advantage.weights.{name}: the reward has no component {name}; it has {', '.join(components)}; "
                 f"leave it out with ~advantage.weights.{name} or add it to reward.reward.rewards"
             )
 
 
-def _contrast_errors(run: Setup) -> Iterator[str]:
-    """Advantages that compare the responses of a group do not go with positives alone."""
-    from ada_lightning.methods.selection import PositivesSelection
-
-    if not issubclass(run.kind("selection"), PositivesSelection):
-        return
-    for key in ("advantage", "advantage.advantage"):
-        part = run.kind(key)
-        if traits_at(run, key) & {Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES}:
+def stratum_errors(run: Setup) -> Iterator[str]:
+    """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
+    if run.is_a("selection", RewardStrataSelection) and run.is_a("advantage", *TWO_CLASSES):
+        yield (
+            f"selection: {run.name('selection')} weighs responses by their stratum of rewards, and "
+            f"{run.name('advantage')} needs weights by positive and negative; use advantage=weighted_leave_one_out or "
+            "selection=balanced"
+        )
+    cause, way_out = _partial_credit(run)
+    for key in ("advantage", "advantage.pass_rate", "advantage.baseline", "advantage.advantage") if cause else ():
+        if run.is_a(key, *TWO_CLASSES, PathCountingRate):
             yield (
-                f"selection: PositivesSelection keeps no negative, and {key} = {part.__name__} compares the kept "
+                f"{cause}, and {key} = {run.name(key)} is for rewards of 0 and 1: all between would be lost; "
+                f"use advantage=weighted_leave_one_out{way_out}"
+            )
+            return
+
+
+def _partial_credit(run: Setup) -> tuple[str, str]:
+    """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
+    if run.is_a("reward.reward", OverlongReward):
+        return "reward.reward takes something off for length", " or another reward"
+    names = [f"rewards.{name}" for name in run.names("reward.reward.rewards")]
+    for reward in ("reward.reward", *(f"reward.reward.{name}" for name in (*names, "default"))):
+        if run.value(f"{reward}.binary") is False:
+            return f"{reward}.binary = false gives partial credit", f" or {reward}.binary=true"
+        if run.is_a(reward, WeightedReward):
+            return f"{reward} is a weighted sum", ""
+    return "", ""
+
+
+def contrast_errors(run: Setup) -> Iterator[str]:
+    """Advantages that compare the responses of a group do not go with positives alone."""
+    for key in WITHIN if run.is_a("selection", PositivesSelection) else ():
+        if run.has(key, Trait.COMPARES_KEPT, Trait.NEEDS_BOTH_CLASSES):
+            yield (
+                f"selection: PositivesSelection keeps no negative, and {key} = {run.name(key)} compares the kept "
                 "responses of a prompt with each other; use advantage=accepted, or selection=all"
             )
+
+
+def group_errors(run: Setup) -> Iterator[str]:
+    """A group of one holds nothing to compare a response with: its gradient is zero everywhere."""
+    advantage, sampler, selection = (run.part(key) for key in ("advantage", "sampler", "selection"))
+    if not isinstance(advantage, Advantage):
+        return
+    drawn = "group_size" if type(sampler) is UniformSampler else "n_max"
+    num_drawn = getattr(sampler, drawn, None)
+    # "selection" of a selection: of one that drops whole groups
+    num_kept = getattr(getattr(selection, "selection", selection), "group_size", None)
+    traits = advantage.traits
+    # One response that is kept of a rule that needs both classes is what class_errors looks at.
+    is_left = num_kept == 1 and Trait.NEEDS_BOTH_CLASSES in traits
+    if num_drawn == 1 and traits & {Trait.COMPARES_DRAWN, Trait.COMPARES_KEPT} and not is_left:
+        key, what = f"sampler.{drawn}", "drawn"
+    elif num_kept == 1 and Trait.COMPARES_KEPT in traits:
+        key, what = "selection.group_size", "kept"
+    else:
+        return
+    yield (
+        f"{key} = 1: {type(advantage).__name__} compares the responses of a prompt with each other, and where one "
+        f"alone is {what} every advantage is zero and nothing trains; use sampler.group_size=2 or more, or "
+        "advantage=history_baseline, which compares with what is remembered of the prompt"
+    )
+
+
+def class_errors(run: Setup) -> Iterator[str]:
+    """The pull on kept positives is balanced by that on kept negatives, so both classes must be kept."""
+    selection: Any = run.part("selection") if isinstance(run.part("advantage"), TWO_CLASSES) else None
+    if isinstance(selection, ResolvedSelection):
+        yield (
+            "selection: ResolvedSelection drops prompts by their results, and the chosen advantage counts on every "
+            "prompt that was sampled; use selection=all, or advantage=grpo with it"
+        )
+        selection = selection.selection
+    group_size = getattr(selection, "group_size", None)
+    if isinstance(group_size, int) and group_size < 2:
+        yield (
+            f"selection.group_size = {group_size} keeps one class only, and the chosen advantage needs a response of "
+            "each; use sampler.group_size=2 or more"
+        )
+
+
+def path_errors(run: Setup) -> Iterator[str]:
+    """Whoever counts paths needs a stopping rule of counts, and something of its objective within the rule's reach."""
+    advantage, sampler = run.part("advantage"), run.part("sampler")
+    if not isinstance(sampler, Sampler):
+        return
+    if (rule := rule_without_history(sampler)) is not None:
+        if isinstance(advantage, ExactAdvantage):
+            try:
+                check_supported(advantage.objective, rule)
+            except UnsupportedObjectiveError as error:
+                yield f"objective: {error}"
+        return
+    reason = f"{type(sampler).__name__} ends a prompt's sampling by more than its counts, so paths cannot be counted"
+    if isinstance(advantage, ExactAdvantage):
+        yield f"advantage: {reason}; use advantage=stratified or advantage=weighted_leave_one_out with this sampler"
+    for name, other in (("pass_rate", "PoolMeanRate"), ("baseline", "LeaveOneOutRate")):
+        if isinstance(getattr(advantage, name, None), PathCountingRate):
+            yield f"advantage.{name}: {reason}; use ada_lightning.methods.pass_rates.{other} with this sampler"

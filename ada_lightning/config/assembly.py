@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.offline.job_settings import JobSettings, prompts_digest, weights_digest
+from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.training.models.checkpoint import check_readable
 
 if TYPE_CHECKING:
@@ -59,17 +60,11 @@ def make_parts(group: DictConfig) -> dict[str, Any]:
 def read_data(cfg: DictConfig, tokenizer: Any, grader: RewardPool, **completed: Any) -> RolloutDataModule:
     """Make the data module with its prompts encoded, without those that the reward cannot grade.
 
-    Args:
-        cfg: with ``data``.
-        tokenizer: of the model.
-        grader: whose workers may be running afterwards.
-        **completed: further arguments of the data module.
+    Workers of the grader may be running afterwards; ``completed`` are further arguments of the data module.
 
     Raises:
         ValueError: no training prompt is left.
     """
-    from ada_lightning.rewards.references import ungradable_prompts
-
     data: RolloutDataModule = instantiate(cfg.data, _partial_=True)(**completed)
     data.encode_prompts(tokenizer)
     train = ungradable_prompts(grader, data.train_prompts, "training")
@@ -87,11 +82,7 @@ class SamplingParts:
     service: RolloutService
 
     def open(self, log_file: Path) -> None:
-        """Start the reward workers and the engine.
-
-        Args:
-            log_file: of the engine.
-        """
+        """Start the reward workers and the engine, which writes to ``log_file``."""
         self.grader.start()
         self.service.open(
             model_path=self.model.path,
@@ -107,27 +98,25 @@ class SamplingParts:
         self.grader.close()
 
     def job_settings(
-        self, cfg: DictConfig, *, prompts: Sequence[Prompt], num_samples: int, stage: str, sampling: SamplingSettings
+        self,
+        cfg: DictConfig,
+        reward: DictConfig,
+        *,
+        prompts: Sequence[Prompt],
+        num_samples: int,
+        stage: str,
+        sampling: SamplingSettings,
     ) -> JobSettings:
         """Collect all that the responses depend on.
 
-        A reward function is known by its configuration only: after a change of its code, choose a new folder.
-
-        Args:
-            cfg: with ``reward`` and ``rollout``.
-            prompts: encoded; the whole list.
-            num_samples: responses per prompt.
-            stage: part of every seed.
-            sampling: how tokens are drawn.
+        A reward function is known by its configuration only: after a change of its code, choose a new folder. The
+        arguments are those of a :class:`~ada_lightning.analysis.offline.SamplingJob`, and its reward's configuration.
         """
         return JobSettings(
             {
                 "model": {"path": str(self.model.path), "weights": weights_digest(self.model.path)},
                 "sampling": {
-                    "max_new_tokens": sampling.max_new_tokens,
-                    "temperature": sampling.temperature,
-                    "top_p": sampling.top_p,
-                    "top_k": sampling.top_k,
+                    name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p", "top_k")
                 },
                 "dtype": OmegaConf.select(cfg, "rollout.engine.dtype"),
                 "num_samples": num_samples,
@@ -136,19 +125,14 @@ class SamplingParts:
                     "stage": stage,
                     "each_request": self.service.settings.seed_requests,
                 },
-                "reward": OmegaConf.to_container(cfg.reward.reward, resolve=True),
+                "reward": OmegaConf.to_container(reward, resolve=True),
                 "data": {"num_prompts": len(prompts), "prompts": prompts_digest(prompts)},
             }
         )
 
 
 def assemble(cfg: DictConfig, model_path: Path | None = None) -> SamplingParts:
-    """Instantiate model, reward pool and engine settings.
-
-    Args:
-        cfg: with ``model``, ``reward`` and ``rollout``.
-        model_path: checkpoint to use instead of ``cfg.model``.
-    """
+    """Instantiate ``model``, or take a checkpoint instead, ``reward`` and ``rollout``."""
     path = model_path or instantiate(cfg.model).prepare()
     return SamplingParts(read_model(path), instantiate(cfg.reward), instantiate(cfg.rollout))
 

@@ -8,15 +8,23 @@ from typing import Any
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from torch import nn
 
-from ada_lightning.config.advantage import advantage_errors
+from ada_lightning.config.advantage import (
+    class_errors,
+    component_errors,
+    contrast_errors,
+    group_errors,
+    objective_errors,
+    path_errors,
+    stratum_errors,
+)
 from ada_lightning.config.engine import model_errors, rollout_errors
-from ada_lightning.config.estimator import curriculum_errors, estimator_errors, label_errors
-from ada_lightning.config.group import group_errors
+from ada_lightning.config.estimator import budget_errors, curriculum_errors, history_errors, label_errors
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
 from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import override_errors, top_level_keys
-from ada_lightning.config.parallel import parallel_errors
+from ada_lightning.config.parallel import accelerator_errors, parallel_errors
 from ada_lightning.config.problems import (
     ENGINE_ARGUMENTS,
     ConfigError,
@@ -25,67 +33,38 @@ from ada_lightning.config.problems import (
     interpolation_errors,
     missing_values,
 )
-from ada_lightning.config.refill import refill_errors
+from ada_lightning.config.refill import overlong_errors, refill_errors
 from ada_lightning.config.selection import selection_errors
 from ada_lightning.config.setup import Rule, Setup
-from ada_lightning.config.types import type_errors
-from ada_lightning.config.update import update_errors
+from ada_lightning.config.update import mask_errors, target_errors
+from ada_lightning.config.values import value_errors
 from ada_lightning.run.run_dir import name_problem
 
 __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
 
 LIGHT_COMPONENTS = (
-    "objective",
-    "estimator",
-    "sampler",
-    "curriculum",
-    "selection",
-    "refill",
-    "advantage",
-    "loss",
-    "parameters",
-    "attention",
-    "reward.reward",
-    "reward",
-    "data.source",
-    "rollout",
-    "callbacks.alarms",
-    "callbacks.evaluation.sampling",
-    "model",
-    "trainer.strategy",
-)
+    "objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage", "loss", "parameters",
+    "attention", "reward.reward", "reward", "data.source", "rollout", "callbacks.alarms",
+    "callbacks.evaluation.sampling", "model", "trainer.strategy",
+)  # fmt: skip
 """Nodes whose constructor checks its arguments and does nothing else, so that it can be tried."""
 REFERENCES: dict[str, tuple[str, ...]] = {"curriculum": ("objective", "sampler")}
 """Nodes that a node's own arguments may refer to: where one of those is wrong, only that is reported."""
 COMPLETED: dict[str, tuple[str, ...]] = {
     "data": ("curriculum",),
     "policy": (
-        "model_path",
-        "reference_path",
-        "advantage",
-        "loss",
-        "attention",
-        "optimizer",
-        "token_masks",
-        "parameters",
+        "model_path", "reference_path", "advantage", "loss", "attention", "optimizer", "token_masks", "parameters",
         "checkpoint_path",
     ),
     "rollout.engine": ENGINE_ARGUMENTS,
     "callbacks.adaptive_sampling": (
-        "service",
-        "grader",
-        "estimator",
-        "sampler",
-        "selection",
-        "tokenizer",
-        "eos_token_ids",
-        "refill",
+        "service", "grader", "estimator", "sampler", "selection", "tokenizer", "eos_token_ids", "refill",
     ),
     "callbacks.objective_statement": ("sampler", "selection", "refill"),
     "callbacks.preview": ("service", "sampler", "selection", "refill"),
     "callbacks.evaluation": ("service",),
     "callbacks.checkpoint": ("tokenizer",),
-}
+}  # fmt: skip
 """Arguments that the program fills in by node; a configuration that sets one would be overruled without a word."""
 OWN_PACKAGES = ("callbacks.", "ada_lightning.")
 """Where constructors only note what they are given. Others' may open connections or files, so they are not tried."""
@@ -96,10 +75,8 @@ PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
 def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> None:
     """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
 
-    Args:
-        cfg: the composed configuration.
-        known_keys: what may stand at the top, see :func:`ada_lightning.config.overrides.top_level_keys`; left out after
-            :func:`~ada_lightning.config.overrides.override_errors`, which has compared it.
+    ``known_keys`` may stand at the top, see :func:`ada_lightning.config.overrides.top_level_keys`; left out after
+    :func:`~ada_lightning.config.overrides.override_errors`, which has compared them.
 
     Raises:
         ConfigError: one or more problems.
@@ -125,13 +102,7 @@ def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> 
 def part_problems(run: Setup, components: Collection[str]) -> list[str]:
     """Find what can be wrong with the parts that every program has: keys, missing values, constructors, lengths.
 
-    Args:
-        run: the composed configuration.
-        components: nodes whose constructor checks its arguments and does nothing else; ``rollout.engine`` is always
-            looked at.
-
-    Returns:
-        One message per problem.
+    The constructors of ``components`` check their arguments and do nothing else.
     """
     _, wrong_keys, problems = _value_errors(run, None)
     problems += run.overruled("rollout.engine", ENGINE_ARGUMENTS)
@@ -144,7 +115,7 @@ def part_problems(run: Setup, components: Collection[str]) -> list[str]:
 def _value_errors(run: Setup, known_keys: Collection[str] | None) -> tuple[Collection[str], Collection[str], list[str]]:
     """Keys with a value of a wrong kind, keys with anything wrong by itself, and the messages about them."""
     plain: Any = OmegaConf.to_container(run.cfg, resolve=False)
-    of_wrong_type = type_errors(run.cfg)
+    of_wrong_type = value_errors(run.cfg)
     by_key = unknown_keys(plain, plain if known_keys is None else known_keys) | missing_values(run.cfg) | of_wrong_type
     return of_wrong_type, by_key, [*by_key.values(), *interpolation_errors(run.cfg)]
 
@@ -179,14 +150,10 @@ def _optimizer_errors(run: Setup) -> list[str]:
         return []
     if run.number("optimizer.lr") == 0:
         return ["optimizer.lr = 0 changes no weight; use a number above 0, or preview=true to see what steps cost"]
-    from torch import nn
-
     try:
         instantiate(node)([nn.Linear(1, 1).weight])
-    except InstantiationException as error:
+    except (InstantiationException, ValueError, TypeError, RuntimeError) as error:
         return [component_message("optimizer", error.__cause__ or error)]
-    except (ValueError, TypeError, RuntimeError) as error:
-        return [component_message("optimizer", error)]
     return []
 
 
@@ -243,65 +210,13 @@ def _training_errors(run: Setup) -> Iterator[str]:
 
 def _attention_errors(run: Setup) -> Iterator[str]:
     attention = run.kind("attention")
-    accelerator = run.value("trainer.accelerator")
-    if getattr(attention, "needs_gpu", False) and accelerator == "cpu":
+    if getattr(attention, "needs_gpu", False) and run.is_cpu:
         yield f"attention: {attention.__name__} trains on a GPU only, and trainer.accelerator = cpu; use attention=sdpa"
     if not getattr(attention, "shares_prompts", True) and run.value("data.share_prompts"):
         yield (
             f"attention: {attention.__name__} cannot share a prompt among responses; use data.share_prompts=false, or "
             "attention=sdpa or attention=flex"
         )
-
-
-def _objective_errors(run: Setup) -> Iterator[str]:
-    if "objective" in run.cfg and "objective" not in (run.value("advantage") or ()):
-        yield (
-            "objective is set, but the chosen advantage has none: it follows its own rule whatever the objective; "
-            "use advantage=exact or advantage=stratified, or leave the objective out"
-        )
-
-
-def _stratum_errors(run: Setup) -> Iterator[str]:
-    """Estimators of two classes do not go with strata of rewards, nor with partial credit."""
-    from ada_lightning.methods.advantages import ExactAdvantage, StratifiedAdvantage
-    from ada_lightning.methods.pass_rates import PathCountingRate
-    from ada_lightning.methods.selection import RewardStrataSelection
-
-    selection, advantage = run.kind("selection"), run.kind("advantage")
-    two_classes = (ExactAdvantage, StratifiedAdvantage)
-    if issubclass(selection, RewardStrataSelection) and issubclass(advantage, two_classes):
-        yield (
-            f"selection: {selection.__name__} weighs responses by their stratum of rewards, and {advantage.__name__} "
-            "needs weights by positive and negative; use advantage=weighted_leave_one_out or selection=balanced"
-        )
-    cause, way_out = _partial_credit(run)
-    if not cause:
-        return
-    for key in ("advantage", "advantage.pass_rate", "advantage.baseline", "advantage.advantage"):
-        part = run.kind(key)
-        if issubclass(part, (*two_classes, PathCountingRate)):
-            yield (
-                f"{cause}, and {key} = {part.__name__} is for rewards of 0 and 1: all between would be lost; "
-                f"use advantage=weighted_leave_one_out{way_out}"
-            )
-            return
-
-
-def _partial_credit(run: Setup) -> tuple[str, str]:
-    """Return what makes rewards lie between 0 and 1 and a way out beside another advantage, or two empty texts."""
-    from ada_lightning.rewards.overlong import OverlongReward
-    from ada_lightning.rewards.weighted import WeightedReward
-
-    if issubclass(run.kind("reward.reward"), OverlongReward):
-        return "reward.reward takes something off for length", " or another reward"
-    by_name = run.value("reward.reward.rewards")
-    names = list(by_name) if isinstance(by_name, DictConfig) else []
-    for reward in ("reward.reward", *(f"reward.reward.rewards.{name}" for name in names), "reward.reward.default"):
-        if run.value(f"{reward}.binary") is False:
-            return f"{reward}.binary = false gives partial credit", f" or {reward}.binary=true"
-        if issubclass(run.kind(reward), WeightedReward):
-            return f"{reward} is a weighted sum", ""
-    return "", ""
 
 
 def _resume_errors(run: Setup) -> Iterator[str]:
@@ -320,18 +235,25 @@ def _resume_errors(run: Setup) -> Iterator[str]:
 RULES: tuple[Rule, ...] = (
     _length_errors,
     _size_errors,
+    accelerator_errors,
     parallel_errors,
     _idle_errors,
     _training_errors,
     _attention_errors,
-    _objective_errors,
-    _stratum_errors,
-    advantage_errors,
-    estimator_errors,
+    objective_errors,
+    stratum_errors,
+    component_errors,
+    contrast_errors,
+    budget_errors,
+    history_errors,
+    class_errors,
+    path_errors,
     group_errors,
     curriculum_errors,
-    update_errors,
+    mask_errors,
+    target_errors,
     label_errors,
+    overlong_errors,
     refill_errors,
     selection_errors,
     rollout_errors,

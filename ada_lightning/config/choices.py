@@ -24,11 +24,11 @@ def register_choices(config_dir: Path) -> None:
     def choices(config: str, *groups: str) -> str:
         return describe_choices(config_dir, config, groups)
 
-    def experiments(group: str) -> str:
+    def names(group: str) -> str:
         return _entry("", ", ".join(_names(config_dir / group)))
 
     OmegaConf.register_new_resolver("choices", choices, replace=True)
-    OmegaConf.register_new_resolver("names", experiments, replace=True)
+    OmegaConf.register_new_resolver("names", names, replace=True)
 
 
 def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()) -> str:
@@ -49,15 +49,13 @@ def describe_choices(config_dir: Path, config: str, groups: tuple[str, ...] = ()
     for group in [*defaults, *named]:
         if group in left_out:
             continue
-        chosen = defaults[group]["choice"] if group in defaults else ""
-        meaning = (defaults[group]["meaning"] or "") if group in defaults else ""
+        chosen, meaning = (defaults[group]["choice"], defaults[group]["meaning"]) if group in defaults else ("", "")
         names = ", ".join(f"{name}*" if name == chosen else name for name in _names(config_dir / group))
         lines.append(_entry(group, f"{meaning}: {names}" if meaning else names))
         folders = sorted({path.parent for path in (config_dir / group).rglob("*/*.yaml")})
-        below = [(folder.relative_to(config_dir).as_posix(), folder) for folder in folders]
-        lines += [
-            _entry(name, ", ".join(_names(folder))) for name, folder in below if name not in left_out | {*defaults}
-        ]
+        below = {folder.relative_to(config_dir).as_posix(): folder for folder in folders}
+        shown = below.keys() - left_out - defaults.keys()
+        lines += [_entry(name, ", ".join(_names(below[name]))) for name in sorted(shown)]
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ada_lightning.config.setup import Setup
+from ada_lightning.parallel import hardware
 from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
@@ -21,97 +22,70 @@ _BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 
 def rollout_errors(run: Setup) -> Iterator[str]:
-    """Compare ``rollout.engine``, ``rollout.host``, ``rollout.reproducible`` and ``trainer``.
-
-    Args:
-        run: the composed configuration; ``trainer`` may be missing.
-
-    Yields:
-        One message per problem.
-    """
+    """Compare ``rollout.engine``, ``rollout.host``, ``rollout.reproducible`` and ``trainer``, which may be missing."""
     yield from _transfer_errors(run)
-    yield from _reproducible_errors(run)
+    is_elsewhere = run.kind("rollout.host") is not object and not run.is_a("rollout.host", TrainerProcess)
+    if run.value("rollout.reproducible") is True and is_elsewhere:  # decodes by itself, between two polls too
+        yield (
+            f"reproducible=true does not go with rollout.host = {run.name('rollout.host')}: an engine outside of the "
+            "trainer's process steps by its own clock, so what runs beside what in it differs from run to run, and "
+            "with it the rounding; use rollout=vllm_cpu or vllm_gpu with one training process, or reproducible=false"
+        )
     level = run.number("rollout.engine.sleep_level")
-    is_cpu = run.value("trainer.accelerator") == "cpu"
-    if level and is_cpu:
+    if level and run.is_cpu:
         yield (
             f"rollout.engine.sleep_level = {level}: vLLM sleeps on a GPU only, and trainer.accelerator = cpu; "
             "use rollout.engine.sleep_level=0"
         )
     engines = run.number("rollout.host.num_engines")
-    is_gpu = run.value("trainer.accelerator") in ("cuda", "gpu")
-    if run.kind("rollout.host") is ProcessPool and engines is not None and engines > 1 and is_gpu:
+    if run.kind("rollout.host") is ProcessPool and engines is not None and engines > 1 and run.is_gpu:
         yield (
             f"rollout.host.num_engines = {engines}: engines in processes of this machine would share one GPU; use "
             "rollout=ray rollout.host.num_gpus=1, which gives each its own, or rollout.host.num_engines=1"
         )
     spread, gpus = run.number("rollout.engine.tensor_parallel_size"), run.number("rollout.host.num_gpus")
-    if run.kind("rollout.host") is RayPool and not is_cpu and spread and gpus is not None and gpus < spread > 1:
+    if run.kind("rollout.host") is RayPool and not run.is_cpu and spread and gpus is not None and gpus < spread > 1:
         yield (
             f"rollout.host.num_gpus = {gpus} is less than rollout.engine.tensor_parallel_size = {spread}: an engine "
             f"needs a GPU for each part; use rollout.host.num_gpus={spread}"
         )
 
 
-def _reproducible_errors(run: Setup) -> Iterator[str]:
-    """An engine that decodes by itself, between two polls too, has batches that follow the clock."""
-    host = run.kind("rollout.host")
-    if run.value("rollout.reproducible") is True and host is not object and not issubclass(host, TrainerProcess):
-        yield (
-            f"reproducible=true does not go with rollout.host = {host.__name__}: an engine outside of the trainer's "
-            "process steps by its own clock, so what runs beside what in it differs from run to run, and with it the "
-            "rounding; use rollout=vllm_cpu or vllm_gpu with one training process, or reproducible=false"
-        )
-
-
 def _transfer_errors(run: Setup) -> Iterator[str]:
-    transfer = run.kind("rollout.engine.weight_transfer")
+    transfer, host = run.kind("rollout.engine.weight_transfer"), run.kind("rollout.host")
     if transfer in (object, Reload):
         return
-    name, way_out = transfer.__name__, "use rollout/weight_transfer=reload"
-    if run.value("trainer.accelerator") == "cpu":
-        yield f"rollout.engine.weight_transfer: {name} goes from GPU to GPU, and trainer.accelerator = cpu; {way_out}"
-    host = run.kind("rollout.host")
+    own, way_out = f"rollout.engine.weight_transfer: {transfer.__name__}", "use rollout/weight_transfer=reload"
+    if run.is_cpu:
+        yield f"{own} goes from GPU to GPU, and trainer.accelerator = cpu; {way_out}"
     if host in (object, TrainerProcess):
         yield (
-            f"rollout.engine.weight_transfer: {name} goes to another process, and the engine lives in the trainer's; "
-            f"{way_out}, which copies nothing there, or rollout=vllm_gpu_process"
+            f"{own} goes to another process, and the engine lives in the trainer's; {way_out}, which copies nothing "
+            "there, or rollout=vllm_gpu_process"
         )
     elif host is RayPool:
         yield (
-            f"rollout.engine.weight_transfer: {name} reaches no engine that replaces another within a step; {way_out} "
-            "with rollout.host = RayPool: weights stay in Ray's object store"
+            f"{own} reaches no engine that replaces another within a step; {way_out} with rollout.host = RayPool: "
+            "weights stay in Ray's object store"
         )
     devices = run.number("trainer.devices")
     if transfer is CudaIpc and devices is not None and devices > 1:
         yield (
-            f"rollout.engine.weight_transfer: {name} shares one GPU with one training process, and trainer.devices = "
-            f"{devices}; use rollout/weight_transfer=nccl"
+            f"{own} shares one GPU with one training process, and trainer.devices = {devices}; use "
+            "rollout/weight_transfer=nccl"
         )
 
 
 def model_errors(run: Setup) -> Iterator[str]:
-    """Compare ``rollout`` with the ``config.json`` of ``model``, and with this machine.
-
-    Args:
-        run: the composed configuration; ``trainer`` may be missing.
-
-    Yields:
-        One message per problem.
-    """
+    """Compare ``rollout`` with the ``config.json`` of ``model``, and with this machine; ``trainer`` may be missing."""
     yield from _machine_errors(run)
-    yield from _table_errors(run)
-    if description := _description(run):
+    try:
+        description = dict(getattr(run.part("model"), "description", dict)())
+    except (ValueError, OSError):  # reported by the check of the model
+        return
+    if description:
         yield from _length_errors(run, description)
         yield from _shape_errors(run, description)
-
-
-def _description(run: Setup) -> Mapping[str, Any]:
-    """Return what is known of the model without its weights; nothing where it is out of order or does not tell."""
-    try:
-        return dict(getattr(run.part("model"), "description", dict)())
-    except (ValueError, OSError):  # reported by the check of the model
-        return {}
 
 
 def _length_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
@@ -157,36 +131,28 @@ def _gib_per_token(description: Mapping[str, Any], dtype: str) -> float:
 
 
 def _machine_errors(run: Setup) -> Iterator[str]:
-    """An engine on this machine's CPU: a trainer on a GPU has a check of its own, and Ray's engines are elsewhere."""
-    from ada_lightning.parallel.hardware import count_gpus
-
-    is_here = run.value("trainer.accelerator") in (None, "cpu") and run.kind("rollout.host") is not RayPool
-    if not is_here or run.kind("rollout.engine") is object or count_gpus():
+    """An engine on this machine: a trainer on a GPU has a check of its own, and Ray's engines are elsewhere."""
+    if run.kind("rollout.host") is RayPool:
         return
-    if run.value("rollout.engine.enforce_eager") is False:
-        yield (
-            "rollout.engine.enforce_eager = false, as in rollout=vllm_gpu: the engine would capture CUDA graphs, and "
-            "torch sees no GPU on this machine; use rollout=vllm_cpu or rollout=vllm_process"
-        )
-    cache, memory = run.number("rollout.engine.kv_cache_gib"), _memory_gib()
-    if cache is not None and cache > memory:
-        yield (
-            f"rollout.engine.kv_cache_gib = {cache} is more than the memory of this machine, {memory:.1f} GiB; use "
-            "rollout.engine.kv_cache_gib=0.5, which is enough for a small model"
-        )
-
-
-def _table_errors(run: Setup) -> Iterator[str]:
-    """VLLM keeps a table of every token of as many sequences as it may decode at once, four bytes each."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    is_gpu = not run.is_cpu and run.value("trainer.accelerator") is not None
+    if run.kind("rollout.engine") is not object and not is_gpu and not hardware.count_gpus():
+        if run.value("rollout.engine.enforce_eager") is False:
+            yield (
+                "rollout.engine.enforce_eager = false, as in rollout=vllm_gpu: the engine would capture CUDA graphs, "
+                "and torch sees no GPU on this machine; use rollout=vllm_cpu or rollout=vllm_process"
+            )
+        cache = run.number("rollout.engine.kv_cache_gib")
+        if cache is not None and cache > memory:
+            yield (
+                f"rollout.engine.kv_cache_gib = {cache} is more than the memory of this machine, {memory:.1f} GiB; use "
+                "rollout.engine.kv_cache_gib=0.5, which is enough for a small model"
+            )
     sequences, tokens = run.number("rollout.engine.max_num_seqs"), run.number("rollout.max_model_tokens")
-    needed, memory = (sequences or 0) * (tokens or 0) * 4 / 2**30, _memory_gib()
-    if needed > memory and run.kind("rollout.host") is not RayPool:
+    # vLLM keeps a table of every token of as many sequences as it may decode at once, four bytes each.
+    if (needed := (sequences or 0) * (tokens or 0) * 4 / 2**30) > memory:
         yield (
             f"rollout.engine.max_num_seqs = {sequences}: the engine's table of sequences of up to "
             f"rollout.max_model_tokens = {tokens} tokens would take {needed:.0f} GiB, more than the memory of this "
             f"machine, {memory:.1f} GiB; use rollout.engine.max_num_seqs=256 or fewer"
         )
-
-
-def _memory_gib() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

@@ -12,25 +12,21 @@ from ada_lightning.analysis.evaluation.arguments import OF_RUN
 from ada_lightning.config.engine import model_errors
 from ada_lightning.config.keys import unknown_keys
 from ada_lightning.config.overrides import overrides_without_effect
-from ada_lightning.config.prepare import UNUSED
+from ada_lightning.config.prepare import UNUSED, size_errors
 from ada_lightning.config.problems import ENGINE_ARGUMENTS, ConfigError, missing_values
 from ada_lightning.config.setup import Setup
-from ada_lightning.config.types import type_errors
+from ada_lightning.config.values import value_errors
 
 
 def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     """Find everything that can be found wrong without reading data or loading a model.
-
-    Args:
-        cfg: the composed configuration of ``evaluate.py``.
-        overrides: arguments of the command line.
 
     Raises:
         ConfigError: one or more problems.
     """
     run = Setup(cfg)
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    key_problems = unknown_keys(plain, plain) | missing_values(cfg) | type_errors(cfg)
+    key_problems = unknown_keys(plain, plain) | missing_values(cfg) | value_errors(cfg)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
     for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in run.names("eval.sets"))):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
@@ -50,18 +46,14 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
 def _is_used(key: str, cfg: DictConfig) -> bool:
     """Whether anything reads a key: data and reward of the configuration count only where a set refers to them."""
     part = key.partition(".")[0]
-    return part not in ("data", "reward") or _sets_refer_to(part, cfg)
-
-
-def _sets_refer_to(part: str, cfg: DictConfig) -> bool:
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    return f"${{{part}" in repr(plain["eval"]["sets"])
+    return part not in ("data", "reward") or f"${{{part}" in repr(plain["eval"]["sets"])
 
 
 def _effect_errors(cfg: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Settings that are shared with training and that nothing here reads."""
     unused = [*UNUSED, "data.only", "rollout.truncated", "rollout.grader_failure", "rollout.failure_alarm_ratio"]
-    unused += [key for key in ("data.source", "reward") if not _sets_refer_to(key.partition(".")[0], cfg)]
+    unused += [key for key in ("data.source", "reward") if not _is_used(key, cfg)]
     typed = [override for override in overrides if not override.endswith(f"={OF_RUN}")]
     return overrides_without_effect(typed, unused, "evaluate.py with these sets")
 
@@ -81,10 +73,7 @@ def _set_errors(run: Setup) -> Iterator[str]:
 
 
 def _value_errors(run: Setup) -> Iterator[str]:
-    for key in ("eval.num_samples", "prompts_per_file", "max_prompt_tokens"):
-        value = run.value(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            yield f"{key} must be an integer of at least 1; got {value}"
+    yield from size_errors(run, ("eval.num_samples", "prompts_per_file", "max_prompt_tokens"))
     if (failure := run.value("grader_failure")) not in ("as_zero", "exclude"):
         yield f"grader_failure must be as_zero or exclude; got {failure}"
     if run.number("positive_threshold") is None:

@@ -18,16 +18,11 @@ WITHOUT_EFFECT = {
 GROUPS_OF_COMPONENTS = ("callbacks", "logger", "token_masks")
 """Nodes whose every child is a component of its own."""
 
-Problem = tuple[str, str]
-"""Dotted key, message."""
-
 
 def unknown_keys(plain: Mapping[str, Any], known_keys: Collection[str]) -> dict[str, str]:
     """Find every key that nothing reads, with a message that names the nearest one that something does.
 
-    Args:
-        plain: the configuration as plain containers, interpolations not resolved.
-        known_keys: what may stand at the top. Keys beside a ``_target_`` compare with the parameters of what it names.
+    Those at the top compare with ``known_keys``, those beside a ``_target_`` with the parameters of what it names.
 
     Returns:
         Message by dotted key.
@@ -81,30 +76,27 @@ def locate(target: str) -> Any:
     raise ModuleNotFoundError(f"no module named {'.'.join(parts[:-1]) or target!r}")
 
 
-def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> Iterator[Problem]:
+def _unknown_at_top(plain: Mapping[str, Any], known_keys: Collection[str]) -> Iterator[tuple[str, str]]:
     for key, value in plain.items():
         if key not in known_keys:
             yield key, unknown_key(str(key), known_keys, "the configuration")
-        else:
-            yield from _unknown_below(str(key), value)
-    for group in GROUPS_OF_COMPONENTS:
-        children = plain.get(group)
-        if isinstance(children, dict):
-            yield from _not_components(group, children)
+            continue
+        yield from _unknown_below(str(key), value)
+        if key in GROUPS_OF_COMPONENTS and isinstance(value, dict):
+            yield from _not_components(key, value)
 
 
-def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[Problem]:
+def _not_components(group: str, children: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     names = [name for name, node in children.items() if isinstance(node, dict) and "_target_" in node]
-    for name, node in children.items():
-        path = f"{group}.{name}"
-        if isinstance(node, dict) and name not in names:
+    for path, node in ((f"{group}.{name}", node) for name, node in children.items() if name not in names):
+        if isinstance(node, dict):
             yield path, f"{unknown_key(path, names, group)} (it has no _target_)"
-        elif not isinstance(node, dict):
+        else:
             spelt = "null" if node is None else node
             yield path, f"{path}={spelt} is no part with settings; to leave it out write ~{path}"
 
 
-def _unknown_below(path: str, node: Any) -> Iterator[Problem]:
+def _unknown_below(path: str, node: Any) -> Iterator[tuple[str, str]]:
     if isinstance(node, list):
         for index, item in enumerate(node):
             yield from _unknown_below(f"{path}.{index}", item)
@@ -114,7 +106,7 @@ def _unknown_below(path: str, node: Any) -> Iterator[Problem]:
             yield from _unknown_below(f"{path}.{key}", value)
 
 
-def _unknown_arguments(path: str, node: dict[Any, Any]) -> Iterator[Problem]:
+def _unknown_arguments(path: str, node: dict[Any, Any]) -> Iterator[tuple[str, str]]:
     target = node.get("_target_")
     if not isinstance(target, str) or "${" in target or target == "???":
         return

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Iterator
 from hydra.core.hydra_config import HydraConfig
 
 from ada_lightning.config.setup import Setup
+from ada_lightning.data.dataset import DatasetSource
+from ada_lightning.methods.estimators import SimilarPrompts
 from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.rewards.math import MathReward
 
 CPU_KV_CACHE_GIB = 0.5
 """What rollout=vllm_cpu gives an engine, and all that derive from it."""
@@ -25,12 +28,7 @@ def warn_of_settings(run: Setup) -> None:
 
 
 def settings_notices(run: Setup, chosen: Iterable[str] = ()) -> Iterator[str]:
-    """Yield one message for each.
-
-    Args:
-        run: a configuration that has passed its check.
-        chosen: overrides of the command line: a length that stands there is meant.
-    """
+    """Yield one message for each; a length that stands on the command line, among ``chosen``, is meant."""
     yield from _engine_notices(run)
     if not any(override.startswith(f"{_LENGTH}=") for override in chosen):
         yield from _length_notices(run)
@@ -40,8 +38,7 @@ def settings_notices(run: Setup, chosen: Iterable[str] = ()) -> Iterator[str]:
 def _engine_notices(run: Setup) -> Iterator[str]:
     """An engine for a CPU starts on a GPU too, with a cache for a handful of sequences and without CUDA graphs."""
     gib, is_eager = run.number("rollout.engine.kv_cache_gib"), run.value("rollout.engine.enforce_eager")
-    is_gpu = run.value("trainer.accelerator") in ("cuda", "gpu")
-    if is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
+    if run.is_gpu and is_eager and gib is not None and gib <= CPU_KV_CACHE_GIB:
         yield (
             f"the trainer is on a GPU, and the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
             "enforce_eager = true): rollouts would be slow; use rollout=vllm_gpu, with several training processes "
@@ -51,12 +48,9 @@ def _engine_notices(run: Setup) -> Iterator[str]:
 
 def _length_notices(run: Setup) -> Iterator[str]:
     """The default length is that of the first run's task; mathematics and data sets need room to reason."""
-    from ada_lightning.data.dataset import DatasetSource
-    from ada_lightning.rewards.math import MathReward
-
     response, prompt = run.number(_LENGTH), run.number("data.max_prompt_tokens")
-    what = "a data set" if issubclass(run.kind("data.source"), DatasetSource) else ""
-    what = what or ("reward=math" if issubclass(run.kind("reward.reward"), MathReward) else "")
+    what = "reward=math" if run.is_a("reward.reward", MathReward) else ""
+    what = "a data set" if run.is_a("data.source", DatasetSource) else what
     if what and response is not None and response <= SHORT_RESPONSE_TOKENS:
         yield (
             f"{_LENGTH} = {response} cuts every response of {what} at {response} tokens, where "
@@ -67,10 +61,8 @@ def _length_notices(run: Setup) -> Iterator[str]:
 
 def _memory_notices(run: Setup) -> Iterator[str]:
     """Time is counted in prompts sampled, so one large step can be all that is remembered."""
-    from ada_lightning.methods.estimators import SimilarPrompts
-
     prompts = run.number("data.prompts_per_step")
-    if prompts is None or not issubclass(run.kind("estimator"), SimilarPrompts):
+    if prompts is None or not run.is_a("estimator", SimilarPrompts):
         return
     for name in ("num_visits", "drift_visits"):
         known = run.number(f"estimator.{name}")

@@ -45,11 +45,9 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
     arguments = get_args_parser().parse_args(list(argv))
     overrides, errors = _parse(arguments.overrides)
     try:
-        with _loader(config_dir) as loader:
-            if arguments.config_dir:
-                _add_source(loader, Path(arguments.config_dir))
+        with _loader(config_dir, arguments.config_dir) as loader:
             if not arguments.multirun:
-                errors += [message for override in overrides if (message := _sweep_error(override))]
+                errors += [_sweep_error(override) for override in overrides if override.is_sweep_override()]
             errors = errors or _override_errors(loader, arguments.config_name or config_name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
@@ -58,23 +56,13 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
 
 def _sweep_error(override: Override) -> str:
     """Say what several values mean without ``-m``."""
-    if not override.is_sweep_override():
-        return ""
     line = override.input_line or ""
     key, _, values = line.partition("=")
     return f"{line}: several values are a sweep, one run for each; add -m, or for one list write {key}=[{values}]"
 
 
 def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], program: str) -> list[str]:
-    """Say which ``key=value`` arguments set something that a program does not read.
-
-    Args:
-        overrides: as on the command line.
-        unused: dotted keys of a shared configuration group; each stands for what is below it too.
-        program: for the message.
-
-    Returns:
-        One message per argument.
+    """Say which ``key=value`` arguments set something, at or below a dotted key, that a program does not read.
 
     Example:
         >>> overrides_without_effect(["data.num_minibatches=2", "seed=1"], ["data.num_minibatches"], "prepare.py")
@@ -92,10 +80,7 @@ def overrides_without_effect(overrides: Sequence[str], unused: Collection[str], 
 def sweep_jobs(argv: Sequence[str], config_dir: str | Path, config_name: str) -> list[tuple[list[str], DictConfig]]:
     """Compose every job that Hydra's own sweeper would start, in its order.
 
-    Args:
-        argv: command line without the program's name, in which :func:`override_errors` found nothing wrong.
-        config_dir: folder of the configuration.
-        config_name: of the primary config, without ``.yaml``.
+    Arguments are those of :func:`override_errors`, which found nothing wrong.
 
     Returns:
         Overrides and configuration of each job. Empty without ``-m``, for another sweeper, which chooses as it goes,
@@ -105,9 +90,7 @@ def sweep_jobs(argv: Sequence[str], config_dir: str | Path, config_name: str) ->
     if not arguments.multirun or any(line.startswith("hydra/sweeper=") for line in arguments.overrides):
         return []
     try:
-        with _loader(config_dir) as loader:
-            if arguments.config_dir:
-                _add_source(loader, Path(arguments.config_dir))
+        with _loader(config_dir, arguments.config_dir) as loader:
             overrides = OverridesParser.create(config_loader=loader).parse_overrides(arguments.overrides)
             own = [override for override in overrides if not override.is_hydra_override()]
             (jobs,) = BasicSweeper.split_arguments(own, None)
@@ -154,21 +137,18 @@ def _group_errors(
 
 def _unknown_flags(argv: Sequence[str]) -> list[str]:
     """Find options that Hydra has not. An abbreviation is none: ``--experiment`` would be ``--experimental-rerun``."""
-    known = _flags()
     parser = get_args_parser()
     parser.allow_abbrev = False
-    long = [word for word in argv if word.startswith("--") and word.partition("=")[0] not in known]
+    long = [
+        word for word in argv if word.startswith("--") and word.partition("=")[0] not in parser._option_string_actions
+    ]
     rest = parser.parse_known_args([word for word in argv if word not in long])[1]
     return long + [word for word in rest if word.startswith("-")]
 
 
-def _flags() -> list[str]:
-    return [option for action in get_args_parser()._actions for option in action.option_strings]
-
-
 def _flag_error(flag: str) -> str:
     name, _, value = flag.lstrip("-").partition("=")
-    near = get_close_matches(flag.partition("=")[0], _flags(), n=1, cutoff=0.8)
+    near = get_close_matches(flag.partition("=")[0], get_args_parser()._option_string_actions, n=1, cutoff=0.8)
     way_out = f"did you mean {near[0]}?" if near else f"settings have no dashes: {name}={value or '<value>'}"
     return f"unknown option {flag}; {way_out} (--help says what there is)"
 
@@ -181,15 +161,14 @@ def _composition_error(text: str) -> str:
 
 
 @contextmanager
-def _loader(config_dir: str | Path) -> Iterator[ConfigLoader]:
+def _loader(config_dir: str | Path, further: str | None = None) -> Iterator[Any]:
+    """Find options in a further folder too: a search path given to ``compose`` would not be there for listing them."""
     with initialize_config_dir(str(Path(config_dir).resolve()), job_name="train", version_base=VERSION_BASE):
-        yield GlobalHydra.instance().config_loader()
-
-
-def _add_source(loader: Any, folder: Path) -> None:
-    """Find options in a further folder too. A search path given to ``compose`` would not be there for listing them."""
-    loader.config_search_path.prepend("command line", f"file://{folder.resolve()}", "schema")  # which has to stay last
-    loader.repository.initialize_sources(loader.config_search_path)
+        loader: Any = GlobalHydra.instance().config_loader()
+        if further:  # before the schema, which has to stay last
+            loader.config_search_path.prepend("command line", f"file://{Path(further).resolve()}", "schema")
+            loader.repository.initialize_sources(loader.config_search_path)
+        yield loader
 
 
 def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]:
@@ -225,23 +204,14 @@ def _options(loader: ConfigLoader, group: str) -> list[str]:
     return sorted(options)
 
 
-def _named(loader: ConfigLoader, group: str) -> list[str]:
-    """Options of a group itself, without those of groups within it."""
-    return [option for option in _options(loader, group) if "/" not in option]
-
-
 def _values(override: Override) -> list[str]:
     """Options that an override of a group names; none for ``~group``, ``group=null`` and ``glob(...)``."""
-    if override.is_choice_sweep():
-        return list(override.sweep_string_iterator()) if isinstance(_sweep_list(override), list) else []
     value = override.value()
+    if override.is_choice_sweep():
+        return list(override.sweep_string_iterator()) if isinstance(getattr(value, "list", None), list) else []
     if isinstance(value, list):
         return [str(item) for item in value]
     return [] if value is None or override.is_delete() else [str(value)]
-
-
-def _sweep_list(override: Override) -> object:
-    return getattr(override.value(), "list", None)
 
 
 def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str, str]) -> list[str]:
@@ -333,7 +303,8 @@ def _word_error(loader: ConfigLoader, key: str, word: str) -> str | None:
     outer = own.rpartition("/")[0]
     if outer in GROUPS_OF_COMPONENTS:  # callbacks.preview=false: how to leave one out is said with the composed keys
         return None
-    choices = {group: options for group in (own, outer) if (options := _named(loader, group))}
+    named = {group: loader.get_group_options(group, results_filter=ObjectType.CONFIG) for group in (own, outer)}
+    choices = {group: options for group, options in named.items() if options}
     way_out = next((f"write {group}={word}" for group, options in choices.items() if word in options), "")
     listed = "; or ".join(f"{group}=<option>, of {', '.join(options)}" for group, options in choices.items())
     return f"{key}={word}: {key} is a part with settings, and no word; {way_out or f'choose one by {listed}'}"

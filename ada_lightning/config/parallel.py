@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from lightning.pytorch.accelerators import AcceleratorRegistry
 from omegaconf import DictConfig
 
 from ada_lightning.config.setup import Setup
+from ada_lightning.methods.gradient_norms import PolicyGradientNorm
 from ada_lightning.parallel.environment import Launch, launch
+from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_problem
+from ada_lightning.rollout.engines.host import TrainerProcess
+from ada_lightning.training.losses import PolicyLoss
+from ada_lightning.training.models.lora import LoraParameters
+from ada_lightning.training.token_masks import TokenMask
+
+
+def accelerator_errors(run: Setup) -> Iterator[str]:
+    """Lightning looks a name up when the trainer is made, after the model has been fetched."""
+    accelerator = run.value("trainer.accelerator")
+    names = sorted({"auto", "gpu", *AcceleratorRegistry.available_accelerators()})
+    if isinstance(accelerator, str) and accelerator not in names:
+        yield f"trainer.accelerator = {accelerator} is no kind of device; use one of {', '.join(names)}"
 
 
 def parallel_errors(run: Setup, launched: Launch | None = None) -> Iterator[str]:
-    """Yield one message per problem.
+    """Yield one message per problem, every ``auto`` of the trainer being resolved.
 
-    Args:
-        run: the composed configuration, every ``auto`` of the trainer resolved.
-        launched: how this process was started; read from the environment if not given.
+    How this process was started is read from the environment if it is not given.
     """
-    yield from _accelerator_errors(run)
     counts = {key: run.value(key) for key in ("trainer.devices", "trainer.num_nodes")}
     wrong = {key: value for key, value in counts.items() if not isinstance(value, int) or value < 1}
     for key, value in wrong.items():
@@ -30,8 +42,7 @@ def parallel_errors(run: Setup, launched: Launch | None = None) -> Iterator[str]
     problems = [*_launch_errors(num_processes, launched or launch()), *_strategy_errors(run, num_processes)]
     yield from problems
     if num_processes > 1 and not problems:  # else perhaps one process was meant
-        yield from _engine_errors(run, num_processes)
-        yield from _mask_errors(run)
+        yield from _process_errors(run, num_processes)
     yield from _shard_errors(run)
 
 
@@ -49,16 +60,6 @@ def check_sweep(cfg: DictConfig) -> None:
         )
 
 
-def _accelerator_errors(run: Setup) -> Iterator[str]:
-    """Lightning looks a name up when the trainer is made, after the model has been fetched."""
-    from lightning.pytorch.accelerators import AcceleratorRegistry
-
-    accelerator = run.value("trainer.accelerator")
-    names = sorted({"auto", "gpu", *AcceleratorRegistry.available_accelerators()})
-    if isinstance(accelerator, str) and accelerator not in names:
-        yield f"trainer.accelerator = {accelerator} is no kind of device; use one of {', '.join(names)}"
-
-
 def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
     if started.launcher and started.num_processes != num_processes:
         yield (
@@ -69,66 +70,47 @@ def _launch_errors(num_processes: int, started: Launch) -> Iterator[str]:
 
 
 def _strategy_errors(run: Setup, num_processes: int) -> Iterator[str]:
-    from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_problem
-
-    strategy = run.kind("trainer.strategy")
-    if not issubclass(strategy, ShardedStrategy | ReplicatedStrategy):
-        if num_processes > 1:
-            yield (
-                f"trainer.devices x trainer.num_nodes = {num_processes}: several processes train with trainer=fsdp "
-                "(weights in shards) or trainer=ddp (a copy of the model on each); or use trainer.devices=1 "
-                "trainer.num_nodes=1"
-            )
-        elif strategy is not object or run.value("trainer.strategy") not in (None, "auto"):
-            yield "trainer.strategy: one process needs none; leave it out, or use trainer=fsdp or trainer=ddp"
-        return
-    if issubclass(strategy, ShardedStrategy):
-        sizes = [run.value(f"trainer.strategy.{name}_parallel_size") for name in ("data", "tensor")]
+    key = "trainer.strategy"
+    if run.is_a(key, ShardedStrategy):
+        sizes = [run.value(f"{key}.{name}_parallel_size") for name in ("data", "tensor")]
         data: Any = "auto" if sizes[0] is None else sizes[0]
         tensor = 1 if sizes[1] is None else sizes[1]
         if isinstance(tensor, int) and tensor >= 1 and (problem := size_problem(data, tensor, num_processes)):
             yield problem
+    elif run.is_a(key, ReplicatedStrategy):
+        return
+    elif num_processes > 1:
+        yield (
+            f"trainer.devices x trainer.num_nodes = {num_processes}: several processes train with trainer=fsdp "
+            "(weights in shards) or trainer=ddp (a copy of the model on each); or use trainer.devices=1 "
+            "trainer.num_nodes=1"
+        )
+    elif run.kind(key) is not object or run.value(key) not in (None, "auto"):
+        yield "trainer.strategy: one process needs none; leave it out, or use trainer=fsdp or trainer=ddp"
 
 
 def _shard_errors(run: Setup) -> Iterator[str]:
     """What reads or adds whole weights does not go with shards of them."""
-    from ada_lightning.methods.gradient_norms import PolicyGradientNorm
-    from ada_lightning.parallel.strategies import ShardedStrategy
-    from ada_lightning.training.losses import PolicyLoss
-    from ada_lightning.training.models.lora import LoraParameters
-
-    if not issubclass(run.kind("trainer.strategy"), ShardedStrategy):
-        return
-    for key in ("parameters", "loss", "sampler.gradient_norm"):
+    for key in ("parameters", "loss", "sampler.gradient_norm") if run.is_a("trainer.strategy", ShardedStrategy) else ():
         part = run.kind(key)
         is_whole = issubclass(part, LoraParameters | PolicyGradientNorm)
         if is_whole or (issubclass(part, PolicyLoss) and part.has_parameters):
             yield f"{key} = {part.__name__} needs weights that are whole in every process; use trainer=ddp with it"
 
 
-def _mask_errors(run: Setup) -> Iterator[str]:
-    """A mask that models the coming update knows of one process's part of it only."""
-    from ada_lightning.training.token_masks import TokenMask
-
-    node = run.value("token_masks")
-    for name in map(str, node) if isinstance(node, DictConfig) else ():
+def _process_errors(run: Setup, num_processes: int) -> Iterator[str]:
+    """An engine in the trainer's process takes over torch's default group; an update is seen in parts."""
+    if run.is_a("rollout.host", TrainerProcess) and run.name("rollout.engine") == "VllmEngine":
+        gpu_way = "rollout=vllm_gpu_process rollout/weight_transfer=reload"
+        yield (
+            f"rollout.host = {run.name('rollout.host')}: the engine would take over torch's process group, which "
+            f"{num_processes} training processes need for themselves; use "
+            f"{gpu_way if run.is_gpu else 'rollout=vllm_process'}, which gives it a process of its own"
+        )
+    for name in run.names("token_masks"):
         mask = run.kind(f"token_masks.{name}")
         if issubclass(mask, TokenMask) and mask.models_update:
             yield (
                 f"token_masks.{name} models the coming update, and each of several processes would see its own part of "
                 "it only; train in one process with it"
             )
-
-
-def _engine_errors(run: Setup, num_processes: int) -> Iterator[str]:
-    """An engine in the trainer's process takes over torch's default group, and its start is collective."""
-    from ada_lightning.rollout.engines.host import TrainerProcess
-
-    host, engine = run.kind("rollout.host"), run.kind("rollout.engine")
-    is_gpu = run.value("trainer.accelerator") in ("cuda", "gpu")
-    way_out = "rollout=vllm_gpu_process rollout/weight_transfer=reload" if is_gpu else "rollout=vllm_process"
-    if issubclass(host, TrainerProcess) and engine.__name__ == "VllmEngine":
-        yield (
-            f"rollout.host = {host.__name__}: the engine would take over torch's process group, which {num_processes} "
-            f"training processes need for themselves; use {way_out}, which gives it a process of its own"
-        )

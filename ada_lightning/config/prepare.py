@@ -15,27 +15,15 @@ from ada_lightning.config.setup import Setup
 
 COMPONENTS = ("reward.reward", "reward", "data.source", "data", "rollout", "model", "band")
 UNUSED = (
-    "num_steps",
-    "data.prompts_per_step",
-    "data.num_minibatches",
-    "data.epochs_per_rollout",
-    "data.max_tokens_per_microbatch",
-    "data.share_prompts",
-    "data.skip_groups_without_signal",
-    "data.num_steps",
-    "data.curriculum",
-    "data.seed",
-    "rollout.schedule",
-)
+    "num_steps", "data.prompts_per_step", "data.num_minibatches", "data.epochs_per_rollout",
+    "data.max_tokens_per_microbatch", "data.share_prompts", "data.skip_groups_without_signal", "data.num_steps",
+    "data.curriculum", "data.seed", "rollout.schedule",
+)  # fmt: skip
 """Keys of groups that are shared with training, about training alone."""
 
 
 def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     """Find everything that can be found wrong without loading a model; where nothing is, warn of what looks unmeant.
-
-    Args:
-        cfg: the composed configuration.
-        overrides: arguments of the command line.
 
     Raises:
         ConfigError: one or more problems.
@@ -44,7 +32,7 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
     problems = [
         *overrides_without_effect(overrides, UNUSED, "prepare.py"),
         *part_problems(run, COMPONENTS),
-        *_size_errors(run),
+        *size_errors(run),
         *_band_errors(run),
     ]
     if problems:
@@ -52,8 +40,9 @@ def check_prepare_config(cfg: DictConfig, overrides: Sequence[str] = ()) -> None
     warn_of_settings(run)
 
 
-def _size_errors(run: Setup) -> Iterator[str]:
-    for key in ("num_samples", "prompts_per_file"):
+def size_errors(run: Setup, keys: Sequence[str] = ("num_samples", "prompts_per_file")) -> Iterator[str]:
+    """Look at numbers at the top that belong to no constructor."""
+    for key in keys:
         value = run.value(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             yield f"{key} must be an integer of at least 1; got {value}"
@@ -62,7 +51,7 @@ def _size_errors(run: Setup) -> Iterator[str]:
 def _band_errors(run: Setup) -> Iterator[str]:
     """Whether anything can be selected, where the band and the number of samples are in order themselves."""
     band = run.part("band")
-    if isinstance(band, PassRateBand) and not any(_size_errors(run)):
+    if isinstance(band, PassRateBand) and not any(size_errors(run)):
         try:
             band.check_samples(run.cfg.num_samples)
         except ValueError as error:

@@ -26,11 +26,8 @@ class ConfigError(ValueError):
 
 def missing_values(cfg: DictConfig) -> dict[str, str]:
     """Messages about values that nobody gave, by dotted key."""
-    return {
-        key: f"{key} has no value and needs one; give it on the command line: {key}=<value>"
-        for key, value in sorted(_written_values(cfg))
-        if value == "???"
-    }
+    missing = sorted(key for key, value in _written_values(cfg) if value == "???")
+    return {key: f"{key} has no value and needs one; give it on the command line: {key}=<value>" for key in missing}
 
 
 def interpolation_errors(cfg: DictConfig) -> list[str]:
@@ -58,8 +55,7 @@ def _interpolation_error(cfg: DictConfig, key: str) -> str:
 
 def _written_values(cfg: DictConfig) -> Iterator[tuple[str, Any]]:
     """Yield (dotted key, value) of every value as it is written: resolved, one bad reference would hide the others."""
-    plain: Any = OmegaConf.to_container(cfg, resolve=False)
-    return _leaves(plain, "")
+    return _leaves(OmegaConf.to_container(cfg, resolve=False), "")
 
 
 def _leaves(plain: Any, key: str) -> Iterator[tuple[str, Any]]:

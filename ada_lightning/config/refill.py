@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omegaconf import DictConfig
-
 from ada_lightning.config.setup import Setup
+from ada_lightning.core.protocols import Refill, Sampler, Trait
+from ada_lightning.rewards.overlong import OverlongReward
+from ada_lightning.rewards.weighted import WeightedReward
+
+
+def overlong_errors(run: Setup) -> Iterator[str]:
+    """Responses that the reward never sees have no penalty."""
+    truncated = run.value("rollout.truncated")
+    if run.is_a("reward.reward", OverlongReward) and truncated in ("zero", "exclude"):
+        yield (
+            f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward "
+            "is about those; use rollout.truncated=grade or mask"
+        )
 
 
 def refill_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem. Parts that cannot be made are left alone: they are reported by themselves."""
-    from ada_lightning.core.protocols import Refill
-
-    yield from _overlong_errors(run)
-    refill = run.part("refill")
+    refill, sampler = run.part("refill"), run.part("sampler")
     if not isinstance(refill, Refill) or not refill.is_on:
         return
-    yield from _sampler_errors(run)
-    if component := getattr(refill, "component", ""):
-        yield from _component_errors(run, component)
-    if refill.keep_surplus and run.number("loss.importance_cap") == 0:
-        yield (
-            "refill.keep_surplus trains on groups of an earlier policy, and loss.importance_cap = 0 corrects for "
-            "nothing; use loss.importance_cap=2 or refill.keep_surplus=false"
-        )
-
-
-def _sampler_errors(run: Setup) -> Iterator[str]:
-    from ada_lightning.core.protocols import Sampler, Trait
-
-    sampler = run.part("sampler")
     if budget := run.number("sampler.budget_per_step"):
         yield (
             f"sampler.budget_per_step = {budget} divides a step among its prompts, and refill lets further ones join; "
@@ -41,36 +35,24 @@ def _sampler_errors(run: Setup) -> Iterator[str]:
             f"sampler: {type(sampler).__name__} leaves prompts out and weighs the others so that the mean over all of "
             "them is right, and refill replaces what was left out; use refill=none or another sampler"
         )
+    if component := getattr(refill, "component", ""):
+        yield from _component_errors(run, component)
+    if refill.keep_surplus and run.number("loss.importance_cap") == 0:
+        yield (
+            "refill.keep_surplus trains on groups of an earlier policy, and loss.importance_cap = 0 corrects for "
+            "nothing; use loss.importance_cap=2 or refill.keep_surplus=false"
+        )
 
 
 def _component_errors(run: Setup, component: str) -> Iterator[str]:
     """The component must be one that the reward has, where its components are known without a response."""
-    from ada_lightning.rewards.overlong import OverlongReward
-    from ada_lightning.rewards.weighted import WeightedReward
-
-    kind = run.kind("reward.reward")
-    by_name = run.value("reward.reward.rewards")
-    if issubclass(kind, OverlongReward):
-        known = ["correct", "overlong"]
-        is_nested = issubclass(run.kind("reward.reward.reward"), WeightedReward)
-    elif issubclass(kind, WeightedReward) and isinstance(by_name, DictConfig):
-        known, is_nested = [str(name) for name in by_name], True
-    else:
+    is_overlong = run.is_a("reward.reward", OverlongReward)
+    known = ["correct", "overlong"] if is_overlong else run.names("reward.reward.rewards")
+    is_weighted = run.is_a("reward.reward.reward" if is_overlong else "reward.reward", WeightedReward)
+    if not known or not (is_overlong or is_weighted):
         return
-    if component not in known and not (is_nested and ("/" in component or issubclass(kind, OverlongReward))):
+    if component not in known and not (is_weighted and ("/" in component or is_overlong)):
         yield (
-            f"refill.component = {component}: {kind.__name__} has the components {', '.join(known)}; use one of them, "
-            "or refill.component='' for the reward itself"
-        )
-
-
-def _overlong_errors(run: Setup) -> Iterator[str]:
-    """Responses that the reward never sees have no penalty."""
-    from ada_lightning.rewards.overlong import OverlongReward
-
-    truncated = run.value("rollout.truncated")
-    if issubclass(run.kind("reward.reward"), OverlongReward) and truncated in ("zero", "exclude"):
-        yield (
-            f"rollout.truncated = {truncated} keeps responses that the limit cut from the reward, and OverlongReward "
-            "is about those; use rollout.truncated=grade or mask"
+            f"refill.component = {component}: {run.name('reward.reward')} has the components {', '.join(known)}; use "
+            "one of them, or refill.component='' for the reward itself"
         )

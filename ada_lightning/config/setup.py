@@ -13,14 +13,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ada_lightning.config.keys import locate
 from ada_lightning.config.problems import component_message, origin
+from ada_lightning.core.protocols import Part, Trait
 
 
 class Setup:
-    """What rules are asked about: values, classes and parts, each by its dotted key.
-
-    Args:
-        cfg: the composed configuration.
-    """
+    """What rules are asked about: values, classes and parts of a composed configuration, each by its dotted key."""
 
     def __init__(self, cfg: DictConfig) -> None:
         self.cfg = cfg
@@ -38,6 +35,16 @@ class Setup:
         value = self.value(key)
         return value if isinstance(value, int | float) else None
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the trainer is meant for a CPU. Neither this nor :attr:`is_gpu` where there is no trainer."""
+        return bool(self.value("trainer.accelerator") == "cpu")
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the trainer is meant for a GPU."""
+        return self.value("trainer.accelerator") in ("cuda", "gpu")
+
     def names(self, key: str) -> list[str]:
         """Keys of a node; none where there is no node."""
         node = self.value(key)
@@ -51,6 +58,19 @@ class Setup:
         except (ImportError, AttributeError):
             return object
         return found if isinstance(found, type) else object
+
+    def is_a(self, key: str, *kinds: type) -> bool:
+        """Whether the component at a key is of one of these classes."""
+        return issubclass(self.kind(key), kinds)
+
+    def has(self, key: str, *traits: Trait) -> bool:
+        """Whether the component at a key is a part of the method whose class has one of these traits."""
+        kind = self.kind(key)
+        return issubclass(kind, Part) and not kind.traits.isdisjoint(traits)
+
+    def name(self, key: str) -> str:
+        """Name of the class of a component."""
+        return self.kind(key).__name__
 
     def part(self, key: str) -> Any:
         """Light part at a key; None where nothing is chosen, or where making it failed, which is reported by itself."""

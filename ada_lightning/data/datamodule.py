@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lightning.pytorch import LightningDataModule
@@ -27,6 +27,7 @@ ScoreOld = Callable[[TrainingBatch], TrainingBatch]
 """Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
 _UPDATES = ("num_minibatches", "epochs_per_rollout")
 """What the number of updates with a rollout is made of, and the place of an update in it."""
+_SIZES = ("prompts_per_step", "max_prompt_tokens", "num_steps", *_UPDATES, "max_tokens_per_microbatch")
 
 
 class RolloutDataModule(LightningDataModule):
@@ -82,15 +83,14 @@ class RolloutDataModule(LightningDataModule):
         only: str | None = None,
     ) -> None:
         super().__init__()
-        counts = {
-            "prompts_per_step": prompts_per_step,
-            "max_prompt_tokens": max_prompt_tokens,
-            "num_steps": num_steps,
-            "num_minibatches": num_minibatches,
-            "epochs_per_rollout": epochs_per_rollout,
-            "max_tokens_per_microbatch": max_tokens_per_microbatch,
-        }
-        errors = [f"data.{name} must be at least 1; got {value}" for name, value in counts.items() if value < 1]
+        self.prompts_per_step = prompts_per_step
+        self.max_prompt_tokens = max_prompt_tokens
+        self.num_steps = num_steps
+        self.num_minibatches = num_minibatches
+        self.epochs_per_rollout = epochs_per_rollout
+        self.max_tokens_per_microbatch = max_tokens_per_microbatch
+        sizes = {name: getattr(self, name) for name in _SIZES}
+        errors = [f"data.{name} must be at least 1; got {value}" for name, value in sizes.items() if value < 1]
         if num_minibatches > prompts_per_step:
             errors.append(
                 f"data.num_minibatches = {num_minibatches} exceeds data.prompts_per_step = {prompts_per_step}: "
@@ -103,13 +103,7 @@ class RolloutDataModule(LightningDataModule):
         if errors:
             raise ValueError("; ".join(errors))
         self.source = source
-        self.prompts_per_step = prompts_per_step
-        self.max_prompt_tokens = max_prompt_tokens
-        self.num_steps = num_steps
         self.seed = seed
-        self.num_minibatches = num_minibatches
-        self.epochs_per_rollout = epochs_per_rollout
-        self.max_tokens_per_microbatch = max_tokens_per_microbatch
         self.share_prompts = share_prompts
         self.skip_groups_without_signal = skip_groups_without_signal
         self.curriculum: Curriculum = curriculum or UniformCurriculum()
@@ -149,11 +143,10 @@ class RolloutDataModule(LightningDataModule):
         listed = self.source.train_prompts()
         if self.only:
             num_all, listed = len(listed), self.only.keep(listed)
-            self.report.notes.append(
-                f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
-            )
+            note = f"data.only = {self.only.path} leaves {len(listed)} of {num_all} prompts to train on"
+            self.report.notes.append(note)
         for split, prompts in (("train", listed), ("heldout", self.source.heldout_prompts())):
-            encoded, _ = encoder.encode(prompts)
+            encoded = encoder.encode(prompts)
             kept = {prompt.prompt_id for prompt in encoded}
             too_long = [prompt for prompt in prompts if prompt.prompt_id not in kept]
             limit = f"more than data.max_prompt_tokens = {self.max_prompt_tokens}"
@@ -161,11 +154,9 @@ class RolloutDataModule(LightningDataModule):
             self._set_prompts(split, encoded)
 
     def drop_prompts(self, reasons: Mapping[str, str], *, counted_as: str = "unusable answer") -> None:
-        """Leave prompts out of both splits and enter them in the report.
+        """Leave prompts out of both splits and enter them in the report, by reasons for prompt ids.
 
-        Args:
-            reasons: why, by prompt id; ids that this run does not have are passed over.
-            counted_as: name of their count in the report.
+        Ids that this run does not have are passed over.
 
         Raises:
             ValueError: no training prompt would be left.
@@ -230,11 +221,9 @@ class RolloutDataModule(LightningDataModule):
     def step_prompts(self, step: int) -> list[Prompt]:
         """Return the prompts of a rollout step, as the curriculum chooses them.
 
-        A function of the step and of what was remembered before it, so a resumed run continues with the right prompts
-        without any iterator state. A step has been chosen once it was asked for; what its own rollout teaches
-        is learned when the step is done, so a resume between two of its minibatches finds the same history. Where a
-        refill made steps take more prompts than these, :class:`~ada_lightning.data.prompt_queue.PromptQueue` says where
-        the next one begins, and the checkpoint holds that.
+        A function of the step and of what was remembered before it: what its own rollout teaches is learned when the
+        step is done, so a resume between two of its minibatches finds the same history. Where a refill made steps take
+        more prompts than these, :class:`~ada_lightning.data.prompt_queue.PromptQueue` says where the next one begins.
 
         Raises:
             RuntimeError: the curriculum needs what is remembered of prompts, and nothing that remembers is connected.
@@ -242,10 +231,9 @@ class RolloutDataModule(LightningDataModule):
         return self.first_prompts(step, self.prompts_per_step)
 
     def first_prompts(self, step: int, num_prompts: int) -> list[Prompt]:
-        """Return the first prompts of a step that may take another number than ``prompts_per_step``.
+        """Return the first prompts of a step that may take another number than ``prompts_per_step``; repeatable.
 
-        Beyond ``prompts_per_step`` none comes twice in a step, so there can be fewer than asked for. Asked again, it
-        answers the same.
+        Beyond ``prompts_per_step`` none comes twice in a step, so there can be fewer than asked for.
 
         Raises:
             RuntimeError: as in :meth:`step_prompts`.
@@ -257,8 +245,7 @@ class RolloutDataModule(LightningDataModule):
         self._queue_at(step).num_used = num_prompts
 
     def _queue_at(self, step: int) -> PromptQueue:
-        if self._queue is None:
-            self._queue = self._queue_from(QueuePosition(step, step))
+        self._queue = self._queue or self._queue_from(QueuePosition(step, step))
         self._queue.go_to(step)
         return self._queue
 
@@ -394,15 +381,15 @@ def _remember_nothing(prompts: Sequence[Prompt]) -> list[Belief]:
     raise RuntimeError("a curriculum with needs_history = False has asked what is remembered of prompts")
 
 
+@dataclass(frozen=True, slots=True)
 class RolloutStream:
     """A sized iterable of batches for Lightning, one per optimiser step of the whole run."""
 
-    def __init__(self, datamodule: RolloutDataModule) -> None:
-        self._datamodule = datamodule
+    datamodule: RolloutDataModule
 
     def __len__(self) -> int:
         """Optimiser steps that are left."""
-        data = self._datamodule
+        data = self.datamodule
         return data.num_steps * data.updates_per_rollout - data.num_updates_done
 
     def __iter__(self) -> Iterator[TrainingBatch]:
@@ -411,7 +398,7 @@ class RolloutStream:
         A run interrupted between two updates with a rollout draws the rest of that rollout anew, from the policy it
         has then.
         """
-        data = self._datamodule
+        data = self.datamodule
         first_step, first_update = divmod(data.num_updates_done, data.updates_per_rollout)
         for step in range(first_step, data.num_steps):
             left = data.rollout_batches(step)[first_update:]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,13 +43,10 @@ class DatasetSource:
     ``reference`` of a prompt and its id: see :class:`~ada_lightning.data.prompt_builder.PromptBuilder`.
 
     Args:
-        path: name on the hub, folder, file or glob, or a list of files; see
-            :class:`~ada_lightning.data.reading.RowReader`.
+        path: see :class:`~ada_lightning.data.reading.RowReader`, with ``name`` and ``revision``.
         num_heldout: prompts held out: of ``heldout_path`` or ``heldout_split`` where one is given, else of ``path``; 0
             for none, None for all.
         seed: of the choice of held-out prompts.
-        name: configuration of a data set of the hub or a folder; None for its only or default one.
-        revision: branch, tag or commit on the hub; None for the newest.
         split: split of the hub or a folder; slices such as ``train[:1000]`` work.
         heldout_path: data set of its own for held-out prompts (its only configuration); None takes them from ``path``.
             Training prompts that occur in it are dropped, counted and warned about.
@@ -123,13 +121,12 @@ class DatasetSource:
             "prompt_template": prompt_template,
             "task": task,
         }
-        self._split: tuple[list[Prompt], list[Prompt]] | None = None
         self._reports: list[ReadingReport] = []
 
     @property
     def reports(self) -> list[ReadingReport]:
         """What became of the rows: of ``path``, and of the held-out set where it has one of its own."""
-        self._read_once()
+        self.heldout_prompts()
         return self._reports
 
     def train_prompts(self) -> Sequence[Prompt]:
@@ -138,7 +135,7 @@ class DatasetSource:
         Raises:
             ValueError: as :meth:`check`.
         """
-        train = self._read_once()[0]
+        train = self._split[0]
         if not train:
             raise ValueError(
                 f"no training prompt is left of the {self._reports[0].num_kept} in {self.reader.origin} after holding "
@@ -149,7 +146,7 @@ class DatasetSource:
 
     def heldout_prompts(self) -> Sequence[Prompt]:
         """Prompts to evaluate on; no training prompt has the same text."""
-        return self._read_once()[1]
+        return self._split[1]
 
     def check(self) -> None:
         """Read the data. No model is needed for it.
@@ -163,30 +160,28 @@ class DatasetSource:
     def _reader(self, path: Any, name: str | None, revision: str | None, split: str) -> Any:
         return RowReader(path, name=name, revision=revision, split=split)
 
-    def _read_once(self) -> tuple[list[Prompt], list[Prompt]]:
-        if self._split is None:
-            self._reports = []
-            prompts = self._read(self.reader)
-            candidates = prompts if self.heldout_reader is None else self._read(self.heldout_reader)
-            num_heldout = len(candidates) if self.num_heldout is None else self.num_heldout
-            if len(candidates) < num_heldout:
-                raise ValueError(
-                    f"data.source.num_heldout = {num_heldout}, but {(self.heldout_reader or self.reader).origin} has "
-                    f"{len(candidates)} distinct prompts"
-                )
-            by_hash = sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))
-            heldout = by_hash[:num_heldout]
-            excluded = {same_text(prompt) for prompt in (heldout if self.heldout_reader is None else candidates)}
-            train = [prompt for prompt in prompts if same_text(prompt) not in excluded]
-            if self.heldout_reader is not None and len(train) < len(prompts):
-                self._reports[0].notes.append(f"{len(prompts) - len(train)} prompts occur in the held-out set too")
-                warnings.warn(
-                    f"{len(prompts) - len(train)} training prompts of {self.reader.origin} occur in "
-                    f"{self.heldout_reader.origin} too and are left out of training",
-                    stacklevel=4,
-                )
-            self._split = train, heldout
-        return self._split
+    @cached_property
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        self._reports = []
+        prompts = self._read(self.reader)
+        candidates = prompts if self.heldout_reader is None else self._read(self.heldout_reader)
+        num_heldout = len(candidates) if self.num_heldout is None else self.num_heldout
+        if len(candidates) < num_heldout:
+            raise ValueError(
+                f"data.source.num_heldout = {num_heldout}, but {(self.heldout_reader or self.reader).origin} has "
+                f"{len(candidates)} distinct prompts"
+            )
+        heldout = sorted(candidates, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))[:num_heldout]
+        excluded = {same_text(prompt) for prompt in (heldout if self.heldout_reader is None else candidates)}
+        train = [prompt for prompt in prompts if same_text(prompt) not in excluded]
+        if self.heldout_reader is not None and (num_shared := len(prompts) - len(train)):
+            self._reports[0].notes.append(f"{num_shared} prompts occur in the held-out set too")
+            warnings.warn(
+                f"{num_shared} training prompts of {self.reader.origin} occur in {self.heldout_reader.origin} too and "
+                "are left out of training",
+                stacklevel=5,
+            )
+        return train, heldout
 
     def _read(self, reader: Any) -> list[Prompt]:
         report = ReadingReport(reader.origin)
@@ -213,27 +208,25 @@ class DatasetSource:
         self, builder: PromptBuilder, columns: Mapping[str, Any], where: str, report: ReadingReport
     ) -> Prompt | None:
         try:
-            for row_filter in self.filters:
-                if not row_filter.accepts(columns):
-                    report.drop(f"not {row_filter.label}")
-                    return None
-            return builder.build(columns)
+            failed = next((row_filter for row_filter in self.filters if not row_filter.accepts(columns)), None)
+            if failed is None:
+                return builder.build(columns)
+            report.drop(f"not {failed.label}")
         except UnusableRowError as error:
             report.drop(error.reason, f"{where}: {error}")
-            return None
         except KeyError as error:
             raise ValueError(f"{where}: data.source.filters: {error.args[0]}") from error
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
+        return None
 
     def _finish(self, report: ReadingReport, builder: PromptBuilder | None, num_conflicts: int) -> None:
         if report.num_read == 0:
             raise ValueError(f"{report.origin} holds no prompts; it needs {self._kinds_of_rows}")
         if not self.skip_invalid and (examples := [text for found in report.examples.values() for text in found]):
             number = sum(report.dropped[reason] for reason, found in report.examples.items() if found)
-            raise ValueError(
-                unusable_rows(examples, number, f"of {report.num_read} rows of {report.origin} are unusable")
-            )
+            what = f"of {report.num_read} rows of {report.origin} are unusable"
+            raise ValueError(unusable_rows(examples, number, what))
         if report.num_kept == 0:
             raise ValueError(f"none of the {report.num_read} rows is usable:\n" + "\n".join(report.lines()))
         for name, kind in (builder.left_out if builder else {}).items():
@@ -259,7 +252,8 @@ class DatasetSource:
 
     def _checked_layout(self, reader: Any, columns: Mapping[str, Any], where: str) -> Layout:
         try:
-            layout = self._layout(filled(columns, self._rows_after_first(reader)), where)
+            others = (row for _, row in islice(reader.rows(self._columns_to_read()), 1, None))
+            layout = self._layout(filled(columns, others), where)
             self._check_columns(columns, layout, where)
         except ValueError:
             if self._columns_to_read() is not None:  # say what there is, not what was read of it
@@ -268,23 +262,17 @@ class DatasetSource:
             raise
         return layout
 
-    def _rows_after_first(self, reader: Any) -> Iterator[Mapping[str, Any]]:
-        for _, columns in islice(reader.rows(self._columns_to_read()), 1, None):
-            yield columns
-
     def _layout(self, columns: Mapping[str, Any], where: str) -> Layout:
         found = detect_layout(columns)
         prompt = self.prompt_column or (found.prompt if found else None)
         if prompt is None:
             raise ValueError(
-                f"{where}: no column looks like a prompt; columns found: {', '.join(sorted(columns)) or 'none'}; set "
-                "data.source.prompt_column and answer_column"
+                f"{where}: no column looks like a prompt; {_listed(columns)}; set data.source.prompt_column and "
+                "answer_column"
             )
         answer = self.answer_column or (found.answer if found else None)
-        if answer == prompt:
-            answer = None
-        is_configured = found is None or (self.prompt_column is not None and self.answer_column is not None)
-        if found is None or is_configured:
+        answer = None if answer == prompt else answer
+        if found is None or (self.prompt_column is not None and self.answer_column is not None):
             return Layout("as configured", prompt, answer, self.task_column)
         return Layout(found.name, prompt, answer, self.task_column or found.task)
 
@@ -292,23 +280,17 @@ class DatasetSource:
         """Find on the first row what is wrong with the settings rather than with a row."""
         for setting, name in (("prompt", layout.prompt), ("answer", layout.answer), ("task", layout.task)):
             if name is not None and not has_column(columns, name) and (setting != "answer" or self.needs_answer):
-                raise ValueError(
-                    f"{where}: no column {name!r}; columns found: {', '.join(sorted(columns)) or 'none'}; set "
-                    f"data.source.{setting}_column"
-                )
+                raise ValueError(f"{where}: no column {name!r}; {_listed(columns)}; set data.source.{setting}_column")
         for name in self.keep_columns or ():
             if name not in columns:
-                raise ValueError(
-                    f"{where}: no column {name!r} of data.source.keep_columns; columns found: "
-                    f"{', '.join(sorted(columns))}"
-                )
+                raise ValueError(f"{where}: no column {name!r} of data.source.keep_columns; {_listed(columns)}")
         value = lookup(columns, layout.prompt)
         last = value[-1] if isinstance(value, list) and value else None
         ends_with_answer = isinstance(last, Mapping) and last.get("role") == "assistant"
         if layout.answer is None and self.needs_answer and not ends_with_answer:
             raise ValueError(
-                f"{where}: no column looks like an answer; columns found: {', '.join(sorted(columns))}; set "
-                "data.source.answer_column, or needs_answer=false for a reward that needs none"
+                f"{where}: no column looks like an answer; {_listed(columns)}; set data.source.answer_column, or "
+                "needs_answer=false for a reward that needs none"
             )
 
 
@@ -333,6 +315,10 @@ def _compiled(setting: str, pattern: str | None) -> re.Pattern[str] | None:
     if compiled.groups < 1:
         raise ValueError(f"data.source.{setting} = {pattern!r} needs a group (...) around what is to be taken")
     return compiled
+
+
+def _listed(columns: Mapping[str, Any]) -> str:
+    return f"columns found: {', '.join(sorted(columns)) or 'none'}"
 
 
 def _in_words(layout: Layout) -> str:

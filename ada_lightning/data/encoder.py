@@ -32,11 +32,8 @@ class PromptEncoder:
         self.prompt_format: PromptFormat = AutomaticFormat() if prompt_format is None else prompt_format
         self.prompt_format.prepare(tokenizer)
 
-    def encode(self, prompts: Sequence[Prompt]) -> tuple[list[Prompt], int]:
-        """Tokenise every prompt.
-
-        Returns:
-            The prompts that fit, with ``prompt_ids``, in their order; and the number of those that do not.
+    def encode(self, prompts: Sequence[Prompt]) -> list[Prompt]:
+        """Return the prompts that fit, with ``prompt_ids``, in their order; warns of those that do not.
 
         Raises:
             ValueError: there are prompts and none fits.
@@ -46,8 +43,7 @@ class PromptEncoder:
             for prompt in prompts
         ]
         kept = [prompt for prompt in encoded if len(prompt.prompt_ids) <= self.max_prompt_tokens]
-        num_skipped = len(encoded) - len(kept)
-        if num_skipped:
+        if num_skipped := len(encoded) - len(kept):
             lengths = [len(prompt.prompt_ids) for prompt in encoded]
             if not kept:
                 raise ValueError(
@@ -59,4 +55,4 @@ class PromptEncoder:
                 f"{self.max_prompt_tokens} and left out; the longest has {max(lengths)} tokens",
                 stacklevel=2,
             )
-        return kept, num_skipped
+        return kept

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from ada_lightning.data.table_files import ROWS_AT_ONCE, numbered_rows
 from ada_lightning.data.text_files import Row
-
-_ROWS_AT_ONCE = 1000
 
 
 def read_dataset(
@@ -16,13 +15,8 @@ def read_dataset(
 ) -> Iterator[Row]:
     """Yield the rows of one split, counted from 0, as plain values: images and audio are not decoded.
 
-    Args:
-        path: a data set of the hub (``org/name``), or a folder: one saved by ``save_to_disk``, or one that holds the
-            files of a data set as a repository of the hub does.
-        name: which of its configurations; None for its only or default one.
-        revision: branch, tag or commit; None for the newest.
-        split: its name, or a slice of it (``train[:1000]``; not of folders saved by ``save_to_disk``).
-        columns: those to read, where the data set has them; None reads all.
+    Arguments are those of :class:`~ada_lightning.data.reading.RowReader`. A folder is one saved by ``save_to_disk``, of
+    whose splits there are no slices, or one that holds the files of a data set as a repository of the hub does.
 
     Raises:
         ValueError: there is no such data set, configuration or split, it cannot be read, or the hub cannot be reached.
@@ -35,14 +29,10 @@ def read_dataset(
         dataset = _saved(Path(path), split) or datasets.load_dataset(path, name, revision=revision, split=split)
         if columns is not None:
             dataset = dataset.select_columns([column for column in dataset.column_names if column in columns])
-        tables = dataset.with_format("arrow").iter(_ROWS_AT_ONCE)
+        tables = dataset.with_format("arrow").iter(ROWS_AT_ONCE)
     except Exception as error:  # a hub, a file system and a dozen readers raise all kinds
         raise ValueError(_explained(what, path, error)) from error
-    index = 0
-    for table in tables:
-        for row in table.to_pylist():
-            yield f"{what}, row {index}", row
-            index += 1
+    yield from numbered_rows(tables, what)
 
 
 def _saved(folder: Path, split: str) -> Any:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.prompts import SLOT
-from ada_lightning.data.text_files import Row, read_jsonl
+from ada_lightning.data.text_files import read_jsonl
 
 
 class JsonlSource(DatasetSource):
     """A :class:`~ada_lightning.data.dataset.DatasetSource` of JSON lines that takes no line it cannot use.
 
     Columns are named, not recognised; lines without prompt or answer are an error, with their numbers. Empty lines
-    are skipped.
-
-    Args:
-        path: JSON-lines file, read as UTF-8; relative to where the program runs.
-        num_heldout: prompts held out: of ``heldout_path`` where it is given, else of ``path``; 0 for none.
-        seed: of the choice of held-out prompts.
-        prompt_column: key of the prompt's text, or of its list of messages.
-        answer_column: key of the answer: text or a number.
-        heldout_path: file of its own for held-out prompts; None takes them from ``path``. Training prompts that occur
-            in it are dropped, counted and warned about.
-        system_prompt: first turn of every prompt; None for none.
-        prompt_template: the user's turn, with ``{prompt}`` where the text goes; other braces mean themselves.
+    are skipped. The arguments are those of the class above; the file is read as UTF-8 whatever it is called.
 
     Raises:
         ValueError: a negative count, one column for both, or a template without ``{prompt}``.
@@ -60,18 +49,4 @@ class JsonlSource(DatasetSource):
         )
 
     def _reader(self, path: Any, name: str | None, revision: str | None, split: str) -> Any:
-        return _JsonlReader(Path(path))
-
-
-class _JsonlReader:
-    """JSON lines whatever the file is called."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def origin(self) -> str:
-        return str(self.path)
-
-    def rows(self, columns: Collection[str] | None = None) -> Iterator[Row]:
-        return read_jsonl(self.path)
+        return SimpleNamespace(origin=str(path), rows=lambda columns=None: read_jsonl(Path(path)))

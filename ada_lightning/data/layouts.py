@@ -38,11 +38,7 @@ def filled(first: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[
     """Return a row whose empty answers, if it has any, are filled with the first ones that the next rows have.
 
     A layout is one for all rows: ``{"answer": null, "solution": "..."}`` on top of a file does not mean that answers
-    are in ``solution``.
-
-    Args:
-        first: the first row.
-        rows: those after it; at most :data:`NUM_ROWS` are looked at.
+    are in ``solution``. At most :data:`NUM_ROWS` rows are looked at.
 
     Example:
         >>> filled({"answer": None, "solution": "so 2"}, [{"answer": "3", "solution": "so 3"}])

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from ada_lightning.core.protocols import PromptSource
@@ -58,28 +59,27 @@ class MixtureSource:
         if not any(self.weights.values()):
             raise ValueError("every weight in data.source.sources is 0: there is nothing to train on")
         self.seed = seed
-        self._split: tuple[list[Prompt], list[Prompt]] | None = None
         self._notes: list[str] = []
 
     @property
     def reports(self) -> list[ReadingReport]:
         """Reports of the sources that have some."""
-        self._mix_once()
+        self.heldout_prompts()
         return [report for source in self.sources.values() for report in getattr(source, "reports", ())]
 
     @property
     def notes(self) -> list[str]:
         """What mixing left out."""
-        self._mix_once()
+        self.heldout_prompts()
         return self._notes
 
     def train_prompts(self) -> Sequence[Prompt]:
         """Every prompt to learn from, once; :meth:`epoch` repeats them."""
-        return self._mix_once()[0]
+        return self._split[0]
 
     def heldout_prompts(self) -> Sequence[Prompt]:
         """Prompts to evaluate on, sources interleaved; none of them is a training prompt of any source."""
-        return self._mix_once()[1]
+        return self._split[1]
 
     def epoch(self, prompts: Sequence[Prompt]) -> list[Prompt]:
         """Return the usable training prompts of an epoch, each as often as the weights demand.
@@ -113,24 +113,23 @@ class MixtureSource:
         """
         self.epoch(self.train_prompts())
 
-    def _mix_once(self) -> tuple[list[Prompt], list[Prompt]]:
-        if self._split is None:
-            train: dict[str, list[Prompt]] = {}
-            heldout: dict[str, list[Prompt]] = {}
-            for name, source in self.sources.items():
-                try:
-                    if self.weights[name] and callable(check := getattr(source, "check", None)):
-                        check()
-                    train[name] = _renamed(source.train_prompts(), name) if self.weights[name] else []
-                    heldout[name] = _renamed(source.heldout_prompts(), name)
-                except ValueError as error:
-                    raise ValueError(f"data.source.sources.{name}: {error}") from error
-            self._notes = []
-            self._drop_seen(heldout, set(), "held-out prompts of {name} are those of an earlier source too")
-            held = {key for found in heldout.values() for prompt in found for key in _keys(prompt)}
-            self._drop_seen(train, held, "training prompts of {name} are held out or those of an earlier source too")
-            self._split = [prompt for found in train.values() for prompt in found], _interleaved(heldout)
-        return self._split
+    @cached_property
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        train: dict[str, list[Prompt]] = {}
+        heldout: dict[str, list[Prompt]] = {}
+        for name, source in self.sources.items():
+            try:
+                if self.weights[name] and callable(check := getattr(source, "check", None)):
+                    check()
+                train[name] = _renamed(source.train_prompts(), name) if self.weights[name] else []
+                heldout[name] = _renamed(source.heldout_prompts(), name)
+            except ValueError as error:
+                raise ValueError(f"data.source.sources.{name}: {error}") from error
+        self._notes = []
+        self._drop_seen(heldout, set(), "held-out prompts of {name} are those of an earlier source too")
+        held = {key for found in heldout.values() for prompt in found for key in _keys(prompt)}
+        self._drop_seen(train, held, "training prompts of {name} are held out or those of an earlier source too")
+        return [prompt for found in train.values() for prompt in found], _interleaved(heldout)
 
     def _drop_seen(self, by_name: dict[str, list[Prompt]], seen: set[Any], message: str) -> None:
         for name, prompts in by_name.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ada_lightning.core.records import Prompt
@@ -25,6 +26,7 @@ class UnusableRowError(ValueError):
         self.reason = reason
 
 
+@dataclass(slots=True)
 class PromptBuilder:
     """Puts the parts of a row where a :class:`~ada_lightning.core.records.Prompt` has them.
 
@@ -34,39 +36,25 @@ class PromptBuilder:
     ``system_prompt`` replaces its system turn, and an assistant's turn at its end is taken off: it is the answer, where
     no column is.
 
-    Args:
-        layout: where the parts are.
-        prompt_pattern: regular expression (``.`` matches new lines) whose first group is what is taken of the prompt.
-        answer_pattern: the same for an answer that is text.
-        needs_answer: False accepts rows without an answer, and answers that are lists, objects or booleans.
-        keep_columns: columns for the reward; None keeps all.
-        system_prompt: first turn; None leaves what the row has.
-        prompt_template: the user's turn, with ``{prompt}`` where the text goes.
-        task: of every prompt whose layout names no column for it.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        *,
-        prompt_pattern: re.Pattern[str] | None,
-        answer_pattern: re.Pattern[str] | None,
-        needs_answer: bool,
-        keep_columns: Collection[str] | None,
-        system_prompt: str | None,
-        prompt_template: str,
-        task: str,
-    ) -> None:
-        self.layout = layout
-        self.prompt_pattern = prompt_pattern
-        self.answer_pattern = answer_pattern
-        self.needs_answer = needs_answer
-        self.keep_columns = keep_columns
-        self.system_prompt = system_prompt
-        self.prompt_template = prompt_template
-        self.task = task
-        self.left_out: dict[str, str] = {}
-        """Type by column that cannot travel to reward workers."""
+    layout: Layout
+    prompt_pattern: re.Pattern[str] | None
+    """Its first group is what is taken of the prompt."""
+    answer_pattern: re.Pattern[str] | None
+    """The same for an answer that is text."""
+    needs_answer: bool
+    """False accepts rows without an answer, and answers that are lists, objects or booleans."""
+    keep_columns: Collection[str] | None
+    """Columns for the reward; None keeps all."""
+    system_prompt: str | None
+    """First turn; None leaves what the row has."""
+    prompt_template: str
+    """The user's turn, with ``{prompt}`` where the text goes."""
+    task: str
+    """Of every prompt whose layout names no column for it."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Type by column that cannot travel to reward workers."""
 
     def build(self, columns: Mapping[str, Any]) -> Prompt:
         """Return the prompt of one row.
@@ -125,12 +113,12 @@ class PromptBuilder:
             return value
         if name is None:
             raise UnusableRowError(reason, "there is no answer: the last turn is not the assistant's")
-        advice = (
-            f"; name an element with data.source.answer_column={name}.<key or index>, or set needs_answer=false for a "
-            "reward that reads all of it"
-            if isinstance(value, (list, Mapping))
-            else ""
-        )
+        advice = ""
+        if isinstance(value, (list, Mapping)):
+            advice = (
+                f"; name an element with data.source.answer_column={name}.<key or index>, or set needs_answer=false "
+                "for a reward that reads all of it"
+            )
         found = "NaN" if isinstance(value, float) else type(value).__name__
         raise UnusableRowError(reason, f"column {name!r} must be text or integer or number; found {found}{advice}")
 
@@ -147,9 +135,8 @@ class PromptBuilder:
                 return read_turns(value)[-1]["content"]  # a completion in messages
             return as_json_like(value)
         except TypeError as error:
-            raise UnusableRowError(
-                reason, f"column {name!r} holds {error}, which reward workers cannot be given"
-            ) from error
+            message = f"column {name!r} holds {error}, which reward workers cannot be given"
+            raise UnusableRowError(reason, message) from error
         except ValueError as error:
             raise UnusableRowError(reason, f"column {name!r} {error}") from error
 

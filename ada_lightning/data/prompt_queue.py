@@ -35,18 +35,16 @@ class PromptQueue:
     A step that takes its P prompts takes one stretch. One that takes more goes on with the next stretches; what it
     leaves of the last one comes first in the next step, so no prompt is lost and an epoch stays an epoch. Beyond the
     first P no prompt comes twice in a step: one that would is put off to the next step.
-
-    Args:
-        stretch: the curriculum's prompts by number of the stretch.
-        num_plain: P: so many prompts of a step are what the curriculum says, repeats included.
-        num_distinct: different training prompts there are.
-        position: where the first step begins.
     """
 
     stretch: Callable[[int], Sequence[Prompt]]
+    """The curriculum's prompts by number of the stretch."""
     num_plain: int
+    """P: so many prompts of a step are what the curriculum says, repeats included."""
     num_distinct: int
+    """Different training prompts there are."""
     position: QueuePosition
+    """Where the step begins."""
     num_used: int | None = None
     """Prompts that the step used; None until it is known, and then it is P."""
     _taken: list[Prompt] = field(default_factory=list)

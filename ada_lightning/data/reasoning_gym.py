@@ -7,9 +7,11 @@ import difflib
 import pickle
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from ada_lightning.core.records import Prompt
+from ada_lightning.data.columns import as_json_like
 from ada_lightning.data.prompts import chat_messages, largest_remainder, stable_hash
 from ada_lightning.rewards.reasoning_gym import check_verifier_is_safe, reasoning_gym
 
@@ -51,7 +53,7 @@ class ReasoningGymSource:
             raise ValueError(f"data.source.num_train must be at least 1; got {num_train}")
         if num_heldout < 0:
             raise ValueError(f"data.source.num_heldout must be at least 0; got {num_heldout}")
-        configs = {str(name): _as_plain(config or {}) for name, config in tasks.items()}
+        configs = {str(name): as_json_like(config or {}) for name, config in tasks.items()}
         weights = {name: config.pop("weight", 1.0) for name, config in configs.items()}
         for name, weight in weights.items():
             if not isinstance(weight, (int, float)) or not 0 < weight < float("inf"):
@@ -66,15 +68,14 @@ class ReasoningGymSource:
             )
         self.seed = seed
         self.system_prompt = system_prompt
-        self._split: tuple[list[Prompt], list[Prompt]] | None = None
 
     def train_prompts(self) -> Sequence[Prompt]:
         """Prompts to learn from, tasks mixed, in an order fixed by the seed."""
-        return self._make_once()[0]
+        return self._split[0]
 
     def heldout_prompts(self) -> Sequence[Prompt]:
         """Prompts to evaluate on; none of their questions is a training question."""
-        return self._make_once()[1]
+        return self._split[1]
 
     def check(self) -> None:
         """Find configuration errors and make the prompts. No model is needed for it.
@@ -83,26 +84,25 @@ class ReasoningGymSource:
             ValueError: an unknown task or config key (with the nearest valid name), a value that the task rejects, a
                 verifier that would run text as code, or a task with too few distinct questions.
         """
-        self._make_once()
+        self.train_prompts()
 
-    def _make_once(self) -> tuple[list[Prompt], list[Prompt]]:
-        if self._split is None:
-            for task, config in self.configs.items():
-                _check_task(task, config)
-            seen: set[str] = set()
-            train: list[Prompt] = []
-            heldout: list[Prompt] = []
-            for task, config in self.configs.items():
-                num_heldout, num_train = self.num_heldout_by_task[task], self.num_train_by_task[task]
-                prompts = self._draw(task, config, num_heldout + num_train, seen)
-                by_hash = sorted(prompts, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))
-                heldout += by_hash[:num_heldout]
-                train += by_hash[num_heldout:]
-            order = random.Random(f"{self.seed}/order")
-            order.shuffle(train)
-            order.shuffle(heldout)
-            self._split = train, heldout
-        return self._split
+    @cached_property
+    def _split(self) -> tuple[list[Prompt], list[Prompt]]:
+        for task, config in self.configs.items():
+            _check_task(task, config)
+        seen: set[str] = set()
+        train: list[Prompt] = []
+        heldout: list[Prompt] = []
+        for task, config in self.configs.items():
+            num_heldout, num_train = self.num_heldout_by_task[task], self.num_train_by_task[task]
+            prompts = self._draw(task, config, num_heldout + num_train, seen)
+            by_hash = sorted(prompts, key=lambda prompt: stable_hash(self.seed, prompt.prompt_id))
+            heldout += by_hash[:num_heldout]
+            train += by_hash[num_heldout:]
+        order = random.Random(f"{self.seed}/order")
+        order.shuffle(train)
+        order.shuffle(heldout)
+        return train, heldout
 
     def _draw(self, task: str, config: Mapping[str, Any], num_needed: int, seen: set[str]) -> list[Prompt]:
         # Entry i of a task is made from seed + i: neighbouring seeds would share nearly all their questions.
@@ -178,12 +178,3 @@ def _check_task(task: str, config: Mapping[str, Any]) -> None:
 def _nearest(name: str, valid: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(name, list(valid), n=1, cutoff=0)
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
-
-
-def _as_plain(value: Any) -> Any:
-    """Turn config nodes into dicts, lists and scalars, which pickle small and everywhere."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_as_plain(item) for item in value]
-    return value

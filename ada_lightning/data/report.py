@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,45 +14,41 @@ from ada_lightning.core.records import Prompt
 _MAX_EXAMPLES = 5
 
 
+@dataclass(slots=True)
 class ReadingReport:
-    """Counts of one set of files, by what became of the rows, with the first examples of each reason.
+    """Counts of one set of files, by what became of the rows, with the first examples of each reason."""
 
-    Args:
-        origin: what was read.
-    """
-
-    def __init__(self, origin: str) -> None:
-        self.origin = origin
-        self.layout = ""
-        """Which column is what."""
-        self.num_read = 0
-        self.dropped: dict[str, int] = {}
-        """Rows by reason, in the order in which the reasons came up."""
-        self.examples: dict[str, list[str]] = {}
-        self.notes: list[str] = []
+    origin: str
+    """What was read."""
+    layout: str = ""
+    """Which column is what."""
+    num_read: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Rows by reason, in the order in which the reasons came up."""
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def num_kept(self) -> int:
         """Rows that became prompts."""
-        return self.num_read - sum(self.dropped.values())
+        return self.num_read - self.dropped.total()
 
     def drop(self, reason: str, example: str | None = None) -> None:
         """Count one row."""
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        self.dropped[reason] += 1
         examples = self.examples.setdefault(reason, [])
         if example is not None and len(examples) < _MAX_EXAMPLES:
             examples.append(example)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
-        examples = {reason: found for reason, found in self.examples.items() if found}
         return {
             "origin": self.origin,
             "layout": self.layout,
             "read": self.num_read,
             "dropped": dict(self.dropped),
             "kept": self.num_kept,
-            "examples": examples,
+            "examples": {reason: found for reason, found in self.examples.items() if found},
             "notes": list(self.notes),
         }
 
@@ -68,29 +66,18 @@ class ReadingReport:
 
 
 class DataReport:
-    """What became of the prompts of a run: read, dropped and why, kept, by split and by task.
-
-    Args:
-        reading: of the sources, those that read files.
-        notes: what else a source has to say.
-    """
+    """What became of the prompts of a run: read from files, dropped and why, kept, by split and by task."""
 
     def __init__(self, reading: Sequence[ReadingReport] = (), notes: Sequence[str] = ()) -> None:
         self.reading = list(reading)
         self.notes = list(notes)
         self.dropped: dict[str, list[dict[str, str]]] = {"train": [], "heldout": []}
-        self.kept: dict[str, dict[str, int]] = {"train": {}, "heldout": {}}
-        self.shown: dict[str, int] = {}
+        self.kept: dict[str, Counter[str]] = {"train": Counter(), "heldout": Counter()}
+        self.shown: Counter[str] = Counter()
         """Training prompts of an epoch by task."""
 
     def drop(self, split: str, reason: str, prompts: Sequence[tuple[Prompt, str]]) -> None:
-        """Enter dropped prompts.
-
-        Args:
-            split: ``train`` or ``heldout``.
-            reason: what they are counted as, such as ``too long``.
-            prompts: each with what is to be said of it.
-        """
+        """Enter prompts of a split that are counted as ``too long``, say, each with what is to be said of it."""
         self.dropped[split] += [
             {"prompt_id": prompt.prompt_id, "task": prompt.task, "reason": reason, "detail": detail}
             for prompt, detail in prompts
@@ -98,18 +85,18 @@ class DataReport:
 
     def keep(self, split: str, prompts: Sequence[Prompt]) -> None:
         """Enter the distinct prompts that are left, in place of what was entered before."""
-        self.kept[split] = _by_task(prompts)
+        self.kept[split] = Counter(prompt.task for prompt in prompts)
 
     def epoch(self, prompts: Sequence[Prompt]) -> None:
         """Enter the training prompts of an epoch, repeated ones as often as they are shown."""
-        self.shown = _by_task(prompts)
+        self.shown = Counter(prompt.task for prompt in prompts)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
         splits = {
             split: {
                 "dropped": self._counts(split),
-                "kept": sum(self.kept[split].values()),
+                "kept": self.kept[split].total(),
                 "kept_by_task": dict(self.kept[split]),
                 "dropped_prompts": self.dropped[split],
             }
@@ -126,10 +113,10 @@ class DataReport:
             counts = self.kept[split]
             by_task = f" ({', '.join(f'{task} {count}' for task, count in counts.items())})" if len(counts) > 1 else ""
             dropped = "".join(f"  {reason} {count}" for reason, count in self._counts(split).items())
-            lines.append(f"prompts {name}: {sum(counts.values())}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
+            lines.append(f"prompts {name}: {counts.total()}{by_task}{f'  dropped:{dropped}' if dropped else ''}")
             lines += [f"    {reason}, for example {detail}" for reason, detail in self._first_details(split).items()]
         if self.shown != self.kept["train"]:
-            size = sum(self.shown.values())
+            size = self.shown.total()
             shares = ", ".join(f"{task} {count} ({count / size:.1%})" for task, count in self.shown.items())
             lines.append(f"an epoch shows {size} prompts: {shares}")
         return "\n".join(lines)
@@ -140,21 +127,11 @@ class DataReport:
         text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False)
         (folder / "data_report.json").write_text(text + "\n", encoding="utf-8")
 
-    def _counts(self, split: str) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for entry in self.dropped[split]:
-            counts[entry["reason"]] = counts.get(entry["reason"], 0) + 1
-        return counts
+    def _counts(self, split: str) -> Counter[str]:
+        return Counter(entry["reason"] for entry in self.dropped[split])
 
     def _first_details(self, split: str) -> dict[str, str]:
         details: dict[str, str] = {}
         for entry in self.dropped[split]:
             details.setdefault(entry["reason"], f"{entry['prompt_id']}: {entry['detail']}")
         return details
-
-
-def _by_task(prompts: Sequence[Prompt]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for prompt in prompts:
-        counts[prompt.task] = counts.get(prompt.task, 0) + 1
-    return counts

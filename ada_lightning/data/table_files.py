@@ -2,80 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ada_lightning.data.text_files import Row
 
-_ROWS_AT_ONCE = 1000
+ROWS_AT_ONCE = 1000
+
+
+def numbered_rows(batches: Iterable[Any], what: str) -> Iterator[Row]:
+    """Yield the rows of tables or batches of arrow, counted from 0."""
+    index = 0
+    for batch in batches:
+        for columns in batch.to_pylist():
+            yield f"{what}, row {index}", columns
+            index += 1
 
 
 def read_parquet(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
-    """Yield the rows of a parquet file, counted from 0.
-
-    Args:
-        path: the file.
-        columns: those to read, where the file has them; None reads all.
+    """Yield the rows of a parquet file: the columns that are named, where it has them, or all.
 
     Raises:
         ValueError: the file cannot be read.
     """
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            names = None if columns is None else [name for name in file.schema_arrow.names if name in columns]
-            yield from _rows(file.iter_batches(_ROWS_AT_ONCE, columns=names), path)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"cannot read prompts from {path} ({path.absolute()}): {error}") from error
+    return _read(path, columns, _parquet_batches)
 
 
 def read_arrow(path: Path, columns: Collection[str] | None = None) -> Iterator[Row]:
     """Yield the rows of an arrow file, streaming format (what ``datasets`` saves) or file format (feather).
 
-    Args:
-        path: the file.
-        columns: those to read, where the file has them; None reads all.
-
-    Raises:
-        ValueError: the file cannot be read.
+    Arguments and errors are those of :func:`read_parquet`.
     """
+    return _read(path, columns, _arrow_batches)
+
+
+def _read(
+    path: Path, columns: Collection[str] | None, batches: Callable[[Path, Collection[str] | None], Iterator[Any]]
+) -> Iterator[Row]:
     import pyarrow
 
     try:
-        with pyarrow.memory_map(str(path)) as file:
-            batches = _arrow_batches(file)
-            first = next(batches, None)
-            if first is None:
-                return
-            names = first.schema.names if columns is None else [name for name in first.schema.names if name in columns]
-            yield from _rows((batch.select(names) for batch in _chained(first, batches)), path)
+        yield from numbered_rows(batches(path, columns), str(path))
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"cannot read prompts from {path} ({path.absolute()}): {error}") from error
 
 
-def _arrow_batches(file: Any) -> Iterator[Any]:
+def _parquet_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]:
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        yield from file.iter_batches(ROWS_AT_ONCE, columns=_present(file.schema_arrow, columns))
+
+
+def _arrow_batches(path: Path, columns: Collection[str] | None) -> Iterator[Any]:
     import pyarrow
 
-    if file.read(6) == b"ARROW1":
-        reader = pyarrow.ipc.open_file(file)
-        for index in range(reader.num_record_batches):
-            yield reader.get_batch(index)
-    else:
+    with pyarrow.memory_map(str(path)) as file:
+        is_file = file.read(6) == b"ARROW1"
         file.seek(0)
-        yield from pyarrow.ipc.open_stream(file)
+        reader = pyarrow.ipc.open_file(file) if is_file else pyarrow.ipc.open_stream(file)
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+        for batch in batches:
+            yield batch.select(_present(batch.schema, columns))
 
 
-def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
-
-
-def _rows(batches: Iterator[Any], path: Path) -> Iterator[Row]:
-    index = 0
-    for batch in batches:
-        for columns in batch.to_pylist():
-            yield f"{path}, row {index}", columns
-            index += 1
+def _present(schema: Any, columns: Collection[str] | None) -> list[str]:
+    return [name for name in schema.names if columns is None or name in columns]

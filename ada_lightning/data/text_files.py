@@ -42,22 +42,14 @@ def read_jsonl(path: Path) -> Iterator[Row]:
 
 
 def unusable_rows(examples: Sequence[str], number: int, what: str) -> str:
-    """One message for some or very many rows.
-
-    Args:
-        examples: what is wrong with the first of them, each with its place.
-        number: of all of them.
-        what: is wrong with them, after their number.
+    """One message for so many rows, of which the first are examples.
 
     Example:
-        >>> print(unusable_rows([f"a.jsonl, line {i}: no text" for i in range(1, 9)], 8, "lines are empty"))
+        >>> print(unusable_rows(["a.jsonl, line 1: no text", "a.jsonl, line 2: no text"], 8, "lines are empty"))
         8 lines are empty:
           a.jsonl, line 1: no text
           a.jsonl, line 2: no text
-          a.jsonl, line 3: no text
-          a.jsonl, line 4: no text
-          a.jsonl, line 5: no text
-          and 3 more
+          and 6 more
     """
     if number == 1:
         return examples[0]
@@ -159,10 +151,9 @@ def _is_utf8(line: bytes) -> bool:
 
 def _parsed(line: str, where: str) -> Row:
     try:
-        value = json.loads(line)
+        return where, _as_object(json.loads(line), where)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}: not valid JSON at column {error.colno}: {error.msg}") from error
-    return where, _as_object(value, where)
 
 
 def _as_object(value: Any, where: str) -> dict[str, Any]:

@@ -12,11 +12,7 @@ from torch import Tensor
 
 
 class CheckpointReader:
-    """Reads single tensors from the safetensors files of a folder.
-
-    Args:
-        folder: with ``model.safetensors`` or ``model.safetensors.index.json``.
-    """
+    """Reads single tensors from ``model.safetensors`` of a folder, or the files of its index."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

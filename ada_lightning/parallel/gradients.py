@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -11,21 +11,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Partial
 
-_BUCKET_NUMBERS = 2**25
-"""Numbers added up at once: 128 MiB in float32."""
-
 
 @torch.no_grad()
 def add_up(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace the gradients of whole parameters by their sums over all processes, a bucket at a time.
+    """Replace the gradients of whole parameters by their sums over all processes.
 
     Sums, not means: every loss is divided by counts of the whole batch already.
     """
-    for bucket in _buckets([parameter.grad for parameter in parameters if parameter.grad is not None]):
-        flat = torch.cat([gradient.flatten() for gradient in bucket])
-        dist.all_reduce(flat)
-        for gradient, summed in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
-            gradient.copy_(summed.view_as(gradient))
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    for sent in [dist.all_reduce(gradient, async_op=True) for gradient in gradients]:
+        sent.wait()
 
 
 @torch.no_grad()
@@ -38,14 +33,11 @@ def clip_to_norm(parameters: Iterable[nn.Parameter], max_norm: float) -> Tensor:
         The norm before, the same on all processes. A scalar, float32.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not any(isinstance(gradient, DTensor) for gradient in gradients):
-        norm = torch.nn.utils.get_total_norm(gradients)
-    else:
-        norm = _joint_norm(gradients)
+    is_any_sharded = any(isinstance(gradient, DTensor) for gradient in gradients)
+    norm = _joint_norm(gradients) if is_any_sharded else torch.nn.utils.get_total_norm(gradients)
     factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)  # as torch does
-    local = [_local(gradient) for gradient in gradients]
-    if local:
-        torch._foreach_mul_(local, factor.to(local[0].device))
+    if held := [local(gradient) for gradient in gradients]:
+        torch._foreach_mul_(held, factor.to(held[0].device))
     return norm
 
 
@@ -53,8 +45,8 @@ def _joint_norm(gradients: Sequence[Tensor]) -> Tensor:
     """Sum the squares of every gradient over just those processes that hold different parts of it."""
     by_layout: dict[Any, list[Tensor]] = defaultdict(list)
     for gradient in gradients:
-        by_layout[_layout(gradient)].append(torch.linalg.vector_norm(_local(gradient), dtype=torch.float32))
-    total = torch.zeros((), device=_local(gradients[0]).device)
+        by_layout[_layout(gradient)].append(torch.linalg.vector_norm(local(gradient), dtype=torch.float32))
+    total = torch.zeros((), device=local(gradients[0]).device)
     for (mesh, dimensions), norms in by_layout.items():
         squares = torch.stack(norms).square().sum()
         for dimension in dimensions:
@@ -73,18 +65,6 @@ def _layout(gradient: Tensor) -> tuple[Any, tuple[int, ...]]:
     return gradient.device_mesh, tuple(sharded)
 
 
-def _local(gradient: Tensor) -> Tensor:
+def local(gradient: Tensor) -> Tensor:
+    """Return what this process holds of a gradient, sharded or whole."""
     return gradient.to_local() if isinstance(gradient, DTensor) else gradient
-
-
-def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    bucket: list[Tensor] = []
-    size = 0
-    for gradient in gradients:
-        if bucket and size + gradient.numel() > _BUCKET_NUMBERS:
-            yield bucket
-            bucket, size = [], 0
-        bucket.append(gradient)
-        size += gradient.numel()
-    if bucket:
-        yield bucket

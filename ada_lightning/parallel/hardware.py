@@ -45,10 +45,7 @@ def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launche
 def check_devices(trainer: DictConfig, *, num_gpus: int | None = None, launched: Launch | None = None) -> None:
     """Refuse CUDA GPUs that this machine does not have; Lightning does when the model has been loaded.
 
-    Args:
-        trainer: node of the configuration, every ``auto`` resolved.
-        num_gpus: on this machine; counted if not given.
-        launched: how this process was started; read from the environment if not given.
+    The arguments are those of :func:`choose_hardware`, after it.
 
     Raises:
         ValueError: there are fewer than ``devices``.

@@ -6,7 +6,7 @@ Kept by the names of parameters, not by their numbers, which depend on how many 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,45 +40,25 @@ def write_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, 
 
 
 def read_optimizer_state(folder: Path, model: nn.Module, optimizer: Optimizer, group: Any) -> None:
-    """Restore what any number of processes wrote. Collective.
-
-    Args:
-        folder: of :func:`write_optimizer_state`.
-        model: whose parameters are optimised, sharded in any way.
-        optimizer: of it.
-        group: gloo group of all processes.
-    """
+    """Restore what any number of processes wrote with :func:`write_optimizer_state`. Collective."""
     _assign(optimizer, dict(model.named_parameters()), _read(folder, model, group))
 
 
 def whole_optimizer_state(folder: Path, model: nn.Module, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Read what any number of processes wrote as one process would have kept it.
+    """Read what any number of processes wrote, for a whole model, as ``Optimizer.state_dict()`` of one process.
 
     Args:
         folder: of :func:`write_optimizer_state`.
         model: whose parameters are optimised, whole.
         settings: of the optimiser, for the one group of parameters.
-
-    Returns:
-        As ``Optimizer.state_dict()``.
     """
-    tensors = _read(folder, model, None)
     number_of = {name: number for number, (name, _) in enumerate(model.named_parameters())}
-    state: dict[int, dict[str, Any]] = {}
-    for key, value in tensors.items():
-        name, _, field = key.rpartition(_SEPARATOR)
-        state.setdefault(number_of[name], {})[field] = value
+    state = _by_number(_read(folder, model, None), number_of)
     return {"state": state, "param_groups": [{**settings, "params": list(number_of.values())}]}
 
 
 def take_whole_state(model: nn.Module, optimizer: Optimizer, state: Mapping[int, Mapping[str, Any]]) -> None:
-    """Restore the state that a run of one process kept in its checkpoint: each process takes its part.
-
-    Args:
-        model: whose parameters are optimised.
-        optimizer: of it.
-        state: by number of the parameter, as ``Optimizer.state_dict()["state"]`` has it.
-    """
+    """Restore ``Optimizer.state_dict()["state"]`` of a run of one process: each process takes its part."""
     parameters = dict(model.named_parameters())
     names = list(parameters)
     tensors = {
@@ -120,14 +100,16 @@ def _part(parameter: Tensor, value: Any) -> Any:
 
 def _assign(optimizer: Optimizer, parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Any]) -> None:
     """Hand the state to the optimiser, which moves steps and the like where it wants them."""
-    state: dict[int, dict[str, Any]] = {}
-    number_of = {parameter: number for number, parameter in enumerate(_in_order(optimizer))}
-    for key, value in tensors.items():
-        name, _, field = key.rpartition(_SEPARATOR)
-        state.setdefault(number_of[parameters[name]], {})[field] = value
+    name_of = {parameter: name for name, parameter in parameters.items()}
+    trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state = _by_number(tensors, {name_of[parameter]: number for number, parameter in enumerate(trained)})
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def _in_order(optimizer: Optimizer) -> Iterator[nn.Parameter]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
+def _by_number(tensors: Mapping[str, Any], number_of: Mapping[str, int]) -> dict[int, dict[str, Any]]:
+    """Sort entries that stand under names of parameters by the numbers that an optimiser gives them."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in tensors.items():
+        name, _, field = key.rpartition(_SEPARATOR)
+        state.setdefault(number_of[name], {})[field] = value
+    return state

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor
-from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def whole_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """Gather one parameter after the other. Collective: every process that holds a shard iterates to the end.
+    """Gather one parameter after the other, outside of a forward and backward pass.
 
-    Args:
-        model: its weights in shards, as they are outside of a forward and backward pass.
+    Collective: every process that holds a shard iterates to the end.
 
     Yields:
         Name as in the Hugging Face checkpoint, tied weights once, and the whole tensor: a copy where it was sharded.
@@ -30,26 +27,13 @@ def whole(tensor: Tensor) -> Tensor:
     return detached.full_tensor() if isinstance(detached, DTensor) else detached
 
 
-def own_part(whole_tensor: Tensor, sharded: DTensor) -> Tensor:
-    """Cut this process's part out of a whole tensor: a view. Nothing is sent.
-
-    Args:
-        whole_tensor: of the shape of ``sharded``.
-        sharded: says who has which part.
-    """
-    sizes, offsets = compute_local_shape_and_global_offset(sharded.shape, sharded.device_mesh, sharded.placements)
-    part = whole_tensor
-    for dimension, (size, offset) in enumerate(zip(sizes, offsets, strict=True)):
-        part = part.narrow(dimension, offset, size)
-    return part
-
-
 def like(parameter: Tensor, whole_tensor: Tensor) -> Tensor:
-    """Shard a whole tensor as a parameter of the same shape is sharded; a plain copy where that is whole."""
-    moved = whole_tensor.to(parameter.device)
+    """Shard a whole tensor as a parameter of the same shape is sharded; a plain copy where that is whole.
+
+    Nothing is sent: each process cuts its own part out.
+    """
+    moved = whole_tensor.detach().to(parameter.device)
     if not isinstance(parameter, DTensor):
         return moved.clone()
-    result = torch.empty_like(parameter.detach(), dtype=moved.dtype)
-    assert isinstance(result, DTensor)
-    result.to_local().copy_(own_part(moved, parameter))
-    return result
+    # A copy, since the part is a view that would keep the whole in memory.
+    return distribute_tensor(moved, parameter.device_mesh, parameter.placements, src_data_rank=None).clone()

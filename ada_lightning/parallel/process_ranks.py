@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 
 from ada_lightning.parallel.ranks import Handler, LeaderStopped, Ranks
-from ada_lightning.parallel.transfer import receive, send
 
 T = TypeVar("T")
+_CPU = torch.device("cpu")
 PATIENCE = timedelta(days=30)
 """How long a follower waits for the leader: a rollout or an evaluation may take any time. A leader that dies closes its
 connections, which ends the wait at once."""
@@ -24,11 +24,6 @@ connections, which ends the wait at once."""
 class _Command:
     name: str
     argument: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +69,7 @@ class ProcessRanks(Ranks):
             raise
         finally:
             self._depth -= 1
-        self._send(_Done())
+        self._send(None)
         return result
 
     def on(self, name: str, handler: Handler) -> None:
@@ -105,10 +100,12 @@ class ProcessRanks(Ranks):
     def scatter(self, parts: Sequence[Sequence[T]] | None) -> list[T]:
         """See :class:`Ranks`."""
         if not self.is_leader:
-            return receive(self.group)
+            received: list[Any] = [None]
+            dist.recv_object_list(received, src=0, group=self.group, device=_CPU)
+            return list(received[0])
         assert parts is not None
         for rank in range(1, dist.get_world_size()):
-            send(parts[rank // self._ranks_per_replica], rank, self.group)
+            dist.send_object_list([parts[rank // self._ranks_per_replica]], rank, group=self.group, device=_CPU)
         return list(parts[0])
 
     def check_together(self, check: Callable[[], None]) -> None:
@@ -150,14 +147,13 @@ class ProcessRanks(Ranks):
             raise RuntimeError(f"{name} is collective: only the leading process may start it, inside of lead()")
 
     def _follow(self) -> None:
-        while True:
-            message = self._receive()
-            if isinstance(message, _Done):
-                return
+        while (message := self._broadcast(None)) is not None:  # None: the leader is through
             if isinstance(message, _Stop):
-                if message.is_interrupt:
-                    raise KeyboardInterrupt(message.text)
-                raise LeaderStopped(message.kind, message.text)
+                raise (
+                    KeyboardInterrupt(message.text)
+                    if message.is_interrupt
+                    else LeaderStopped(message.kind, message.text)
+                )
             self._handlers[message.name](message.argument)
 
     def _tell_of(self, error: BaseException) -> None:
@@ -166,14 +162,15 @@ class ProcessRanks(Ranks):
         with suppress(RuntimeError):  # a lost connection; the error that is being handled says more
             self._send(_Stop(type(error).__name__, str(error), isinstance(error, KeyboardInterrupt)))
 
-    def _send(self, message: _Command | _Done | _Stop) -> None:
+    def _send(self, message: _Command | _Stop | None) -> None:
         if self._unfinished is not None:
             while self._next(self._unfinished) is not None:
                 pass
             self._unfinished = None
-        dist.broadcast_object_list([message], src=0, group=self.group, device=torch.device("cpu"))
+        self._broadcast(message)
 
-    def _receive(self) -> Any:
-        received: list[Any] = [None]
-        dist.broadcast_object_list(received, src=0, group=self.group, device=torch.device("cpu"))
-        return received[0]
+    def _broadcast(self, message: Any) -> Any:
+        """Return the leader's message; the others give none."""
+        messages = [message]
+        dist.broadcast_object_list(messages, src=0, group=self.group, device=_CPU)
+        return messages[0]

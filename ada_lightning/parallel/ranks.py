@@ -64,41 +64,26 @@ class Ranks:
 
     @contextmanager
     def command(self, name: str, argument: object = None) -> Iterator[None]:
-        """Have the followers do their part of something collective, while the body does the leader's.
+        """Have the followers' handlers do their part of something collective, while the body does the leader's.
 
-        Args:
-            name: of a handler, see :meth:`on`.
-            argument: for it; anything that pickles.
+        The argument is anything that pickles.
         """
         yield
 
     def stream(self, name: str, pieces: Iterator[T]) -> Iterator[T]:
-        """Have the followers take part in every piece of an iteration, however much of it the leader uses.
+        """Have the followers, whose handlers run the same iteration, take part in every piece of it.
 
-        Args:
-            name: of a handler that runs the same iteration.
-            pieces: each is collective.
+        However much of it the leader uses; each piece is collective.
         """
         return pieces
 
     def scatter(self, parts: Sequence[Sequence[T]] | None) -> list[T]:
-        """Give every process the batches of its replica.
-
-        Args:
-            parts: the leader's, by replica; None in the others.
-        """
+        """Give every process the batches of its replica: the leader has all of them by replica, the others None."""
         assert parts is not None
         return list(parts[0])
 
     def check_together(self, check: Callable[[], None]) -> None:
-        """Stop all processes where one has reason to.
-
-        Args:
-            check: raises KeyboardInterrupt where this process was asked to stop.
-
-        Raises:
-            KeyboardInterrupt: one of them was.
-        """
+        """Stop all processes where the ``check`` of one of them raises KeyboardInterrupt, which all then raise."""
         check()
 
     def totals(self, sums: Mapping[str, float]) -> dict[str, float]:

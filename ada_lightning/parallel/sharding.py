@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import MethodType
 from typing import Any, TypeVar
@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
+from torch.distributed.tensor.parallel import parallelize_module
 from torch.utils._pytree import tree_map
 
 from ada_lightning.parallel.checkpoint_reader import CheckpointReader
+from ada_lightning.parallel.gradients import local
 from ada_lightning.parallel.tensor_parallel import check_divisible, layer_plan, partial_gradients
 
 T = TypeVar("T")
@@ -59,20 +60,20 @@ class Sharding:
         reader = CheckpointReader(path)
         names = [name for name, _ in model.named_parameters()]
         if not reader.has(names):  # a checkpoint with names of its own, which transformers translates
-            model = _whole_model(path, attention)
+            model = whole_model(path, attention)
         prepare(model)
         self._shard(model, reader)
-        _read_buffers(model, reader)
+        for name, buffer in model.named_buffers():
+            if reader.has([name]):
+                buffer.copy_(reader.read(name))
         return model
 
     def finish_gradients(self, model: Any) -> None:
         """Complete the gradients after the last backward pass: parts that tensor parallelism left apart are summed."""
-        if self.mesh[TENSOR].size() == 1:
-            return
-        for parameter in partial_gradients(model):
-            if parameter.grad is not None:
-                gradient = parameter.grad.to_local() if isinstance(parameter.grad, DTensor) else parameter.grad
-                dist.all_reduce(gradient, group=self.mesh.get_group(TENSOR))
+        if self.mesh[TENSOR].size() > 1:
+            for parameter in partial_gradients(model):
+                if parameter.grad is not None:
+                    dist.all_reduce(local(parameter.grad), group=self.mesh.get_group(TENSOR))
 
     def parameter_groups(self, model: Any) -> list[dict[str, Any]]:
         """Parameters by the mesh they are spread over: an optimiser's fused step takes one mesh at a time."""
@@ -88,16 +89,15 @@ class Sharding:
                 f"{type(model).__name__} does not name its layers, so it cannot be sharded; use trainer=ddp or one "
                 "process"
             )
-        if self.mesh[TENSOR].size() > 1:
-            check_divisible(model, layers_of(model)[0][1], self.mesh[TENSOR].size())
+        if (num_parts := self.mesh[TENSOR].size()) > 1:
+            check_divisible(model, layers_of(model)[0][1], num_parts)
 
     def _shard(self, model: Any, reader: CheckpointReader) -> None:
         """Fill and shard unit by unit, so that no more than one is ever whole."""
         for name, layer in layers_of(model):
             _fill(layer, f"{name}.", reader)
             if self.mesh[TENSOR].size() > 1:
-                plan: dict[str, ParallelStyle] = layer_plan()
-                parallelize_module(layer, self.mesh[TENSOR], plan, src_data_rank=None)
+                parallelize_module(layer, self.mesh[TENSOR], layer_plan(), src_data_rank=None)
             fully_shard(layer, mesh=self.mesh[DATA], mp_policy=self._policy)
         _fill(model, "", reader)
         model.tie_weights()
@@ -114,11 +114,8 @@ class Sharding:
 def run_inside(model: Any, function: Callable[[], T]) -> T:
     """Call a function that uses a model's parts, with the weights that belong to no layer whole during it.
 
-    A forward pass of ours calls the model's inner parts, not the model, so it must say where it begins and ends.
-
-    Args:
-        model: sharded or not.
-        function: the forward pass; returns tensors.
+    A forward pass of ours calls the model's inner parts, not the model, so it must say where it begins and ends. The
+    model may be whole; the function returns tensors.
     """
     if not isinstance(model, FSDPModule):
         return function()
@@ -148,7 +145,8 @@ def empty_model(path: Path, attention: str) -> Any:
     return model
 
 
-def _whole_model(path: Path, attention: str) -> Any:
+def whole_model(path: Path, attention: str) -> Any:
+    """Load a causal language model in float32, whole; ``attention`` names transformers' function."""
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_pretrained(
@@ -163,20 +161,8 @@ def _run_inside(self: Any, function: Callable[[], T]) -> T:
 
 def _fill(module: nn.Module, prefix: str, reader: CheckpointReader) -> None:
     """Give every parameter that has only a shape its values from the checkpoint; tied ones stay tied."""
-    for name, owner, leaf in _empty_parameters(module):
-        old = owner._parameters[leaf]
-        assert old is not None
-        owner._parameters[leaf] = nn.Parameter(reader.read(prefix + name), requires_grad=old.requires_grad)
-
-
-def _empty_parameters(module: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
-    for name, parameter in list(module.named_parameters()):
-        if parameter.is_meta:
+    for name, empty in list(module.named_parameters()):
+        if empty.is_meta:
             owner, _, leaf = name.rpartition(".")
-            yield name, module.get_submodule(owner), leaf
-
-
-def _read_buffers(model: Any, reader: CheckpointReader) -> None:
-    for name, buffer in model.named_buffers():
-        if reader.has([name]):
-            buffer.copy_(reader.read(name))
+            filled = nn.Parameter(reader.read(prefix + name), requires_grad=empty.requires_grad)
+            module.get_submodule(owner)._parameters[leaf] = filled

@@ -10,12 +10,7 @@ from typing import Any
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.analysis.evaluation.report import (
-    find_evaluation,
-    flat_figures,
-    write_comparison,
-    write_results,
-)
+from ada_lightning.analysis.evaluation.report import find_evaluation, flat_figures, write_comparison, write_results
 from ada_lightning.analysis.evaluation.results import EvaluationPlan, set_folder
 from ada_lightning.analysis.evaluation.sets import EvaluationSet
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
@@ -36,11 +31,7 @@ NOT_COMPARED = ("checkpoint", "eval", "sampling", "positive_threshold", "grader_
 
 
 def evaluate(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Do what the configuration asks for.
-
-    Args:
-        cfg: the composed configuration.
-        overrides: arguments of the command line.
+    """Do what the configuration asks for; ``overrides`` are the arguments of the command line.
 
     Returns:
         The results as in ``results.json``; None where two evaluations were only compared.
@@ -70,17 +61,13 @@ def evaluate(cfg: DictConfig, overrides: Sequence[str] = ()) -> dict[str, Any] |
 
 
 class Evaluation:
-    """Every part of an evaluation; the constructor reads the data and the tokenizer, and no weights.
-
-    Args:
-        cfg: checked configuration.
+    """Every part of a checked evaluation; the constructor reads the data and the tokenizer, and no weights.
 
     Raises:
         ValueError: data or folders are wrong.
     """
 
     def __init__(self, cfg: DictConfig) -> None:
-
         quiet_libraries()
         self.cfg, self.folder = cfg, Path(cfg.run_dir)
         self.sets: dict[str, EvaluationSet] = {name: instantiate(node) for name, node in cfg.eval.sets.items()}
@@ -91,7 +78,7 @@ class Evaluation:
             max_prompt_tokens=cfg.max_prompt_tokens,
             prompt_format=instantiate(cfg.data.get("format")),
         )
-        self.prompts = {name: encoder.encode(self._gradable(name, prompts))[0] for name, prompts in read.items()}
+        self.prompts = {name: encoder.encode(self._gradable(name, prompts)) for name, prompts in read.items()}
         self.left_out = {name: len(read[name]) - len(prompts) for name, prompts in self.prompts.items()}
         self.service = instantiate(cfg.rollout)
         self.sampling = instantiate(cfg.sampling)
@@ -136,58 +123,35 @@ class Evaluation:
         self._track(results)
         return results
 
-    def _draw(self, name: str, signals: Any) -> None:
+    def _draw(self, name: str, signals: StopSignals) -> None:
         """Complete the responses of one set."""
-        grader, prompts, num_samples = self.sets[name].reward, self.prompts[name], self.cfg.eval.num_samples
-        stage = f"evaluate/{name}"
-        reward = OmegaConf.to_container(self.cfg.eval.sets[name].reward, resolve=True)
-        settings = SamplingParts(self.model, grader, self.service).job_settings(
-            OmegaConf.create(
-                {"reward": reward, "rollout": {"engine": {"dtype": self.cfg.rollout.engine.get("dtype")}}}
-            ),
-            prompts=prompts,
-            num_samples=num_samples,
-            stage=stage,
-            sampling=self.sampling,
-        )
-        store = ResponseStore(set_folder(self.folder, name))
-        store.claim(settings)
+        cfg, prompts, store = self.cfg, self.prompts[name], ResponseStore(set_folder(self.folder, name))
+        parts = SamplingParts(self.model, self.sets[name].reward, self.service)
+        drawn: dict[str, Any] = {
+            "prompts": prompts,
+            "num_samples": cfg.eval.num_samples,
+            "stage": f"evaluate/{name}",
+            "sampling": self.sampling,
+        }
+        store.claim(parts.job_settings(cfg, cfg.eval.sets[name].reward.reward, **drawn))
         try:
             self._write_config()
-            job = SamplingJob(
-                prompts=prompts,
-                num_samples=num_samples,
-                store=store,
-                service=self.service,
-                stage=stage,
-                sampling=self.sampling,
-                prompts_per_file=self.cfg.prompts_per_file,
-            )
-            print(f"{name}: {len(prompts)} prompts, {num_samples} responses each, {job.num_pending} prompts to draw")
+            job = SamplingJob(**drawn, store=store, service=self.service, prompts_per_file=cfg.prompts_per_file)
+            each = f"{len(prompts)} prompts, {cfg.eval.num_samples} responses each"
+            print(f"{name}: {each}, {job.num_pending} prompts to draw")
+            if job.num_pending and self._is_open:  # the engine stays from set to set, only the grader changes
+                parts.grader.start()
+                self.service.grade_with(parts.grader)
+            elif job.num_pending:
+                parts.open(self.folder / "engine.log")
+                self._is_open = True
             if job.num_pending:
-                grader.start()
-                self._open(grader)
                 job.run(signals.check)
         finally:
-            grader.close()
+            parts.grader.close()
             store.release()
 
-    def _open(self, grader: Any) -> None:
-        """Open the engine for the first set that needs one; then only the grader changes."""
-        if self._is_open:
-            self.service.grade_with(grader)
-            return
-        self.service.open(
-            model_path=self.model.path,
-            tokenizer=self.model.tokenizer,
-            eos_token_ids=self.model.eos_token_ids,
-            grader=grader,
-            log_file=self.folder / "engine.log",
-        )
-        self._is_open = True
-
     def _write_config(self) -> None:
-
         with replacing(self.folder / "config.yaml") as temporary:
             temporary.write_text(OmegaConf.to_yaml(self.cfg, resolve=True), encoding="utf-8")
 

@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -31,23 +32,14 @@ def prepare(cfg: DictConfig) -> int:
     """
     quiet_libraries()
     parts = assemble(cfg)
-    service, stage = parts.service, "prepare"
-    store, run_dir, signals = ResponseStore(cfg.run_dir), RunDir(cfg.run_dir), StopSignals("finished prompts are kept")
+    service, signals = parts.service, StopSignals("finished prompts are kept")
+    store, run_dir = ResponseStore(cfg.run_dir), RunDir(cfg.run_dir)
     try:
         data = read_data(cfg, parts.model.tokenizer, parts.grader)
         prompts = list({prompt.prompt_id: prompt for prompt in data.train_prompts}.values())  # an epoch may repeat some
-        settings = parts.job_settings(
-            cfg, prompts=prompts, num_samples=cfg.num_samples, stage=stage, sampling=service.sampling
-        )
-        store.claim(settings)
-        job = SamplingJob(
-            prompts=prompts,
-            num_samples=cfg.num_samples,
-            store=store,
-            service=service,
-            stage=stage,
-            prompts_per_file=cfg.prompts_per_file,
-        )
+        drawn: dict[str, Any] = {"prompts": prompts, "num_samples": cfg.num_samples, "stage": "prepare"}
+        store.claim(parts.job_settings(cfg, cfg.reward.reward, **drawn, sampling=service.sampling))
+        job = SamplingJob(**drawn, store=store, service=service, prompts_per_file=cfg.prompts_per_file)
         run_dir.write_config(cfg)
         data.report.write(run_dir.path)
         print(data.report.text(), flush=True)
@@ -73,10 +65,6 @@ def train_command(cfg: DictConfig, overrides: Sequence[str]) -> str:
     """Spell the command that trains on the selection with the model, data and reward it was made with.
 
     A run without evaluation shows nothing: where the preparation held no prompts out, the run holds out a tenth.
-
-    Args:
-        cfg: of the preparation, which is done.
-        overrides: of the preparation.
     """
     folder = Path(cfg.run_dir)
     kept = [line for line in overrides if not _is_own(line)]

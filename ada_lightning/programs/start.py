@@ -59,9 +59,7 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
 def failures_in_a_line(folder: Path, *, stopped_code: int | None = None) -> Iterator[None]:
     """End the process with a line for people, where the work inside fails by what they can mend.
 
-    Args:
-        folder: of the job, where its engine's log is.
-        stopped_code: exit code after a signal; that of a failure if not given.
+    The engine's log is in ``folder``; ``stopped_code`` is the exit code after a signal, or else that of a failure.
     """
     from ada_lightning.run.doctor import explain_broken_install
 

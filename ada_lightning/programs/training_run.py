@@ -14,6 +14,7 @@ from lightning.pytorch.callbacks import LambdaCallback
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.assembly import ServedModel, make_parts, read_data, read_model
+from ada_lightning.config.check import COMPLETED
 from ada_lightning.methods.estimators.history_file import write_history
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.programs.command import how_to_continue, own_command
@@ -125,23 +126,13 @@ class Run:
         return instantiate(self.cfg.data, _partial_=True)(curriculum=curriculum)
 
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
-        method = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
-        completed = {
-            "adaptive_sampling": {
-                "service": self.service,
-                "grader": self.grader,
-                "estimator": self.estimator,
-                "tokenizer": tokenizer,
-                "eos_token_ids": eos_token_ids,
-                **method,
-            },
-            "objective_statement": method,
-            "preview": {"service": self.service, **method},
-            "evaluation": {"service": self.service},
-            "checkpoint": {"tokenizer": tokenizer},
-        }
-        parts = make_parts(self.cfg.callbacks)
-        return [part(**completed[name]) if isinstance(part, partial) else part for name, part in parts.items()]
+        given = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
+        given |= {"service": self.service, "grader": self.grader, "estimator": self.estimator}
+        given |= {"tokenizer": tokenizer, "eos_token_ids": eos_token_ids}
+        return [
+            part(**{key: given[key] for key in COMPLETED[f"callbacks.{name}"]}) if isinstance(part, partial) else part
+            for name, part in make_parts(self.cfg.callbacks).items()
+        ]
 
 
 def checkpoint_to_continue(cfg: DictConfig, run_dir: RunDir) -> Path | None:

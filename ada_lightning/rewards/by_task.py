@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.rewards.combined import CombinedReward
 
 
-class TaskReward:
+class TaskReward(CombinedReward):
     """Grades a response with the reward of its prompt's ``task``.
 
     The task is the source's name in a mixture (:class:`~ada_lightning.data.mixture.MixtureSource`), and what the data
@@ -35,24 +36,14 @@ class TaskReward:
             raise ValueError("reward.reward.rewards is empty; name a reward for each task of the prompts")
         self.rewards: dict[str, Reward] = {str(task): reward for task, reward in rewards.items()}
         self.default = default
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """What the rewards import late."""
-        return tuple(name for reward in self._all() for name in getattr(reward, "modules", ()))
-
-    @property
-    def cacheable(self) -> bool:
-        """Whether all rewards are."""
-        return all(getattr(reward, "cacheable", True) for reward in self._all())
+        named = {f"reward.reward.rewards.{task}": reward for task, reward in self.rewards.items()}
+        super().__init__(named if default is None else {**named, "reward.reward.default": default})
 
     @property
     def answers_without_reference(self) -> bool | None:
         """Whether the rewards of all tasks tell such answers."""
-        told = [getattr(reward, "answers_without_reference", None) for reward in self._all()]
-        if False in told:
-            return False
-        return None if None in told else True
+        told = self.answers_told()
+        return False if False in told else None if None in told else True
 
     def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
         """Grade one response.
@@ -61,20 +52,6 @@ class TaskReward:
             ValueError: the prompt's task has no reward.
         """
         return self._of(prompt)(prompt, completion)
-
-    def check(self) -> None:
-        """Let every reward check itself.
-
-        Raises:
-            ValueError: what a reward finds, with its task.
-        """
-        named = {f"reward.reward.rewards.{task}": reward for task, reward in self.rewards.items()}
-        for name, reward in ({**named, "reward.reward.default": self.default}).items():
-            if callable(check := getattr(reward, "check", None)):
-                try:
-                    check()
-                except ValueError as error:
-                    raise ValueError(f"{name}: {error}") from error
 
     def check_prompt(self, prompt: Prompt) -> None:
         """Let the reward of the prompt's task check it.
@@ -85,9 +62,6 @@ class TaskReward:
         reward = self._of(prompt)
         if callable(check := getattr(reward, "check_prompt", None)):
             check(prompt)
-
-    def _all(self) -> list[Reward]:
-        return [*self.rewards.values(), *([self.default] if self.default is not None else [])]
 
     def _of(self, prompt: Prompt) -> Reward:
         reward = self.rewards.get(prompt.task, self.default)

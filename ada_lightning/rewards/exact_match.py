@@ -19,9 +19,7 @@ _MAX_NUMBER_CHARS = 400
 def parse_number(text: str) -> Fraction | None:
     """Read a decimal number or a ratio of two integers exactly; None for anything else. Nothing is evaluated.
 
-    Args:
-        text: ``1,000``, ``-12.50``, ``3e4`` or ``3/4``. At most 400 characters and exponents of three digits, so that
-            an absurd number costs nothing.
+    At most 400 characters and exponents of three digits, so that an absurd number costs nothing.
 
     Example:
         >>> parse_number("1,000.50"), parse_number("6/8"), parse_number("2+2")

@@ -190,9 +190,7 @@ class FirstOf:
 def stating(extraction: Callable[[str], str | None], answer: str) -> str:
     r"""Return a response that states an answer as plainly as can be, for an extraction to find.
 
-    Args:
-        extraction: one that looks for more than the answer alone has a method ``stating(answer)``.
-        answer: the expected one.
+    One that looks for more than the answer alone has a method ``stating(answer)``.
 
     Example:
         >>> stating(LastBoxed(), "72"), stating(LastNumber(), "72")

@@ -29,44 +29,46 @@ import signal
 
 from pebble import ProcessExpired
 
-from ada_lightning.rewards.worker import MEMORY_EXIT_CODE, Outcome
+from ada_lightning.core.records import Grade
 
-_OWN_MAKING = ("timeout", "crash", "memory")
-"""How a response can stop its worker from answering."""
+MEMORY_EXIT_CODE = 92
+"""Of a worker that leaves because a response needed more memory than it may have: what it holds goes with it."""
 
 
-def lost(error: BaseException) -> Outcome:
-    """What became of a response that its worker did not answer.
+class NotApplicableError(Exception):
+    """This reward does not apply to this prompt.
+
+    By itself that is a failed grade, ``NotApplicableError``, and the response is left out of the evidence. A component
+    of a weighted sum is left out of the sum.
+    """
+
+
+def raised(error: BaseException, detail: str) -> tuple[Grade, bool]:
+    """Grade of a response whose reward raised, and whether another try may succeed.
+
+    It may where a file, a server or the system failed: an ``OSError``, or what a library raised from one.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__  # and not the context: what text did to a handler of an OSError is the text's doing
+    is_outage = cause is not None
+    reward = None if is_outage or isinstance(error, NotApplicableError) else 0.0
+    return Grade(reward, type(error).__name__, detail=detail), is_outage
+
+
+def lost(error: BaseException) -> Grade:
+    """Grade of a response that its worker did not answer, by what the pool of processes says of it.
 
     Example:
         >>> lost(TimeoutError()).reward, lost(TimeoutError()).failure, lost(EOFError()).reward
         (0.0, 'timeout', None)
     """
-    why = reason(error)
-    return Outcome(0.0 if why in _OWN_MAKING else None, why, _detail(error))
-
-
-def reason(error: BaseException) -> str:
-    """Name what the pool of processes says of a response."""
     if isinstance(error, TimeoutError):
-        return "timeout"
+        return Grade(0.0, "timeout", detail="no verdict within reward.time_limit_s")
+    if isinstance(error, MemoryError) or getattr(error, "exitcode", None) == MEMORY_EXIT_CODE:
+        return Grade(0.0, "memory", detail="the response needs more than reward.memory_limit_gb")
     if isinstance(error, ProcessExpired):
-        return "memory" if error.exitcode == MEMORY_EXIT_CODE else "crash"
-    if isinstance(error, MemoryError):
-        return "memory"
-    return type(error).__name__
-
-
-def _detail(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "no verdict within reward.time_limit_s"
-    if not isinstance(error, ProcessExpired):
-        return str(error)
-    if error.exitcode == MEMORY_EXIT_CODE:
-        return "the response needs more than reward.memory_limit_gb"
-    code = error.exitcode
-    return (
-        f"its worker was ended by a signal: {signal.strsignal(-code)}"
-        if code < 0
-        else f"its worker left with code {code}"
-    )
+        code = error.exitcode
+        ending = f"was ended by a signal: {signal.strsignal(-code)}" if code < 0 else f"left with code {code}"
+        return Grade(0.0, "crash", detail=f"its worker {ending}")
+    return Grade(None, type(error).__name__, detail=str(error))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import ClassVar
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.extraction import LastBoxed
-from ada_lightning.rewards.latex.compare import Comparison
+from ada_lightning.rewards.latex.compare import same_answer
 from ada_lightning.rewards.latex.equation import read_statement
 from ada_lightning.rewards.latex.quantity import is_quotient, read_number, read_quantity
-from ada_lightning.rewards.latex.structure import Answer, read_answer
+from ada_lightning.rewards.latex.structure import Answer, readings
 from ada_lightning.rewards.latex.text import depth, split
 from ada_lightning.rewards.latex.tolerance import Tolerance
 from ada_lightning.rewards.latex.tree import MAX_DEPTH, UnreadableError, read
@@ -117,9 +116,7 @@ class MathReward:
             return Verdict(1.0, self._told(gold, answer))
         if self._is_too_large(answer) or self._is_too_large(gold):
             return Verdict(0.0, self._own(answer))
-        comparison = Comparison(self.tolerance, simplified=self.simplified)
-        expected = _readings(gold)[0]  # 1,234 is one number; as a list it has spaces
-        if any(comparison.are_equal(expected, given) for given in _readings(answer)):
+        if same_answer(gold, answer, tolerance=self.tolerance, simplified=self.simplified):
             return Verdict(1.0, self._told(gold, answer))
         return Verdict(0.0, _spelling(answer))
 
@@ -144,7 +141,7 @@ class MathReward:
                 f"its answer {shown} has {len(gold)} characters and brackets {depth(gold)} deep, more than "
                 f"max_answer_chars = {self.max_answer_chars} or {MAX_DEPTH}; grade it by a function of your own"
             )
-        for value in _values(_readings(gold)[0]):
+        for value in _values(readings(gold)[0]):
             try:
                 _check_value(value)
             except UnreadableError as error:
@@ -168,16 +165,9 @@ def _gold_text(prompt: Prompt) -> str:
     return LastBoxed()(gold) or gold
 
 
-@lru_cache(maxsize=4096)
-def _readings(text: str) -> tuple[Answer, ...]:
-    """One reading, or two where commas may group digits or separate them."""
-    grouped, separated = read_answer(text), read_answer(text, commas_group_digits=False)
-    return (grouped,) if grouped == separated else (grouped, separated)
-
-
 def _spelling(text: str, *, is_worked_out: bool = True) -> str:
     """One text for answers that are equal numbers or written alike; only a gold may be a division (``8/2``)."""
-    reading = _readings(text)[0]
+    reading = readings(text)[0]
     if not reading.items and reading.kind == "value":
         statement = read_statement(reading.text)
         quantity = read_quantity(statement.value if statement and len(statement.others) < 2 else reading.text)

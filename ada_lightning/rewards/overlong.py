@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
+from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.verdict_cache import judged_part
 
 
-class OverlongReward:
+class OverlongReward(CombinedReward):
     """Adds to another reward a penalty that grows linearly over the last stretch before the length limit.
 
     With ``max_tokens`` L and a buffer of ``c = buffer_ratio L`` tokens, a response of n tokens gets
@@ -54,20 +54,11 @@ class OverlongReward:
             errors.append(f"reward.reward.factor must not be negative (the penalty is subtracted); got {factor}")
         if errors:
             raise ValueError("; ".join(errors))
+        super().__init__({"": reward})
         self.reward = reward
         self.max_tokens = max_tokens
         self.buffer_ratio = buffer_ratio
         self.factor = factor
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """What the inner reward imports late."""
-        return tuple(getattr(self.reward, "modules", ()))
-
-    @property
-    def cacheable(self) -> bool:
-        """Whether the inner reward is."""
-        return bool(getattr(self.reward, "cacheable", True))
 
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.
@@ -91,30 +82,4 @@ class OverlongReward:
 
     def cache_key(self, completion: Completion) -> str:
         """Name what is judged: what the inner reward judges, and the penalty."""
-        key: Any = getattr(self.reward, "cache_key", None)
-        if callable(key):
-            judged = key(completion)
-            inner = "" if judged is None else f"={judged}"
-        else:
-            inner = f"{completion.finish_reason} {completion.text}"
-        return f"{self.penalty(completion)!r} {inner}"
-
-    def check(self) -> None:
-        """Let the inner reward check itself.
-
-        Raises:
-            ValueError: it has something to say.
-        """
-        check: Any = getattr(self.reward, "check", None)
-        if callable(check):
-            check()
-
-    def check_prompt(self, prompt: Prompt) -> None:
-        """Let the inner reward look at a prompt.
-
-        Raises:
-            ValueError: it cannot grade with it.
-        """
-        check: Any = getattr(self.reward, "check_prompt", None)
-        if callable(check):
-            check(prompt)
+        return f"{self.penalty(completion)!r} {judged_part(self.reward, completion)}"

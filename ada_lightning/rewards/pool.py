@@ -21,7 +21,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from ada_lightning.core.records import Completion, Grade, Prompt
 from ada_lightning.rewards import worker
-from ada_lightning.rewards.failures import lost, reason
+from ada_lightning.rewards.failures import lost
 from ada_lightning.rewards.isolation import Isolation
 from ada_lightning.rewards.verdict_cache import CacheKey, VerdictCache
 
@@ -41,7 +41,7 @@ class _Pending:
 
     payload: bytes
     cache_key: CacheKey | None
-    future: Future[worker.Outcome] = field(default_factory=Future)
+    future: Future[tuple[Grade, bool]] = field(default_factory=Future)
     was_resubmitted: bool = False
     """After the pool broke."""
     was_tried_again: bool = False
@@ -113,7 +113,7 @@ class RewardPool:
         self._cache = VerdictCache(reward, size=cache_size)
         self._processes: ProcessPool | None = None
         self._pending: dict[Hashable, _Pending] = {}
-        self._done: SimpleQueue[tuple[Hashable, Future[worker.Outcome]]] = SimpleQueue()
+        self._done: SimpleQueue[tuple[Hashable, Future[tuple[Grade, bool]]]] = SimpleQueue()
         self._known: dict[Hashable, Grade] = {}  # without a process: from the cache, or lost with a broken pool
         self._logged_failures: set[str] = set()
 
@@ -123,11 +123,7 @@ class RewardPool:
         return len(self._pending) + len(self._known)
 
     def check(self) -> None:
-        """Find configuration errors without starting a process.
-
-        Raises:
-            ValueError: the reward's own ``check`` says so.
-        """
+        """Raise ValueError where the reward's own ``check`` does; starts no process."""
         check = getattr(self.reward, "check", None)
         if check is not None:
             check()
@@ -157,18 +153,14 @@ class RewardPool:
         except BaseException:  # Ctrl-C
             self.close()
             raise
-        failed = [error for error in errors if error]
-        if failed:
+        if any(errors):
             self.close()
-            raise RuntimeError(f"a reward worker cannot load {type(self.reward).__name__}: {failed[0]}")
+            raise RuntimeError(
+                f"a reward worker cannot load {type(self.reward).__name__}: {next(filter(None, errors))}"
+            )
 
     def submit(self, ticket: Hashable, prompt: Prompt, completion: Completion) -> None:
-        """Queue one response; returns at once.
-
-        Args:
-            ticket: names the response in the answer.
-            prompt: what was asked, with the reference to grade against.
-            completion: the response. Untrusted.
+        """Queue one response, which ``ticket`` names in the answer; returns at once.
 
         Raises:
             ValueError: the ticket is pending already.
@@ -182,15 +174,10 @@ class RewardPool:
             return
         self.start()
         payload = pickle.dumps((prompt, completion), protocol=pickle.HIGHEST_PROTOCOL)
-        if self._processes is None or not self._processes.active:
-            self._rebuild()
         self._schedule(ticket, _Pending(payload, cache_key))
 
     def check_references(self, prompts: Sequence[Prompt]) -> dict[int, str]:
         """Ask the reward which prompts it can never grade; starts the workers where the reward has an opinion.
-
-        Args:
-            prompts: of the run.
 
         Returns:
             Why, by position; empty where the reward has no ``check_prompt``.
@@ -217,11 +204,8 @@ class RewardPool:
 
     def _check_blocks(self, prompts: Sequence[Prompt], blocks: Sequence[range]) -> dict[range, Sequence[str] | str]:
         """Return each block's errors by prompt, or as one text why there are none."""
-        if self._processes is None or not self._processes.active:
-            self._rebuild()
-        assert self._processes is not None
         futures = {
-            block: self._processes.schedule(
+            block: self._working().schedule(
                 worker.check_prompts,
                 args=(pickle.dumps([prompts[index] for index in block], protocol=pickle.HIGHEST_PROTOCOL),),
                 timeout=self.time_limit_s,
@@ -232,7 +216,7 @@ class RewardPool:
         for block, future in futures.items():
             error = future.exception()
             if isinstance(error, TimeoutError | ProcessExpired | MemoryError):
-                outcomes[block] = reason(error)
+                outcomes[block] = lost(error).failure
             elif error is not None:
                 raise RuntimeError(f"reward workers cannot check the prompts: {error}") from error
             else:
@@ -241,8 +225,8 @@ class RewardPool:
 
     def poll(self) -> list[tuple[Hashable, Grade]]:
         """Return what finished since the last call; never blocks."""
-        if self._processes is not None and not self._processes.active:
-            self._rebuild()
+        if self._processes is not None:
+            self._working()
         finished: list[tuple[Hashable, Grade]] = []
         while True:
             try:
@@ -255,14 +239,7 @@ class RewardPool:
         return finished
 
     def wait(self, timeout_s: float) -> list[tuple[Hashable, Grade]]:
-        """Block until a response is graded.
-
-        Args:
-            timeout_s: seconds after which to give up.
-
-        Returns:
-            As :meth:`poll`; empty where the time passed, or at once where nothing is pending.
-        """
+        """Block until a response is graded; nothing where the time passed, or at once where nothing is pending."""
         deadline = time.monotonic() + timeout_s
         while True:
             finished = self.poll()
@@ -309,13 +286,19 @@ class RewardPool:
         limit = None if self.memory_limit_gb is None else int(self.memory_limit_gb * 1e9)
         return Isolation(os.getpid(), limit, None if self.output_file is None else str(self.output_file.absolute()))
 
-    def _schedule(self, ticket: Hashable, pending: _Pending) -> None:
+    def _working(self) -> ProcessPool:
+        """Return the processes, new ones where the last broke."""
+        if self._processes is None or not self._processes.active:
+            self._rebuild()
         assert self._processes is not None
-        pending.future = self._processes.schedule(worker.grade, args=(pending.payload,), timeout=self.time_limit_s)
+        return self._processes
+
+    def _schedule(self, ticket: Hashable, pending: _Pending) -> None:
+        pending.future = self._working().schedule(worker.grade, args=(pending.payload,), timeout=self.time_limit_s)
         self._pending[ticket] = pending
         pending.future.add_done_callback(partial(_announce, self._done, ticket))
 
-    def _settle(self, ticket: Hashable, future: Future[worker.Outcome]) -> list[tuple[Hashable, Grade]]:
+    def _settle(self, ticket: Hashable, future: Future[tuple[Grade, bool]]) -> list[tuple[Hashable, Grade]]:
         """Turn a finished future into a grade; nothing where the ticket was discarded or is tried again."""
         pending = self._pending.get(ticket)
         if pending is None or pending.future is not future:
@@ -325,16 +308,13 @@ class RewardPool:
             self._rebuild()
             return []
         del self._pending[ticket]
-        outcome = future.result() if error is None else lost(error)
-        if (error is not None or outcome.is_outage) and not pending.was_tried_again:
+        grade, may_succeed = future.result() if error is None else (lost(error), True)
+        if may_succeed and not pending.was_tried_again:
             pending.was_tried_again = True
-            if self._processes is None or not self._processes.active:
-                self._rebuild()
             self._schedule(ticket, pending)
             return []
-        if outcome.failure:
-            self._log_once(outcome.failure, outcome.detail)
-        grade = _grade(outcome)
+        if grade.failure:
+            self._log_once(grade)
         self._cache.put(pending.cache_key, grade)
         return [(ticket, grade)]
 
@@ -351,23 +331,21 @@ class RewardPool:
         self._processes = self._new_processes()
         for ticket, pending in unfinished.items():
             if pending.future.done() and pending.future.exception() is None:
-                self._known[ticket] = _grade(pending.future.result())
+                self._known[ticket], _ = pending.future.result()
             elif pending.was_resubmitted:
                 self._known[ticket] = Grade(None, "pool_broken", detail="the reward workers' pool broke twice")
             else:
                 pending.was_resubmitted = True
                 self._schedule(ticket, pending)
 
-    def _log_once(self, failure: str, detail: str) -> None:
-        if failure not in self._logged_failures:
-            self._logged_failures.add(failure)
-            _LOG.warning("A response could not be graded (%s); further ones are only counted.\n%s", failure, detail)
+    def _log_once(self, grade: Grade) -> None:
+        if grade.failure not in self._logged_failures:
+            self._logged_failures.add(grade.failure)
+            _LOG.warning(
+                "A response could not be graded (%s); further ones are only counted.\n%s", grade.failure, grade.detail
+            )
 
 
-def _announce(done: SimpleQueue[tuple[Hashable, Future[worker.Outcome]]], ticket: Hashable, future: Future) -> None:
+def _announce(done: SimpleQueue[tuple[Hashable, Future[tuple[Grade, bool]]]], ticket: Hashable, future: Future) -> None:
     """Runs in pebble's thread: hand the future over and nothing else."""
     done.put((ticket, future))
-
-
-def _grade(outcome: worker.Outcome) -> Grade:
-    return Grade(outcome.reward, outcome.failure, outcome.answer, outcome.components, detail=outcome.detail)

@@ -31,11 +31,7 @@ TASKS_THAT_EVALUATE = {
 
 
 def check_verifier_is_safe(task: str) -> None:
-    """Refuse a task whose verifier would run a model's text as code.
-
-    Raises:
-        ValueError: it would.
-    """
+    """Raise ValueError for a task whose verifier would run a model's text as code."""
     if task in TASKS_THAT_EVALUATE:
         raise ValueError(
             f"reasoning-gym's verifier of {task!r} runs the model's text as Python ({TASKS_THAT_EVALUATE[task]}), "

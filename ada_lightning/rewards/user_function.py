@@ -1,4 +1,4 @@
-"""A function of the user's own, named by its path, called by the names of its parameters."""
+"""A function of the user's own, named by its path, called by the names of its parameters, and a reward made of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
+
+from ada_lightning.core.records import Completion, Prompt, Verdict
 
 _KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -74,15 +76,12 @@ class UserFunction:
         return getattr(self._function, name, None)
 
     def check_names(self, available: Collection[str], where: str, *, way_out: str = "") -> None:
-        """Compare what the function requires with what there is.
+        """Raise ValueError where a parameter without a default is not among the names that there are.
 
         Args:
-            available: names.
+            available: those names.
             where: what they are, for the message.
             way_out: another one than those that the message has.
-
-        Raises:
-            ValueError: a parameter without a default is not among them.
         """
         missing = sorted(self.required() - set(available))
         if missing:
@@ -128,6 +127,87 @@ class UserFunction:
             found = ", ".join(sorted(name for name, value in vars(module).items() if callable(value))[:10]) or "none"
             raise ValueError(f"module {module_name!r} has no function {function_name!r}; callables there: {found}")
         return function
+
+
+class UserFunctionReward:
+    """Grades with a function: what it is given under which name, and what is made of its answer, are a subclass's.
+
+    It runs in reward workers. Raise where a response cannot be graded; return 0 where it is wrong.
+
+    Args:
+        path: ``package.module.function``.
+        arguments: constants for parameters of these names, such as the address of a server.
+        cacheable: whether equal responses to a prompt get equal rewards, so that a grade can be remembered. False asks
+            the function every time.
+
+    Raises:
+        ValueError: ``path`` names no function, or ``arguments`` has a name that means something else.
+    """
+
+    own_names: ClassVar[tuple[str, ...]] = ()
+    """Names that ``arguments`` cannot have."""
+
+    def __init__(self, path: str, *, arguments: Mapping[str, Any] | None = None, cacheable: bool = False) -> None:
+        self.function = UserFunction(path)
+        self.arguments = dict(arguments or {})
+        self.cacheable = cacheable
+        if taken := sorted(set(self.own_names) & set(self.arguments)):
+            raise ValueError(
+                f"reward.reward.arguments.{taken[0]}: the function gets the sample's own {taken[0]!r} under this name; "
+                "rename the parameter"
+            )
+
+    @property
+    def answers_without_reference(self) -> bool | None:
+        """What the function says of itself in an attribute of this name."""
+        said: bool | None = self.function.attribute("answers_without_reference")
+        return said
+
+    def __call__(self, prompt: Prompt, completion: Completion) -> float | Verdict:
+        """Grade one response."""
+        return self.graded(self.function.call(self.available(prompt, completion)))
+
+    def available(self, prompt: Prompt, completion: Completion) -> dict[str, Any]:
+        """Return what the function may ask for, by name."""
+        raise NotImplementedError
+
+    def graded(self, returned: Any) -> float | Verdict:
+        """Make a reward of what the function returned."""
+        reward: float | Verdict = returned
+        return reward
+
+    def check(self) -> None:
+        """Import the function, and compare ``arguments`` with its parameters.
+
+        Raises:
+            ValueError: it cannot be imported or called by names, or has no parameter of an argument's name.
+        """
+        self.function.check()
+        if unknown := sorted(set(self.arguments) - self.function.accepted(self.arguments)):
+            raise ValueError(
+                f"reward.reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name"
+            )
+
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Compare what the function requires with this sample's columns.
+
+        Raises:
+            ValueError: something is missing.
+        """
+        self.function.check_names(self.available(prompt, Completion("")), "what this sample has")
+
+
+def sample_columns(prompt: Prompt) -> dict[str, Any]:
+    """Return the sample's columns by name, ``answer`` among them: the answer column under whatever name it has.
+
+    Sources put the columns into ``reference["columns"]`` and the reference answer into ``reference["answer"]``.
+
+    Example:
+        >>> sample_columns(Prompt("id", (), {"answer": 12, "columns": {"solution": 12, "level": 3}}))
+        {'solution': 12, 'level': 3, 'answer': 12}
+    """
+    answer = {"answer": prompt.reference["answer"]} if "answer" in prompt.reference else {}
+    return {**prompt.reference.get("columns", {}), **answer}
 
 
 def _takes_any(parameter: inspect.Parameter) -> bool:

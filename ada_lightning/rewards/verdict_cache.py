@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 
 from ada_lightning.core.protocols import Reward
@@ -41,24 +40,18 @@ class VerdictCache:
         if size < 0:
             raise ValueError(f"reward.cache_size must be at least 0 (0 keeps nothing); got {size}")
         self.size = size if getattr(reward, "cacheable", True) else 0
-        self._reward_key: Callable[[Completion], str | None] | None = getattr(reward, "cache_key", None)
+        self._reward = reward
         self._grades: OrderedDict[CacheKey, Grade] = OrderedDict()
 
     def key(self, prompt: Prompt, completion: Completion) -> CacheKey | None:
         """Name a response; None where it is not to be remembered."""
         if self.size == 0:
             return None
-        judged: str | None = f"{completion.finish_reason} {completion.text}"
-        if self._reward_key is not None:
-            try:
-                judged = self._reward_key(completion)
-            except Exception:  # the worker will say what is wrong with this response
-                return None
-        # lone surrogates can be in what a tokenizer decodes
-        data = "" if judged is None else f"={judged}"
-        return f"{prompt.task}/{prompt.prompt_id}", hashlib.blake2b(
-            data.encode("utf-8", "surrogatepass"), digest_size=16
-        ).digest()
+        try:
+            data = judged_part(self._reward, completion).encode("utf-8", "surrogatepass")  # as tokenizers decode them
+        except Exception:  # the worker will say what is wrong with this response
+            return None
+        return f"{prompt.task}/{prompt.prompt_id}", hashlib.blake2b(data, digest_size=16).digest()
 
     def get(self, key: CacheKey | None) -> Grade | None:
         """Return an earlier grade, marked as such."""
@@ -75,3 +68,12 @@ class VerdictCache:
         self._grades.move_to_end(key)
         if len(self._grades) > self.size:
             self._grades.popitem(last=False)
+
+
+def judged_part(reward: Reward, completion: Completion) -> str:
+    """Name what a reward judges of a response: what its ``cache_key`` says, else text and finish reason."""
+    key = getattr(reward, "cache_key", None)
+    if not callable(key):
+        return f"{completion.finish_reason} {completion.text}"
+    judged = key(completion)
+    return "" if judged is None else f"={judged}"

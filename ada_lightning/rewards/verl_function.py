@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.columns import sample_columns
-from ada_lightning.rewards.user_function import UserFunction
-
-OWN_NAMES = ("data_source", "solution_str", "ground_truth", "extra_info")
+from ada_lightning.rewards.user_function import UserFunctionReward, sample_columns
 
 
-class VerlFunctionReward:
+class VerlFunctionReward(UserFunctionReward):
     """Calls ``compute_score(data_source, solution_str, ground_truth, extra_info)``, plain or ``async``, by name.
 
     - ``data_source``: column of this name; else the name of the prompt's task,
@@ -22,46 +19,27 @@ class VerlFunctionReward:
       limit cut the response.
 
     The function returns a number, or a mapping whose ``score`` is the reward. The mapping's other numbers are logged as
-    components, a text ``pred`` counts as the answer found; the rest is dropped.
-
-    Args:
-        path: ``package.module.function``.
-        arguments: constants for further parameters (verl's ``reward_kwargs``).
-        cacheable: as for :class:`~ada_lightning.rewards.function.FunctionReward`.
-
-    Raises:
-        ValueError: ``path`` names no function, or ``arguments`` has a name that means something else.
+    components, a text ``pred`` counts as the answer found; the rest is dropped. ``arguments`` of the constructor, which
+    is :class:`~ada_lightning.rewards.user_function.UserFunctionReward`'s, are verl's ``reward_kwargs``.
     """
 
-    def __init__(self, path: str, *, arguments: Mapping[str, Any] | None = None, cacheable: bool = False) -> None:
-        self.function = UserFunction(path)
-        self.arguments = dict(arguments or {})
-        self.cacheable = cacheable
-        if taken := sorted(set(OWN_NAMES) & set(self.arguments)):
-            raise ValueError(f"reward.reward.arguments.{taken[0]}: the function gets the sample's own {taken[0]!r}")
+    own_names = ("data_source", "solution_str", "ground_truth", "extra_info")
 
-    def __call__(self, prompt: Prompt, completion: Completion) -> Any:
-        """Grade one response.
+    def graded(self, returned: Any) -> float | Verdict:
+        """Make a verdict of a mapping.
 
         Raises:
-            KeyError: the function returned a mapping without ``score``.
+            KeyError: the mapping has no ``score``.
         """
-        result = self.function.call(self._available(prompt, completion))
-        if not isinstance(result, Mapping):
-            return result
+        if not isinstance(returned, Mapping):
+            return super().graded(returned)
         components = {
             str(name): float(value)
-            for name, value in result.items()
+            for name, value in returned.items()
             if name != "score" and isinstance(value, bool | int | float)
         }
-        answer = result.get("pred")
-        return Verdict(result["score"], answer if isinstance(answer, str) else None, components)
-
-    @property
-    def answers_without_reference(self) -> bool | None:
-        """What the function says of itself in an attribute of this name."""
-        said: bool | None = self.function.attribute("answers_without_reference")
-        return said
+        answer = returned.get("pred")
+        return Verdict(returned["score"], answer if isinstance(answer, str) else None, components)
 
     def check(self) -> None:
         """Import the function and compare its parameters with what there is.
@@ -69,12 +47,8 @@ class VerlFunctionReward:
         Raises:
             ValueError: it cannot be imported, or requires something else.
         """
-        self.function.check()
-        if unknown := sorted(set(self.arguments) - self.function.accepted(self.arguments)):
-            raise ValueError(
-                f"reward.reward.arguments.{unknown[0]}: {self.function.path} has no parameter of this name"
-            )
-        self.function.check_names({*OWN_NAMES, *self.arguments}, "what verl's functions are given")
+        super().check()
+        self.function.check_names({*self.own_names, *self.arguments}, "what verl's functions are given")
 
     def check_prompt(self, prompt: Prompt) -> None:
         """Look for the sample's ground truth.
@@ -85,13 +59,14 @@ class VerlFunctionReward:
         extra = sample_columns(prompt).get("extra_info")
         if extra is not None and not isinstance(extra, Mapping):
             raise ValueError(f"column extra_info must hold names and values; found {type(extra).__name__}")
-        if "ground_truth" in self.function.required() and "ground_truth" not in self._available(prompt, Completion("")):
+        if "ground_truth" in self.function.required() and "ground_truth" not in self.available(prompt, Completion("")):
             raise ValueError(
                 "no ground truth: the sample has neither a column reward_model with ground_truth nor an answer; "
                 f"columns: {', '.join(sorted(sample_columns(prompt))) or 'none'}"
             )
 
-    def _available(self, prompt: Prompt, completion: Completion) -> dict[str, Any]:
+    def available(self, prompt: Prompt, completion: Completion) -> dict[str, Any]:
+        """Return what the function may ask for, by name."""
         columns = sample_columns(prompt)
         model = columns.get("reward_model")
         available = {

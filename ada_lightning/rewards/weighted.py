@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.not_applicable import NotApplicableError
+from ada_lightning.rewards.combined import CombinedReward
+from ada_lightning.rewards.failures import NotApplicableError
 
 
-class WeightedReward:
+class WeightedReward(CombinedReward):
     """Weighted sum of rewards, each of which is logged as ``reward/<name>``, before its weight.
 
     A component that fails fails the grade: the sum would be another reward without it. One that does not apply to the
-    prompt (:class:`~ada_lightning.rewards.not_applicable.NotApplicableError`) adds nothing and is not logged. The
+    prompt (:class:`~ada_lightning.rewards.failures.NotApplicableError`) adds nothing and is not logged. The
     answer is that of the first component that found one. A sum has more values than 0 and 1: choose
     ``rollout.positive_threshold`` and an advantage that uses them.
 
@@ -38,7 +38,8 @@ class WeightedReward:
     def __init__(self, rewards: Mapping[str, Mapping[str, Any]]) -> None:
         if not rewards:
             raise ValueError("reward.reward.rewards is empty; it needs a component: {name: {reward: ..., weight: ...}}")
-        self._parts: dict[str, tuple[Reward, float]] = {}
+        super().__init__({})
+        self._weights: dict[str, float] = {}
         for name, part in rewards.items():
             if not re.fullmatch(r"[A-Za-z0-9_.-]+", str(name)):
                 raise ValueError(
@@ -57,25 +58,14 @@ class WeightedReward:
                 raise ValueError(
                     f"reward.reward.rewards.{name}.reward is no reward; it needs a _target_; got {reward!r}"
                 )
-            self._parts[str(name)] = (reward, float(weight))
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """What the components import late."""
-        return tuple(name for reward, _ in self._parts.values() for name in getattr(reward, "modules", ()))
-
-    @property
-    def cacheable(self) -> bool:
-        """Whether all components are."""
-        return all(getattr(reward, "cacheable", True) for reward, _ in self._parts.values())
+            self.parts[str(name)] = reward
+            self._weights[str(name)] = float(weight)
 
     @property
     def answers_without_reference(self) -> bool | None:
         """Whether some component tells such answers, and none tells others."""
-        told = [getattr(reward, "answers_without_reference", None) for reward, _ in self._parts.values()]
-        if False in told:
-            return False
-        return True if True in told else None
+        told = self.answers_told()
+        return False if False in told else True if True in told else None
 
     def __call__(self, prompt: Prompt, completion: Completion) -> Verdict:
         """Grade one response.
@@ -84,48 +74,16 @@ class WeightedReward:
             NotApplicableError: no component applies.
         """
         total, answer, components = 0.0, None, dict[str, float]()
-        for name, (reward, weight) in self._parts.items():
+        for name, reward in self.parts.items():
             try:
                 result = reward(prompt, completion)
             except NotApplicableError:
                 continue
             verdict = result if isinstance(result, Verdict) else Verdict(result)
-            total += weight * verdict.reward
+            total += self._weights[name] * verdict.reward
             answer = verdict.answer if answer is None else answer
             components[name] = verdict.reward
             components |= {f"{name}/{part}": value for part, value in verdict.components.items()}
         if not components:
-            raise NotApplicableError(f"none of {', '.join(self._parts)} applies to prompt {prompt.prompt_id}")
+            raise NotApplicableError(f"none of {', '.join(self.parts)} applies to prompt {prompt.prompt_id}")
         return Verdict(total, answer, components)
-
-    def check(self) -> None:
-        """Let every component check itself.
-
-        Raises:
-            ValueError: one or more have something to say.
-        """
-        errors = []
-        for name, check in self._optional("check"):
-            try:
-                check()
-            except ValueError as error:
-                errors.append(f"{name}: {error}")
-        if errors:
-            raise ValueError("; ".join(errors))
-
-    def check_prompt(self, prompt: Prompt) -> None:
-        """Let every component look at a prompt.
-
-        Raises:
-            ValueError: the first that cannot grade with it says why.
-        """
-        for name, check in self._optional("check_prompt"):
-            try:
-                check(prompt)
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
-
-    def _optional(self, method: str) -> Iterator[tuple[str, Any]]:
-        for name, (reward, _) in self._parts.items():
-            if callable(function := getattr(reward, method, None)):
-                yield name, function

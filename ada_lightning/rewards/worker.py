@@ -8,34 +8,15 @@ import os
 import pickle
 import signal
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ada_lightning.core.records import Verdict
+from ada_lightning.core.records import Grade, Verdict
+from ada_lightning.rewards.failures import MEMORY_EXIT_CODE, raised
 from ada_lightning.rewards.isolation import Isolation, isolate
-from ada_lightning.rewards.not_applicable import NotApplicableError
-
-MEMORY_EXIT_CODE = 92
-"""Of a worker that leaves because a response needed more memory than it may have: what it holds goes with it."""
-
-
-class Outcome(NamedTuple):
-    """What became of one response, in a form that any process can unpickle."""
-
-    reward: float | None
-    """As in :class:`~ada_lightning.core.records.Grade`: 0 for a failure of the response's own making, None for any
-    other."""
-    failure: str = ""
-    """As in :class:`~ada_lightning.core.records.Grade`."""
-    detail: str = ""
-    """For the log; empty where grading succeeded."""
-    answer: str | None = None
-    components: Mapping[str, float] = {}  # of a NamedTuple, so shared by all: never written to
-    is_outage: bool = False
-    """Something that the reward depends on failed, such as a server: another try may succeed."""
-
 
 _LEAST_ROOM_BYTES = 16_000_000
+_MAX_REPR_CHARS = 200
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
 
 
@@ -94,19 +75,19 @@ def _prompt_error(prompt: Any) -> str:
     return ""
 
 
-def grade(pickled_response: bytes) -> Outcome:
-    """Grade one pickled ``(prompt, completion)``.
+def grade(pickled_response: bytes) -> tuple[Grade, bool]:
+    """Grade one pickled ``(prompt, completion)``; the grade, and whether another try may give another.
 
-    Whatever the reward does short of killing the process becomes an outcome, but for a lack of memory, which ends it:
-    what earlier responses left behind must fail no other one.
+    Whatever the reward does short of killing the process becomes a grade, but for a lack of memory, which ends it: what
+    earlier responses left behind must fail no other one.
     """
     pid = os.getpid()
-    outcome = _grade(pickled_response)
+    found = _grade(pickled_response)
     _leave_if_forked(pid)
-    if outcome is None:
+    if found is None:
         os._exit(MEMORY_EXIT_CODE)
     signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the reward forgot would strike between two responses
-    return outcome
+    return found
 
 
 def _leave_if_forked(worker_pid: int) -> None:
@@ -115,55 +96,39 @@ def _leave_if_forked(worker_pid: int) -> None:
         os._exit(0)
 
 
-def _grade(pickled_response: bytes) -> Outcome | None:
+def _grade(pickled_response: bytes) -> tuple[Grade, bool] | None:
     """Return what became of the response; None where there was no memory for it."""
     if "error" in _loaded:
-        return Outcome(None, "reward_not_loaded", _loaded["error"])
+        return Grade(None, "reward_not_loaded", detail=_loaded["error"]), False
     try:
         prompt, completion = pickle.loads(pickled_response)
-        return to_outcome(_loaded["reward"](prompt, completion))
+        return to_grade(_loaded["reward"](prompt, completion)), False
     except MemoryError:
         return None
     except BaseException as error:  # untrusted model text can make a grader raise anything, SystemExit included
-        is_outage = _is_outage(error)
-        reward = None if is_outage or isinstance(error, NotApplicableError) else 0.0
-        return Outcome(reward, type(error).__name__, traceback.format_exc(limit=-3), is_outage=is_outage)
+        return raised(error, traceback.format_exc(limit=-3))
 
 
-def _is_outage(error: BaseException | None) -> bool:
-    """Whether a file, a server or the system failed: an ``OSError``, or what a library raised from one."""
-    while error is not None:
-        if isinstance(error, OSError):
-            return True
-        error = error.__cause__  # and not the context: what text did to a handler of an OSError is the text's doing
-    return False
-
-
-def to_outcome(value: Any, max_repr_chars: int = 200) -> Outcome:
+def to_grade(value: Any) -> Grade:
     """Accept a finite number or a verdict of finite numbers; anything else is 0, as a failure ``invalid_reward``.
 
-    Args:
-        value: what the reward returned: bool, int, float, an array library's scalar, or a ``Verdict``.
-        max_repr_chars: longest representation of a wrong value in the log.
+    A number is a bool, int, float or an array library's scalar.
 
     Example:
-        >>> to_outcome(True).reward, to_outcome(Verdict(0.5, "12")).answer, to_outcome(float("nan")).detail
+        >>> to_grade(True).reward, to_grade(Verdict(0.5, "12")).answer, to_grade(float("nan")).detail
         (1.0, '12', 'nan is no finite number')
     """
     verdict = value if isinstance(value, Verdict) else Verdict(value)
-    reward = _finite(verdict.reward)
-    if reward is None:
-        return Outcome(0.0, "invalid_reward", f"{repr(verdict.reward)[:max_repr_chars]} is no finite number")
+    numbers = {"": verdict.reward, **{f"component {name!r} = ": part for name, part in verdict.components.items()}}
+    for name, part in numbers.items():
+        if _finite(part) is None:
+            wrong = f"{name}{repr(part)[:_MAX_REPR_CHARS]} is no finite number"
+            return Grade(0.0, "invalid_reward", detail=wrong)
     if not isinstance(verdict.answer, str | None):
-        return Outcome(0.0, "invalid_reward", f"the answer {repr(verdict.answer)[:max_repr_chars]} is no text")
-    components = {}
-    for name, part in verdict.components.items():
-        number = _finite(part)
-        if number is None:
-            wrong = f"component {name!r} = {repr(part)[:max_repr_chars]} is no finite number"
-            return Outcome(0.0, "invalid_reward", wrong)
-        components[str(name)] = number
-    return Outcome(reward, answer=verdict.answer, components=components)
+        wrong = f"the answer {repr(verdict.answer)[:_MAX_REPR_CHARS]} is no text"
+        return Grade(0.0, "invalid_reward", detail=wrong)
+    components = {str(name): float(_finite(part) or 0.0) for name, part in verdict.components.items()}
+    return Grade(_finite(verdict.reward), answer=verdict.answer, components=components)
 
 
 def _finite(value: Any) -> float | None:

@@ -68,10 +68,7 @@ class Driver:
         self._grading: dict[_Place, tuple[Step, Request, Generation, str]] = {}
 
     def run(self, engine: RolloutEngine) -> Iterator[Step]:
-        """Yield each step as it becomes complete.
-
-        Args:
-            engine: with nothing in flight.
+        """Yield each step as it becomes complete, by an engine with nothing in flight.
 
         Raises:
             EngineError: the engine failed. What ends this leaves nothing in flight.

@@ -30,11 +30,7 @@ class EngineSpeed:
     def fitted(cls, timed: Sequence[RolloutResult], num_slots: int) -> EngineSpeed:
         """Fit rollouts of one block a prompt that left no request waiting, of few and of many responses.
 
-        Least squares with neither part below 0, which noise could make one.
-
-        Args:
-            timed: rollouts of an engine that is warm.
-            num_slots: of the engine.
+        Least squares with neither part below 0, which noise could make one. The engine was warm.
 
         Raises:
             ValueError: none was timed.

@@ -1,11 +1,17 @@
-"""A reward that grades nothing must not be taken for a policy that gets nothing right."""
+"""Failed grades: a warning where there are many, and an end of what starts with nothing else.
+
+A reward that grades nothing must not be taken for a policy that gets nothing right.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.result import RolloutStats
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.rollout.drawn import DrawnPrompt
 from ada_lightning.run.run_stopped import RunStoppedError
 
@@ -14,42 +20,36 @@ _MAX_FAILURES = 256
 
 
 class FirstGrades:
-    """Stops what starts with failed grades only. Once a response has been graded, failures are counted and no more."""
+    """Looks at the grades of one reward. Once it has graded a response, failures are warned of and no more.
 
-    def __init__(self) -> None:
+    Args:
+        grader: pool of the reward.
+    """
+
+    def __init__(self, grader: Any) -> None:
+        self._name = type(getattr(grader, "reward", grader)).__name__
         self._has_succeeded = False
         self._failures = Counter[str]()
         self._details: dict[str, str] = {}
 
-    def check(
-        self, grader: Any, failures: Mapping[str, int], details: Mapping[str, str], *, num_graded: int, where: str
-    ) -> None:
-        """Look at a complete rollout or evaluation.
-
-        Args:
-            grader: pool of the reward.
-            failures: failed grades by reason.
-            details: what the first one of each reason says.
-            num_graded: responses graded without a failure.
-            where: what they were drawn for.
+    def check(self, stats: RolloutStats, settings: StepSettings, *, alarm_ratio: float, where: str) -> None:
+        """Look at a complete rollout or evaluation, and warn where a larger share than ``alarm_ratio`` failed.
 
         Raises:
             RunStoppedError: none was graded, in this one and before.
         """
-        self._has_succeeded = self._has_succeeded or num_graded > 0
-        if self._has_succeeded or not failures:
-            return
-        reward = type(getattr(grader, "reward", grader)).__name__
-        counts = Counter(failures).most_common()
-        detail = details.get(counts[0][0], "").strip() or counts[0][0]
-        raise RunStoppedError(
-            f"{reward} has graded none of the {sum(failures.values())} responses {where}: "
-            f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"
-            "A reward returns 0 for a wrong response, and raises only where it cannot grade. Correct it or its "
-            "settings (reward.time_limit_s, reward.memory_limit_gb) and start again; docs/rewards.md has the reasons"
-        )
+        if stats.num_drawn and stats.num_failed / stats.num_drawn > alarm_ratio:
+            warnings.warn(
+                f"{stats.num_failed} of {stats.num_drawn} responses could not be graded: {stats.failures}; "
+                f"{stats.num_failed_excluded} of them are left out, the others count as 0. Check the reward function.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        num_settled = 0 if settings.asks_grader(is_truncated=True) else stats.num_truncated
+        self._has_succeeded = self._has_succeeded or stats.num_drawn - num_settled - stats.num_failed > 0
+        self._stop_without_success(stats.failures, stats.failure_details, where)
 
-    def note(self, grader: Any, drawn: DrawnPrompt) -> bool:
+    def note(self, drawn: DrawnPrompt) -> bool:
         """Look at one prompt of a long list; whether any response has been graded so far.
 
         Raises:
@@ -61,13 +61,25 @@ class FirstGrades:
                 self._failures[draw.grade.failure] += 1
                 self._details.setdefault(draw.grade.failure, draw.grade.detail)
         if self._failures.total() >= _MAX_FAILURES:
-            self.check_list(grader)
+            self.check_list()
         return self._has_succeeded
 
-    def check_list(self, grader: Any) -> None:
+    def check_list(self) -> None:
         """Look at all prompts noted so far.
 
         Raises:
             RunStoppedError: no response was graded.
         """
-        self.check(grader, self._failures, self._details, num_graded=0, where="drawn so far")
+        self._stop_without_success(self._failures, self._details, "drawn so far")
+
+    def _stop_without_success(self, failures: Mapping[str, int], details: Mapping[str, str], where: str) -> None:
+        if self._has_succeeded or not failures:
+            return
+        counts = Counter(failures).most_common()
+        detail = details.get(counts[0][0], "").strip() or counts[0][0]
+        raise RunStoppedError(
+            f"{self._name} has graded none of the {sum(failures.values())} responses {where}: "
+            f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"
+            "A reward returns 0 for a wrong response, and raises only where it cannot grade. Correct it or its "
+            "settings (reward.time_limit_s, reward.memory_limit_gb) and start again; docs/rewards.md has the reasons"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Prompt, SamplingSettings
-from ada_lightning.core.result import RolloutResult, RolloutStats
+from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.schedule import Continuous, Schedule
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -27,9 +28,8 @@ from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.time_limit import TimeLimit
 from ada_lightning.rollout.first_grades import FirstGrades
-from ada_lightning.rollout.grader import Grader
+from ada_lightning.rollout.grader import Grader, StepwiseGrader
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.stepwise import StepwiseGrader
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,14 +86,15 @@ class RolloutService:
         reproducible: bool = False,
         verdict_delay: int = 4,
     ) -> None:
-        if max_model_tokens < 2:
-            raise ValueError(f"rollout.max_model_tokens must be at least 2; got {max_model_tokens}")
-        if max_engine_restarts < 0:
-            raise ValueError(f"rollout.max_engine_restarts must not be negative; got {max_engine_restarts}")
-        if not 0 <= failure_alarm_ratio <= 1:
-            raise ValueError(f"rollout.failure_alarm_ratio must be in [0, 1]; got {failure_alarm_ratio}")
-        if verdict_delay < 0:
-            raise ValueError(f"rollout.verdict_delay must not be negative; got {verdict_delay}")
+        for name, value, least, most in (
+            ("max_model_tokens", max_model_tokens, 2, math.inf),
+            ("max_engine_restarts", max_engine_restarts, 0, math.inf),
+            ("failure_alarm_ratio", failure_alarm_ratio, 0, 1),
+            ("verdict_delay", verdict_delay, 0, math.inf),
+        ):
+            if not least <= value <= most:
+                bounds = f"at least {least}" if most == math.inf else f"in [{least}, {most}]"
+                raise ValueError(f"rollout.{name} must be {bounds}; got {value}")
         if reproducible and not seed_requests:
             raise ValueError(
                 "reproducible=true needs rollout.seed_requests=true: an engine that is replaced would draw other "
@@ -112,7 +113,7 @@ class RolloutService:
         self.failure_alarm_ratio = failure_alarm_ratio
         self.reproducible = reproducible
         self._verdict_delay = verdict_delay
-        self._names = count(1)
+        self._names = map(str, count(1))
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
         self._host = host
@@ -123,16 +124,10 @@ class RolloutService:
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
         self._num_restarts = 0
-        self._first_grades = FirstGrades()
 
     def check(self) -> None:
-        """Find what is wrong with the engine's place and its arguments before a model loads.
-
-        Raises:
-            ValueError: the host's own ``check`` says so, or the engine's ``check_arguments``.
-        """
-        if callable(check := getattr(self._host, "check", None)):
-            check()
+        """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
+        self._host.check()
         engine = self._engine_factory
         if isinstance(engine, partial) and callable(check := getattr(engine.func, "check_arguments", None)):
             check(**engine.keywords)
@@ -147,7 +142,7 @@ class RolloutService:
             ValueError: it was asked for something that it cannot do.
         """
         self._tokenizer = tokenizer
-        self._grader = grader
+        self.grade_with(grader)
         engine = partial(
             self._engine_factory,
             model_path=model_path,
@@ -181,8 +176,8 @@ class RolloutService:
         repeated; seeded requests then give the same responses again.
 
         Args:
-            begin: returns the step, not asked for anything yet, whenever it is called: told of ``settings``, ``stage``,
-                ``policy_version`` and ``max_prompt_tokens``.
+            begin: makes the step whenever it is called, with ``settings``, ``stage``, ``policy_version`` and
+                ``max_prompt_tokens``.
             weights: gives the named tensors of the policy; called once per sync.
             policy_version: of those weights.
             stage: ``train``, ``eval`` or ``preview``. A held-out figure must count every response, whatever training
@@ -218,7 +213,8 @@ class RolloutService:
                     raise
                 self._note_broken(error)
                 continue
-            self._check_grades(step.stats, settings, stage, step.step)
+            where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(stage, f"of step {step.step}")
+            self._first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
             groups = step.finish()
             own = len(groups) - len(step.carried)
             return RolloutResult(step.step, policy_version, groups[:own], step.stats, groups[own:], step.division)
@@ -260,7 +256,13 @@ class RolloutService:
         if self._loaded_version is not None:
             raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
         sampling = settings or self.sampling
-        self._check_room(prompts, sampling)
+        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
+        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
+            raise ValueError(
+                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
+                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
+                "or lower data.max_prompt_tokens"
+            )
         raw = replace(self.settings, truncated="grade")  # what a response counts as is the reader's to say
         begin = partial(Step, sampler=UniformSampler(group_size=num_samples), selection=AllSelection(), settings=raw)
         counts = DrawCounts()
@@ -276,25 +278,20 @@ class RolloutService:
             settings=raw,
             grader=self._grader,
             decode=self._decode,
-            name=str(next(self._names)),
+            name=next(self._names),
             outlives_engine=True,
             report=tell_counts,
             interrupt_check=interrupt_check,
         )
-        yield from self._once_one_is_graded(driver, counts)
-
-    def _once_one_is_graded(self, driver: Driver, counts: DrawCounts) -> Generator[DrawnPrompt, None, None]:
-        """Hold prompts back until a response is graded: what a broken reward said is not to be kept."""
-        held: list[DrawnPrompt] = []
+        held: list[DrawnPrompt] = []  # until a response is graded: what a broken reward said is not to be kept
         for step in self._steps_in_spite_of_breaks(driver):
             counts.num_prompts += 1
-            drawn = _drawn(step)
-            held.append(drawn)
-            if self._first_grades.note(self._grader, drawn):
+            held.append(_drawn(step))
+            if self._first_grades.note(held[-1]):
                 yield from held
                 held.clear()
         if held:
-            self._first_grades.check_list(self._grader)
+            self._first_grades.check_list()
 
     def _steps_in_spite_of_breaks(self, driver: Driver) -> Generator[Step, None, None]:
         """Yield steps as they are complete; a broken engine is replaced, and what it owed is drawn again."""
@@ -313,8 +310,7 @@ class RolloutService:
 
     def grade_with(self, grader: Grader) -> None:
         """Grade what is drawn from now on with another reward; the engine stays as it is."""
-        self._grader = grader
-        self._first_grades = FirstGrades()
+        self._grader, self._first_grades = grader, FirstGrades(grader)
 
     @property
     def num_slots(self) -> int:
@@ -347,7 +343,11 @@ class RolloutService:
         interrupt_check: Callable[[], None],
     ) -> None:
         """Sync, sample and let rest. A method, so that its end leaves no variable that holds a broken engine."""
-        engine = self._synced_engine(weights, step.policy_version, clock)
+        engine = self._opened_engine()
+        if self._loaded_version != step.policy_version:
+            with clock.phase("sync"):
+                guarded(engine.load_weights, weights(), step.policy_version)
+            self._loaded_version = step.policy_version
         is_training = step.stage not in ("eval", "preview")  # else waiting belongs to what it is done for
         grader = self._grader
         if self.reproducible:
@@ -358,7 +358,7 @@ class RolloutService:
             settings=settings,
             grader=grader,
             decode=self._decode,
-            name=str(next(self._names)),
+            name=next(self._names),
             waiting=lambda: clock.phase("grade") if is_training else nullcontext(),
             report=lambda: clock.report(step.stats.num_drawn, step.num_launched),
             interrupt_check=interrupt_check,
@@ -367,21 +367,7 @@ class RolloutService:
             started = time.monotonic()
             list(driver.run(engine))
             step.stats.seconds = time.monotonic() - started
-        self._rest(engine)
-
-    def _synced_engine(
-        self, weights: Callable[[], Iterable[tuple[str, Tensor]]], policy_version: int, clock: PhaseClock
-    ) -> RolloutEngine:
-        engine = self._opened_engine()
-        if self._loaded_version != policy_version:
-            with clock.phase("sync"):
-                guarded(engine.load_weights, weights(), policy_version)
-            self._loaded_version = policy_version
-        return engine
-
-    def _rest(self, engine: RolloutEngine) -> None:
-        """Let an engine that can give its memory back do so; weights that are gone are loaded again before use."""
-        if engine.sleep_level and not guarded(engine.sleep):
+        if engine.sleep_level and not guarded(engine.sleep):  # weights that are gone are loaded again before use
             self._loaded_version = None
 
     def _opened_engine(self) -> RolloutEngine:
@@ -402,38 +388,10 @@ class RolloutService:
         with self._time_limit.watch("start", "start_limit_s"):
             return self._time_limit.engine(self._open_engine())
 
-    def _check_grades(self, stats: RolloutStats, settings: StepSettings, stage: str, step: int) -> None:
-        """Warn of many failed grades; stop where nothing has ever been graded."""
-        if stats.num_drawn and stats.num_failed / stats.num_drawn > self.failure_alarm_ratio:
-            warnings.warn(
-                f"{stats.num_failed} of {stats.num_drawn} responses could not be graded: {stats.failures}; "
-                f"{stats.num_failed_excluded} of them are left out, the others count as 0. Check the reward function.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        num_settled = 0 if settings.asks_grader(is_truncated=True) else stats.num_truncated
-        where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(stage, f"of step {step}")
-        self._first_grades.check(
-            self._grader,
-            stats.failures,
-            stats.failure_details,
-            num_graded=stats.num_drawn - num_settled - stats.num_failed,
-            where=where,
-        )
-
     def _note_broken(self, error: EngineError) -> None:
         self._num_restarts += 1
         warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=3)
         self._discard_engine()
-
-    def _check_room(self, prompts: Sequence[tuple[int, Prompt]], sampling: SamplingSettings) -> None:
-        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
-        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
-            raise ValueError(
-                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
-                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
-                "or lower data.max_prompt_tokens"
-            )
 
     def _discard_engine(self) -> None:
         engine, self._engine, self._loaded_version = self._engine, None, None

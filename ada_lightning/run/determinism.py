@@ -10,10 +10,7 @@ def make_deterministic(is_wanted: bool) -> None:
 
     On a GPU torch raises where an operation has no such form, and matrix products need a workspace setting that CUDA
     reads when it starts. On a CPU nothing changes for the shipped models: their operations are deterministic for a
-    given number of threads (``python -m research.benchmarks.exact_resume``).
-
-    Args:
-        is_wanted: for the run that follows; runs of a sweep share a process.
+    given number of threads (``python -m research.benchmarks.exact_resume``). Runs of a sweep share a process.
     """
     import torch
 

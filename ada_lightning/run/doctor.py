@@ -16,6 +16,8 @@ from importlib import metadata
 
 from packaging.requirements import Requirement
 
+from ada_lightning.run.files import causes
+
 COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 """Packages built against one exact torch, that this project never uses itself."""
 
@@ -24,28 +26,17 @@ NEEDED = ("import torch", "from transformers import LlamaForCausalLM", "from vll
 
 
 def broken_companions() -> dict[str, str]:
-    """Import each installed companion of torch for real, in a process of its own.
-
-    Returns:
-        The error of each that does not import, by package name; empty when all is well.
-    """
-    broken = {}
-    for name in COMPANIONS:
-        if _is_installed(name) and (error := _import_error(f"import {name}")):
-            broken[name] = error
-    return broken
+    """Import each installed companion of torch, in a process of its own; the error of each that fails, by its name."""
+    return {name: error for name in COMPANIONS if _is_installed(name) and (error := _import_error(f"import {name}"))}
 
 
 def explain_broken_install(error: BaseException) -> str | None:
-    """Turn the error of an import that a companion of torch broke into what to do about it.
-
-    Args:
-        error: what an import of transformers or vllm, or a use of them, raised.
+    """Say what to do about the error of an import, or a use, of transformers or vllm that a companion of torch broke.
 
     Returns:
         One paragraph for the user, or None where no companion that is installed and does not import has to do with it.
     """
-    suspects = {name for cause in _causes(error) for name in COMPANIONS if _mentions(cause, name)}
+    suspects = {name for cause in causes(error) for name in COMPANIONS if _mentions(cause, name)}
     for name, problem in broken_companions().items() if suspects else ():
         if name in suspects:
             return (
@@ -101,28 +92,14 @@ def _version(package: str) -> str:
 def _import_error(statement: str) -> str:
     """Run an import in a process of its own, which survives a crash, and return its last line of error, or nothing."""
     result = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=False)
-    if result.returncode == 0:
-        return ""
-    return _last_line(result.stderr) or f"exit status {result.returncode}"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and those behind it, the newest first."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
+    lines = result.stderr.strip().splitlines() or [f"exit status {result.returncode}"]
+    return lines[-1].strip() if result.returncode else ""
 
 
 def _mentions(error: BaseException, package: str) -> bool:
     """Whether an exception names a package, or passed through its code."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     return package in str(error) or any(f"/{package}/" in file for file in files)
-
-
-def _last_line(text: str) -> str:
-    """Return the last line that is not blank."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -67,10 +68,13 @@ def write_whole(file: int, content: bytes, path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
-def is_disk_full(error: BaseException | None) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether an error, or what it came from, says that there is no room left."""
+    return any(isinstance(cause, OSError) and cause.errno in FULL_DISK for cause in causes(error))
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and those behind it, the newest first."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in FULL_DISK:
-            return True
+        yield error
         error = error.__cause__ or error.__context__
-    return False

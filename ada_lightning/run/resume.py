@@ -12,14 +12,9 @@ METHOD = ("sampler", "selection", "advantage", "loss", "objective", "parameters"
 OF_THE_SESSION = ("ckpt", "allow_other_method")
 """Settings that say how to resume, and nothing about the run."""
 SHAPE = (
-    "model_type",
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
+    "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
     "num_key_value_heads",
-)
+)  # fmt: skip
 """Entries of a model's ``config.json`` without which the weights of one do not fit the other."""
 NAMES = ("run_name", "run_dir")
 """Settings that say where a run lies, at whatever depth: the folder may be spelt in another way, and is the same."""
@@ -35,11 +30,7 @@ def of_the_run(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def changed_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Compare two configurations, without what belongs to the session and where the run lies.
-
-    Args:
-        old: plain and resolved, as the run's folder has it.
-        new: the same of the command line.
+    """Compare two plain and resolved configurations, without what belongs to the session and where the run lies.
 
     Returns:
         Old and new value by dotted key; a list is a value.
@@ -58,7 +49,7 @@ def check_method(old: Mapping[str, Any], new: Mapping[str, Any], *, way_back: st
 
     Args:
         old: configuration that the run had.
-        new: configuration that it is to go on with.
+        new: the one that it is to go on with.
         way_back: options that continue the run as it is.
 
     Raises:
@@ -78,11 +69,7 @@ def check_method(old: Mapping[str, Any], new: Mapping[str, Any], *, way_back: st
 
 
 def check_same_shape(initial: Path, checkpoint: Path) -> None:
-    """Refuse a model whose weights the checkpoint's cannot replace, before any of the two is loaded.
-
-    Args:
-        initial: folder of the model that the command line names.
-        checkpoint: folder of the checkpoint to continue from.
+    """Refuse a model whose weights the checkpoint's cannot replace, before any of the two folders is loaded.
 
     Raises:
         ValueError: the two differ in an entry of :data:`SHAPE` that both have.
@@ -97,12 +84,7 @@ def check_same_shape(initial: Path, checkpoint: Path) -> None:
 
 
 def experiment_option(config: Mapping[str, Any], config_dir: Path) -> str:
-    """Return ``+experiment=...`` as a run was started with, as far as its name tells; else an empty text.
-
-    Args:
-        config: of the run.
-        config_dir: folder of the configuration, with the experiments that ship.
-    """
+    """Return ``+experiment=...`` as a run was started with, as far as its name tells; else an empty text."""
     folder = config_dir / "experiment"
     options = [file.relative_to(folder).with_suffix("").as_posix() for file in sorted(folder.rglob("*.yaml"))]
     named = [option for option in options if option.replace("/", "_") == config.get("experiment_name")]

@@ -46,12 +46,7 @@ def name_problem(run_name: str) -> str:
 
 
 class RunCompleteError(ValueError):
-    """A run that was to be continued has all of its steps.
-
-    Args:
-        text: for people.
-        average: held-out avg@k of its last evaluation, as a run returns it; None where it made none.
-    """
+    """A run that was to be continued has all of its steps; ``average`` is its last held-out avg@k, if there is one."""
 
     def __init__(self, text: str, average: float | None) -> None:
         super().__init__(text)
@@ -59,11 +54,7 @@ class RunCompleteError(ValueError):
 
 
 class RunDir:
-    """A named folder that belongs to one run, from its fresh start through every resume.
-
-    Args:
-        path: the folder; made by :meth:`claim`.
-    """
+    """A named folder that belongs to one run, from its fresh start through every resume; :meth:`claim` makes it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -112,15 +103,15 @@ class RunDir:
             ValueError: a fresh start in a used folder, a resume without a checkpoint to continue from, another process
                 that is at work in the folder, or a folder that this user may not write to.
         """
-        if resume and or_start:
-            pass
-        elif resume:
-            self.last_checkpoint()
-        elif used := [p.name for p in (self.path / "config.yaml", self.metrics_csv, self.checkpoints) if p.exists()]:
+        parts = (self.path / "config.yaml", self.metrics_csv, self.checkpoints)
+        used = [] if resume else [part.name for part in parts if part.exists()]
+        if used:
             raise ValueError(
                 f"the run folder {self.path} is in use (it has {', '.join(used)}); to continue that run: "
                 f"its own options and ckpt=last {self.option}; to start anew choose another name: run_name=<new name>"
             )
+        if resume and not or_start:
+            self.last_checkpoint()
         self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
             make_private(self.path)
@@ -151,11 +142,8 @@ class RunDir:
     def write_config(self, cfg: DictConfig, command: str = "") -> Path:
         """Keep the settings the run was started with; a resume with other settings adds ``config-resumed-<n>.yaml``.
 
-        What only says how to resume, as ``ckpt`` does, makes no difference.
-
-        Args:
-            cfg: composed.
-            command: that made it, a comment on the first line.
+        What only says how to resume, as ``ckpt`` does, makes no difference. The command that made it is a comment on
+        the first line.
 
         Returns:
             The file that holds this configuration, every interpolation resolved.
@@ -164,32 +152,27 @@ class RunDir:
         head = f"# {command}\n" if command and command.isprintable() else ""
         target, text = first, head + OmegaConf.to_yaml(cfg, resolve=True)
         if first.exists():
-            newest, number = self._newest_config()
+            newest = self.newest_config()
             if of_the_run(read_settings(newest)) == of_the_run(yaml.safe_load(text)):
                 return newest
-            target = self.path / f"config-resumed-{number + 1}.yaml"
+            target = self.path / f"config-resumed-{_last_number(newest) + 1}.yaml"
         _replace(target, text)
         return target
 
     def stored_config(self) -> dict[str, Any]:
         """Settings that the run was started or last continued with, resolved; empty where it has none."""
-        newest, _ = self._newest_config()
+        newest = self.newest_config()
         return dict(read_settings(newest) or {}) if newest.exists() else {}
 
     def stored_command(self) -> str:
         """Command that made :meth:`stored_config`, without what names and continues the run; empty where unknown."""
-        newest, _ = self._newest_config()
+        newest = self.newest_config()
         first, _, _ = newest.read_text(encoding="utf-8").partition("\n") if newest.exists() else ("", "", "")
         return first.removeprefix("# ") if first.startswith("# python ") else ""
 
     def newest_config(self) -> Path:
         """File with the settings that the run was started or last continued with; it may not be there."""
-        return self._newest_config()[0]
-
-    def _newest_config(self) -> tuple[Path, int]:
-        """Return the file, and how many resumes changed settings."""
-        resumed = sorted(self.path.glob("config-resumed-*.yaml"), key=_last_number)
-        return (resumed[-1] if resumed else self.path / "config.yaml"), len(resumed)
+        return max((self.path / "config.yaml", *self.path.glob("config-resumed-*.yaml")), key=_last_number)
 
     def has_checkpoint(self) -> bool:
         """Whether there is something to continue from."""
@@ -241,9 +224,8 @@ class RunDir:
         Raises:
             RunCompleteError: the run finished, with all of its steps.
         """
-        file = self.path / "summary.json"
         try:
-            summary = json.loads(file.read_text(encoding="utf-8"))
+            summary = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return
         if summary.get("status") == "finished" and summary.get("steps", 0) >= num_steps:
@@ -271,19 +253,16 @@ class RunDir:
                 f"room: {self.how_to_go_on()}"
             )
         if error.errno == errno.EMFILE:
-            return (
-                f"too many open files ({error}): raise the limit in this shell, ulimit -n 4096; {self.how_to_go_on()}"
-            )
+            limit = "raise the limit in this shell, ulimit -n 4096"
+            return f"too many open files ({error}): {limit}; {self.how_to_go_on()}"
         if self._lock.is_lost:
-            return f"the run folder {self.path} was deleted or moved while the run went on ({error}); {self._saved()}"
+            saved = f"nothing of it is left; start anew: run_name={self.path.name}"
+            if self.has_checkpoint():
+                saved = f"the policy was saved anew: {self.how_to_go_on()}"
+            return f"the run folder {self.path} was deleted or moved while the run went on ({error}); {saved}"
         if self.path.absolute() in Path(str(error.filename or "")).absolute().parents:
             return f"the run folder {self.path} cannot be written any more ({error}); {self.how_to_go_on()}"
         return ""
-
-    def _saved(self) -> str:
-        if self.has_checkpoint():
-            return f"the policy was saved anew: {self.how_to_go_on()}"
-        return f"nothing of it is left; start anew: run_name={self.path.name}"
 
     def write_summary(self, summary: Mapping[str, Any]) -> Path:
         """Write ``summary.json``, whole or not at all."""
@@ -347,5 +326,4 @@ def _not_writable(folder: Path, error: PermissionError) -> str:
 
 
 def _last_number(path: Path) -> int:
-    numbers = re.findall(r"\d+", path.name)
-    return int(numbers[-1]) if numbers else -1
+    return int((re.findall(r"\d+", path.name) or ["0"])[-1])

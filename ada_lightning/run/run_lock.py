@@ -11,11 +11,7 @@ from typing import TextIO
 
 
 class RunLock:
-    """A lock that ends with its process, however that ends.
-
-    Args:
-        folder: of the run; it exists.
-    """
+    """A lock that ends with its process, however that ends. The run's folder exists."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / ".lock"

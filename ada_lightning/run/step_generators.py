@@ -13,10 +13,7 @@ def seed_generators(*, seed: int, part: str, index: int) -> None:
     the same after a resume, after a broken engine's repeated step, and whatever drew before. vLLM's CPU sampler draws
     from torch's generator at every engine step, so states saved in a checkpoint would depend on how often it stepped.
 
-    Args:
-        seed: of the run.
-        part: what follows, as ``rollout`` or ``update``.
-        index: which one of the run.
+    ``part`` is what follows, as ``rollout`` or ``update``, and ``index`` which one of the run.
     """
     import numpy as np
     import torch

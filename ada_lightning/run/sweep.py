@@ -33,27 +33,25 @@ class Sweep:
         self._failed: dict[str, str] = {}
 
     def run(self, job: Callable[[], float | None], name: str) -> float | None:
-        """Run a job. What ends the whole process, as Ctrl-C and signals do, ends the sweep too.
+        """Run a job, by its run's name and what tells it from the others.
 
-        Args:
-            job: returns its held-out avg@k.
-            name: of its run, and what tells it from the others.
+        What ends the whole process, as Ctrl-C and signals do, ends the sweep too.
 
         Returns:
-            What the job returns; for a run that is complete already, what it returned when it finished.
+            Held-out avg@k, as the job returns it; for a run that is complete already, as it did when it finished.
 
         Raises:
             SweepJobError: the job failed.
         """
         self._num_jobs += 1
         try:
-            average = job()
+            try:
+                average = job()
+            except RunCompleteError as complete:
+                print(f"{name}: {complete}", flush=True)
+                average = complete.average
             self._done.append(name.partition(" (")[0])
             return average
-        except RunCompleteError as complete:
-            print(f"{name}: {complete}", flush=True)
-            self._done.append(name.partition(" (")[0])
-            return complete.average
         except JobError as error:
             reason = str(error)
         except Exception as error:
@@ -71,8 +69,8 @@ class Sweep:
         if self._num_jobs and num_ended < max(self._num_jobs, self.num_planned):
             of_all = f" of {self.num_planned}" if self.num_planned else ""
             done = ", ".join(self._done) or "none"
-            lines = [f"the sweep was interrupted; {len(self._done)}{of_all} jobs are done: {done}"]
-            print("\n".join([*lines, f"continue it with: {self.way_on}"]), file=sys.stderr, flush=True)
+            ended = f"the sweep was interrupted; {len(self._done)}{of_all} jobs are done: {done}"
+            print(f"{ended}\ncontinue it with: {self.way_on}", file=sys.stderr, flush=True)
         if self._failed:
             lines = [f"{len(self._failed)} of the {self._num_jobs} jobs of the sweep failed:"]
             lines += [f"  {name}: {reason}" for name, reason in self._failed.items()]

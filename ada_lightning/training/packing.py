@@ -23,50 +23,18 @@ class _Document:
     kept: tuple[KeptResponse, ...]
 
     @property
+    def lengths(self) -> tuple[int, ...]:
+        """Tokens of the prompt, then of each response."""
+        return len(self.group.pool.prompt.prompt_ids), *map(_num_response_tokens, self.kept)
+
+    @property
     def num_tokens(self) -> int:
-        return len(self.group.pool.prompt.prompt_ids) + sum(map(_num_response_tokens, self.kept))
+        return sum(self.lengths)
 
 
-def pack_groups(
-    groups: Sequence[ResponseGroup],
-    *,
-    num_minibatches: int,
-    max_tokens_per_microbatch: int,
-    policy_version: int,
-    shuffle_seed: int,
-    keep_groups_without_signal: bool,
-    share_prompts: bool,
-) -> list[TrainingBatch]:
-    """Cut a rollout into optimiser steps of whole groups, each cut into microbatches by token budget.
-
-    Groups are shuffled before they are cut: the official code does not, so its first minibatch holds the easy prompts
-    and its last the unresolved ones. A minibatch is computed in as few microbatches as its tokens allow, of about the
-    same number of tokens each.
-
-    Args:
-        groups: of one rollout step.
-        num_minibatches: optimiser steps to make of them.
-        max_tokens_per_microbatch: tokens computed at once; a single response that is longer stands alone.
-        policy_version: of the weights that sampled the groups.
-        shuffle_seed: of the order of groups.
-        keep_groups_without_signal: also compute responses whose advantage is zero. Needed by terms that do not depend
-            on the advantage (KL, entropy); otherwise they change nothing and are left out.
-        share_prompts: compute a prompt once for all its responses, which attend to it but not to each other.
-
-    Returns:
-        ``num_minibatches`` batches. One holds no microbatch where none of its groups has a signal, or where there are
-        fewer groups than minibatches; the denominators are then those of the minibatches that have a group.
-    """
-    (batches,) = pack_for_replicas(
-        groups,
-        num_replicas=1,
-        num_minibatches=num_minibatches,
-        max_tokens_per_microbatch=max_tokens_per_microbatch,
-        policy_version=policy_version,
-        shuffle_seed=shuffle_seed,
-        keep_groups_without_signal=keep_groups_without_signal,
-        share_prompts=share_prompts,
-    )
+def pack_groups(groups: Sequence[ResponseGroup], **options: Any) -> list[TrainingBatch]:
+    """Cut a rollout as :func:`pack_for_replicas` does, with its ``options``, where all is computed in one place."""
+    (batches,) = pack_for_replicas(groups, num_replicas=1, **options)
     return batches
 
 
@@ -81,31 +49,37 @@ def pack_for_replicas(
     keep_groups_without_signal: bool,
     share_prompts: bool,
 ) -> list[list[TrainingBatch]]:
-    """Cut a rollout as :func:`pack_groups` does, and every optimiser step among the replicas of the model.
+    """Cut a rollout into optimiser steps of whole groups, each into microbatches by token budget, for every replica.
 
-    Every replica gets the same number of microbatches, and those that are computed at the same time have about the same
-    number of tokens: sharded weights are gathered for all at once. Where there are too few documents a replica computes
-    a filler, a response that another one trains on and that counts nothing here. Counts are those of the whole batch.
+    Groups are shuffled before they are cut: the official code does not, so its first minibatch holds the easy prompts
+    and its last the unresolved ones. A minibatch is computed in as few microbatches as its tokens allow, of about the
+    same number of tokens each.
+
+    Every replica of the model gets the same number of microbatches, and those that are computed at the same time have
+    about the same number of tokens: sharded weights are gathered for all at once. Where there are too few documents a
+    replica computes a filler, a response that another one trains on and that counts nothing here.
 
     Args:
         groups: of one rollout step.
         num_replicas: parts that compute at the same time.
-        num_minibatches: as in :func:`pack_groups`, like all that follow.
-        max_tokens_per_microbatch: see there.
-        policy_version: see there.
-        shuffle_seed: see there.
-        keep_groups_without_signal: see there.
-        share_prompts: see there.
+        num_minibatches: optimiser steps to make of them.
+        max_tokens_per_microbatch: tokens computed at once; a single response that is longer stands alone.
+        policy_version: of the weights that sampled the groups.
+        shuffle_seed: of the order of groups.
+        keep_groups_without_signal: also compute responses whose advantage is zero. Needed by terms that do not depend
+            on the advantage (KL, entropy); otherwise they change nothing and are left out.
+        share_prompts: compute a prompt once for all its responses, which attend to it but not to each other.
 
     Returns:
-        For every replica ``num_minibatches`` batches.
+        For every replica ``num_minibatches`` batches. One holds no microbatch where none of its groups has a signal, or
+        where there are fewer groups than minibatches. Counts are those of the whole rollout, divided among the
+        minibatches that have a group.
     """
     num_filled = max(min(num_minibatches, len(groups)), 1)
     counts = BatchCounts(
         num_prompts=len(groups) / num_filled,
         num_responses=sum(len(group.kept) for group in groups) / num_filled,
-        num_response_tokens=sum(len(kept.response.response_ids) for group in groups for kept in group.kept)
-        / num_filled,
+        num_response_tokens=sum(_num_response_tokens(kept) for group in groups for kept in group.kept) / num_filled,
     )
     order = list(groups)
     random.Random(shuffle_seed).shuffle(order)
@@ -137,9 +111,8 @@ def group_microbatch(*groups: ResponseGroup) -> Microbatch:
     Raises:
         ValueError: a group keeps nothing.
     """
-    for group in groups:
-        if not group.kept:
-            raise ValueError(f"the group of prompt {group.pool.prompt.prompt_id} keeps no response")
+    if empty := next((group for group in groups if not group.kept), None):
+        raise ValueError(f"the group of prompt {empty.pool.prompt.prompt_id} keeps no response")
     return _microbatch([_Document(group, group.kept) for group in groups])
 
 
@@ -186,7 +159,8 @@ def _balance(documents: Sequence[_Document], max_tokens: int, num_replicas: int)
     by_length = sorted(documents, key=lambda document: document.num_tokens, reverse=True)
     alone = [[document] for document in by_length if document.num_tokens > max_tokens]
     rest = by_length[len(alone) :]
-    num_parts = _round_up(len(alone) + -(-_num_tokens(rest) // max_tokens), num_replicas) - len(alone)
+    num_wanted = len(alone) + -(-_num_tokens(rest) // max_tokens)
+    num_parts = -(-num_wanted // num_replicas) * num_replicas - len(alone)
     parts = _share_out(rest, num_parts)
     while any(_num_tokens(part) > max_tokens for part in parts):
         num_parts += num_replicas
@@ -194,10 +168,6 @@ def _balance(documents: Sequence[_Document], max_tokens: int, num_replicas: int)
     ordered = alone + sorted(parts, key=_num_tokens, reverse=True)
     rounds = [ordered[first : first + num_replicas] for first in range(0, len(ordered), num_replicas)]
     return [parts if index % 2 == 0 else parts[::-1] for index, parts in enumerate(rounds)]
-
-
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
 
 
 def _microbatch_or_filler(part: Sequence[_Document], documents: Sequence[_Document]) -> Microbatch:
@@ -242,10 +212,7 @@ def _microbatch(documents: Sequence[_Document]) -> Microbatch:
     return Microbatch(
         input_ids_T=torch.tensor(input_ids, dtype=torch.int64),
         position_ids_T=torch.tensor(position_ids, dtype=torch.int64),
-        document_lengths=tuple(
-            (len(document.group.pool.prompt.prompt_ids), *map(_num_response_tokens, document.kept))
-            for document in documents
-        ),
+        document_lengths=tuple(document.lengths for document in documents),
         predictor_K=torch.tensor(predictors, dtype=torch.int64),
         token_ids_K=torch.tensor([t for _, kept in responses for t in kept.response.response_ids], dtype=torch.int64),
         response_K=torch.arange(len(responses)).repeat_interleave(lengths),
@@ -258,18 +225,12 @@ def _microbatch(documents: Sequence[_Document]) -> Microbatch:
 
 
 def _identity(group: ResponseGroup, kept: KeptResponse) -> int:
-    pool = group.pool
-    return response_identity(
-        step=pool.step,
-        slot=pool.slot,
-        prompt_id=pool.prompt.prompt_id,
-        sample_index=kept.response.sample_index,
-    )
+    pool, index = group.pool, kept.response.sample_index
+    return response_identity(step=pool.step, slot=pool.slot, prompt_id=pool.prompt.prompt_id, sample_index=index)
 
 
 def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict[str, Any]:
     """What travels with every response, by field name. Shapes ``(B,)``."""
-    sizes = [len(group.kept) for group, _ in responses]
     return {
         "rewards_B": _column([kept.response.reward for _, kept in responses]),
         "is_positive_B": torch.tensor([kept.response.is_positive for _, kept in responses]),
@@ -277,12 +238,9 @@ def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict
         "inverse_probability_B": _column(
             [kept.inverse_probability * group.pool.inverse_probability for group, kept in responses]
         ),
-        "group_size_B": _column(sizes),
+        "group_size_B": _column([len(group.kept) for group, _ in responses]),
         "pool_weight_B": _column(
-            [
-                kept.selection_weight * size / max(group.pool.num_sampled, 1)
-                for (group, kept), size in zip(responses, sizes, strict=True)
-            ]
+            [kept.selection_weight * len(group.kept) / max(group.pool.num_sampled, 1) for group, kept in responses]
         ),
     }
 

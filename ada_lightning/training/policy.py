@@ -10,11 +10,11 @@ import gc
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from lightning.pytorch import LightningModule
@@ -29,7 +29,7 @@ from ada_lightning.parallel.checkpoint_writer import write_checkpoint
 from ada_lightning.parallel.gradients import add_up, clip_to_norm
 from ada_lightning.parallel.pieces import whole_weights
 from ada_lightning.parallel.ranks import Ranks
-from ada_lightning.parallel.sharding import Sharding, run_inside
+from ada_lightning.parallel.sharding import Sharding, run_inside, whole_model
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.run.malloc import give_back_freed_memory
 from ada_lightning.training.attention import AttentionBackend
@@ -39,6 +39,7 @@ from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers
 from ada_lightning.training.models.trained import AllParameters, TrainedParameters
 from ada_lightning.training.packing import group_microbatch
+from ada_lightning.training.settings import refuse
 from ada_lightning.training.token_masks import HeadUpdate, TokenMask
 from ada_lightning.training.updates import (
     ConstantSchedule,
@@ -48,6 +49,8 @@ from ada_lightning.training.updates import (
     is_out_of_memory,
 )
 from ada_lightning.training.updates.figures import add_sums, update_figures
+
+T = TypeVar("T")
 
 
 class PolicyModule(LightningModule):
@@ -99,7 +102,13 @@ class PolicyModule(LightningModule):
         update_guard: UpdateGuard | None = None,
     ) -> None:
         super().__init__()
-        _check_settings(warmup_steps, max_grad_norm, temperature, logprob_chunk_size)
+        refuse(
+            warmup_steps < 0 and f"policy.warmup_steps must not be negative; got {warmup_steps}",
+            max_grad_norm <= 0
+            and f"policy.max_grad_norm must be positive (inf switches clipping off); got {max_grad_norm}",
+            temperature <= 0 and f"rollout.sampling.temperature must be positive for training; got {temperature}",
+            logprob_chunk_size < 1 and f"policy.logprob_chunk_size must be at least 1; got {logprob_chunk_size}",
+        )
         self.automatic_optimization = False
         self.strict_loading = False  # weights live in the checkpoint's Hugging Face folder, not in its trainer state
         self.model_path = model_path
@@ -173,18 +182,20 @@ class PolicyModule(LightningModule):
 
     def apply_optimizer_settings(self) -> None:
         """Give a restored optimiser the configured settings again: restoring brought back the earlier ones."""
-        scheduler = self.lr_schedulers()
-        assert isinstance(scheduler, LambdaLR)
-        scheduler.base_lrs = [settings["lr"] for settings in self._optimizer_settings]
+        self._scheduler.base_lrs = [settings["lr"] for settings in self._optimizer_settings]
         for group, settings in zip(self.trainer.optimizers[0].param_groups, self._optimizer_settings, strict=True):
             group.update(settings)
             group["initial_lr"] = settings["lr"]
 
-    def _set_learning_rate(self, share_done: float) -> float:
-        """Set what warm-up and schedule leave of the configured rate; return that of the policy's weights."""
+    @property
+    def _scheduler(self) -> LambdaLR:
         scheduler = self.lr_schedulers()
         assert isinstance(scheduler, LambdaLR)
-        groups = self.trainer.optimizers[0].param_groups
+        return scheduler
+
+    def _set_learning_rate(self, share_done: float) -> float:
+        """Set what warm-up and schedule leave of the configured rate; return that of the policy's weights."""
+        scheduler, groups = self._scheduler, self.trainer.optimizers[0].param_groups
         for group, rate, warmup in zip(groups, scheduler.base_lrs, scheduler.lr_lambdas, strict=True):
             group["lr"] = rate * warmup(scheduler.last_epoch) * self.schedule(share_done)
         return float(groups[0]["lr"])
@@ -243,30 +254,29 @@ class PolicyModule(LightningModule):
         try:
             return self._accumulate_once(batch)
         except (RuntimeError, MemoryError) as error:
-            parts = tuple(part for microbatch in batch for part in halved(microbatch))
-            largest = max((microbatch.num_computed_tokens for microbatch in batch), default=0)
-            # One rank alone must not compute other parts than the others, which wait for it in their collectives.
-            is_alone = self.trainer.world_size == 1
             if not is_out_of_memory(error):
                 raise
-            if not is_alone or len(parts) == len(batch.microbatches):
-                raise UpdateOutOfMemoryError(largest, error) from error
-            first = f"{type(error).__name__} with {largest} tokens at once"
+            failed = UpdateOutOfMemoryError(batch, error)
+            parts = tuple(part for microbatch in batch for part in halved(microbatch))
+            # One rank alone must not compute other parts than the others, which wait for it in their collectives.
+            if self.trainer.world_size > 1 or len(parts) == len(batch.microbatches):
+                raise failed from error
         # Outside of the handler: its traceback holds the activations.
         self._forget_update()
         self.num_memory_retries += 1
         warnings.warn(
-            f"an update ran out of memory ({first}) and is repeated in {len(parts)} parts instead of "
+            f"an update ran out of memory ({failed.what}) and is repeated in {len(parts)} parts instead of "
             f"{len(batch.microbatches)}; lower data.max_tokens_per_microbatch to spare the first attempt",
             RuntimeWarning,
             stacklevel=2,
         )
+        halves = replace(batch, microbatches=parts)
         try:
-            return self._accumulate_once(replace(batch, microbatches=parts))
+            return self._accumulate_once(halves)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise UpdateOutOfMemoryError(max(part.num_computed_tokens for part in parts), error) from error
+            raise UpdateOutOfMemoryError(halves, error) from error
 
     def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Add the gradients of every microbatch up; return the loss and the sums for logging."""
@@ -294,9 +304,11 @@ class PolicyModule(LightningModule):
 
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
-        advantages_B = microbatch.advantage_B
+        # log pi of every response token, with gradient. Advantages were assigned once for the whole rollout.
         hidden_TH, logprobs_K, entropy_K = self._forward(self.model, microbatch)
+        # With one update per rollout the old policy is this one: each ratio to it is 1, with the gradient of log pi.
         old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
+        # A KL, or a target that is tilted from it, needs the frozen initial policy; nothing else does.
         reference_logprobs_K = old_logprobs_K
         if self.loss.needs_reference:
             with torch.no_grad(), self.trained.as_reference(self.model):
@@ -312,12 +324,14 @@ class PolicyModule(LightningModule):
             mask_K=torch.ones_like(microbatch.sampling_logprobs_K),
             hidden_TH=hidden_TH,
         )
+        # Masks multiply: of a token's part trains what every one of them leaves.
         kept = {}
         for mask in self.token_masks:
-            weight_K = mask(terms, advantages_B, microbatch)
+            weight_K = mask(terms, microbatch.advantage_B, microbatch)
             kept[f"{mask.name}_kept"] = (weight_K != 0).sum().to(torch.float32)
             terms = replace(terms, mask_K=terms.mask_K * weight_K)
-        loss, sums = self.loss(terms, advantages_B, microbatch, batch.counts)
+        # Divided by counts of the whole batch, whatever this part of it holds: losses and gradients of parts add up.
+        loss, sums = self.loss(terms, microbatch.advantage_B, microbatch, batch.counts)
         sums |= kept
         if self.token_masks:
             sums["token_mask"] = terms.mask_K.sum()
@@ -383,19 +397,16 @@ class PolicyModule(LightningModule):
 
     def represent(self, prompts: Sequence[Prompt]) -> Tensor:
         """The current policy's hidden state after each prompt's last token. Shape ``(P, H)``, float32, on the CPU."""
-        token_ids = [tuple(prompt.prompt_ids) for prompt in prompts]
-        if self.sharding is None:
-            return self._represent(token_ids)
-        with self.ranks.command("represent", token_ids):
-            return self._represent(token_ids)
+        return self._together("represent", self._represent, [tuple(prompt.prompt_ids) for prompt in prompts])
 
     def rehearse(self, batch: TrainingBatch) -> None:
         """Compute the gradients of a batch and forget them: what an update costs."""
-        if self.sharding is None:
-            self._rehearse(batch)
-            return
-        with self.ranks.command("rehearse", batch):
-            self._rehearse(batch)
+        self._together("rehearse", self._rehearse, batch)
+
+    def _together(self, name: str, work: Callable[[Any], T], argument: object) -> T:
+        """Work with all who hold a part of the weights: they know it by name, see :meth:`setup`."""
+        with self.ranks.command(name, argument) if self.sharding else nullcontext():
+            return work(argument)
 
     @torch.no_grad()
     def _represent(self, token_ids: Sequence[tuple[int, ...]]) -> Tensor:
@@ -514,8 +525,6 @@ class PolicyModule(LightningModule):
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def _load(self, path: Path, prepare: Callable[[Any], object]) -> Any:
-        from transformers import AutoModelForCausalLM
-
         def check_and_prepare(model: Any) -> None:
             self.attention.check_model(model)
             prepare(model)
@@ -523,9 +532,7 @@ class PolicyModule(LightningModule):
         attention = self.attention.implementation
         if self.sharding:
             return self.sharding.load(path, attention=attention, prepare=check_and_prepare)
-        model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, attn_implementation=attention, trust_remote_code=False, use_safetensors=True
-        )
+        model = whole_model(path, attention)
         check_and_prepare(model)
         return model
 
@@ -570,9 +577,7 @@ class PolicyModule(LightningModule):
                 warnings.warn(f"update {self.policy_version + 1} is left out: {reason}", RuntimeWarning, stacklevel=2)
             else:
                 optimizer.step()
-                scheduler = self.lr_schedulers()
-                assert isinstance(scheduler, LambdaLR)
-                scheduler.step()
+                self._scheduler.step()
         optimizer.zero_grad()
         if self.device.type == "cpu":
             give_back_freed_memory()
@@ -592,17 +597,3 @@ class PolicyModule(LightningModule):
             "train/lr": lr,
             **update_figures(sums),
         }
-
-
-def _check_settings(warmup_steps: int, max_grad_norm: float, temperature: float, logprob_chunk_size: int) -> None:
-    errors = []
-    if warmup_steps < 0:
-        errors.append(f"policy.warmup_steps must not be negative; got {warmup_steps}")
-    if max_grad_norm <= 0:
-        errors.append(f"policy.max_grad_norm must be positive (inf switches clipping off); got {max_grad_norm}")
-    if temperature <= 0:
-        errors.append(f"rollout.sampling.temperature must be positive for training; got {temperature}")
-    if logprob_chunk_size < 1:
-        errors.append(f"policy.logprob_chunk_size must be at least 1; got {logprob_chunk_size}")
-    if errors:
-        raise ValueError("; ".join(errors))

@@ -19,18 +19,7 @@ _BITS = 24
 
 
 def response_identity(*, step: int, slot: int, prompt_id: str, sample_index: int) -> int:
-    """Name one response of a run.
-
-    Returns:
-        An integer in [0, 2**63).
-
-    Example:
-        >>> one = response_identity(step=3, slot=1, prompt_id="a", sample_index=0)
-        >>> one == response_identity(step=3, slot=1, prompt_id="a", sample_index=0)
-        True
-        >>> one == response_identity(step=4, slot=1, prompt_id="a", sample_index=0)
-        False
-    """
+    """Name one response of a run by an integer in [0, 2**63)."""
     key = "\x1f".join(map(str, (step, slot, prompt_id, sample_index)))
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
 
@@ -47,13 +36,6 @@ def seeded_uniform(*keys: Tensor, seed: int) -> Tensor:
 
     Source:
         The finaliser of SplitMix64 (Steele, Lea and Flood 2014), once for each key.
-
-    Example:
-        >>> import torch
-        >>> response, token = torch.tensor([[7], [8]]), torch.arange(3)
-        >>> both = seeded_uniform(response, token, seed=0)
-        >>> bool((seeded_uniform(torch.tensor(8), token, seed=0) == both[1]).all())
-        True
     """
     state = _mix(torch.tensor(seed, dtype=torch.int64, device=keys[0].device) + _GAMMA)
     for key in keys:

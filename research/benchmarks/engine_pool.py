@@ -81,7 +81,7 @@ def opened(host: Any, folder: Path) -> Iterator[Any]:
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
     from ada_lightning.training.models.tiny import TinyLlama
 
-    num_engines = getattr(host, "_num_engines", 1)
+    num_engines = getattr(host, "num_engines", 1)
     settings = {"dtype": "float32", "kv_cache_gib": 0.1, "max_num_seqs": 64 // num_engines, "eos_token_ids": ()}
     engine = partial(
         VllmEngine, model_path=TinyLlama().prepare(), max_model_tokens=PROMPT_TOKENS + MAX_NEW_TOKENS, **settings

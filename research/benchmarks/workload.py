@@ -36,7 +36,7 @@ class DefaultModel:
         from ada_lightning.data.reasoning_gym import ReasoningGymSource
 
         source = ReasoningGymSource(TASKS, num_train=number, num_heldout=0, seed=0)
-        encoded, _ = PromptEncoder(self.tokenizer, max_prompt_tokens=256).encode(source.train_prompts())
+        encoded = PromptEncoder(self.tokenizer, max_prompt_tokens=256).encode(source.train_prompts())
         return list(encoded)
 
 

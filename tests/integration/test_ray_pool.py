@@ -11,10 +11,11 @@ import torch
 
 from ada_lightning.rollout.engines.ray_pool import RayPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+from tests.builders import SETTINGS
 from tests.integration.conftest import column
 from tests.integration.test_vllm_engine import generate, largest_gap, load, move, named, open_engine
 from tests.unit.rollout.faulty_engines import CoinEngine, TellingEngine, completed
-from tests.unit.rollout.test_engine_pool import SETTINGS, collect, finish
+from tests.unit.rollout.test_engine_pool import collect, finish
 
 pytestmark = pytest.mark.vllm
 

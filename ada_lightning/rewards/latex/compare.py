@@ -10,9 +10,8 @@ from ada_lightning.rewards.latex.cost import has_symbol
 from ada_lightning.rewards.latex.cpu_budget import CpuBudget, CpuBudgetError
 from ada_lightning.rewards.latex.equation import Statement, read_statement
 from ada_lightning.rewards.latex.evaluated import is_worked_out
-from ada_lightning.rewards.latex.inequality import as_intervals
 from ada_lightning.rewards.latex.quantity import Quantity, is_quotient, read_number, read_quantity
-from ada_lightning.rewards.latex.structure import Answer, words
+from ada_lightning.rewards.latex.structure import Answer, as_intervals, readings, words
 from ada_lightning.rewards.latex.symbolic import are_equal
 from ada_lightning.rewards.latex.tolerance import EXACT, Tolerance
 from ada_lightning.rewards.latex.tree import Tree, UnreadableError, read
@@ -27,6 +26,33 @@ MAX_CPU_S = 2.0
 """Seconds that algebra may compute for one answer, far more than what people write down takes (milliseconds)."""
 _MAX_PAIRS = 200
 """Comparisons of parts, so that two lists of equal length cannot ask for thousands."""
+
+
+def same_answer(
+    gold: str,
+    answer: str,
+    *,
+    tolerance: Tolerance = Tolerance(1e-6),  # noqa: B008 - frozen
+    simplified: bool = True,
+) -> bool:
+    r"""Tell whether an answer equals the expected one as mathematics.
+
+    Args:
+        gold: LaTeX or words, as people write them. Not longer than a caller wants to spend time on.
+        answer: likewise, untrusted.
+        tolerance: of numbers with a decimal point.
+        simplified: the answer must be worked out as far as the gold.
+
+    Raises:
+        MemoryError: there is no memory for it.
+
+    Example:
+        >>> same_answer(r"\frac{1}{2}", "0.5"), same_answer("579", "123+456")
+        (True, False)
+    """
+    comparison = Comparison(tolerance, simplified=simplified)
+    expected = readings(gold)[0]  # 1,234 is one number; as a list it has spaces
+    return any(comparison.are_equal(expected, given) for given in readings(answer))
 
 
 class Comparison:

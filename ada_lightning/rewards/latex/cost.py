@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from ada_lightning.rewards.latex.tree import MAX_NODES, Tree, count
+from ada_lightning.rewards.latex.tree import MAX_NODES, Tree, walk
 
 MAX_BITS = 12_000
 """Largest intermediate value, in bits of numerator and denominator: 3,600 decimal digits, which Python still prints."""
@@ -33,7 +33,7 @@ def is_affordable(tree: Tree) -> bool:
         >>> is_affordable(read("2^{100}")), is_affordable(read("9^{9^{9}}"))
         (True, False)
     """
-    return count(tree) <= MAX_NODES and bits(tree) <= MAX_BITS
+    return sum(1 for _ in walk(tree)) <= MAX_NODES and bits(tree) <= MAX_BITS
 
 
 def bits(tree: Tree) -> float:
@@ -77,8 +77,7 @@ def rational(tree: Tree) -> Fraction | None:  # noqa: C901 - one branch for each
         return None
     parts: list[Fraction] = []
     for part in tree[1:]:
-        found = rational(part)
-        if found is None:
+        if (found := rational(part)) is None:
             return None
         parts.append(found)
     first, second = parts[0], parts[-1]
@@ -100,14 +99,12 @@ def rational(tree: Tree) -> Fraction | None:  # noqa: C901 - one branch for each
 
 def has_symbol(tree: Tree) -> bool:
     """Whether a variable occurs in a tree."""
-    return tree[0] == "symbol" or any(has_symbol(part) for part in tree[1:] if isinstance(part, tuple))
+    return any(part[0] == "symbol" for part in walk(tree))
 
 
 def has_decimal(tree: Tree) -> bool:
     """Whether a number with a decimal point occurs in a tree: such a number may be rounded."""
-    if tree[0] == "number":
-        return bool(tree[2])
-    return any(has_decimal(part) for part in tree[1:] if isinstance(part, tuple))
+    return any(part[0] == "number" and part[2] for part in walk(tree))
 
 
 def _power_bits(tree: Tree, base_bits: float, exponent_bits: float) -> float:

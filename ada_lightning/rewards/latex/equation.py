@@ -51,10 +51,7 @@ def is_name(text: str) -> bool:
 
 
 def read_statement(text: str) -> Statement | None:
-    r"""Read what equal signs outside of brackets state: the last side, or the first of ``5 = x``.
-
-    Args:
-        text: tidy LaTeX.
+    r"""Read what equal signs of tidy LaTeX state, outside of brackets: the last side, or the first of ``5 = x``.
 
     Returns:
         None where a side is empty, or one before the last takes the equality back: ``x >= = 5``, ``x =/= 5``,

@@ -2,7 +2,7 @@ r"""How much of a constant is left to compute: ``123+456`` is a task, 579 its an
 
 from __future__ import annotations
 
-from ada_lightning.rewards.latex.tree import Tree
+from ada_lightning.rewards.latex.tree import Tree, walk
 
 _ARITHMETIC = frozenset(("add", "multiply", "divide", "power", "factorial", "binomial", "abs", "floor", "ceiling"))
 
@@ -76,9 +76,7 @@ def _open_sides(relation: Tree) -> int:
 
 def _symbols(tree: Tree) -> frozenset[str]:
     """Names of the variables of a tree."""
-    if tree[0] == "symbol":
-        return frozenset((tree[1],))
-    return frozenset().union(*(_symbols(part) for part in tree[1:] if isinstance(part, tuple)))
+    return frozenset(part[1] for part in walk(tree) if part[0] == "symbol")
 
 
 def _is_literal(tree: Tree) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ada_lightning.rewards.latex.text import enclosed, split, tidy
 
@@ -16,6 +17,9 @@ _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9,])")
 _CONJUNCTION = re.compile(r"\\text\s*\{\s*,?\s*(?:and|or)\s*\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _WORDS = re.compile(r"(?:\\text\s*\{[^{}0-9]*\}|[A-Za-z\s.,'!?()-])+")
 _MEMBER = re.compile(r"^\(?[A-Za-z](?:_\{?[A-Za-z0-9]+\}?)?(?:,\s*[A-Za-z])*\)?\s*\\in(?![A-Za-z])\s*")
+_OPERATOR = re.compile(r"(<|>|\\[lg]e(?![a-zA-Z]))")
+_SIDE = re.compile(r"(?:[A-Za-z]|\\(?:alpha|beta|gamma|theta|lambda|mu|phi|omega))(?:_\{?[A-Za-z0-9]+\}?)?")
+_TURNED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
 _NAMED = re.compile(
     r"^(?P<name>(?:[A-Za-z]|\\[a-zA-Z]+)(?:_\{?[A-Za-z0-9]+\}?)?|\(\s*[A-Za-z](?:,\s*[A-Za-z])+\s*\)"
     r"|\\text\s*\{[A-Za-z ]+\})"
@@ -71,10 +75,10 @@ def words(text: str, *, fold: bool = True) -> str:
 
 
 def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
-    r"""Recognise the structure of an answer.
+    r"""Recognise the structure of an answer, in time that grows with the length of the text.
 
     Args:
-        text: as extracted from a response; not longer than a caller wants to spend time on.
+        text: as extracted from a response.
         commas_group_digits: read ``1,000`` outside of brackets as one thousand, not as two numbers.
 
     Example:
@@ -88,6 +92,13 @@ def read_answer(text: str, *, commas_group_digits: bool = True) -> Answer:
     if commas_group_digits:
         tidied = _group_digits(tidied)
     return _read(tidied, 0)
+
+
+@lru_cache(maxsize=4096)
+def readings(text: str) -> tuple[Answer, ...]:
+    """Return one reading, or two where commas may group digits or separate them."""
+    grouped, separated = read_answer(text), read_answer(text, commas_group_digits=False)
+    return (grouped,) if grouped == separated else (grouped, separated)
 
 
 def _read(text: str, level: int) -> Answer:
@@ -175,3 +186,46 @@ def _group_digits(text: str) -> str:
         pieces += [text[last : found.start()], found[0].replace(",", "") if level <= 0 else found[0]]
         last = found.end()
     return "".join(pieces) + text[last:]
+
+
+def as_intervals(answer: Answer) -> Answer:
+    r"""Write ``1 < x \le 3`` as ``(1,3]``, and ``x < 1 \text{ or } x > 3`` as a union; anything else stays as it is.
+
+    Example:
+        >>> as_intervals(read_answer(r"0 \le x < 1")).text, as_intervals(read_answer("x + 1")).text
+        ('[0,1)', 'x + 1')
+    """
+    if answer.kind == "list":
+        intervals = [_interval(item.text) if item.kind == "value" else None for item in answer.items]
+        found = tuple(interval for interval in intervals if interval is not None)
+        return Answer("union", answer.text, found) if len(found) == len(intervals) else answer
+    return (_interval(answer.text) if answer.kind == "value" else None) or answer
+
+
+def _interval(text: str) -> Answer | None:
+    parts = [part.strip() for part in _OPERATOR.split(text)]
+    if len(parts) == 3:
+        left, operator, right = parts
+        if _SIDE.fullmatch(right) and not _SIDE.fullmatch(left):
+            left, operator, right = right, _TURNED[operator], left
+        if not _SIDE.fullmatch(left):
+            return None
+        ends = (
+            (r"-\infty", "<", operator, right)
+            if operator in ("<", r"\le")
+            else (right, _TURNED[operator], "<", r"\infty")
+        )
+    elif len(parts) == 5 and _SIDE.fullmatch(parts[2]):
+        lower, first, _, second, upper = parts
+        if first in (">", r"\ge"):
+            lower, first, second, upper = upper, _TURNED[second], _TURNED[first], lower
+        ends = (lower, first, second, upper)
+    else:
+        return None
+    lower, first, second, upper = ends
+    if not lower or not upper or {first, second} - {"<", r"\le"}:
+        return None
+    brackets = ("(" if first == "<" else "[") + (")" if second == "<" else "]")
+    return Answer(
+        brackets, f"{brackets[0]}{lower},{upper}{brackets[1]}", (Answer("value", lower), Answer("value", upper))
+    )

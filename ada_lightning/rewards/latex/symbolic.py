@@ -29,13 +29,7 @@ def are_equal(gold: Tree, answer: Tree, tolerance: Tolerance, budget: CpuBudget)
     is_affordable`), nothing else is: see :class:`~ada_lightning.rewards.math.MathReward`. Rational values are compared
     exactly, other constants by 40 digits, both with the tolerance where a decimal number occurs. What
     has variables is wrong where it differs at one of a few points, and else compared by math-verify, which simplifies
-    the difference.
-
-    Args:
-        gold: the expected one.
-        answer: the given one.
-        tolerance: of numbers, where a decimal one occurs.
-        budget: for what no bound is known of beforehand: everything but rational numbers.
+    the difference. The budget is for what no bound is known of beforehand: everything but rational numbers.
 
     Raises:
         CpuBudgetError: the budget is spent.

@@ -151,20 +151,13 @@ def depth(text: str) -> int:
     """
     deepest = level = 0
     for character in text:
-        if character in "([{":
-            level += 1
-            deepest = max(deepest, level)
-        elif character in ")]}":
-            level = max(level - 1, 0)
+        level = max(level + (character in "([{") - (character in ")]}"), 0)
+        deepest = max(deepest, level)
     return deepest
 
 
 def split(text: str, separators: frozenset[str]) -> list[str]:
-    r"""Cut at separators outside of all brackets.
-
-    Args:
-        text: tidy LaTeX.
-        separators: single characters or commands such as ``\cup``.
+    r"""Cut tidy LaTeX at separators outside of all brackets: single characters, or commands such as ``\cup``.
 
     Example:
         >>> split(r"(1,2),\frac{1}{2}", frozenset(","))

@@ -11,6 +11,7 @@ prints and re-reads an expression meets nothing that can be called.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -53,10 +54,7 @@ class UnreadableError(ValueError):
 
 
 def read(text: str) -> Tree:
-    r"""Read one expression or relation.
-
-    Args:
-        text: tidy LaTeX, see :func:`ada_lightning.rewards.latex.text.tidy`.
+    r"""Read one expression or relation of tidy LaTeX (:func:`ada_lightning.rewards.latex.text.tidy`).
 
     Raises:
         UnreadableError: it is outside of the grammar, nests deeper than 24, has a literal of more than 400 digits or
@@ -117,10 +115,13 @@ class _Reader:
         self.position += 1
         return token
 
-    def sum(self) -> Tree:
+    def descend(self) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise UnreadableError(f"nested deeper than {MAX_DEPTH}")
+
+    def sum(self) -> Tree:
+        self.descend()
         terms = [self.product()]
         while self.peek() in ("+", "-"):
             sign = self.take()
@@ -151,15 +152,18 @@ class _Reader:
         num_minus = 0
         while self.peek() in ("+", "-"):
             num_minus += self.take() == "-"
-        starts = [self.peek()]
-        factors = [self.postfixed()]
-        while self.starts_factor():
-            starts.append(self.peek())
-            factors.append(self.postfixed())
-        result = _adjacent(factors, starts)
+        result = self.factors(self.starts_factor)
         if num_minus > 1:  # two signs stay an operation: --5 is a task, not a number
             result = ("multiply", _ONE, result)
         return _negative(result) if num_minus % 2 else result
+
+    def factors(self, goes_on: Callable[[], bool]) -> Tree:
+        """What stands side by side, for as long as ``goes_on`` says."""
+        starts, factors = [self.peek()], [self.postfixed()]
+        while goes_on():
+            starts.append(self.peek())
+            factors.append(self.postfixed())
+        return _adjacent(factors, starts)
 
     def starts_factor(self) -> bool:
         token = self.peek()
@@ -187,9 +191,7 @@ class _Reader:
         raise UnreadableError("more than three powers and factorials in a row")
 
     def exponent(self) -> Tree:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise UnreadableError(f"nested deeper than {MAX_DEPTH}")
+        self.descend()
         if self.peek() == "-":
             self.take()
             result = _negative(self.atom())
@@ -289,29 +291,22 @@ class _Reader:
     def argument(self) -> Tree:
         if self.peek() in ("(", "{", "["):
             return self.bracketed(self.take())
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise UnreadableError(f"nested deeper than {MAX_DEPTH}")
-        starts = [self.peek()]
-        factors = [self.postfixed()]
-        while self.starts_factor() and self.peek()[1:] not in FUNCTIONS and self.peek() not in ("(", "["):
-            starts.append(self.peek())
-            factors.append(self.postfixed())
+        self.descend()
+        result = self.factors(
+            lambda: self.starts_factor() and self.peek()[1:] not in FUNCTIONS and self.peek() not in ("(", "[")
+        )
         self.depth -= 1
-        return _adjacent(factors, starts)
+        return result
 
     def named(self, name: str) -> Tree:
         if self.peek() == "_":
             self.take()
-            if self.peek() == "{":
-                self.take()
-                parts = []
+            subscript = self.take()
+            if subscript == "{":
+                subscript = ""
                 while self.peek() != "}":
-                    parts.append(self.take())
+                    subscript += self.take()
                 self.take("}")
-                subscript = "".join(parts)
-            else:
-                subscript = self.take()
             if not re.fullmatch(r"[A-Za-z0-9]{1,16}", subscript):
                 raise UnreadableError(f"a subscript of other than letters and digits: {subscript[:20]!r}")
             name = f"{name}_{subscript}"
@@ -320,7 +315,6 @@ class _Reader:
 
 _ONE: Tree = ("number", Fraction(1), False)
 _MINUS_ONE: Tree = ("number", Fraction(-1), False)
-
 _DEGREE: Tree = ("divide", ("constant", "pi"), ("number", Fraction(180), False))
 
 
@@ -335,12 +329,7 @@ def _joined(operator: str, left: Tree, right: Tree) -> Tree:
 
 
 def _adjacent(factors: list[Tree], starts: list[str]) -> Tree:
-    r"""What stands side by side is multiplied, except the mixed number ``2\frac{1}{2}``.
-
-    Args:
-        factors: trees, at least one.
-        starts: first token of each.
-    """
+    r"""What stands side by side is multiplied, except the mixed number ``2\frac{1}{2}``; ``starts``: first tokens."""
     if len(factors) == 1:
         return factors[0]
     whole, part = factors[0], factors[1]
@@ -360,11 +349,14 @@ def _adjacent(factors: list[Tree], starts: list[str]) -> Tree:
     return ("multiply", *factors)
 
 
-def count(tree: Tree) -> int:
-    """Parts of a tree.
+def walk(tree: Tree) -> Iterator[Tree]:
+    """Yield a tree and all of its parts.
 
     Example:
-        >>> count(read("x+1"))
+        >>> len(list(walk(read("x+1"))))
         3
     """
-    return 1 + sum(count(part) for part in tree[1:] if isinstance(part, tuple))
+    yield tree
+    for part in tree[1:]:
+        if isinstance(part, tuple):
+            yield from walk(part)

@@ -1,43 +1,104 @@
-"""Runs an engine in a loop of its own, so that whoever asks need not be there for every token."""
+"""An engine that runs in a loop of its own, and what travels between it and whoever asks it for responses."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.rollout.engines.engine_messages import (
-    Abort,
-    Aborted,
-    Alive,
-    Asleep,
-    Command,
-    Event,
-    Failed,
-    Finished,
-    Load,
-    Loaded,
-    Ready,
-    Sleep,
-    Stop,
-    Submit,
-    Update,
-    Updated,
-)
-from ada_lightning.rollout.engines.weight_digest import WeightDigest
+from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.rollout.engines.published_weights import Digest, PublishedWeights, WeightDigest
+from ada_lightning.rollout.engines.weight_transfer import WeightTransfer
 
 ALIVE_INTERVAL_S = 1.0
 """A working engine from which nothing finishes says so this often."""
 
 
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Queue one response."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    settings: SamplingSettings
+    seed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Have a method of the engine called; answered by :class:`Answer` of the same ticket."""
+
+    ticket: int
+    method: str
+    """``abort``, ``sleep``, ``update_weights``, or ``load_weights`` with a :class:`PublishedWeights`."""
+    arguments: tuple[Any, ...] = ()
+    policy_version: int | None = None
+    """Of the weights that the engine has afterwards, where those are others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The engine is open."""
+
+    max_model_tokens: int
+    max_num_seqs: int
+    weight_dtype: str
+    """Name of the torch dtype that weights should arrive in; empty where any will do."""
+    pid: int
+    """Process it runs in, on its machine."""
+    weight_transfer: WeightTransfer | None
+    """How weights come, if not published."""
+    num_workers: int
+    """Processes of the engine that weights go to."""
+    can_sleep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Responses that finished, by the weights of ``policy_version`` (-1: those the engine was opened with)."""
+
+    policy_version: int
+    generations: tuple[Generation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The engine makes progress, and nothing finished for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A call returned: of ``load_weights`` the digest of what arrived, of any other what the method returned."""
+
+    ticket: int
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The engine broke and the loop ended."""
+
+    reason: str
+
+
+Command = Submit | Call | Stop
+Event = Ready | Finished | Alive | Answer | Failed
+
+
 class EngineLoop:
     """Turns commands into calls of an engine, and what comes of them into events.
 
-    Commands are followed in their order and between engine steps, so that nothing of an aborted request comes after its
-    :class:`~ada_lightning.rollout.engines.engine_messages.Aborted`.
+    Commands are followed in their order and between engine steps, so that nothing of an aborted request comes after the
+    answer to its abort.
 
     Args:
         open_engine: makes the engine, in the loop's own thread.
@@ -46,10 +107,7 @@ class EngineLoop:
     """
 
     def __init__(
-        self,
-        open_engine: Callable[[], RolloutEngine],
-        commands: SimpleQueue[Command],
-        send: Callable[[Event], None],
+        self, open_engine: Callable[[], RolloutEngine], commands: SimpleQueue[Command], send: Callable[[Event], None]
     ) -> None:
         self._open_engine = open_engine
         self._commands = commands
@@ -58,11 +116,10 @@ class EngineLoop:
         self._last_sent_s = time.monotonic()
 
     def run(self) -> None:
-        """Open the engine and work until :class:`~ada_lightning.rollout.engines.engine_messages.Stop` or an error.
+        """Open the engine and work until :class:`Stop` or an error.
 
         Raises:
-            Exception: whatever the engine raised, after it was sent as
-                :class:`~ada_lightning.rollout.engines.engine_messages.Failed`.
+            Exception: whatever the engine raised, after it was sent as :class:`Failed`.
         """
         engine = None
         try:
@@ -92,31 +149,30 @@ class EngineLoop:
                 return True
             if isinstance(command, Stop):
                 return False
-            self._follow(engine, command)
-
-    def _follow(self, engine: Any, command: Submit | Abort | Load | Update | Sleep) -> None:
-        if isinstance(command, Submit):
-            engine.submit(command.request_id, command.prompt_ids, command.settings, command.seed)
-        elif isinstance(command, Abort):
-            self._send(Aborted(command.ticket, engine.abort(command.request_ids)))
-        elif isinstance(command, Sleep):
-            self._send(Asleep(engine.sleep()))
-        elif isinstance(command, Update):
-            engine.update_weights(command.method, command.argument)
-            self._policy_version = command.policy_version
-            self._send(Updated(command.method))
-        else:
-            digest = WeightDigest()
-            arriving = digest.reading(command.named_tensors)
-            engine.load_weights(arriving, command.policy_version)
-            for _ in arriving:  # an engine without weights may leave some
+            if isinstance(command, Submit):
+                engine.submit(command.request_id, command.prompt_ids, command.settings, command.seed)
                 continue
-            self._policy_version = command.policy_version
-            self._send(Loaded(command.policy_version, digest.value()))
+            if command.method == "load_weights":
+                result: Any = _load(engine, *command.arguments)
+            else:
+                result = getattr(engine, command.method)(*command.arguments)
+            if command.policy_version is not None:
+                self._policy_version = command.policy_version
+            self._send(Answer(command.ticket, result))
 
     def _send(self, event: Event) -> None:
         self._last_sent_s = time.monotonic()
         self._send_event(event)
+
+
+def _load(engine: RolloutEngine, weights: PublishedWeights) -> Digest:
+    """Load published weights; the digest of what was read."""
+    digest = WeightDigest()
+    arriving = digest.reading(weights.named_tensors)
+    engine.load_weights(arriving, weights.policy_version)
+    for _ in arriving:  # an engine without weights may leave some
+        continue
+    return digest.value()
 
 
 def _introduction(engine: RolloutEngine) -> Ready:

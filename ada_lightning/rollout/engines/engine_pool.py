@@ -6,32 +6,29 @@ import contextlib
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
-from ada_lightning.rollout.engines.engine_loop import ALIVE_INTERVAL_S
-from ada_lightning.rollout.engines.engine_messages import (
-    Abort,
-    Aborted,
-    Asleep,
+from ada_lightning.rollout.engines.engine_loop import (
+    ALIVE_INTERVAL_S,
+    Answer,
+    Call,
+    Command,
     Event,
     Failed,
     Finished,
-    Load,
-    Loaded,
     Ready,
-    Sleep,
     Stop,
     Submit,
-    Update,
-    Updated,
 )
 from ada_lightning.rollout.engines.errors import EngineError, check_fits
-from ada_lightning.rollout.engines.pool_member import PoolMember, PoolPlace, PublishedWeights
-from ada_lightning.rollout.engines.shared_weights import in_engine_type
-from ada_lightning.rollout.engines.weight_digest import digest_error
+from ada_lightning.rollout.engines.host import EngineHost
+from ada_lightning.rollout.engines.published_weights import PublishedWeights, in_engine_type
 from ada_lightning.rollout.engines.weight_transfer import WeightSender, WeightTransfer
 
 if TYPE_CHECKING:
@@ -44,27 +41,93 @@ _CLOSE_WAIT_S = 5.0
 _MAX_HOMES = 10_000
 
 
-def limit_errors(
-    *, num_engines: int, max_restarts: int, affinity: int, start_timeout_s: float, call_timeout_s: float
-) -> list[str]:
-    """Say what is wrong with the limits of a pool, by the keys that a user types."""
-    errors = [f"rollout.host.num_engines must be at least 1; got {num_engines}"] if num_engines < 1 else []
-    errors += [
-        f"rollout.host.{name} must not be negative; got {value}"
-        for name, value in (("max_restarts", max_restarts), ("affinity", affinity))
-        if value < 0
-    ]
-    errors += [
-        f"rollout.host.{name} must be a positive number of seconds; got {value}"
-        for name, value in (("start_timeout_s", start_timeout_s), ("call_timeout_s", call_timeout_s))
-        if not 0 < value < float("inf")
-    ]
-    if 0 < call_timeout_s < 2 * ALIVE_INTERVAL_S:
-        errors.append(
-            f"rollout.host.call_timeout_s = {call_timeout_s} is too short: a working engine says so every "
-            f"{ALIVE_INTERVAL_S:g} s; use {2 * ALIVE_INTERVAL_S:g} or more"
-        )
-    return errors
+class PoolMember(Protocol):
+    """An engine that works by itself (:class:`~ada_lightning.rollout.engines.engine_loop.EngineLoop`).
+
+    No call waits for it.
+    """
+
+    log_file: Path
+    """What it prints; on its own machine."""
+
+    def send(self, command: Command) -> None:
+        """Hand a command over, after those before it; EngineError where the engine is gone."""
+
+    def events(self) -> list[Event]:
+        """Take what has come, in its order; EngineError where nothing has and the engine is gone."""
+        ...
+
+    def close(self, wait_s: float = 0.0) -> None:
+        """End it, by force where it has not ended by itself after so many seconds. Safe to call twice."""
+
+
+class PoolPlace(Protocol):
+    """Where the members of a pool live."""
+
+    def open(self, index: int) -> PoolMember:
+        """Begin to start a member, or another of its index; its first event is ``Ready``, or EngineError is raised."""
+        ...
+
+    def wait(self, members: Sequence[Any], timeout_s: float) -> None:
+        """Return as soon as one of its members has events or is gone, or when the time is over."""
+
+    def publish(
+        self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
+    ) -> PublishedWeights:
+        """Put weights, which are read once, where every member can read them until the next; in this type, if any."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back, after all members are closed. Safe to call twice."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolHost(EngineHost):
+    """Limits of a pool, wherever its engines live.
+
+    Args:
+        num_engines: how many.
+        max_restarts: replacements of one engine between two syncs before it is left out.
+        affinity: requests by which an engine may exceed the least loaded one to get another of its own prompts.
+        start_timeout_s: seconds until an engine must be open; compiling on a GPU takes minutes.
+        call_timeout_s: seconds without any progress after which an engine counts as hanging and is replaced.
+        environment: further variables of the engines' processes, such as ``CUDA_VISIBLE_DEVICES``.
+
+    Raises:
+        ValueError: a number is out of range; all in one message.
+    """
+
+    num_engines: int = 1
+    max_restarts: int = 2
+    affinity: int = 4
+    start_timeout_s: float = 600.0
+    call_timeout_s: float = 300.0
+    environment: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        if errors := self._errors():
+            raise ValueError("; ".join(f"rollout.host.{error}" for error in errors))
+
+    def _errors(self) -> list[str]:
+        """Say what is wrong, by the keys that a user types."""
+        bounds = [("num_engines", 1, "at least 1"), ("max_restarts", 0, "0 or more"), ("affinity", 0, "0 or more")]
+        errors = [
+            f"{name} must be {bound}; got {getattr(self, name)}"
+            for name, least, bound in bounds
+            if getattr(self, name) < least
+        ]
+        errors += [
+            f"{name} must be a positive number of seconds; got {getattr(self, name)}"
+            for name in ("start_timeout_s", "call_timeout_s")
+            if not 0 < getattr(self, name) < float("inf")
+        ]
+        if 0 < self.call_timeout_s < 2 * ALIVE_INTERVAL_S:
+            errors.append(
+                f"call_timeout_s = {self.call_timeout_s} is too short: a working engine says so every "
+                f"{ALIVE_INTERVAL_S:g} s; use {2 * ALIVE_INTERVAL_S:g} or more"
+            )
+        return errors
 
 
 class EnginePool(RolloutEngine):
@@ -81,52 +144,36 @@ class EnginePool(RolloutEngine):
 
     Args:
         place: where the engines live.
-        num_engines: how many.
-        max_restarts: replacements of one engine between two syncs.
-        affinity: requests by which an engine may exceed the least loaded one to get another of its own prompts.
-        start_timeout_s: seconds until an engine must be open.
-        call_timeout_s: seconds without any progress after which an engine counts as hanging.
+        limits: how many, and how patient the pool is.
 
     Raises:
         EngineError: an engine did not start.
     """
 
-    def __init__(
-        self,
-        place: PoolPlace,
-        *,
-        num_engines: int,
-        max_restarts: int = 2,
-        affinity: int = 4,
-        start_timeout_s: float = 600.0,
-        call_timeout_s: float = 300.0,
-    ) -> None:
+    def __init__(self, place: PoolPlace, limits: PoolHost) -> None:
         self.num_restarts = 0
         """Engines replaced since the pool was opened."""
-        self._place = place
-        self._max_restarts = max_restarts
-        self._affinity = affinity
-        self._start_timeout_s = start_timeout_s
-        self._call_timeout_s = call_timeout_s
+        self._place, self._limits = place, limits
         self._requests: dict[str, Submit] = {}
         self._backlog: deque[str] = deque()
         self._finished: list[Generation] = []
         self._late_tokens = 0
-        self._num_aborts = 0
+        self._tickets = count(1)
+        self._answers: dict[int, Any] = {}
         self._homes: dict[tuple[int, ...], _Seat] = {}
         self._weights: PublishedWeights | None = None
         self._policy_version = -1
         self._sender: WeightSender | None = None
         self._seats: list[_Seat] = []
         try:
-            for index in range(num_engines):
-                self._seats.append(_Seat(index, place.open(index), start_timeout_s))
+            for index in range(limits.num_engines):
+                self._seats.append(_Seat(index, place.open(index), limits.start_timeout_s))
             while not all(seat.is_ready for seat in self._seats):
                 self._listen(_LISTEN_WAIT_S, is_starting=True)
         except BaseException:
             self.close()
             raise
-        self.max_model_tokens = min(seat.max_model_tokens for seat in self._seats)
+        self.max_model_tokens = min(seat.told.max_model_tokens for seat in self._seats)
         self._note_size()
 
     def loads(self) -> list[int]:
@@ -135,7 +182,7 @@ class EnginePool(RolloutEngine):
 
     def pids(self) -> list[int]:
         """Return the process of each engine, on its machine."""
-        return [seat.pid for seat in self._seats]
+        return [seat.told.pid for seat in self._seats]
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response; returns at once.
@@ -181,17 +228,8 @@ class EnginePool(RolloutEngine):
         self._finished = [generation for generation in self._finished if generation.request_id not in unwanted]
         self._backlog = deque(request_id for request_id in self._backlog if request_id not in unwanted)
         self._late_tokens = sum(len(generation.response_ids) for generation in polled_late)
-        num_tokens = 0
-        for seat in list(self._seats):
-            if theirs := unwanted & seat.in_flight:
-                self._num_aborts += 1
-                seat.aborting[self._num_aborts] = theirs
-                self._send(seat, Abort(self._num_aborts, tuple(theirs)))
-        while any(seat.aborting for seat in self._seats):
-            self._listen(_LISTEN_WAIT_S)
-        for seat in self._seats:
-            num_tokens += seat.aborted_tokens
-            seat.aborted_tokens = 0
+        found = [(seat, tuple(unwanted & seat.in_flight)) for seat in self._seats]
+        num_tokens = sum(self._ask([(seat, Call(next(self._tickets), "abort", (ids,))) for seat, ids in found if ids]))
         return num_tokens + self._late_tokens
 
     def num_in_flight(self) -> int:
@@ -213,14 +251,13 @@ class EnginePool(RolloutEngine):
         remaining = iter(named_tensors)
         try:
             self._require_seats()
-            while any(seat.is_open and not seat.is_ready for seat in self._seats):  # it reads those before
-                self._listen(_LISTEN_WAIT_S)
+            self._wait_for_loads()  # of those before
             self._homes.clear()
             self._weights, self._policy_version = None, -1  # their memory is free for the new ones
-            if transfer := self._seats[0].weight_transfer:
+            if transfer := self._seats[0].told.weight_transfer:
                 self._send_by(transfer, remaining, policy_version)
                 return
-            self._weights = self._place.publish(remaining, policy_version, self._seats[0].weight_dtype)
+            self._weights = self._place.publish(remaining, policy_version, self._seats[0].told.weight_dtype)
             self._policy_version = policy_version
         except EngineError:
             for _ in remaining:
@@ -230,8 +267,7 @@ class EnginePool(RolloutEngine):
             seat.num_losses = 0
             if seat.is_open:
                 self._load(seat)
-        while any(seat.is_open and not seat.is_ready for seat in self._seats):
-            self._listen(_LISTEN_WAIT_S)
+        self._wait_for_loads()
 
     def sleep(self) -> bool:
         """Have every engine give memory back; whether all weights will still be there.
@@ -244,13 +280,7 @@ class EnginePool(RolloutEngine):
             raise RuntimeError(f"sleep with {len(self._requests)} requests in flight")
         if not self.sleep_level:
             return True
-        for seat in list(self._seats):
-            if seat.is_ready:
-                seat.keeps_weights = None
-                self._send(seat, Sleep())
-        while any(seat.keeps_weights is None for seat in self._seats):
-            self._listen(_LISTEN_WAIT_S)
-        return all(seat.keeps_weights for seat in self._seats)
+        return all(self._ask([(seat, Call(next(self._tickets), "sleep")) for seat in self._seats if seat.is_ready]))
 
     def close(self) -> None:
         """End every engine. Safe to call twice."""
@@ -275,15 +305,13 @@ class EnginePool(RolloutEngine):
 
         # A connection outlives the version it began with, so that the version must not be bound here.
         def call(method: str, argument: dict[str, Any]) -> None:
-            seat.is_updated = False
-            self._send(seat, Update(method, argument, self._arriving_version))
-            while not seat.is_updated:
-                self._listen(_LISTEN_WAIT_S)
+            arguments, version = (method, argument), self._arriving_version
+            self._ask([(seat, Call(next(self._tickets), "update_weights", arguments, version))])
 
         self._arriving_version = policy_version
         try:
-            self._sender = self._sender or transfer.connect(call, seat.num_workers)
-            self._sender.send(in_engine_type(named_tensors, seat.weight_dtype))
+            self._sender = self._sender or transfer.connect(call, seat.told.num_workers)
+            self._sender.send(in_engine_type(named_tensors, seat.told.weight_dtype))
         except EngineError:
             raise
         except Exception as error:
@@ -304,13 +332,13 @@ class EnginePool(RolloutEngine):
 
     def _note_size(self) -> None:
         """Slots of all engines, those included that are being replaced, and whether all can sleep."""
-        self.max_num_seqs = sum(seat.max_num_seqs for seat in self._seats)
-        self.sleep_level = int(all(seat.can_sleep for seat in self._seats))
+        self.max_num_seqs = sum(seat.told.max_num_seqs for seat in self._seats)
+        self.sleep_level = int(all(seat.told.can_sleep for seat in self._seats))
 
     def _dispatch(self) -> None:
         """Hand out what waits while engines have free slots."""
         while self._backlog:
-            free = [seat for seat in self._seats if seat.is_ready and len(seat.in_flight) < seat.max_num_seqs]
+            free = [seat for seat in self._seats if seat.is_ready and len(seat.in_flight) < seat.told.max_num_seqs]
             if not free:
                 return
             request = self._requests[self._backlog.popleft()]
@@ -319,9 +347,9 @@ class EnginePool(RolloutEngine):
             self._send(seat, request)
 
     def _choose(self, free: Sequence[_Seat], prompt_ids: tuple[int, ...]) -> _Seat:
-        chosen = min(free, key=lambda seat: (len(seat.in_flight) / seat.max_num_seqs, seat.index))
+        chosen = min(free, key=lambda seat: (len(seat.in_flight) / seat.told.max_num_seqs, seat.index))
         home = self._homes.get(prompt_ids)
-        if home is not None and home in free and len(home.in_flight) <= len(chosen.in_flight) + self._affinity:
+        if home is not None and home in free and len(home.in_flight) <= len(chosen.in_flight) + self._limits.affinity:
             chosen = home
         if len(self._homes) >= _MAX_HOMES:  # of a list without a sync; old prompts do not come back
             self._homes.clear()
@@ -358,19 +386,12 @@ class EnginePool(RolloutEngine):
         if isinstance(event, Finished):
             self._take(seat, event)
         elif isinstance(event, Ready):
-            seat.open(event, self._call_timeout_s)
+            seat.told, seat.is_open = event, True
+            seat.limit_s, seat.silent_s = self._limits.call_timeout_s, 0.0
             if self._weights is not None:
                 self._load(seat)
-        elif isinstance(event, Loaded):
-            self._check_loaded(event)
-            seat.is_ready = True
-        elif isinstance(event, Aborted):
-            seat.in_flight -= seat.aborting.pop(event.ticket)
-            seat.aborted_tokens += event.num_tokens
-        elif isinstance(event, Asleep):
-            seat.keeps_weights = event.keeps_weights
-        elif isinstance(event, Updated):
-            seat.is_updated = True
+        elif isinstance(event, Answer):
+            self._take_answer(seat, seat.calls.pop(event.ticket), event)
         elif isinstance(event, Failed):
             raise EngineError(event.reason)
 
@@ -386,21 +407,35 @@ class EnginePool(RolloutEngine):
             else:
                 self._late_tokens += len(generation.response_ids)
 
-    def _check_loaded(self, event: Loaded) -> None:
-        assert self._weights is not None
-        if event.policy_version != self._weights.policy_version:
-            raise EngineError(
-                f"it answers with policy version {event.policy_version} instead of {self._weights.policy_version}"
-            )
-        if error := digest_error(self._weights.digest, event.digest):
-            raise EngineError(error)
+    def _take_answer(self, seat: _Seat, call: Call, answer: Answer) -> None:
+        if call.method == "load_weights":
+            if error := call.arguments[0].digest.error(answer.result):
+                raise EngineError(error)
+            return
+        if call.method == "abort":
+            seat.in_flight.difference_update(*call.arguments)
+        self._answers[answer.ticket] = answer.result
+
+    def _ask(self, calls: Sequence[tuple[_Seat, Call]]) -> list[Any]:
+        """Have calls made at once; what engines answered that were not lost meanwhile."""
+        for seat, call in calls:
+            self._send(seat, call)
+        tickets = {call.ticket for _, call in calls}
+        while any(tickets & seat.calls.keys() for seat in self._seats):
+            self._listen(_LISTEN_WAIT_S)
+        return [self._answers.pop(ticket) for ticket in tickets & self._answers.keys()]
 
     def _load(self, seat: _Seat) -> None:
         assert self._weights is not None
-        seat.is_ready = False
-        self._send(seat, Load(self._weights.policy_version, self._weights.named_tensors))
+        self._send(seat, Call(next(self._tickets), "load_weights", (self._weights,), self._weights.policy_version))
 
-    def _send(self, seat: _Seat, command: Submit | Abort | Load | Update | Sleep) -> None:
+    def _wait_for_loads(self) -> None:
+        while any(seat.calls for seat in self._seats):
+            self._listen(_LISTEN_WAIT_S)
+
+    def _send(self, seat: _Seat, command: Submit | Call) -> None:
+        if isinstance(command, Call):
+            seat.calls[command.ticket] = command
         try:
             seat.member.send(command)
         except EngineError as error:
@@ -414,12 +449,15 @@ class EnginePool(RolloutEngine):
         unfinished = sorted(request_id for request_id in seat.in_flight if request_id in self._requests)
         self._backlog.extendleft(reversed(unfinished))
         self._homes = {prompt: home for prompt, home in self._homes.items() if home is not seat}
-        seat.reset()
+        seat.is_open = False
+        seat.in_flight.clear()
+        seat.calls.clear()
         seat.num_losses += 1
-        is_over = seat.num_losses > self._max_restarts or seat.weight_transfer is not None
+        is_over = seat.num_losses > self._limits.max_restarts or seat.told.weight_transfer is not None
         if not is_over:
             try:
-                seat.restart(self._place.open(seat.index), self._start_timeout_s)
+                seat.member = self._place.open(seat.index)
+                seat.limit_s, seat.silent_s = self._limits.start_timeout_s, 0.0
                 self.num_restarts += 1
             except EngineError as start_error:
                 error, is_over = start_error, True
@@ -427,8 +465,8 @@ class EnginePool(RolloutEngine):
             self._seats.remove(seat)
             self._note_size()
         warnings.warn(
-            f"engine {seat.index} broke ({error}; process {seat.pid}) with {len(unfinished)} requests in flight, which "
-            "others finish; "
+            f"engine {seat.index} broke ({error}; process {seat.told.pid}) with {len(unfinished)} requests in flight, "
+            "which others finish; "
             + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced")
             + f"; {seat.member.log_file} may tell more",
             RuntimeWarning,
@@ -445,57 +483,29 @@ class EnginePool(RolloutEngine):
             )
 
 
+@dataclass(eq=False)
 class _Seat:
     """One place in the pool, whoever sits there now."""
 
-    def __init__(self, index: int, member: PoolMember, limit_s: float) -> None:
-        self.index = index
-        self.member = member
-        self.limit_s = limit_s
-        """Of its silence while something should come from it, in seconds."""
-        self.silent_s = 0.0
-        self.max_num_seqs = 0
-        self.max_model_tokens = 0
-        self.weight_dtype = ""
-        self.pid = 0
-        self.is_open = False
-        self.is_ready = False
-        """Open, and with the current weights."""
-        self.in_flight: set[str] = set()
-        self.aborting: dict[int, set[str]] = {}
-        """Requests by the ticket of their abort, not yet confirmed."""
-        self.aborted_tokens = 0
-        self.num_losses = 0
-        self.can_sleep = False
-        self.weight_transfer: WeightTransfer | None = None
-        self.num_workers = 1
-        self.is_updated = True
-        """Whether the last call of a weight transfer was made."""
-        self.keeps_weights: bool | None = True
-        """None while it falls asleep."""
+    index: int
+    member: PoolMember
+    limit_s: float
+    """Of its silence while something should come from it, in seconds."""
+    told: Ready = field(init=False)
+    """What the last member that opened said of itself."""
+    is_open: bool = False
+    silent_s: float = 0.0
+    in_flight: set[str] = field(default_factory=set)
+    calls: dict[int, Call] = field(default_factory=dict)
+    """Not answered yet, by ticket."""
+    num_losses: int = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is open, with the current weights, and does what it is asked next at once."""
+        return self.is_open and not self.calls
 
     @property
     def is_owing(self) -> bool:
         """Whether something should come from it."""
-        return not (self.is_ready and self.is_updated) or bool(self.in_flight) or self.keeps_weights is None
-
-    def open(self, ready: Ready, limit_s: float) -> None:
-        """Note what a member says of itself."""
-        self.max_num_seqs, self.max_model_tokens = ready.max_num_seqs, ready.max_model_tokens
-        self.weight_dtype, self.pid = ready.weight_dtype, ready.pid
-        self.can_sleep = ready.can_sleep
-        self.weight_transfer, self.num_workers = ready.weight_transfer, ready.num_workers
-        self.is_open = self.is_ready = True
-        self.limit_s, self.silent_s = limit_s, 0.0
-
-    def reset(self) -> None:
-        """Forget what the member had to do."""
-        self.is_open = self.is_ready = False
-        self.is_updated = True
-        self.in_flight.clear()
-        self.aborting.clear()
-        self.keeps_weights = True
-
-    def restart(self, member: PoolMember, limit_s: float) -> None:
-        """Seat another member."""
-        self.member, self.limit_s, self.silent_s = member, limit_s, 0.0
+        return not self.is_ready or bool(self.in_flight)

@@ -12,8 +12,7 @@ from threading import Thread
 from typing import Any
 
 from ada_lightning.rewards.isolation import Isolation, isolate
-from ada_lightning.rollout.engines.engine_loop import EngineLoop
-from ada_lightning.rollout.engines.engine_messages import Command, Stop
+from ada_lightning.rollout.engines.engine_loop import Command, EngineLoop, Stop
 
 
 def main(trainer_pid: int, connection_fd: int, cores: str, log_file: str) -> None:

@@ -13,11 +13,7 @@ class EngineError(RuntimeError):
     """The engine broke; a restarted one can repeat the step."""
 
     def for_people(self, folder: Path) -> str:
-        """Say what a sampling job that ends with this leaves, and how it goes on.
-
-        Args:
-            folder: of the job.
-        """
+        """Say what a sampling job that ends with this leaves in its folder, and how it goes on."""
         return (
             f"the engine broke and could not be replaced ({self}); {folder / 'engine.log'} may tell more. Finished "
             "prompts are stored, and the same command again continues; out of memory: lower rollout.engine.max_num_seqs"

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from ada_lightning.core.protocols import RolloutEngine
 
 
-@runtime_checkable
-class EngineHost(Protocol):
-    """Opens engines in a place of its own. It may also have ``check()``, which raises ValueError before a model loads.
+class EngineHost:
+    """Opens engines in a place of its own. The engine's own settings stay in ``rollout.engine`` wherever it lives."""
 
-    The engine's own settings stay in ``rollout.engine`` wherever it lives.
-    """
+    def check(self) -> None:
+        """Raise ValueError for what is wrong with the place, before a model loads."""
 
     def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:
         """Open an engine there.
@@ -24,11 +22,11 @@ class EngineHost(Protocol):
             engine: makes the real engine from ``log_file``; pickled where it is made in another process.
             log_file: of the run. Several engines write into files of their own beside it.
         """
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class TrainerProcess:
+class TrainerProcess(EngineHost):
     """The trainer's own process: the quickest to start, and nothing is copied. One training process only."""
 
     def open(self, engine: Callable[..., RolloutEngine], log_file: Path) -> RolloutEngine:

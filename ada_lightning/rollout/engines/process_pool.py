@@ -9,19 +9,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import connection as connections
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.rollout.engines.engine_environment import engine_environment
-from ada_lightning.rollout.engines.engine_messages import Command, Event
-from ada_lightning.rollout.engines.engine_pool import EnginePool, limit_errors
+from ada_lightning.rollout.engines.engine_loop import Command, Event
+from ada_lightning.rollout.engines.engine_pool import EnginePool, PoolHost, PoolMember, PoolPlace
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.pool_member import PoolMember, PublishedWeights
-from ada_lightning.rollout.engines.shared_weights import SharedWeights, in_engine_type, on_cpu
+from ada_lightning.rollout.engines.published_weights import PublishedWeights, on_cpu
+from ada_lightning.rollout.engines.shared_weights import SharedWeights
 from ada_lightning.run.cores import num_cores
 
 if TYPE_CHECKING:
@@ -30,54 +31,29 @@ if TYPE_CHECKING:
 _END_WAIT_S = 5.0
 
 
-class ProcessPool:
-    """Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of child processes: an ``EngineHost``.
+@dataclass(frozen=True, kw_only=True)
+class ProcessPool(PoolHost):
+    """Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of child processes.
 
     A child decodes token after token without being asked and sends what finished, so a poll is a look into a socket. It
-    inherits nothing of ``torchrun``, ignores Ctrl-C, and ends with this process whatever it is doing.
+    inherits nothing of ``torchrun``, ignores Ctrl-C, and ends with this process whatever it is doing. Each has an equal
+    share of the cores.
 
     Weights are put once, in the engine's own type, into memory that all children see, and stay there until the next
     sync: an engine that replaces another reads them from it.
 
     Args:
-        num_engines: processes, each with an engine of its own and an equal share of the cores.
-        max_restarts: replacements of one engine between two syncs before it is left out.
-        affinity: requests by which an engine may exceed the least loaded one to get another of its own prompts.
-        start_timeout_s: seconds until an engine must be open; compiling on a GPU takes minutes.
-        call_timeout_s: seconds without any progress after which an engine is killed and replaced.
         num_threads: CPU threads of each engine; 0: its share of all cores.
-        environment: further variables of the processes, such as ``CUDA_VISIBLE_DEVICES``.
 
     Raises:
         ValueError: a number is out of range; all in one message.
     """
 
-    def __init__(
-        self,
-        *,
-        num_engines: int = 1,
-        max_restarts: int = 2,
-        affinity: int = 4,
-        start_timeout_s: float = 600.0,
-        call_timeout_s: float = 300.0,
-        num_threads: int = 0,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._limits: dict[str, Any] = {
-            "num_engines": num_engines,
-            "max_restarts": max_restarts,
-            "affinity": affinity,
-            "start_timeout_s": start_timeout_s,
-            "call_timeout_s": call_timeout_s,
-        }
-        errors = limit_errors(**self._limits)
-        if num_threads < 0:
-            errors.append(f"rollout.host.num_threads must be 0 (a share of all cores) or positive; got {num_threads}")
-        if errors:
-            raise ValueError("; ".join(errors))
-        self._num_engines = num_engines
-        self._num_threads = num_threads
-        self._environment = dict(environment or {})
+    num_threads: int = 0
+
+    def _errors(self) -> list[str]:
+        wrong = [f"num_threads must be 0 (a share of all cores) or positive; got {self.num_threads}"]
+        return super()._errors() + (wrong if self.num_threads < 0 else [])
 
     def check(self) -> None:
         """Compare several engines with the cores of this machine.
@@ -85,10 +61,10 @@ class ProcessPool:
         Raises:
             ValueError: there are fewer cores than the engines need.
         """
-        needed = self._num_engines * max(1, self._num_threads)
-        if self._num_engines > 1 and needed > num_cores():
+        needed = self.num_engines * max(1, self.num_threads)
+        if self.num_engines > 1 and needed > num_cores():
             raise ValueError(
-                f"rollout.host.num_engines = {self._num_engines} with rollout.host.num_threads = {self._num_threads} "
+                f"rollout.host.num_engines = {self.num_engines} with rollout.host.num_threads = {self.num_threads} "
                 f"needs {needed} cores, and this machine gives {num_cores()}; use fewer engines, or rollout=ray to "
                 "spread them over machines"
             )
@@ -101,11 +77,10 @@ class ProcessPool:
         Raises:
             EngineError: one did not start.
         """
-        place = _ProcessPlace(engine, log_file, self._num_engines, self._num_threads, self._environment)
-        return EnginePool(place, **self._limits)
+        return EnginePool(_ProcessPlace(self, engine, log_file), self)
 
 
-class _ProcessMember:
+class _ProcessMember(PoolMember):
     """One child process."""
 
     def __init__(
@@ -135,7 +110,6 @@ class _ProcessMember:
         self.connection.send(open_engine)
 
     def send(self, command: Command) -> None:
-        """Hand a command over."""
         try:
             self.connection.send(command)
         except OSError:
@@ -169,29 +143,17 @@ class _ProcessMember:
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"it left with code {code}"
 
 
-class _ProcessPlace:
-    """A :class:`~ada_lightning.rollout.engines.pool_member.PoolPlace` on this machine."""
+class _ProcessPlace(PoolPlace):
+    """This machine."""
 
-    def __init__(
-        self,
-        engine: Callable[..., RolloutEngine],
-        log_file: Path,
-        num_engines: int,
-        num_threads: int,
-        environment: Mapping[str, str],
-    ) -> None:
-        self._engine = engine
-        self._log_file = log_file
-        self._num_engines = num_engines
-        self._num_threads = num_threads
-        self._environment = environment
+    def __init__(self, host: ProcessPool, engine: Callable[..., RolloutEngine], log_file: Path) -> None:
+        self._host, self._engine, self._log_file = host, engine, log_file
         self._memory = SharedWeights()
 
     def open(self, index: int) -> _ProcessMember:
-        """Start a process."""
         log_file, cores = self._log_file, list[int]()
-        share = max(1, num_cores() // self._num_engines)
-        if self._num_engines > 1:
+        share = max(1, num_cores() // self._host.num_engines)
+        if self._host.num_engines > 1:
             log_file = log_file.with_stem(f"{log_file.stem}-{index}")
             if hasattr(os, "sched_getaffinity"):
                 cores = sorted(os.sched_getaffinity(0))[index * share : (index + 1) * share]
@@ -200,20 +162,17 @@ class _ProcessPlace:
             log_file=log_file,
             cores=cores,
             memory=self._memory.descriptor,
-            variables=engine_environment(self._num_threads or share, self._environment),
+            variables=engine_environment(self._host.num_threads or share, self._host.environment or {}),
         )
 
-    def wait(self, members: Sequence[PoolMember], timeout_s: float) -> None:
-        """Wait for a first message, or the end of a process."""
-        connections.wait([m.connection for m in members if isinstance(m, _ProcessMember)], timeout_s)
+    def wait(self, members: Sequence[_ProcessMember], timeout_s: float) -> None:
+        connections.wait([member.connection for member in members], timeout_s)
 
     def publish(
         self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
     ) -> PublishedWeights:
-        """Put weights into the shared memory, where they stay until the next."""
-        tensors, digest = self._memory.write(on_cpu(in_engine_type(named_tensors, weight_dtype)))
+        tensors, digest = self._memory.write(on_cpu(named_tensors, weight_dtype))
         return PublishedWeights(policy_version, tensors, digest)
 
     def close(self) -> None:
-        """Give the memory back."""
         self._memory.close()

@@ -9,6 +9,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,14 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.rollout.engines.engine_environment import enter_engine_environment
-from ada_lightning.rollout.engines.engine_loop import EngineLoop
-from ada_lightning.rollout.engines.engine_messages import Command, Event
-from ada_lightning.rollout.engines.engine_pool import EnginePool, limit_errors
+from ada_lightning.rollout.engines.engine_loop import Command, EngineLoop, Event
+from ada_lightning.rollout.engines.engine_pool import EnginePool, PoolHost, PoolMember, PoolPlace
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.pool_member import PoolMember, PublishedWeights
-from ada_lightning.rollout.engines.shared_weights import in_engine_type, on_cpu
-from ada_lightning.rollout.engines.weight_digest import WeightDigest
-from ada_lightning.rollout.engines.weight_transfer import chunks
+from ada_lightning.rollout.engines.published_weights import PublishedWeights, WeightDigest, chunks, on_cpu
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,79 +33,52 @@ Stored = list[tuple[str, tuple[int, ...], str, "np.ndarray"]]
 """One chunk in the object store: (name, shape, torch dtype, bytes) of each tensor."""
 
 
-class RayPool:
-    """Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of Ray actors: an ``EngineHost``.
+@dataclass(frozen=True, kw_only=True)
+class RayPool(PoolHost):
+    """Opens an :class:`~ada_lightning.rollout.engines.engine_pool.EnginePool` of Ray actors.
 
     Each actor holds one engine with the settings of ``rollout.engine``; tensor parallelism is one of those, and
     ``num_gpus`` must then be as large. Weights are put into Ray's object store once per sync, in the engine's own type,
     and stay there until the next: an engine that replaces another reads them from it. So the store must hold the model
-    once, or it spills to disk.
+    once, or it spills to disk. ``environment`` is read by torch; the dynamic linker does not see it.
 
     A Ray that is running in this process already is used as it is and left running.
 
     Args:
-        num_engines: actors.
         num_cpus: cores of each, which Ray sets aside and the engine computes with.
         num_gpus: of each.
         address: ``local`` starts a Ray on this machine with what the engines need and nothing else, and stops it at the
             end; ``auto`` or ``host:port`` joins a cluster in which this machine is a node.
         object_store_gib: memory of the object store of a Ray that is started here.
         chunk_mib: tensors are put into the store in chunks of about this size.
-        max_restarts: replacements of one engine between two syncs before it is left out.
-        affinity: requests by which an engine may exceed the least loaded one to get another of its own prompts.
-        start_timeout_s: seconds until an engine must be open.
-        call_timeout_s: seconds without any progress after which an engine counts as hanging and is replaced.
-        environment: further variables of the actors' processes. torch reads them; the dynamic linker does not.
 
     Raises:
         ValueError: a value is out of range; all in one message.
     """
 
-    def __init__(
-        self,
-        *,
-        num_engines: int = 2,
-        num_cpus: int = 1,
-        num_gpus: float = 0,
-        address: str = "local",
-        object_store_gib: float = 1.0,
-        chunk_mib: float = 256.0,
-        max_restarts: int = 2,
-        affinity: int = 4,
-        start_timeout_s: float = 600.0,
-        call_timeout_s: float = 300.0,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._limits: dict[str, Any] = {
-            "num_engines": num_engines,
-            "max_restarts": max_restarts,
-            "affinity": affinity,
-            "start_timeout_s": start_timeout_s,
-            "call_timeout_s": call_timeout_s,
-        }
-        errors = limit_errors(**self._limits)
-        if num_cpus < 1:
-            errors.append(f"rollout.host.num_cpus must be at least 1; got {num_cpus}")
-        if num_gpus < 0:
-            errors.append(f"rollout.host.num_gpus must not be negative; got {num_gpus}")
-        if chunk_mib <= 0:
-            errors.append(f"rollout.host.chunk_mib must be positive; got {chunk_mib}")
-        if object_store_gib < 0.1:  # Ray's own minimum is 75 MiB
-            errors.append(f"rollout.host.object_store_gib must be at least 0.1; got {object_store_gib}")
-        if address.startswith("ray://"):
+    num_engines: int = 2
+    num_cpus: int = 1
+    num_gpus: float = 0
+    address: str = "local"
+    object_store_gib: float = 1.0
+    chunk_mib: float = 256.0
+
+    def _errors(self) -> list[str]:
+        errors = super()._errors()
+        if self.num_cpus < 1:
+            errors.append(f"num_cpus must be at least 1; got {self.num_cpus}")
+        if self.num_gpus < 0:
+            errors.append(f"num_gpus must not be negative; got {self.num_gpus}")
+        if self.chunk_mib <= 0:
+            errors.append(f"chunk_mib must be positive; got {self.chunk_mib}")
+        if self.object_store_gib < 0.1:  # Ray's own minimum is 75 MiB
+            errors.append(f"object_store_gib must be at least 0.1; got {self.object_store_gib}")
+        if self.address.startswith("ray://"):
             errors.append(
-                f"rollout.host.address = {address}: Ray's client has no object store to put weights into; start the "
-                "run on a node of the cluster with rollout.host.address=auto"
+                f"address = {self.address}: Ray's client has no object store to put weights into; start the run on a "
+                "node of the cluster with rollout.host.address=auto"
             )
-        if errors:
-            raise ValueError("; ".join(errors))
-        self._num_engines = num_engines
-        self._address = address
-        self._num_cpus = num_cpus
-        self._num_gpus = num_gpus
-        self._object_store_gib = object_store_gib
-        self._chunk_mib = chunk_mib
-        self._environment = dict(environment or {})
+        return errors
 
     def check(self) -> None:
         """Find out whether Ray is installed.
@@ -125,26 +95,17 @@ class RayPool:
         Raises:
             EngineError: Ray cannot be reached, or an engine did not start.
         """
-        if self._address == "local":
+        if self.address == "local":
             keep_to_this_machine(os.environ)
         import ray
 
         is_ours = not ray.is_initialized()
         if is_ours:
             self._start_ray()
-        place = _RayPlace(
-            engine,
-            log_file,
-            actor_options={"num_cpus": self._num_cpus, "num_gpus": self._num_gpus},
-            num_threads=self._num_cpus,
-            environment=self._environment,
-            chunk_bytes=int(self._chunk_mib * 2**20),
-            stops_ray=is_ours,
-        )
         try:
-            return EnginePool(place, **self._limits)
+            return EnginePool(_RayPlace(self, engine, log_file, stops_ray=is_ours), self)
         except EngineError as error:
-            needed = f"{self._num_engines} x {self._num_cpus} CPU and {self._num_gpus:g} GPU"
+            needed = f"{self.num_engines} x {self.num_cpus} CPU and {self.num_gpus:g} GPU"
             raise EngineError(f"{error} (Ray was asked for {needed})") from error
 
     def _start_ray(self) -> None:
@@ -156,18 +117,18 @@ class RayPool:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray 2.60 announces for later
         in_main_thread = threading.current_thread() is threading.main_thread()
         on_sigterm = signal.getsignal(signal.SIGTERM)
-        options: dict[str, Any] = {"address": self._address}
-        if self._address == "local":
+        options: dict[str, Any] = {"address": self.address}
+        if self.address == "local":
             options |= {
-                "num_cpus": self._num_engines * self._num_cpus,
-                "num_gpus": self._num_engines * self._num_gpus,
-                "object_store_memory": int(self._object_store_gib * 2**30),
+                "num_cpus": self.num_engines * self.num_cpus,
+                "num_gpus": self.num_engines * self.num_gpus,
+                "object_store_memory": int(self.object_store_gib * 2**30),
                 "include_dashboard": False,
             }
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:
-            raise EngineError(f"Ray cannot be reached at {self._address!r}: {type(error).__name__}: {error}") from error
+            raise EngineError(f"Ray cannot be reached at {self.address!r}: {type(error).__name__}: {error}") from error
         finally:
             if in_main_thread:  # Ray puts its own there, which would end the run without a checkpoint
                 signal.signal(signal.SIGTERM, on_sigterm)
@@ -217,7 +178,7 @@ class _EngineActor:
         return events
 
 
-class _RayMember:
+class _RayMember(PoolMember):
     """One actor."""
 
     def __init__(self, actor: Any, log_file: Path) -> None:
@@ -237,7 +198,6 @@ class _RayMember:
             self._actor.follow.remote(commands)
 
     def events(self) -> list[Event]:
-        """Take what has come."""
         import ray
         from ray.exceptions import RayError
 
@@ -253,7 +213,6 @@ class _RayMember:
         return events
 
     def close(self, wait_s: float = 0.0) -> None:
-        """Kill the actor."""
         import ray
 
         with contextlib.suppress(Exception):  # Ray may be gone already
@@ -263,57 +222,31 @@ class _RayMember:
         return self._actor.take.options(concurrency_group="events").remote(_TAKE_WAIT_S)
 
 
-class _RayPlace:
-    """A :class:`~ada_lightning.rollout.engines.pool_member.PoolPlace` in Ray.
+class _RayPlace(PoolPlace):
+    """Ray's cluster."""
 
-    Args:
-        engine: makes an engine from its ``log_file``.
-        log_file: of the run.
-        actor_options: resources of an actor.
-        num_threads: CPU threads of an engine.
-        environment: further variables of an actor.
-        chunk_bytes: size of an object of weights.
-        stops_ray: whether Ray ends with the pool.
-    """
-
-    def __init__(
-        self,
-        engine: Callable[..., RolloutEngine],
-        log_file: Path,
-        *,
-        actor_options: Mapping[str, float],
-        num_threads: int,
-        environment: Mapping[str, str],
-        chunk_bytes: int,
-        stops_ray: bool,
-    ) -> None:
-        self._engine = engine
-        self._log_file = log_file
-        self._actor_options = actor_options
-        self._num_threads = num_threads
-        self._environment = environment
-        self._chunk_bytes = chunk_bytes
+    def __init__(self, host: RayPool, engine: Callable[..., RolloutEngine], log_file: Path, *, stops_ray: bool) -> None:
+        self._host, self._engine, self._log_file = host, engine, log_file
         self._stops_ray = stops_ray
 
     def open(self, index: int) -> _RayMember:
-        """Begin to start an actor."""
         import ray
 
         options: Any = {"max_restarts": 0, "max_task_retries": 0, "concurrency_groups": {"events": 1}}
+        options |= {"num_cpus": self._host.num_cpus, "num_gpus": self._host.num_gpus}
         remote: Any = ray.remote  # its annotations do not know concurrency groups
-        actor_class = remote(**options, **self._actor_options)(_EngineActor)
         log_file = self._log_file.with_stem(f"{self._log_file.stem}-{index}")
-        open_engine = partial(self._engine, log_file=log_file)
-        return _RayMember(actor_class.remote(open_engine, self._num_threads, self._environment), log_file)
+        open_engine, environment = partial(self._engine, log_file=log_file), dict(self._host.environment or {})
+        actor = remote(**options)(_EngineActor).remote(open_engine, self._host.num_cpus, environment)
+        return _RayMember(actor, log_file)
 
-    def wait(self, members: Sequence[PoolMember], timeout_s: float) -> None:
+    def wait(self, members: Sequence[_RayMember], timeout_s: float) -> None:
         """Send what was kept, and wait for a first answer."""
         import ray
 
-        actors = [member for member in members if isinstance(member, _RayMember)]
-        for actor in actors:
-            actor.flush()
-        ray.wait([actor.pending for actor in actors], num_returns=1, timeout=timeout_s)
+        for member in members:
+            member.flush()
+        ray.wait([member.pending for member in members], num_returns=1, timeout=timeout_s)
 
     def publish(
         self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
@@ -322,11 +255,8 @@ class _RayPlace:
         import ray
         from ray.exceptions import RayError
 
-        digest = WeightDigest()
-        references = []
-        for chunk in chunks(on_cpu(in_engine_type(named_tensors, weight_dtype)), self._chunk_bytes):
-            for name, tensor in chunk:
-                digest.add(name, tensor)
+        digest, references = WeightDigest(), []
+        for chunk in chunks(digest.reading(on_cpu(named_tensors, weight_dtype)), int(self._host.chunk_mib * 2**20)):
             try:
                 references.append(ray.put(_as_stored(chunk)))
             except (RayError, OSError) as error:

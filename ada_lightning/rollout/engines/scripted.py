@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
+from ada_lightning.rollout.engines.errors import check_fits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,8 +57,7 @@ class ScriptedEngine(RolloutEngine):
         Raises:
             ValueError: no room for the prompt.
         """
-        if len(prompt_ids) + settings.max_new_tokens > self.max_model_tokens:
-            raise ValueError(f"a prompt of {len(prompt_ids)} tokens leaves no room in {self.max_model_tokens} tokens")
+        check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         generator = self._generator if seed is None else random.Random(seed)
         is_positive = generator.random() < self._pass_rates[prompt_ids[0]]
         generation = Generation(

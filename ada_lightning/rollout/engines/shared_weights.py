@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ada_lightning.rollout.engines.weight_digest import Digest, WeightDigest
+from ada_lightning.rollout.engines.published_weights import Digest, WeightDigest, as_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,10 +31,9 @@ class SharedWeights:
         """Put tensors, which are on the CPU, in the place of those before. None of them is held afterwards."""
         os.ftruncate(self.descriptor, 0)
         digest, places, offset = WeightDigest(), [], 0
-        for name, tensor in named_tensors:
-            digest.add(name, tensor)
+        for name, tensor in digest.reading(named_tensors):
             places.append((name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), offset))
-            data = _as_bytes(tensor)
+            data = as_bytes(tensor)
             while data:  # a single call writes 2 GiB at most
                 written = os.pwrite(self.descriptor, data, offset)
                 data, offset = data[written:], offset + written
@@ -59,29 +58,7 @@ class SharedTensors:
 
         for name, shape, dtype, offset in self._places:
             tensor = torch.empty(shape, dtype=getattr(torch, dtype))
-            data = _as_bytes(tensor)
+            data = as_bytes(tensor)
             while data and (num_read := os.preadv(self._descriptor, [data], offset)):
                 data, offset = data[num_read:], offset + num_read
             yield name, tensor
-
-
-def in_engine_type(named_tensors: Iterable[tuple[str, Tensor]], weight_dtype: str) -> Iterator[tuple[str, Tensor]]:
-    """Cast to the engine's own type, where it tells one: in bfloat16 half of the bytes travel."""
-    import torch
-
-    dtype = getattr(torch, weight_dtype.removeprefix("torch.")) if weight_dtype else None
-    for name, tensor in named_tensors:
-        is_cast = dtype is not None and tensor.is_floating_point()
-        yield name, tensor.detach().to(dtype) if is_cast else tensor.detach()
-
-
-def on_cpu(named_tensors: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    """Bring tensors to the CPU, one at a time."""
-    for name, tensor in named_tensors:
-        yield name, tensor.cpu().contiguous()
-
-
-def _as_bytes(tensor: Tensor) -> memoryview:
-    import torch
-
-    return tensor.reshape(-1).view(torch.uint8).numpy().data

@@ -7,17 +7,17 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.run.exit_codes import STALLED
 
 _TICK_S = 1.0
-_CALLS = frozenset({"submit", "poll", "abort", "load_weights", "sleep", "close"})
+_CALLS = ("submit", "poll", "abort", "load_weights", "sleep", "close")
 
 
 class TimeLimit:
@@ -49,8 +49,10 @@ class TimeLimit:
         self._thread: threading.Thread | None = None
 
     def engine(self, engine: RolloutEngine) -> RolloutEngine:
-        """Return the engine with all of its calls limited."""
-        return cast("RolloutEngine", _LimitedEngine(engine, self))
+        """Limit all calls of an engine, and return it."""
+        for name in _CALLS:
+            setattr(engine, name, partial(self._limited, name, getattr(engine, name)))
+        return engine
 
     @contextmanager
     def watch(self, name: str, limit: str = "stall_limit_s") -> Iterator[None]:
@@ -64,6 +66,10 @@ class TimeLimit:
             yield
         finally:
             self._call = None
+
+    def _limited(self, name: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        with self.watch(name):
+            return call(*args, **options)
 
     def close(self) -> None:
         """Stop watching. Safe to call twice."""
@@ -98,19 +104,3 @@ class TimeLimit:
                 faulthandler.dump_traceback(file=file, all_threads=True)
         finally:
             os._exit(STALLED)
-
-
-class _LimitedEngine:
-    """Passes everything on, its calls under the limit."""
-
-    def __init__(self, engine: RolloutEngine, time_limit: TimeLimit) -> None:
-        self._engine = engine
-        self._time_limit = time_limit
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._engine, name)
-        return partial(self._limited, name, value) if name in _CALLS else value
-
-    def _limited(self, name: str, call: Any, *args: Any, **options: Any) -> Any:
-        with self._time_limit.watch(name):
-            return call(*args, **options)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.weight_transfer import Reload, WeightTransfer, chunks
+from ada_lightning.rollout.engines.published_weights import chunks
+from ada_lightning.rollout.engines.weight_transfer import Reload, WeightTransfer
 from ada_lightning.run.terminal import logger_to_file, output_to_file
 
 if TYPE_CHECKING:
@@ -119,11 +120,7 @@ class VllmEngine(RolloutEngine):
 
     @staticmethod
     def check_arguments(**arguments: Any) -> None:
-        """Judge arguments of the constructor, as many as are known yet, without vLLM.
-
-        Raises:
-            ValueError: a limit is not positive, or there is no such type or sleep level; all in one message.
-        """
+        """Raise ValueError for what is wrong with arguments of the constructor, as many as are known yet."""
         errors = [
             f"rollout.engine.{name} must be positive; got {arguments[name]}"
             for name in _LIMITS
@@ -209,11 +206,7 @@ class VllmEngine(RolloutEngine):
         self._use_new_weights(policy_version)
 
     def update_weights(self, method: str, argument: dict[str, Any]) -> None:
-        """Take part in a weight transfer from another process.
-
-        Args:
-            method: call of vLLM's ``VLLMWeightSyncClient`` to make in every worker.
-            argument: its argument.
+        """Make a call of vLLM's ``VLLMWeightSyncClient`` in every worker.
 
         Raises:
             RuntimeError: requests are in flight, or the prefix cache could not be reset.
@@ -280,7 +273,6 @@ class VllmEngine(RolloutEngine):
             self._wake(tag)
 
     def _own_arguments(self, *, block_size: int, kv_cache_gib: float, enforce_eager: bool) -> dict[str, Any]:
-        """Engine arguments that follow from the settings of this class, or that it cannot do without."""
         return {
             "dtype": self.weight_dtype,
             "enforce_eager": enforce_eager,
@@ -303,7 +295,6 @@ class VllmEngine(RolloutEngine):
         }
 
     def _transfer_arguments(self) -> dict[str, Any]:
-        """Engine arguments of the way that weights come."""
         if not self.weight_transfer.backend:
             return {}
         from vllm.config import WeightTransferConfig

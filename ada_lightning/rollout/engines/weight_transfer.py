@@ -12,23 +12,13 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ada_lightning.rollout.engines.published_weights import chunks
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 Call = Callable[[str, dict[str, Any]], None]
 """Has a method of ``VLLMWeightSyncClient`` called in every worker of the engine, with its argument; waits for it."""
-
-
-class WeightSender(Protocol):
-    """A connection from the trainer to the workers of one engine."""
-
-    def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the engine's weights by these, which are on the trainer's GPU and in the engine's own type."""
-        ...
-
-    def close(self) -> None:
-        """Give the connection back."""
-        ...
 
 
 @runtime_checkable
@@ -41,12 +31,7 @@ class WeightTransfer(Protocol):
         ...
 
     def connect(self, call: Call, num_workers: int) -> WeightSender:
-        """Connect this process's GPU with the workers.
-
-        Args:
-            call: see :data:`Call`.
-            num_workers: processes of the engine.
-        """
+        """Connect this process's GPU with the workers, so many processes of the engine."""
         ...
 
 
@@ -60,11 +45,7 @@ class Reload:
     backend: str = ""
 
     def connect(self, call: Call, num_workers: int) -> WeightSender:
-        """Nothing to connect.
-
-        Raises:
-            TypeError: always; tensors are handed to ``load_weights``.
-        """
+        """Raise TypeError: there is nothing to connect, as tensors are handed to ``load_weights``."""
         raise TypeError("weights that are reloaded need no connection")
 
 
@@ -93,7 +74,7 @@ class CudaIpc:
         from vllm.distributed.weight_transfer.ipc_engine import IPCTrainerInitInfo
 
         init_info = IPCTrainerInitInfo(rank=0, packed=True, packed_buffer_size_bytes=self.buffer_mib * 2**20)
-        return _Sender(init_info, call)
+        return WeightSender(init_info, call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +116,13 @@ class Nccl:
             packed=True,
             rank=0,
         )
-        return _Sender(init_info, call, chunk_bytes=self.buffer_mib * 2**20, time_limit_s=self.time_limit_s)
+        return WeightSender(init_info, call, chunk_bytes=self.buffer_mib * 2**20, time_limit_s=self.time_limit_s)
 
 
-class _Sender:
-    """Drives vLLM's trainer engine. Chunks are sent between one start and one finish, which are called here.
+class WeightSender:
+    """A connection from the trainer to the workers of one engine, by vLLM's trainer engine.
+
+    Chunks are sent between one start and one finish, which are called here.
 
     Args:
         init_info: of the backend.
@@ -160,7 +143,7 @@ class _Sender:
         )
 
     def send(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
-        """Send all between one start and one finish."""
+        """Replace the engine's weights by these, which are on the trainer's GPU and in the engine's own type."""
         self._call("start_weight_update", {})
         if self._chunk_bytes:
             for chunk in chunks(named_tensors, self._chunk_bytes):
@@ -209,19 +192,6 @@ def _source(named_tensors: Iterable[tuple[str, Tensor]]) -> Any:
             return iter(named_tensors)
 
     return Source()
-
-
-def chunks(named_tensors: Iterable[tuple[str, Tensor]], chunk_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
-    """Group tensors in their order until a group is large enough."""
-    chunk, size = [], 0
-    for name, tensor in named_tensors:
-        chunk.append((name, tensor))
-        size += tensor.nbytes
-        if size >= chunk_bytes:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _within(limit_s: float, send: Callable[[], None]) -> None:

@@ -22,9 +22,7 @@ def write_manifest(folder: Path, **facts: Any) -> Path:
     The checksum is xxh3_128: against disks and transfers, not against people. It reads at memory speed what has just
     been written.
 
-    Args:
-        folder: complete but for this file.
-        facts: stand beside the list, as primitives.
+    The folder is complete but for this file; ``facts`` stand beside the list, as primitives.
     """
     files = {}
     for path in sorted(folder.rglob("*")):
@@ -43,11 +41,7 @@ def damage(folder: Path, *, below: str = "") -> str:
     """Say what is wrong with a checkpoint; an empty text where every file is as it was written.
 
     One without a manifest is of an earlier version of this program, and is believed if it has its two parts and the
-    trainer's can be loaded.
-
-    Args:
-        folder: of the checkpoint.
-        below: the folder in it whose files are read; empty for all.
+    trainer's can be loaded. Only files in the folder ``below`` are read, where one is named.
     """
     manifest = folder / FILE
     if not manifest.exists():

@@ -34,12 +34,7 @@ class Retention:
             )
 
     def kept(self, versions: Collection[int], *, updates_per_step: int = 1) -> set[int]:
-        """Return those of the policy versions whose checkpoints stay.
-
-        Args:
-            versions: of all checkpoints.
-            updates_per_step: policy versions that a rollout step makes.
-        """
+        """Return those of the policy versions whose checkpoints stay; a rollout step makes ``updates_per_step``."""
         newest = set(sorted(versions)[-self.keep_last :])
         period = self.keep_every * updates_per_step
         return newest | {version for version in versions if period and version % period == 0}

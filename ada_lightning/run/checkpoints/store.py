@@ -16,10 +16,8 @@ class CheckpointStore:
     """Checkpoints under ``step_<policy version>``, and ``last``, a link to one of them.
 
     A checkpoint is written under a name that ends in ``.tmp`` and renamed when it is whole, so a kill at any moment
-    leaves it complete or unnamed. A damaged one, as a disk or a copy leaves, is found by its manifest.
-
-    Args:
-        folder: ``checkpoints`` in the run's folder; need not exist.
+    leaves it complete or unnamed. A damaged one, as a disk or a copy leaves, is found by its manifest. The folder,
+    ``checkpoints`` in the run's, need not exist.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -12,9 +12,6 @@ FILE = "trainer.ckpt"
 def read_trainer_state(checkpoint: Path) -> dict[str, Any]:
     """Return what the trainer left in a checkpoint. Tensors have their shapes and no values (torch's meta device).
 
-    Args:
-        checkpoint: its folder.
-
     Raises:
         ValueError: the file is missing, cut off, or nothing that torch wrote.
     """

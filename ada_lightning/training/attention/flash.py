@@ -24,11 +24,7 @@ class FlashAttention(AttentionBackend):
     needs_gpu = True
 
     def check(self) -> None:
-        """Look for the package.
-
-        Raises:
-            ValueError: it is not installed.
-        """
+        """Look for the package; see :class:`AttentionBackend`."""
         if find_spec("flash_attn") is None:
             raise ValueError(
                 "the package flash-attn is not installed; pip install 'ada-lightning[flash]' (it compiles for minutes "
@@ -36,7 +32,7 @@ class FlashAttention(AttentionBackend):
             )
 
     def arguments(self, microbatch: Microbatch) -> dict[str, Any]:
-        """Arguments of the model for this microbatch.
+        """See :class:`AttentionBackend`.
 
         Raises:
             ValueError: responses share a prompt.
@@ -45,9 +41,5 @@ class FlashAttention(AttentionBackend):
             raise ValueError("attention=flash cannot share a prompt among responses; use data.share_prompts=false")
         sizes = [sum(parts) for parts in microbatch.document_lengths]
         ends = torch.tensor([0, *accumulate(sizes)], dtype=torch.int32, device=microbatch.input_ids_T.device)
-        return {
-            "cu_seq_lens_q": ends,
-            "cu_seq_lens_k": ends,
-            "max_length_q": max(sizes),
-            "max_length_k": max(sizes),
-        }
+        lengths = {"max_length_q": max(sizes), "max_length_k": max(sizes)}
+        return {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, **lengths}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -31,6 +31,16 @@ def is_hidden(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Tenso
 
 
 @dataclass(frozen=True)
+class LongDocument:
+    """A document whose responses are attended to one by one, each behind the prompt."""
+
+    first: int
+    """Index into T of the first token."""
+    lengths: tuple[int, ...]
+    """Tokens of the prompt, then of each response."""
+
+
+@dataclass(frozen=True)
 class ShortDocuments:
     """Consecutive short documents, to be laid side by side and padded to the longest. D documents, W wide."""
 
@@ -46,19 +56,19 @@ class ShortDocuments:
         return self.first + sum(map(sum, self.lengths))
 
     @property
+    def width(self) -> int:
+        """W: tokens of the longest document."""
+        return max(map(sum, self.lengths))
+
+    @property
     def longest(self) -> int:
         """Tokens of the longest prompt and response together."""
         return max(parts[0] + max(parts[1:]) for parts in self.lengths)
 
     def apart(self) -> list[LongDocument]:
         """Return the same documents, to be attended to one by one."""
-        firsts = accumulate((sum(parts) for parts in self.lengths), initial=self.first)
+        firsts = accumulate(map(sum, self.lengths), initial=self.first)
         return [LongDocument(first, parts) for first, parts in zip(firsts, self.lengths, strict=False)]
-
-    @property
-    def width(self) -> int:
-        """W: tokens of the longest document."""
-        return max(map(sum, self.lengths))
 
     @cached_property
     def slot_t(self) -> Tensor:
@@ -79,45 +89,22 @@ class ShortDocuments:
         return is_hidden(self.lengths, self.device)
 
 
-@dataclass(frozen=True)
-class LongDocument:
-    """A document whose responses are attended to one by one, each behind the prompt."""
-
-    first: int
-    """Index into T of the first token."""
-    lengths: tuple[int, ...]
-    """Tokens of the prompt, then of each response."""
-
-    @property
-    def end(self) -> int:
-        """Index into T behind the last token."""
-        return self.first + sum(self.lengths)
+Pieces = tuple[ShortDocuments | LongDocument, ...]
 
 
-def packed_layout(
-    lengths: Sequence[tuple[int, ...]], device: torch.device
-) -> tuple[ShortDocuments | LongDocument, ...]:
-    """Cut a microbatch into pieces in packed order, once for all layers of the model.
-
-    Args:
-        lengths: ``document_lengths`` of the microbatch.
-        device: where masks and indices are needed.
-    """
-    return tuple(_pieces(lengths, device))
-
-
-def _pieces(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Iterator[ShortDocuments | LongDocument]:
-    block: list[tuple[int, ...]] = []
-    first = 0
-    for parts in lengths:
-        size, sizes = sum(parts), [*map(sum, block), sum(parts)]
-        if block and (size > SHORT or min(sizes) < _MIN_FILL * max(sizes)):
-            yield (done := ShortDocuments(first, tuple(block), device))
-            block, first = [], done.end
+def packed_layout(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Pieces:
+    """Cut the ``document_lengths`` of a microbatch into pieces in packed order, once for all layers of the model."""
+    pieces: list[ShortDocuments | LongDocument] = []
+    for first, parts in zip(accumulate(map(sum, lengths), initial=0), lengths, strict=False):
+        size, last = sum(parts), pieces[-1] if pieces else None
         if size > SHORT:
-            yield LongDocument(first, parts)
-            first += size
+            pieces.append(LongDocument(first, parts))
+        elif isinstance(last, ShortDocuments) and _are_alike([size, *map(sum, last.lengths)]):
+            pieces[-1] = ShortDocuments(last.first, (*last.lengths, parts), device)
         else:
-            block.append(parts)
-    if block:
-        yield ShortDocuments(first, tuple(block), device)
+            pieces.append(ShortDocuments(first, (parts,), device))
+    return tuple(pieces)
+
+
+def _are_alike(sizes: Sequence[int]) -> bool:
+    return min(sizes) >= _MIN_FILL * max(sizes)

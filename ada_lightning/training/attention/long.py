@@ -37,7 +37,7 @@ def attend_long(
     """
     num_prompt, *num_responses = document.lengths
     if len(num_responses) > 1 and sum(document.lengths) <= ONE_MASK and not window:
-        parts = slice(document.first, document.end)
+        parts = slice(document.first, document.first + sum(document.lengths))
         query, key, value = (x[:, :, parts] for x in (query_1MTC, key_1NTC, value_1NTC))
         is_visible = ~is_hidden((document.lengths,), query.device)[0]
         return scaled_dot_product_attention(query, key, value, attn_mask=is_visible, scale=scale)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ada_lightning.training.attention.backend import AttentionBackend
-from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_layout
+from ada_lightning.training.attention.layout import LongDocument, Pieces, ShortDocuments, packed_layout
 from ada_lightning.training.attention.long import attend_long
 from ada_lightning.training.attention.short import attend_short
 from ada_lightning.training.batch import Microbatch
@@ -47,7 +47,7 @@ def packed_sdpa(
     dropout: float = 0.0,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    packed: tuple[ShortDocuments | LongDocument, ...] | None = None,
+    packed: Pieces | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """Attend within documents, with the signature that transformers gives attention functions.
@@ -84,18 +84,13 @@ def packed_sdpa(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     window = sliding_window or 0
     if packed is None:
-        rows = [_attend(row, (LongDocument(0, (row[0].shape[2],)),), scale, window) for row in _rows(query, key, value)]
-        return torch.cat(rows), None
+        rows = zip(query.split(1), key.split(1), value.split(1), strict=True)
+        whole = (LongDocument(0, (query.shape[2],)),)
+        return torch.cat([_attend(row, whole, scale, window) for row in rows]), None
     return _attend((query, key, value), packed, scale, window), None
 
 
-def _rows(query: Tensor, key: Tensor, value: Tensor) -> list[QueryKeyValue]:
-    return list(zip(query.split(1), key.split(1), value.split(1), strict=True))
-
-
-def _attend(
-    tensors: QueryKeyValue, pieces: tuple[ShortDocuments | LongDocument, ...], scale: float, window: int
-) -> Tensor:
+def _attend(tensors: QueryKeyValue, pieces: Pieces, scale: float, window: int) -> Tensor:
     """Return shape ``(1, T, query heads, C)``."""
     by_token = [x[0].transpose(0, 1) for x in tensors]
     repeated: QueryKeyValue | None = None

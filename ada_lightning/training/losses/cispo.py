@@ -14,7 +14,7 @@ from torch import Tensor
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import ratio
 from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
-from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.losses.terms import TensorAndSums, TokenTerms
 
 
 @dataclass(kw_only=True, eq=False)
@@ -22,19 +22,14 @@ class CispoLoss(RatioClippingLoss):
     """``sg(clip(ratio)) A log pi`` per token.
 
     The ratio is current over old policy: the first update with a rollout has weights of 1. Without a lower bound
-    (``clip_low=1``), as in the paper.
-
-    Source:
-        MiniMax-M1, arXiv:2506.13585, eq. 4-5; it names no upper bound. 5, which is ``clip_high=4``, is what TRL advises
-        after ScaleRL, arXiv:2510.13786.
+    (``clip_low=1``), as in the paper, which names no upper one: 5, which is ``clip_high=4``, is what TRL advises after
+    ScaleRL, arXiv:2510.13786.
     """
 
     clip_low: float = 1.0
     clip_high: float = 4.0
 
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
         """``sg(clip(ratio)) A log pi``. Shape ``(K,)``."""
         ratio_K = ratio(terms.logprobs_K.detach() - terms.old_logprobs_K)
         weight_K = ratio_K.clamp(1 - self.clip_low, 1 + self.clip_high)

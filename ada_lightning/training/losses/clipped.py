@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from ada_lightning.training.batch import Microbatch
-from ada_lightning.training.losses.functional import clipped, dual_clipped, ratio
+from ada_lightning.training.losses.functional import clipped, ratio
 from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
-from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.losses.terms import TensorAndSums, TokenTerms
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,16 +39,16 @@ class ClippedPolicyLoss(RatioClippingLoss):
         own = [f"loss.dual_clip must be above 1 (.inf sets no bound); got {self.dual_clip}"]
         return [*([] if self.dual_clip > 1 else own), *super().errors()]
 
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
         """``min(ratio A, clip(ratio) A)``, not below ``dual_clip A``. Shape ``(K,)``."""
         advantages_K = advantages_B[terms.response_K]
         ratio_K = ratio(terms.logprobs_K - terms.old_logprobs_K)
         objective_K, is_clipped_K = clipped(ratio_K, advantages_K, clip_low=self.clip_low, clip_high=self.clip_high)
         sums = {"clip_ratio": is_clipped_K.sum()}
-        if math.isfinite(self.dual_clip):
-            objective_K, is_bound_K = dual_clipped(objective_K, advantages_K, cap=self.dual_clip)
+        if math.isfinite(self.dual_clip):  # the minimum leaves negative advantages without a bound
+            bound_K = self.dual_clip * advantages_K
+            is_bound_K = (advantages_K < 0) & (objective_K < bound_K)
+            objective_K = torch.where(is_bound_K, bound_K, objective_K)
             sums["dual_clip_ratio"] = is_bound_K.sum()
         return objective_K, sums
 

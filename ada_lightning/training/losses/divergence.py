@@ -17,7 +17,7 @@ from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import ratio
 from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
 from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss
-from ada_lightning.training.losses.terms import TokenTerms, negative_errors
+from ada_lightning.training.losses.terms import TensorAndSums, TokenTerms, negative_errors
 
 _FLOOR = 1e-8
 """Keeps the logarithm of the other outcome finite where a token is nearly certain (the authors' code)."""
@@ -31,20 +31,12 @@ class TokenDivergence:
     """
 
     def __call__(self, logprobs_K: Tensor, sampling_logprobs_K: Tensor) -> Tensor:
-        """Not negative. Shape ``(K,)``.
-
-        Args:
-            logprobs_K: of the policy. Shape ``(K,)``, nats.
-            sampling_logprobs_K: of the engine. Shape ``(K,)``, nats.
-        """
+        """Not negative, between the policy's and the engine's log-probabilities. Shapes ``(K,)``."""
         raise NotImplementedError
 
 
 class BinaryTotalVariation(TokenDivergence):
-    """``|p - mu|``, in [0, 1].
-
-    Source:
-        arXiv:2602.04879 (Binary-TV).
+    """``|p - mu|``, in [0, 1] (Binary-TV).
 
     Example:
         >>> BinaryTotalVariation()(torch.tensor([0.5]).log(), torch.tensor([0.75]).log())
@@ -57,10 +49,7 @@ class BinaryTotalVariation(TokenDivergence):
 
 
 class BinaryKl(TokenDivergence):
-    """``mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p))``, in nats.
-
-    Source:
-        arXiv:2602.04879 (Binary-KL).
+    """``mu log(mu / p) + (1 - mu) log((1 - mu) / (1 - p))``, in nats (Binary-KL).
 
     Example:
         >>> BinaryKl()(torch.tensor([0.5]).log(), torch.tensor([0.75]).log())
@@ -92,9 +81,9 @@ class DivergencePolicyLoss(PolicyGradientLoss):
         ratio_cap: largest ratio that weighs a token; ``inf`` sets none.
 
     Source:
-        arXiv:2602.04879; ``dppo_tv`` and ``dppo_kl`` in verl. 0.15 for total variation and 0.05 for KL. The cap is
-        ``clip_ratio_c``, which the configurations of verl (1dda039) and of the authors' Stable-RL (c6af1d1) always set
-        to 3, so that 20 and 10, to which their code falls back, never hold; verl's example script sets 10000.
+        ``dppo_tv`` and ``dppo_kl`` in verl: 0.15 for total variation, 0.05 for KL. The cap is ``clip_ratio_c``, which
+        the configurations of verl (1dda039) and of the authors' Stable-RL (c6af1d1) always set to 3, so that 20 and 10,
+        to which their code falls back, never hold; verl's example script sets 10000.
     """
 
     importance: ImportanceCorrection = field(default_factory=TokenTruncation, init=False)
@@ -111,9 +100,7 @@ class DivergencePolicyLoss(PolicyGradientLoss):
             errors.append(f"loss.ratio_cap must be positive (.inf sets none); got {self.ratio_cap}")
         return [*errors, *super().errors()]
 
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
         """``A sg(min(p / mu, ratio_cap)) M log p``. Shape ``(K,)``."""
         advantages_K = advantages_B[terms.response_K]
         current_K, engine_K = terms.logprobs_K.detach(), terms.sampling_logprobs_K

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import ratio, response_sums
 from ada_lightning.training.losses.partition import PartitionHead, prompt_means
-from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TokenTerms, clip_errors
+from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TensorAndSums, TokenTerms, clip_errors
+from ada_lightning.training.settings import refuse
 
 
 class FlowRlLoss(nn.Module, PolicyLoss):
@@ -72,11 +73,10 @@ class FlowRlLoss(nn.Module, PolicyLoss):
         train_hidden: bool = True,
     ) -> None:
         super().__init__()
-        errors = []
-        if not 0 < beta < float("inf"):
-            errors.append(f"loss.beta must be positive and finite; got {beta}")
-        if errors := [*errors, *clip_errors(clip_low=clip_low, clip_high=clip_high)]:
-            raise ValueError("; ".join(errors))
+        refuse(
+            not 0 < beta < float("inf") and f"loss.beta must be positive and finite; got {beta}",
+            *clip_errors(clip_low=clip_low, clip_high=clip_high),
+        )
         self.reduction = reduction
         self.partition = partition
         self.learning_rate = partition.learning_rate
@@ -91,12 +91,14 @@ class FlowRlLoss(nn.Module, PolicyLoss):
 
     def forward(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    ) -> TensorAndSums:
         """Sum the squares of the class's formula; in logged sums, what belongs to a response counts for each token."""
         log_ratio_K = (terms.logprobs_K - terms.old_logprobs_K).detach()
         free_weight_B = ratio(response_sums(log_ratio_K, terms.response_K, advantages_B.numel()))
         weight_B = free_weight_B.clamp(1 - self.clip_low, 1 + self.clip_high)
-        log_z_B = self._log_z(terms, microbatch)
+        assert terms.hidden_TH is not None  # needs_hidden
+        hidden_TH = terms.hidden_TH if self.train_hidden else terms.hidden_TH.detach()
+        log_z_B = self.partition(prompt_means(hidden_TH, microbatch.document_lengths), microbatch.identity_B)
         residual_B = log_z_B + self._log_ratio_to_target(terms, advantages_B, microbatch)
         token_weights_B = self.reduction.token_weights(microbatch, counts) * microbatch.inverse_probability_B
         loss = (token_weights_B * microbatch.num_tokens_B * weight_B * residual_B.square()).sum()
@@ -130,12 +132,6 @@ class FlowRlLoss(nn.Module, PolicyLoss):
         return [
             f"update: no f(p): towards the reference tilted by exp({self.beta:g} * normalised reward - log Z) per token"
         ]
-
-    def _log_z(self, terms: TokenTerms, microbatch: Microbatch) -> Tensor:
-        assert terms.hidden_TH is not None  # needs_hidden
-        hidden_TH = terms.hidden_TH if self.train_hidden else terms.hidden_TH.detach()
-        log_z_B: Tensor = self.partition(prompt_means(hidden_TH, microbatch.document_lengths), microbatch.identity_B)
-        return log_z_B
 
     def _log_ratio_to_target(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
         """The residual without log Z."""

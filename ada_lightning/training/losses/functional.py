@@ -34,25 +34,6 @@ def clipped(ratio_K: Tensor, advantages_K: Tensor, *, clip_low: float, clip_high
     return torch.minimum(free_K, clipped_K), clipped_K < free_K
 
 
-def dual_clipped(objective_K: Tensor, advantages_K: Tensor, *, cap: float) -> tuple[Tensor, Tensor]:
-    """Bound the objective of negative advantages, which the pessimistic minimum leaves without a bound.
-
-    Args:
-        objective_K: as :func:`clipped` gives it. Shape ``(K,)``.
-        advantages_K: of the token's response. Shape ``(K,)``.
-        cap: largest ratio that a negative advantage is multiplied by, finite.
-
-    Returns:
-        ``max(objective, cap A)`` where ``A < 0``, and True where that changed it. Shapes ``(K,)``.
-
-    Source:
-        Ye et al. 2019, arXiv:1912.09729 (dual-clip PPO).
-    """
-    bound_K = cap * advantages_K
-    is_bound_K = (advantages_K < 0) & (objective_K < bound_K)
-    return torch.where(is_bound_K, bound_K, objective_K), is_bound_K
-
-
 def ratio(log_ratio_K: Tensor) -> Tensor:
     """Exponentiate log ratios, capped at :data:`MAX_LOG_RATIO` in size. Any shape."""
     return log_ratio_K.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
@@ -61,12 +42,8 @@ def ratio(log_ratio_K: Tensor) -> Tensor:
 def kl_to_reference(logprobs_K: Tensor, reference_logprobs_K: Tensor) -> Tensor:
     """Low-variance, non-negative estimate of KL(policy || reference) per token (Schulman's k3).
 
-    Args:
-        logprobs_K: current policy, with gradient. Shape ``(K,)``, nats.
-        reference_logprobs_K: frozen reference. Shape ``(K,)``, nats.
-
     Returns:
-        ``exp(d) - 1 - d`` with ``d = reference - policy``. Shape ``(K,)``.
+        ``exp(d) - 1 - d`` with ``d = reference - policy``, of log-probabilities in nats. Shape ``(K,)``.
 
     Source:
         http://joschu.net/blog/kl-approx.html; DeepSeekMath, arXiv:2402.03300, eq. 4.
@@ -78,13 +55,8 @@ def kl_to_reference(logprobs_K: Tensor, reference_logprobs_K: Tensor) -> Tensor:
 def response_sums(values_K: Tensor, response_K: Tensor, num_responses: int) -> Tensor:
     """Sum over the tokens of each response, which no split of a batch ever cuts.
 
-    Args:
-        values_K: per token. Shape ``(K,)``.
-        response_K: response of each token. Shape ``(K,)``, int64.
-        num_responses: B; one without tokens has the sum 0.
-
     Returns:
-        Shape ``(B,)``.
+        Shape ``(B,)``; a response without tokens has the sum 0.
 
     Example:
         >>> from torch import tensor

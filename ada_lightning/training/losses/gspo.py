@@ -14,7 +14,7 @@ from torch import Tensor
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import clipped, ratio, response_means
 from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
-from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.losses.terms import TensorAndSums, TokenTerms
 
 
 @dataclass(kw_only=True, eq=False)
@@ -30,15 +30,13 @@ class GspoLoss(RatioClippingLoss):
     differ within a response; ``loss/importance=sequence_truncation`` or ``sequence_rejection`` keep it whole.
 
     Source:
-        GSPO, arXiv:2507.18071, eq. 5, 7 and 13-14; section 5.1 for 3e-4 and 4e-4.
+        Eq. 5, 7 and 13-14; section 5.1 for 3e-4 and 4e-4.
     """
 
     clip_low: float = 3e-4
     clip_high: float = 4e-4
 
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
         """``min(s_t A, clip(s_t) A)``. Shape ``(K,)``."""
         current_K = terms.logprobs_K.detach()
         log_ratio_B = response_means(

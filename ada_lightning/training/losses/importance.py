@@ -20,7 +20,7 @@ from ada_lightning.training.losses.terms import TokenTerms
 
 
 class ImportanceCorrection:
-    """What a token's objective is multiplied with."""
+    """What a token's objective is multiplied with: a ratio, and what its bound does to it."""
 
     def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
         """Weight of each token that makes up for the engine's own probabilities. Shape ``(K,)``, no gradient.
@@ -30,7 +30,16 @@ class ImportanceCorrection:
             num_responses: B.
             cap: largest weight or ratio.
         """
-        raise NotImplementedError
+        log_ratio_K = (terms.old_logprobs_K - terms.sampling_logprobs_K).detach()
+        return self.bounded(self.ratios(log_ratio_K, terms.response_K, num_responses), cap)
+
+    def ratios(self, log_ratio_K: Tensor, response_K: Tensor, num_responses: int) -> Tensor:
+        """Ratio that each token is judged by; its own where nothing else is said. Shape ``(K,)``."""
+        return ratio(log_ratio_K)
+
+    def bounded(self, ratio_K: Tensor, cap: float) -> Tensor:
+        """``min(ratio, cap)`` where nothing else is said. Shape ``(K,)``."""
+        return ratio_K.clamp_max(cap)
 
     def bend(self, cap: float) -> str:
         """Say in one line what it does to the update."""
@@ -60,9 +69,9 @@ class Rejection(ImportanceCorrection):
                 f"loss.importance.floor must be in [0, 1]: equal probabilities have to train; got {self.floor}"
             )
 
-    def trains(self, ratios: Tensor, cap: float) -> Tensor:
-        """Whether each ratio is within the bounds. Bool, of the same shape."""
-        return (ratios >= self.floor) & (ratios <= cap)
+    def bounded(self, ratio_K: Tensor, cap: float) -> Tensor:
+        """The ratio within the bounds, else 0. Shape ``(K,)``."""
+        return torch.where((ratio_K >= self.floor) & (ratio_K <= cap), ratio_K, 0.0)
 
     def check(self, cap: float) -> list[str]:
         """Reject a cap that leaves nothing."""
@@ -80,10 +89,6 @@ class TokenTruncation(ImportanceCorrection):
     Source:
         Yao et al., "Your efficient RL framework secretly brings you off-policy RL training" (2025).
     """
-
-    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
-        """Shape ``(K,)``, in (0, cap]."""
-        return ratio(_log_ratio(terms)).clamp_max(cap)
 
     def bend(self, cap: float) -> str:
         """Tokens are weighed, up to the cap."""
@@ -103,11 +108,6 @@ class TokenRejection(Rejection):
 
     floor: float = 0.5
 
-    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
-        """Shape ``(K,)``, 0 or in [floor, cap]."""
-        ratio_K = ratio(_log_ratio(terms))
-        return torch.where(self.trains(ratio_K, cap), ratio_K, 0.0)
-
     def bend(self, cap: float) -> str:
         """Tokens are left out."""
         return (
@@ -116,7 +116,15 @@ class TokenRejection(Rejection):
         )
 
 
-class SequenceTruncation(ImportanceCorrection):
+class _OfSequence(ImportanceCorrection):
+    """Judges all tokens of a response by the ratio of the whole."""
+
+    def ratios(self, log_ratio_K: Tensor, response_K: Tensor, num_responses: int) -> Tensor:
+        """Product over the response's tokens. Shape ``(K,)``."""
+        return ratio(response_sums(log_ratio_K, response_K, num_responses))[response_K]
+
+
+class SequenceTruncation(_OfSequence):
     """``min(ratio of the whole response, cap)`` on all of its tokens.
 
     The weight that importance sampling asks for, below its cap. Its logarithm is a sum over tokens: long responses
@@ -125,10 +133,6 @@ class SequenceTruncation(ImportanceCorrection):
     Source:
         verl's rollout correction ``rollout_is=sequence``; TRL's ``vllm_importance_sampling_mode=sequence_truncate``.
     """
-
-    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
-        """Shape ``(K,)``, in (0, cap], equal within a response."""
-        return _sequence_ratio(terms, num_responses).clamp_max(cap)[terms.response_K]
 
     def bend(self, cap: float) -> str:
         """Responses are weighed, up to the cap."""
@@ -139,7 +143,7 @@ class SequenceTruncation(ImportanceCorrection):
 
 
 @dataclass(kw_only=True, eq=False)
-class SequenceRejection(Rejection):
+class SequenceRejection(_OfSequence, Rejection):
     """The ratio of the whole response where it is in ``[floor, cap]``, else 0, on all of its tokens.
 
     Source:
@@ -148,11 +152,6 @@ class SequenceRejection(Rejection):
     """
 
     floor: float = 0.0
-
-    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
-        """Shape ``(K,)``, 0 or in [floor, cap], equal within a response."""
-        ratio_B = _sequence_ratio(terms, num_responses)
-        return torch.where(self.trains(ratio_B, cap), ratio_B, 0.0)[terms.response_K]
 
     def bend(self, cap: float) -> str:
         """Responses are left out."""
@@ -175,11 +174,14 @@ class GeometricRejection(Rejection):
 
     floor: float = 0.99
 
-    def __call__(self, terms: TokenTerms, num_responses: int, *, cap: float) -> Tensor:
-        """Shape ``(K,)``, 0 or 1, equal within a response."""
-        log_ratio_K = _log_ratio(terms)
-        mean_B = ratio(response_means(log_ratio_K, torch.ones_like(log_ratio_K), terms.response_K, num_responses))
-        return self.trains(mean_B, cap).to(log_ratio_K.dtype)[terms.response_K]
+    def ratios(self, log_ratio_K: Tensor, response_K: Tensor, num_responses: int) -> Tensor:
+        """Geometric mean over the response's tokens. Shape ``(K,)``."""
+        mean_B = response_means(log_ratio_K, torch.ones_like(log_ratio_K), response_K, num_responses)
+        return ratio(mean_B)[response_K]
+
+    def bounded(self, ratio_K: Tensor, cap: float) -> Tensor:
+        """1 within the bounds, else 0. Shape ``(K,)``."""
+        return (super().bounded(ratio_K, cap) > 0).to(ratio_K.dtype)
 
     def bend(self, cap: float) -> str:
         """Responses are left out."""
@@ -187,11 +189,3 @@ class GeometricRejection(Rejection):
             f"loss.importance leaves out responses whose tokens are on average below {self.floor:g} or above {cap:g} "
             "times as probable as for the engine, and corrects nothing else"
         )
-
-
-def _log_ratio(terms: TokenTerms) -> Tensor:
-    return (terms.old_logprobs_K - terms.sampling_logprobs_K).detach()
-
-
-def _sequence_ratio(terms: TokenTerms, num_responses: int) -> Tensor:
-    return ratio(response_sums(_log_ratio(terms), terms.response_K, num_responses))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ada_lightning.training.seeded_tensors import seeded_uniform
+from ada_lightning.training.settings import refuse
 
 
 class PartitionHead(nn.Module):
@@ -36,15 +37,12 @@ class PartitionHead(nn.Module):
 
     def __init__(self, *, learning_rate: float, num_layers: int = 3, dropout: float = 0.1, seed: int = 0) -> None:
         super().__init__()
-        errors = []
-        if num_layers < 1:
-            errors.append(f"loss.partition.num_layers must be at least 1; got {num_layers}")
-        if not 0 <= dropout < 1:
-            errors.append(f"loss.partition.dropout must be in [0, 1); got {dropout}")
-        if not 0 < learning_rate < math.inf:
-            errors.append(f"loss.partition.learning_rate must be positive and finite; got {learning_rate}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            num_layers < 1 and f"loss.partition.num_layers must be at least 1; got {num_layers}",
+            not 0 <= dropout < 1 and f"loss.partition.dropout must be in [0, 1); got {dropout}",
+            not 0 < learning_rate < math.inf
+            and f"loss.partition.learning_rate must be positive and finite; got {learning_rate}",
+        )
         self.learning_rate = learning_rate
         self.num_layers = num_layers
         self.dropout = dropout
@@ -84,13 +82,11 @@ class PartitionHead(nn.Module):
 
 
 def prompt_means(hidden_TH: Tensor, document_lengths: Sequence[tuple[int, ...]]) -> Tensor:
-    """Mean hidden state over the tokens of each response's prompt.
-
-    A prompt that several responses share is averaged once and counts once for each of them.
+    """Mean hidden state over the tokens of each response's prompt, averaged once where several responses share it.
 
     Args:
         hidden_TH: of all packed tokens. Shape ``(T, H)``.
-        document_lengths: per document the tokens of its prompt, then those of each response, in packed order.
+        document_lengths: as in :class:`~ada_lightning.training.batch.Microbatch`.
 
     Returns:
         Shape ``(B, H)``, float32, in the order of the responses; with the gradient of ``hidden_TH``.

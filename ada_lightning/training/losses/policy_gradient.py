@@ -10,7 +10,15 @@ from torch import Tensor
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import kl_to_reference
 from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
-from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TokenTerms, clip_errors, negative_errors
+from ada_lightning.training.losses.terms import (
+    LossReduction,
+    PolicyLoss,
+    TensorAndSums,
+    TokenTerms,
+    clip_errors,
+    negative_errors,
+)
+from ada_lightning.training.settings import refuse
 
 
 @dataclass(kw_only=True, eq=False)
@@ -42,8 +50,7 @@ class PolicyGradientLoss(PolicyLoss):
     entropy_coef: float = 0.0
 
     def __post_init__(self) -> None:
-        if errors := self.errors():
-            raise ValueError("; ".join(errors))
+        refuse(*self.errors())
         self.needs_reference = self.kl_coef > 0
         self.needs_entropy_gradient = self.entropy_coef > 0
         self.needs_groups_without_signal = self.needs_reference or self.needs_entropy_gradient
@@ -55,15 +62,13 @@ class PolicyGradientLoss(PolicyLoss):
             *(self.importance.check(self.importance_cap) if self.importance_cap > 0 else ()),
         ]
 
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
         """What a token adds to the objective, to be maximised. Shape ``(K,)``; and sums over tokens for logging."""
         raise NotImplementedError
 
     def __call__(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    ) -> TensorAndSums:
         """Sum the terms of the class's formula. See :class:`PolicyLoss`."""
         # A times the ratio, in this loss's own way; on-policy its gradient is A grad log pi.
         objective_K, sums = self.objective(terms, advantages_B, microbatch)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.clipped import ClippedPolicyLoss
-from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.losses.terms import TensorAndSums, TokenTerms
 
 
 @dataclass(kw_only=True, eq=False)
@@ -30,17 +30,15 @@ class RaftLoss(ClippedPolicyLoss):
     loss/reduction=token_mean``. The former weighs a step with few right responses more.
 
     Source:
-        Xiong et al., arXiv:2504.11343, section 2 (RAFT++); code ``RLHFlow/Minimal-RL`` at e3b49f0,
-        ``verl/trainer/ppo/core_algos.py``. GVM, arXiv:2505.02391, trains with it.
+        Section 2 (RAFT++); code ``RLHFlow/Minimal-RL`` at e3b49f0, ``verl/trainer/ppo/core_algos.py``. GVM,
+        arXiv:2505.02391, trains with it.
     """
 
     clip_low: float = field(default=1.0, init=False)  # no ratio is below 0
     clip_high: float = 0.2
     dual_clip: float = field(default=math.inf, init=False)
 
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
         """``min(ratio, 1 + clip_high) A`` of positives. Shape ``(K,)``."""
         return super().objective(terms, advantages_B * microbatch.is_positive_B, microbatch)
 

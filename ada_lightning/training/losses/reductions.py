@@ -12,26 +12,33 @@ from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.terms import LossReduction
 
 
-class ConstantReduction(LossReduction):
-    """Token sums, divided by prompts sampled (those without signal included) times a constant length.
-
-    The only rule that keeps an unbiased estimator unbiased: no random quantity stands in the denominator.
+class _ConstantLength(LossReduction):
+    """Divides token sums by a constant length.
 
     Args:
-        token_scale: the constant length in tokens, usually ``max_new_tokens``.
+        token_scale: that length in tokens, usually ``max_new_tokens``.
 
     Raises:
         ValueError: ``token_scale`` is not positive.
+    """
+
+    def __init__(self, *, token_scale: float) -> None:
+        if token_scale <= 0:
+            raise ValueError(f"loss.reduction.token_scale must be positive; got {token_scale}")
+        self.token_scale = float(token_scale)
+
+
+class ConstantReduction(_ConstantLength):
+    """Token sums, divided by prompts sampled (those without signal included) times a constant length.
+
+    The only rule that keeps an unbiased estimator unbiased: no random quantity stands in the denominator.
 
     Source:
         Dr. GRPO, arXiv:2503.20783 (constant instead of length).
     """
 
-    def __init__(self, *, token_scale: float) -> None:
-        self.token_scale = _positive(token_scale)
-
     def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
-        """Weight of every token of each response. Shape ``(B,)``."""
+        """See :class:`LossReduction`."""
         return torch.full_like(microbatch.rewards_B, 1.0 / (counts.num_prompts * self.token_scale))
 
     def bend(self) -> str:
@@ -39,21 +46,11 @@ class ConstantReduction(LossReduction):
         return ""
 
 
-class PromptMeanReduction(LossReduction):
-    """Mean over prompts of the mean over their kept responses of the token sum, over a constant length.
-
-    Args:
-        token_scale: the constant length in tokens, usually ``max_new_tokens``.
-
-    Raises:
-        ValueError: ``token_scale`` is not positive.
-    """
-
-    def __init__(self, *, token_scale: float) -> None:
-        self.token_scale = _positive(token_scale)
+class PromptMeanReduction(_ConstantLength):
+    """Mean over prompts of the mean over their kept responses of the token sum, over a constant length."""
 
     def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
-        """Weight of every token of each response. Shape ``(B,)``."""
+        """See :class:`LossReduction`."""
         return 1.0 / (counts.num_prompts * self.token_scale * microbatch.group_size_B)
 
     def bend(self) -> str:
@@ -69,7 +66,7 @@ class ResponseMeanReduction(LossReduction):
     """
 
     def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
-        """Weight of every token of each response. Shape ``(B,)``."""
+        """See :class:`LossReduction`."""
         return 1.0 / (counts.num_responses * microbatch.num_tokens_B.clamp_min(1))
 
     def bend(self) -> str:
@@ -87,15 +84,9 @@ class TokenMeanReduction(LossReduction):
     """
 
     def token_weights(self, microbatch: Microbatch, counts: BatchCounts) -> Tensor:
-        """Weight of every token of each response. Shape ``(B,)``."""
+        """See :class:`LossReduction`."""
         return torch.full_like(microbatch.rewards_B, 1.0 / max(counts.num_response_tokens, 1.0))
 
     def bend(self) -> str:
         """A ratio."""
         return "loss/reduction=token_mean divides by the tokens kept: a ratio, steady with many prompts"
-
-
-def _positive(token_scale: float) -> float:
-    if token_scale <= 0:
-        raise ValueError(f"loss.reduction.token_scale must be positive; got {token_scale}")
-    return float(token_scale)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.policy_gradient import PolicyGradientLoss
-from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.losses.terms import TensorAndSums, TokenTerms
 
 
 class ReinforceLoss(PolicyGradientLoss):
@@ -19,14 +19,9 @@ class ReinforceLoss(PolicyGradientLoss):
 
     The old log-probabilities are used for the engine's importance weight only, ``pi_old / pi_engine``; with
     ``importance_cap=0`` not at all.
-
-    Source:
-        Williams 1992; Ahmadian et al., arXiv:2402.14740.
     """
 
-    def objective(
-        self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    def objective(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> TensorAndSums:
         """``A log pi``. Shape ``(K,)``."""
         return advantages_B[terms.response_K] * terms.logprobs_K, {}
 

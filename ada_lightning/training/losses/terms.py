@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from ada_lightning.training.batch import BatchCounts, Microbatch
 
+TensorAndSums = tuple[Tensor, dict[str, Tensor]]
+"""What a loss or an objective gives: its value, and sums over tokens for logging."""
 POOL_WEIGHTED = frozenset({"kl", "entropy"})
 """Logged sums whose tokens weigh as in the pool they were selected from; ``pool_weight`` sums those weights."""
 
@@ -86,7 +88,7 @@ class PolicyLoss:
 
     def __call__(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    ) -> TensorAndSums:
         """Loss of one microbatch, already divided by the global counts, so that microbatch losses add up.
 
         Args:

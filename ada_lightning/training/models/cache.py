@@ -1,4 +1,4 @@
-"""Folders that are made once per machine, whoever asks first."""
+"""Models that are made once per machine, whoever asks first."""
 
 from __future__ import annotations
 
@@ -12,31 +12,41 @@ from pathlib import Path
 CACHE_VARIABLE = "ADA_LIGHTNING_CACHE"
 
 
-def models_folder(cache_dir: str | Path | None) -> Path:
-    """Return where prepared models live.
+class MadeModel:
+    """A model that is made on this machine, in a folder of the cache.
 
     Args:
+        name: of the folder, other for every content.
         cache_dir: the cache's root; where it is None, the environment variable ``ADA_LIGHTNING_CACHE`` names it, and
             else it is ``~/.cache/ada_lightning``.
     """
-    root = cache_dir or os.environ.get(CACHE_VARIABLE) or "~/.cache/ada_lightning"
-    return Path(root).expanduser().absolute() / "models"
 
+    def __init__(self, name: str, cache_dir: str | Path | None) -> None:
+        root = cache_dir or os.environ.get(CACHE_VARIABLE) or "~/.cache/ada_lightning"
+        self.folder = Path(root).expanduser().absolute() / "models" / name
 
-def check_can_prepare(folder: Path) -> None:
-    """Check that a folder is prepared already, or can be.
+    def check(self) -> None:
+        """Check that the model is made already, or can be.
 
-    Raises:
-        ValueError: it is not there, and the nearest folder above it cannot be written.
-    """
-    if folder.is_dir():
-        return
-    above = next(parent for parent in folder.parents if parent.exists())
-    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise ValueError(
-            f"the model cache {folder.parent} cannot be written (because of {above}); "
-            f"choose another with the environment variable {CACHE_VARIABLE} or with model.cache_dir"
-        )
+        Raises:
+            ValueError: it is not there, and the nearest folder above it cannot be written.
+        """
+        if self.folder.is_dir():
+            return
+        above = next(parent for parent in self.folder.parents if parent.exists())
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise ValueError(
+                f"the model cache {self.folder.parent} cannot be written (because of {above}); "
+                f"choose another with the environment variable {CACHE_VARIABLE} or with model.cache_dir"
+            )
+
+    def prepare(self) -> Path:
+        """Return the folder of the checkpoint, made on the first call on this machine."""
+        return prepare_once(self.folder, self.build)
+
+    def build(self, folder: Path) -> None:
+        """Write the checkpoint into an empty folder."""
+        raise NotImplementedError
 
 
 def prepare_once(folder: Path, build: Callable[[Path], None]) -> Path:

@@ -8,13 +8,9 @@ from typing import Any
 
 
 def check_description(folder: Path, source: str) -> None:
-    """Check the small files of a checkpoint: is it a causal LM, and trainable.
+    """Check the small files of a checkpoint: is it a causal LM, and trainable. Messages name its ``source``.
 
     Whether it needs a chat template depends on how prompts are put to it, see :mod:`ada_lightning.data.formats`.
-
-    Args:
-        folder: where ``config.json`` and the tokenizer's small files are.
-        source: what the user asked for, for messages.
 
     Raises:
         ValueError: something is missing or cannot be trained.

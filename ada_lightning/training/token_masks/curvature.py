@@ -39,16 +39,6 @@ class AdamState:
     eps: float
 
 
-@dataclass(frozen=True, slots=True)
-class LogitChange:
-    """The modelled change of one token's logits, as far as it matters. Shapes ``(K,)``, float32."""
-
-    chosen_K: Tensor
-    """First-order change of log pi of the token."""
-    variance_K: Tensor
-    """Variance of the changes under pi: twice the KL divergence of the step at this position, to second order."""
-
-
 @torch.no_grad()
 def adam_logit_change(
     hidden_KH: Tensor,
@@ -60,7 +50,7 @@ def adam_logit_change(
     *,
     temperature: float,
     block_size: int,
-) -> LogitChange:
+) -> tuple[Tensor, Tensor]:
     """Model Adam's next step on the output embedding, were each token the only one to add to its momentum.
 
     The second moment is taken as it is. Adam would first add the token's own gradient to it, which bounds what a token
@@ -80,12 +70,13 @@ def adam_logit_change(
         block_size: vocabulary entries at once; ``K * block_size`` numbers are held a few times.
 
     Returns:
-        The logit changes' two figures.
+        First-order change of log pi of the token; and the variance of all logit changes under pi, which is twice the KL
+        divergence of the step at this position, to second order. Shapes ``(K,)``, float32.
     """
     change_c = 1.0 - state.beta_1 ** (state.num_steps + 1)
     from_momentum = -state.lr * state.beta_1 / (change_c * temperature)
     from_token_K1 = (state.lr * (1 - state.beta_1) / (change_c * temperature**2) * scale_K)[:, None]
-    bound_K1 = _own_bound(state, change_c, temperature) * _absolute_sum(hidden_KH)[:, None]
+    bound_K1 = _own_bound(state, change_c, temperature) * hidden_KH.abs().float().sum(-1, keepdim=True)
     bias_V = head.bias if head.bias is not None else head.weight.new_zeros(len(head.weight))
     chosen_logit_K = (hidden_KH * head.weight[token_ids_K]).sum(-1).float() + bias_V[token_ids_K]
     log_norm_K1 = (chosen_logit_K / temperature - logprobs_K)[:, None]
@@ -108,7 +99,7 @@ def adam_logit_change(
         mean_K += (pi_Kv * change_Kv).sum(-1)
         square_K += (pi_Kv * change_Kv.square_()).sum(-1)
     mean_K /= total_K  # 1 but for the rounding of bfloat16 logits
-    return LogitChange(chosen_K - mean_K, (square_K / total_K - mean_K.square()).clamp_min(0))
+    return chosen_K - mean_K, (square_K / total_K - mean_K.square()).clamp_min(0)
 
 
 def _own_bound(state: AdamState, change_c: float, temperature: float) -> float:
@@ -122,7 +113,3 @@ def _score(pi_Kv: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     score_Kv = -pi_Kv
     score_Kv[rows, columns] += 1
     return score_Kv
-
-
-def _absolute_sum(hidden_KH: Tensor) -> Tensor:
-    return hidden_KH.abs().float().sum(-1)

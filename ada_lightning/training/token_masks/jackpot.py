@@ -13,10 +13,44 @@ import torch
 from torch import Tensor
 
 from ada_lightning.training.batch import Microbatch
+from ada_lightning.training.losses.functional import ratio
 from ada_lightning.training.losses.terms import TokenTerms
 from ada_lightning.training.seeded_tensors import seeded_uniform
+from ada_lightning.training.settings import refuse
 from ada_lightning.training.token_masks.base import TokenMask
-from ada_lightning.training.token_masks.rejection import acceptance_weight, budgeted_acceptance
+
+
+def budgeted_acceptance(ratio_K: Tensor, *, scale: float) -> Tensor:
+    """Probability of keeping each token by optimal budgeted rejection sampling: ``min(1, p / (scale q))``.
+
+    The tokens kept are distributed as ``min(q, p / scale) / Z`` with ``Z = sum_v min(q_v, p_v / scale)``, the share
+    kept. Of all rules with this share it is the one whose result is closest to p.
+
+    Args:
+        ratio_K: p / q, p of the policy that trains and q of the one that the tokens were drawn from. Shape ``(K,)``.
+        scale: the larger, the fewer are kept and the closer they come to p; at ``max p/q`` they are drawn from p.
+
+    Returns:
+        Shape ``(K,)``, in (0, 1].
+
+    Source:
+        Verine et al., "Optimal budgeted rejection sampling for generative models", arXiv:2311.00460.
+
+    Example:
+        >>> budgeted_acceptance(torch.tensor([0.9, 0.1]) / 0.5, scale=1.0)
+        tensor([1.0000, 0.2000])
+    """
+    return (ratio_K / scale).clamp_max(1.0)
+
+
+def acceptance_weight(ratio_K: Tensor, *, scale: float, cap: float) -> Tensor:
+    """Weight of a kept token in a sum over all drawn tokens: ``min(p / (a q), cap)``, a its acceptance.
+
+    With acceptance ``min(1, p / (scale q))`` that is ``min(max(p / q, scale), cap)``. Without the cap the sum over kept
+    tokens, divided by the number of *all* drawn tokens, has the expectation under p: ``q a * p / (a q) = p``.
+    Arguments and shape as in :func:`budgeted_acceptance`; ``cap`` is the largest weight.
+    """
+    return ratio_K.clamp(min=scale, max=cap)
 
 
 class JackpotMask(TokenMask):
@@ -49,19 +83,14 @@ class JackpotMask(TokenMask):
     name = "jackpot"
 
     def __init__(self, *, acceptance_scale: float = 1.0, cap: float = 2.0, seed: int = 0) -> None:
-        errors = []
-        if not 0 < acceptance_scale < float("inf"):
-            errors.append(
-                f"token_masks.jackpot.acceptance_scale must be positive and finite; got {acceptance_scale} "
-                "(small values keep everything)"
-            )
-        if not cap >= acceptance_scale:
-            errors.append(
-                f"token_masks.jackpot.cap = {cap} is less than acceptance_scale = {acceptance_scale}: every token "
-                "would be cut; use a cap of at least acceptance_scale (inf: none)"
-            )
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            not 0 < acceptance_scale < float("inf")
+            and f"token_masks.jackpot.acceptance_scale must be positive and finite; got {acceptance_scale} (small "
+            "values keep everything)",
+            not cap >= acceptance_scale
+            and f"token_masks.jackpot.cap = {cap} is less than acceptance_scale = {acceptance_scale}: every token "
+            "would be cut; use a cap of at least acceptance_scale (inf: none)",
+        )
         self.acceptance_scale = acceptance_scale
         self.cap = cap
         self.seed = seed
@@ -69,10 +98,9 @@ class JackpotMask(TokenMask):
     @torch.no_grad()
     def __call__(self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch) -> Tensor:
         """Return what is left to multiply a kept token's p/q with, 0 where it is rejected. Shape ``(K,)``, float32."""
-        logprobs_K, sampling_K = terms.logprobs_K.detach(), terms.sampling_logprobs_K
-        acceptance_K = budgeted_acceptance(logprobs_K, sampling_K, scale=self.acceptance_scale)
-        weight_K = acceptance_weight(logprobs_K, sampling_K, scale=self.acceptance_scale, cap=self.cap)
-        ratio_K = acceptance_weight(logprobs_K, sampling_K, scale=0.0, cap=float("inf"))
+        ratio_K = ratio(terms.logprobs_K - terms.sampling_logprobs_K)
+        acceptance_K = budgeted_acceptance(ratio_K, scale=self.acceptance_scale)
+        weight_K = acceptance_weight(ratio_K, scale=self.acceptance_scale, cap=self.cap)
         draws_K = seeded_uniform(microbatch.identity_B[terms.response_K], _positions(microbatch), seed=self.seed)
         return (draws_K < acceptance_K) * weight_K / ratio_K
 

@@ -1,9 +1,8 @@
 """How large an update is, what may go wrong in it, and what then."""
 
 from ada_lightning.training.updates.guard import UpdateGuard
-from ada_lightning.training.updates.memory import UpdateOutOfMemoryError, is_out_of_memory
+from ada_lightning.training.updates.memory import UpdateOutOfMemoryError, halved, is_out_of_memory
 from ada_lightning.training.updates.schedule import ConstantSchedule, CosineSchedule, LinearSchedule
-from ada_lightning.training.updates.split import halved
 
 __all__ = [
     "ConstantSchedule",

@@ -23,8 +23,7 @@ def update_figures(sums: Mapping[str, float]) -> dict[str, float]:
     """Return the figures of an update, means per trained token unless their name says otherwise.
 
     Args:
-        sums: over all microbatches and ranks, as :meth:`~ada_lightning.training.losses.PolicyLoss.__call__` names them,
-            with
+        sums: over all microbatches and ranks, as :class:`~ada_lightning.training.losses.PolicyLoss` names them, with
             ``tokens``, those that trained, and ``computed_tokens``, those of the forward passes; without ``tokens``
             where nothing trained.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ada_lightning.run.run_stopped import RunStoppedError
+from ada_lightning.training.settings import refuse
 
 _MIN_NORMS = 8
 """Norms before a median of them says anything."""
@@ -31,15 +32,11 @@ class UpdateGuard:
     """
 
     def __init__(self, *, max_skipped_in_a_row: int = 10, max_norm_ratio: float = math.inf, window: int = 64) -> None:
-        errors = []
-        if max_skipped_in_a_row < 1:
-            errors.append(f"max_skipped_in_a_row must be at least 1; got {max_skipped_in_a_row}")
-        if not max_norm_ratio > 1:
-            errors.append(f"max_norm_ratio must be above 1 (.inf switches it off); got {max_norm_ratio}")
-        if window < _MIN_NORMS:
-            errors.append(f"window must be at least {_MIN_NORMS}; got {window}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            max_skipped_in_a_row < 1 and f"max_skipped_in_a_row must be at least 1; got {max_skipped_in_a_row}",
+            not max_norm_ratio > 1 and f"max_norm_ratio must be above 1 (.inf switches it off); got {max_norm_ratio}",
+            window < _MIN_NORMS and f"window must be at least {_MIN_NORMS}; got {window}",
+        )
         self.max_skipped_in_a_row = max_skipped_in_a_row
         self.max_norm_ratio = max_norm_ratio
         self.num_in_a_row = 0
@@ -48,9 +45,7 @@ class UpdateGuard:
     def reason_to_skip(self, loss: float, grad_norm: float) -> str:
         """Say why an update must not be made; an empty text where it may. Counts what it is told.
 
-        Args:
-            loss: of the whole batch.
-            grad_norm: of the whole batch, before clipping.
+        Loss and norm are those of the whole batch, before clipping.
 
         Raises:
             RunStoppedError: that was the last one that may be left out.

@@ -9,11 +9,7 @@ class ConstantSchedule:
     """The configured rate throughout."""
 
     def __call__(self, share_done: float) -> float:
-        """Return the factor of the configured rate.
-
-        Args:
-            share_done: of the run, in [0, 1].
-        """
+        """Return the factor of the configured rate; ``share_done`` is that of the run, in [0, 1]."""
         return 1.0
 
 

@@ -20,10 +20,6 @@ SELF_EVIDENT = {"experiment_name", "revision", "app_name", "header", "choices", 
 VALUE = re.compile(r"^(?P<indent> *)(?P<key>[\w.]+): +(?P<value>[^#\s].*?)(?: +# *(?P<comment>.+))?$")
 
 
-def names_of(file: Path) -> str:
-    return str(file.relative_to(CONF))
-
-
 def values(text: str) -> Iterator[tuple[str, str, bool]]:
     """Key, value and whether a comment explains it, of every scalar."""
     is_in_block, block_indent, above = False, 0, ""
@@ -41,51 +37,26 @@ def values(text: str) -> Iterator[tuple[str, str, bool]]:
         above = line
 
 
-def explained(text: str) -> set[str]:
-    return {key for key, _, has_comment in values(text) if has_comment}
+TEXTS = {file.relative_to(CONF).as_posix(): file.read_text(encoding="utf-8") for file in FILES}
+EXPLAINED = {name: {key for key, _, has_comment in values(text) if has_comment} for name, text in TEXTS.items()}
 
 
-EXPLAINED = {file: explained(file.read_text(encoding="utf-8")) for file in FILES}
-
-
-def bare_values(file: Path) -> list[str]:
-    text = file.read_text(encoding="utf-8")
-    builds_on_others = re.search(r"^defaults:", text, re.MULTILINE) is not None
-    elsewhere = (
-        set().union(*(keys for other, keys in EXPLAINED.items() if other != file)) if builds_on_others else set()
-    )
+def bare_values(name: str) -> list[str]:
+    builds_on_others = re.search(r"^defaults:", TEXTS[name], re.MULTILINE) is not None
+    others = [keys for other, keys in EXPLAINED.items() if other != name] if builds_on_others else []
+    exempt = SELF_EVIDENT.union(*others)
     return [
         f"{key}: {value}"
-        for key, value, has_comment in values(text)
-        if not has_comment
-        and not key.startswith("_")
-        and not value.startswith(("${", '"${'))
-        and key not in SELF_EVIDENT
-        and key not in elsewhere
+        for key, value, has_comment in values(TEXTS[name])
+        if not (has_comment or key.startswith("_") or value.startswith(("${", '"${')) or key in exempt)
     ]
-
-
-def begins_with_a_comment(text: str) -> bool:
-    lines = [line for line in text.splitlines() if not line.startswith("# @package")]
-    return bool(lines) and re.match(r"# *\w{2,}|# *[\w.-]+", lines[0]) is not None
 
 
 def test_every_file_says_what_it_is():
-    assert [names_of(file) for file in FILES if not begins_with_a_comment(file.read_text(encoding="utf-8"))] == []
+    first = {name: re.sub(r"^# @package.*\n", "", text) for name, text in TEXTS.items()}
+    assert [name for name, text in first.items() if not re.match(r"# *[\w.-]+", text)] == []
 
 
 def test_every_value_says_what_it_does_and_its_unit():
-    assert {names_of(file): bare for file in FILES if (bare := bare_values(file))} == {}
-
-
-def test_the_rule_sees_a_bare_value_and_not_the_text_of_a_block():
-    text = "# What it is\na: 1\nb: 2  # tokens\n# seconds\nc: 3\nd: |-  # a text\n  e: 5\n_target_: x\ng: ${seed}\n"
-    assert [(key, has_comment) for key, _, has_comment in values(text)] == [
-        ("a", False),
-        ("b", True),
-        ("c", True),
-        ("d", True),
-        ("_target_", False),
-        ("g", False),
-    ]
-    assert not begins_with_a_comment("# @package _global_\nseed: 1\n")
+    assert sum(len(keys) for keys in EXPLAINED.values()) > 300  # the pattern still finds values
+    assert {name: bare for name in TEXTS if (bare := bare_values(name))} == {}

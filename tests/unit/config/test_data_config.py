@@ -6,19 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 
 from ada_lightning.config.check import ConfigError, check_config, override_errors
 from ada_lightning.core.records import Prompt
-
-CONF = Path(__file__).resolve().parents[3] / "conf"
+from ada_lightning.programs.start import CONFIG_DIR as CONF
+from tests.unit.config.composing import composed as compose_train
 
 
 def composed(*overrides: str):
     assert override_errors(list(overrides), CONF, "train") == []
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("train", overrides=["model=tiny", *overrides])
+    return compose_train("model=tiny", *overrides)
 
 
 def write(path: Path, rows) -> Path:
@@ -56,6 +54,8 @@ def test_a_data_set_with_patterns_filters_and_a_format(file):
 def test_problems_of_the_data_are_found_by_the_check(file):
     with pytest.raises(ConfigError, match=r"data\.source: .*a\.jsonl, line 1: no column 'text'; columns found: answer"):
         check_config(composed("data=dataset", f"data.source.path={file}", "data.source.prompt_column=text"))
+    with pytest.raises(ConfigError, match=r"data\.source: data\.source\.sources is empty; name each source"):
+        check_config(composed("data=mixture"))
     with pytest.raises(ConfigError, match=r"data\.format: cannot read data\.format\.template_file = none\.jinja"):
         check_config(
             composed(
@@ -94,18 +94,14 @@ def test_a_mixture_with_a_reward_for_each_source(file):
         reward.check_prompt(Prompt("id", (), task="dataset"))
 
 
-def test_a_mixture_without_sources_is_refused():
-    with pytest.raises(ConfigError, match=r"data\.source: data\.source\.sources is empty; name each source"):
-        check_config(composed("data=mixture"))
-
-
 def test_the_papers_own_sets_and_bare_problems_give_the_papers_prompt(tmp_path):
     """Reference section 3.3, written out once more."""
     system = r"Please reason step by step, and put your final answer within \boxed{}."
-    user = r"What is 1 + 1? Let's think step by step and output the final answer within \boxed{}."
+    user = "What is\n1 + 1?" r" Let's think step by step and output the final answer within \boxed{}."
     turns = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    theirs = {"data_source": "numina_math", "prompt": turns, "reward_model": {"style": "rule", "ground_truth": "2"}}
-    bare = {"prompt": "What is 1 + 1?", "answer": "2"}
+    other = [{"role": "system", "content": "Other."}, turns[1]]
+    theirs = {"data_source": "numina_math", "prompt": other, "reward_model": {"style": "rule", "ground_truth": "2"}}
+    bare = {"prompt": "What is\n1 + 1?", "answer": "2"}
     found = []
     for row in (theirs, bare):
         path = write(tmp_path / "a.jsonl", [row])
@@ -137,18 +133,3 @@ def test_a_word_where_a_part_stands_is_refused_with_the_group_that_chooses_it(ov
 def test_a_part_may_be_left_out_or_referred_to():
     assert override_errors(["rollout.schedule=null"], CONF, "train") == []
     assert override_errors(["callbacks.evaluation.sampling=${rollout.sampling}"], CONF, "train") == []
-
-
-@pytest.mark.parametrize(
-    ("override", "expected"),
-    [
-        ("data.num_minibatches=99", "data: data.num_minibatches = 99 exceeds data.prompts_per_step = 32: a minibatch "),
-        ("optimizer.lr=0", "optimizer.lr = 0 changes no weight; use a number above 0"),
-        ("rollout.engine.max_num_seqs=1000000000", "rollout.engine.max_num_seqs = 1000000000: the engine's table of "),
-    ],
-)
-def test_one_problem_is_told_once(override, expected):
-    with pytest.raises(ConfigError) as refused:
-        check_config(composed(override))
-    (problem,) = refused.value.problems
-    assert problem.startswith(expected)

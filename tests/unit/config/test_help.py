@@ -95,30 +95,19 @@ def test_every_command_it_shows_is_one(program):
         assert override_errors(arguments, CONF, program) == [], line
 
 
-def test_a_group_without_a_default_has_no_star(tmp_path):
-    (tmp_path / "part").mkdir()
+def test_a_group_is_described_with_its_default_starred_or_left_out(tmp_path):
+    (tmp_path / "part" / "below").mkdir(parents=True)
     (tmp_path / "other").mkdir()
-    for name in ("part/b", "part/a", "other/c"):
+    for name in ("part/b", "part/a", "part/below/c", "other/d"):
         (tmp_path / f"{name}.yaml").write_text("")
     (tmp_path / "main.yaml").write_text("defaults:\n  - part: b   # what it is\n  - _self_\n")
-    assert describe_choices(tmp_path, "main", ("other",)).splitlines() == [
-        "  part        what it is: a, b*",
-        "  other       c",
-    ]
-    with pytest.raises(ValueError, match="no group another"):
-        describe_choices(tmp_path, "main", ("another",))
-
-
-def test_a_group_can_be_left_out(tmp_path):
-    (tmp_path / "part" / "below").mkdir(parents=True)
-    for name in ("part/a", "part/below/c"):
-        (tmp_path / f"{name}.yaml").write_text("")
-    (tmp_path / "main.yaml").write_text("defaults:\n  - part: a\n")
-    assert describe_choices(tmp_path, "main").splitlines() == ["  part        a*", "  part/below  c"]
-    assert describe_choices(tmp_path, "main", ("~part/below",)) == "  part        a*"
+    part, below, other = "  part        what it is: a, b*", "  part/below  c", "  other       d"
+    assert describe_choices(tmp_path, "main", ("other",)).splitlines() == [part, below, other]
+    assert describe_choices(tmp_path, "main", ("~part/below",)) == part
     assert describe_choices(tmp_path, "main", ("~part",)) == ""
-    with pytest.raises(ValueError, match="no group parts"):
-        describe_choices(tmp_path, "main", ("~parts",))
+    for group in ("another", "~parts"):
+        with pytest.raises(ValueError, match=f"no group {group.strip('~')}"):
+            describe_choices(tmp_path, "main", (group,))
 
 
 @pytest.mark.parametrize(

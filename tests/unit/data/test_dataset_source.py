@@ -16,6 +16,7 @@ from ada_lightning.data.dataset import DatasetSource
 from ada_lightning.data.filters import ColumnIn, ColumnRange
 from ada_lightning.data.jsonl import JsonlSource
 
+ROOT = Path(__file__).parents[3]
 ROWS = [{"prompt": f"{i} + 1 =", "answer": str(i + 1), "level": i} for i in range(6)]
 
 
@@ -33,15 +34,10 @@ def csv_file(path, rows=ROWS):
     return path
 
 
-def arrow_stream(path):
+def arrow(path):
     table = pa.Table.from_pylist(ROWS)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=2)
-
-
-def feather(path):
-    table = pa.Table.from_pylist(ROWS)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+    opened = pa.ipc.new_stream if path.suffix == ".arrow" else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as sink, opened(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=2)
 
 
@@ -53,8 +49,8 @@ WRITERS = {
     "a.csv": csv_file,
     "a.tsv": csv_file,
     "a.parquet": lambda path: pq.write_table(pa.Table.from_pylist(ROWS), path),
-    "a.arrow": arrow_stream,
-    "a.feather": feather,
+    "a.arrow": arrow,
+    "a.feather": arrow,
 }
 
 
@@ -177,28 +173,6 @@ def test_configured_columns_win_over_the_layout(tmp_path):
     assert made.reports[0].layout.startswith("layout as configured")
 
 
-PAPER = {
-    "system_prompt": "Reason.",
-    "prompt_template": "{prompt} Let's think.",
-    "prompt_pattern": r"^(.*?)(?: Let's think\.)?$",
-}
-
-
-def test_a_problem_is_taken_out_of_its_template_and_keeps_its_id(tmp_path):
-    turns = [{"role": "system", "content": "Other."}, {"role": "user", "content": "1 +\n1 = Let's think."}]
-    [templated] = source(parquet(tmp_path / "a.parquet", [{**VERL, "prompt": turns}]), **PAPER).train_prompts()
-    [bare] = source(
-        jsonl(tmp_path / "a.jsonl", [{"prompt": "1 +\n1 =", "answer": "2"}]), keep_columns=[], **PAPER
-    ).train_prompts()
-    assert templated.messages == bare.messages
-    assert bare.messages == (
-        {"role": "system", "content": "Reason."},
-        {"role": "user", "content": "1 +\n1 = Let's think."},
-    )
-    assert templated.prompt_id == bare.prompt_id
-    assert bare.reference == {"answer": "2", "columns": {}}
-
-
 def test_prompts_of_several_turns_have_ids_of_their_own(tmp_path):
     rows = [
         {"prompt": [{"role": "system", "content": "A"}, *SAY_TWO[:1]], "answer": "2"},
@@ -224,11 +198,12 @@ def test_every_dropped_row_is_counted_once_under_its_reason(tmp_path):
         {"prompt": "  ", "answer": "1", "level": 1},
         {"prompt": "x", "answer": None, "level": 1},
         {"prompt": "y", "answer": True, "level": 1},
+        {"prompt": "\ud83d", "answer": "1", "level": 1},
         {"prompt": "z", "answer": "z", "level": None},
     ]
     filters = [ColumnRange(column="level", minimum=1, maximum=4), ColumnIn(column="level", values=[4], exclude=True)]
     made = source(jsonl(tmp_path / "a.jsonl", rows), filters=filters)
-    with pytest.warns(UserWarning, match="1 of 11 prompts in .* repeat an earlier one"):
+    with pytest.warns(UserWarning, match="1 of 12 prompts in .* repeat an earlier one"):
         assert contents(made.train_prompts()) == [row["prompt"] for row in ROWS[1:4]]
     [report] = made.reports
     assert report.as_dict()["dropped"] == {
@@ -237,8 +212,9 @@ def test_every_dropped_row_is_counted_once_under_its_reason(tmp_path):
         "duplicates": 1,
         "empty": 1,
         "unusable answer": 2,
+        "not Unicode": 1,
     }
-    assert (report.num_read, report.num_kept) == (11, 3)
+    assert (report.num_read, report.num_kept) == (12, 3)
     assert report.notes == ["1 of the duplicates have another answer; the first is kept"]
 
 
@@ -251,6 +227,11 @@ def test_what_is_not_json_like_is_turned_or_left_out_and_said(tmp_path):
     assert made.reports[0].notes == ["column 'image' holds bytes and is not given to the reward"]
     with pytest.raises(ValueError, match=r"row 0: column 'image' holds bytes.*keep_columns"):
         source(path, keep_columns=["image"]).check()
+    rows = [{"prompt": "a", "answer": decimal.Decimal("0.50")}, {"prompt": "b", "answer": None}]
+    [prompt] = source(parquet(tmp_path / "b.parquet", rows)).train_prompts()
+    assert prompt.reference["answer"] == "0.50"
+    with pytest.raises(ValueError, match="column 'answer' holds bytes, which reward workers cannot be given"):
+        source(parquet(tmp_path / "c.parquet", [{"prompt": "a", "answer": b"2"}])).check()
 
 
 def test_empty_answers_on_top_of_a_file_do_not_choose_the_column(tmp_path):
@@ -268,16 +249,12 @@ def test_empty_answers_on_top_of_a_file_do_not_choose_the_column(tmp_path):
     assert [prompt.reference["answer"] for prompt in made.train_prompts()] == ["so 1", "so 2"]
 
 
-def test_a_row_that_is_not_unicode_is_dropped_and_counted(tmp_path):
-    made = source(jsonl(tmp_path / "a.jsonl", [*ROWS, {"prompt": "\ud83d", "answer": "1"}]))
-    assert len(made.train_prompts()) == len(ROWS)
-    assert made.reports[0].dropped == {"not Unicode": 1}
-
-
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
         ([{"text": "a", "label": "b"}], {}, "line 1: no column looks like a prompt; columns found: label, text; set"),
+        # also those that would not be read
+        ([{"text": "a", "label": "b"}], {"keep_columns": []}, "looks like a prompt; columns found: label, text; set"),
         (ROWS, {"prompt_column": "q"}, "line 1: no column 'q'; columns found: answer, level, prompt; set .*prompt_col"),
         (ROWS, {"answer_column": "a.b"}, "no column 'a.b'; columns found: .*; set data.source.answer_column"),
         (ROWS, {"keep_columns": ["x"]}, "no column 'x' of data.source.keep_columns"),
@@ -324,20 +301,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         source(str(tmp_path / "a.csv")).check()
 
 
-def test_an_answer_of_another_kind_is_text_or_is_dropped(tmp_path):
-    rows = [{"prompt": "a", "answer": decimal.Decimal("0.50")}, {"prompt": "b", "answer": None}]
-    [prompt] = source(parquet(tmp_path / "a.parquet", rows)).train_prompts()
-    assert prompt.reference["answer"] == "0.50"
-    with pytest.raises(ValueError, match="column 'answer' holds bytes, which reward workers cannot be given"):
-        source(parquet(tmp_path / "b.parquet", [{"prompt": "a", "answer": b"2"}])).check()
-
-
-def test_an_error_lists_all_columns_also_those_that_would_not_be_read(tmp_path):
-    path = parquet(tmp_path / "a.parquet", [{"text": "a", "label": "b"}])
-    with pytest.raises(ValueError, match="no column looks like a prompt; columns found: label, text; set"):
-        source(path, keep_columns=[]).check()
-
-
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
@@ -345,6 +308,10 @@ def test_an_error_lists_all_columns_also_those_that_would_not_be_read(tmp_path):
         ({"split": "test"}, "data.source.split = 'test' belongs to data sets of the hub.*a.jsonl is a file"),
         ({"revision": "main"}, "data.source.revision = 'main' belongs to"),
         ({"heldout_split": "test", "num_heldout": 0}, "heldout_split = 'test' is given but num_heldout is 0"),
+        ({"heldout_path": "b", "num_heldout": 0}, "heldout_path = 'b' is given but num_heldout is 0"),
+        ({"num_heldout": -1}, "num_heldout must be at least 0; got -1"),
+        ({"prompt_template": "no slot"}, "{prompt}; got 'no slot'"),
+        ({"answer_column": "a", "prompt_column": "a"}, "are both 'a'"),
         ({"prompt_pattern": "("}, "prompt_pattern = '\\(' is no regular expression"),
         ({"answer_pattern": "x"}, "answer_pattern = 'x' needs a group"),
     ],
@@ -360,8 +327,90 @@ def test_all_prompts_of_a_set_of_its_own_can_be_held_out(tmp_path):
     with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
         assert sorted(contents(made.heldout_prompts())) == [row["prompt"] for row in ROWS[3:]]
     assert contents(made.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
+    for seed in range(4):  # whether the shared one is among those held out or not
+        some = source(train, heldout_path=str(heldout), num_heldout=1, seed=seed)
+        with pytest.warns(UserWarning, match="1 training prompts of .* occur in"):
+            assert contents(some.train_prompts()) == [row["prompt"] for row in ROWS[:3]]
+        assert len(some.heldout_prompts()) == 1
     with pytest.raises(ValueError, match=r"no training prompt is left of the 4 .* after holding out all"):
         source(train, num_heldout=None).check()
+
+
+def numbered(start, stop):
+    return [{"prompt": f"{i} + 1 =", "answer": i + 1} for i in range(start, stop)]
+
+
+def lines(path, rows, *, num_heldout=0, seed=0, **options):
+    return JsonlSource(jsonl(path, rows), num_heldout=num_heldout, seed=seed, **options)
+
+
+def test_the_split_is_complete_and_depends_on_the_seed_and_the_prompts_and_not_on_the_order_of_lines(tmp_path):
+    made = lines(tmp_path / "a.jsonl", numbered(0, 20), num_heldout=5, seed=1)
+    train, heldout = contents(made.train_prompts()), contents(made.heldout_prompts())
+    assert (len(train), len(heldout)) == (15, 5)
+    assert set(train) | set(heldout) == {row["prompt"] for row in numbered(0, 20)}
+    backwards = lines(tmp_path / "b.jsonl", numbered(0, 20)[::-1], num_heldout=5, seed=1)
+    assert contents(backwards.heldout_prompts()) == heldout
+    assert {p.prompt_id for p in backwards.train_prompts()} == {p.prompt_id for p in made.train_prompts()}
+    other = lines(tmp_path / "a.jsonl", numbered(0, 20), num_heldout=5, seed=2)
+    assert set(contents(other.heldout_prompts())) != set(heldout)
+
+
+def test_columns_template_and_system_prompt_of_json_lines(tmp_path):
+    """A byte order mark and empty lines are skipped, and only a line feed ends a line."""
+    made = lines(
+        tmp_path / "a.jsonl",
+        ['\ufeff{"question": "x_{1}?\u2028 a {answer}", "final": "3", "level": 2}\r', "", "   "],
+        prompt_column="question",
+        answer_column="final",
+        system_prompt="Be brief.",
+        prompt_template="Q: {prompt} {unit}",
+    )
+    [prompt] = made.train_prompts()
+    assert prompt.messages == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Q: x_{1}?\u2028 a {answer} {unit}"},
+    )
+    assert prompt.reference == {"answer": "3", "columns": {"final": "3", "level": 2}}
+
+
+GOOD = {"prompt": "a", "answer": "b"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["", "  "], "holds no prompts"),
+        ([GOOD, "", "[1]"], "line 3: a JSON object with columns is needed; found list"),
+        ([{"question": "a", "solution": "b"}], "line 1: no column 'prompt'; columns found: question, solution; set"),
+        ([{"prompt": ["a"], "answer": "b"}], "column 'prompt' must be text or a list of messages .*; found list of"),
+        ([{"prompt": "a", "answer": None}], "column 'answer' must be text or integer or number; found NoneType"),
+        ([{"prompt": " ", "answer": "b"}], "line 1: the prompt is empty"),
+        (["{'prompt'", *[GOOD, "[1]"] * 6],
+         r"(?s)^7 lines of .*a\.jsonl are no JSON objects:\n  .*line 1: not valid.*line 3: .*line 9: .* and 2 more$"),
+        ([GOOD, {"prompt": " ", "answer": "b"}, {"prompt": "c", "answer": None}],
+         r"(?s)^2 of 3 rows of .*a\.jsonl are unusable:\n  .*line 2: the prompt is empty\n  .*line 3: column 'ans"),
+        (numbered(0, 3), "num_heldout = 5, but .* has 3 distinct prompts"),
+        (numbered(0, 5), "no training prompt is left of the 5"),
+    ],
+)  # fmt: skip
+def test_json_lines_take_no_line_that_they_cannot_use(tmp_path, rows, message):
+    with pytest.raises(ValueError, match=message):
+        lines(tmp_path / "a.jsonl", rows, num_heldout=5).check()
+
+
+@pytest.mark.parametrize(("encoding", "line", "name"), [("latin-1", 2, "ISO-8859-1"), ("utf-16", 1, "UTF-16")])
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz"])
+def test_text_that_is_not_utf8_is_named_with_its_line_and_a_way_out(tmp_path, encoding, line, name, ending):
+    path = tmp_path / f"other{ending}"
+    text = '{"prompt": "a", "answer": "b"}\n{"prompt": "caf\xe9", "answer": "b"}\n'
+    with (gzip.open if ending.endswith("gz") else open)(path, "wt", encoding=encoding) as file:
+        file.write(text)
+    with pytest.raises(ValueError, match="not UTF-8") as refused:
+        JsonlSource(path, num_heldout=0, seed=0).check()
+    message = str(refused.value)
+    assert message.startswith(f"{path}, line {line}: not UTF-8: ")
+    assert f"iconv -f {name} -t UTF-8 {tmp_path / 'other.jsonl'} > <new file>" in message
 
 
 ON_DATASETS = """
@@ -396,19 +445,13 @@ print("RESULT", json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def on_datasets(tmp_path_factory):
-    """What folders and the unreachable hub give, in a process whose ``datasets`` knows from the start to be offline."""
-    folder = tmp_path_factory.mktemp("hub")
-    command = [sys.executable, "-c", ON_DATASETS, str(folder)]
-    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "home"), "PATH": ""}
-    root = Path(__file__).parents[3]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=False)
+def test_folders_load_as_data_sets_of_the_hub_do_and_errors_say_the_way_out(tmp_path):
+    """In a process whose ``datasets`` knows from the start to be offline."""
+    command = [sys.executable, "-c", ON_DATASETS, str(tmp_path)]
+    environment = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "PATH": ""}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.partition("RESULT")[2])
-
-
-def test_folders_load_as_data_sets_of_the_hub_do(on_datasets):
+    on_datasets = json.loads(done.stdout.partition("RESULT")[2])
     assert on_datasets["set"] == [list("0123"), []]
     assert on_datasets["columns"] == [list("0123"), []]
     assert on_datasets["slice"] == [list("01"), []]
@@ -416,15 +459,10 @@ def test_folders_load_as_data_sets_of_the_hub_do(on_datasets):
     assert on_datasets["saved"] == [list("0123"), []]
     assert on_datasets["splits"] == [list("45"), []]
 
-
-@pytest.mark.parametrize(
-    ("case", "parts"),
-    [
+    for case, parts in (
         ("no split", ["Should be one of ['train', 'test']", "set data.source.split"]),
         ("no saved split", ["Should be one of ['train', 'test']", "set data.source.split"]),
         ("no configuration", ["Available: ['default']", "set data.source.name"]),
         ("offline", ["cannot read the data set org/set (split=train)", "hf download org/set", "--local-dir"]),
-    ],
-)
-def test_errors_of_the_hub_say_the_way_out(on_datasets, case, parts):
-    assert all(part in on_datasets[case] for part in parts), on_datasets[case]
+    ):
+        assert all(part in on_datasets[case] for part in parts), on_datasets[case]

@@ -45,10 +45,7 @@ def test_an_epoch_has_the_shares_of_the_weights_and_every_prompt(make):
     times = Counter(prompt.prompt_id for prompt in epoch)
     assert {times[prompt.prompt_id] for prompt in train if prompt.task == "large"} == {1}
     assert {times[prompt.prompt_id] for prompt in train if prompt.task == "small"} == {4}
-
-
-def test_the_largest_source_for_its_weight_sets_the_length(make):
-    mixture = make(large=(0, 60, 0, 1), small=(100, 107, 0, 9))
+    mixture = make(large=(0, 60, 0, 1), small=(100, 107, 0, 9))  # the largest for its weight sets the length
     epoch = mixture.epoch(mixture.train_prompts())
     assert tasks(epoch) == {"large": 60, "small": 540}
     times = Counter(prompt.prompt_id for prompt in epoch if prompt.task == "small")

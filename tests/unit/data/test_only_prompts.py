@@ -11,23 +11,13 @@ from omegaconf import OmegaConf
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.data.jsonl import JsonlSource
 from ada_lightning.data.only import OnlyPrompts
-from ada_lightning.data.reasoning_gym import ReasoningGymSource
+from tests.unit.data.test_prompt_encoder import ChatTokenizer
 
 DATA_CONFIGS = Path(__file__).parents[3] / "conf" / "data"
-SUMS = {"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2}}
 
 
-class Tokenizer:
-    chat_template = "yes"
-
-    def apply_chat_template(self, messages, add_generation_prompt, tokenize):
-        return [1, 2, 3]
-
-
-@pytest.fixture(params=["jsonl", "reasoning_gym"])
-def source(request, tmp_path):
-    if request.param == "reasoning_gym":
-        return ReasoningGymSource(SUMS, num_train=20, num_heldout=5, seed=0)
+@pytest.fixture
+def source(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("\n".join(json.dumps({"prompt": f"{i} + 1 =", "answer": i + 1}) for i in range(25)))
     return JsonlSource(file, num_heldout=5, seed=0)
@@ -40,7 +30,7 @@ def write_ids(path, prompt_ids):
 
 def make_data(source, only):
     return RolloutDataModule(
-        source=source, prompts_per_step=2, max_prompt_tokens=8, num_steps=1, seed=0, only=only and str(only)
+        source=source, prompts_per_step=2, max_prompt_tokens=20, num_steps=1, seed=0, only=only and str(only)
     )
 
 
@@ -51,7 +41,7 @@ def test_training_keeps_the_listed_prompts_whole_and_in_their_order_and_evaluati
     for only in (file, tmp_path):  # a folder of prepare.py is read as its selected.parquet
         data = make_data(source, only)
         data.check()
-        data.encode_prompts(Tokenizer())
+        data.encode_prompts(ChatTokenizer())
         assert [prompt.prompt_id for prompt in data.train_prompts] == [everything[i].prompt_id for i in (2, 7, 11)]
         assert data.train_prompts[0].reference == everything[2].reference
         assert len(data.heldout_prompts) == 5

@@ -53,18 +53,14 @@ def test_everything_is_trained_once_and_nobody_waits_for_a_microbatch(seed, num_
             assert all(m.num_computed_tokens <= 64 or len(m.rewards_B) == 1 for m in real)
 
 
-def test_replicas_get_about_the_same_number_of_tokens():
+def test_replicas_get_about_the_same_number_of_tokens_and_a_large_group_is_cut():
     groups = [group_of(key, [1.0, 0.0, 1.0, 0.0], max_length=30) for key in range(64)]
     replicas = pack(groups, 4, max_tokens=512)
     tokens = [sum(m.num_computed_tokens for batch in batches for m in batch) for batches in replicas]
     assert max(tokens) <= 1.02 * min(tokens)
-
-
-def test_one_large_group_is_cut_so_that_all_replicas_train_on_it():
-    (large,) = pack([group_of(1, [float(index % 2) for index in range(16)], max_length=30)], 1, max_tokens=10_000)
-    replicas = pack([group_of(1, [float(index % 2) for index in range(16)], max_length=30)], 4, max_tokens=10_000)
-    assert len(large[0].microbatches) == 1
-    assert not any(m.is_filler for batches in replicas for m in batches[0])
+    large = [group_of(1, [float(index % 2) for index in range(16)], max_length=30)]
+    assert len(pack(large, 1, max_tokens=10_000)[0][0].microbatches) == 1
+    assert not any(m.is_filler for batches in pack(large, 4, max_tokens=10_000) for m in batches[0])
 
 
 def test_fewer_responses_than_replicas_leave_fillers_that_are_short():

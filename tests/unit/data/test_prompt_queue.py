@@ -59,6 +59,9 @@ def test_beyond_its_share_no_prompt_comes_twice_in_a_step():
     assert put_off in second
     assert rest  # of the last stretch, which this step did not need
     assert take(queue, 2, 4)[: 1 + len(rest)] == [put_off, *rest]
+    queue = make_queue()
+    take(queue, 0, 4)
+    assert len(set(take(queue, 1, 12))) == 12  # the last four come between others of the second epoch
 
 
 def test_what_a_step_is_given_when_all_prompts_are_in_it_is_all_there_is():

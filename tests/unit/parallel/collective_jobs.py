@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 
 import torch
 import torch.distributed as dist
@@ -16,7 +15,6 @@ from torch.utils._pytree import tree_leaves
 from ada_lightning.parallel.gradients import clip_to_norm
 from ada_lightning.parallel.pieces import like, whole, whole_weights
 from ada_lightning.parallel.process_ranks import ProcessRanks
-from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.parallel.sharding import Sharding
 
 
@@ -27,9 +25,17 @@ def ranks():
 
 
 def mesh():
-    if not dist.is_initialized():
-        dist.init_process_group("gloo")
+    ranks()
     return init_device_mesh("cpu", (2, 1), mesh_dim_names=("data_parallel", "tensor_parallel"))
+
+
+def ended(function, *arguments):
+    """What a function raised, as class and text."""
+    try:
+        function(*arguments)
+    except (Exception, KeyboardInterrupt) as error:
+        return type(error).__name__, str(error)
+    return None
 
 
 def follow_commands():
@@ -62,30 +68,18 @@ def follow_commands():
 
 
 def stop(kind):
-    group = ranks()
-
     def work():
         raise {"error": ValueError("bad"), "interrupt": KeyboardInterrupt("SIGINT")}[kind]
 
-    try:
-        group.lead(work)
-    except (ValueError, LeaderStopped, KeyboardInterrupt) as error:
-        return type(error).__name__, str(error)
-    return None
+    return ended(ranks().lead, work)
 
 
 def interrupt_on(rank):
-    group = ranks()
-
     def check():
         if dist.get_rank() == rank:
             raise KeyboardInterrupt("SIGTERM")
 
-    try:
-        group.check_together(check)
-    except KeyboardInterrupt as error:
-        return str(error)
-    return None
+    return ended(ranks().check_together, check)
 
 
 def totals():
@@ -97,13 +91,7 @@ def totals():
 
 def command_of_a_follower():
     group = ranks()
-    try:
-        if not group.is_leader:
-            with group.command("note"):
-                pass
-    except RuntimeError as error:
-        return str(error)
-    return None
+    return None if group.is_leader else ended(group.command("note").__enter__)
 
 
 def clip(max_norm):
@@ -144,9 +132,8 @@ def gather_memory(path, *, keep):
     gc.collect()
     kept = []
     with LiveBytes() as live:
-        started = time.monotonic()
         for _, tensor in whole_weights(model):
             if keep:
                 kept.append(tensor)
             del tensor
-    return live.peak, max(4 * p.numel() for p in model.parameters()), time.monotonic() - started
+    return live.peak, max(4 * p.numel() for p in model.parameters())

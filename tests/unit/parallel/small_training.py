@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from lightning.pytorch import Trainer
 
-from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import ResponseGroup
 from ada_lightning.data.datamodule import RolloutDataModule
-from ada_lightning.methods.advantages import PoolMeanAdvantage
 from ada_lightning.parallel.pieces import whole, whole_weights
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
-from ada_lightning.training.attention import SdpaAttention
-from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
 from callbacks.interrupt_guard import InterruptGuard
+from tests.builders import random_group as group_of
 from tests.builders import weighed
-
-
-def group_of(key, rewards, *, max_length=9):
-    generator = random.Random(key)
-    prompt_ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(3, 12)))
-    pool = ResponsePool(Prompt(f"p{key}", (), prompt_ids=prompt_ids), slot=key)
-    for index, reward in enumerate(rewards):
-        ids = tuple(generator.randrange(3, 250) for _ in range(generator.randrange(1, max_length)))
-        pool.add(Response(f"p{key}", index, 0, ids, (-5.5,) * len(ids), "", False, reward, reward > 0.7, 0))
-    return ResponseGroup(pool, tuple(KeptResponse(response, 1.0) for response in pool.responses))
+from tests.unit.training.test_policy import QUIET, unloaded
 
 
 def one_kept(group):
@@ -92,36 +80,18 @@ class RecordingPolicy(PolicyModule):
 
 
 def make_policy(path, *, lr=1.0, kl_coef=0.0, optimizer=torch.optim.SGD, **options):
-    return RecordingPolicy(
-        model_path=path,
-        reference_path=path,
-        advantage=PoolMeanAdvantage(),
-        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8), kl_coef=kl_coef),
-        attention=SdpaAttention(),
-        optimizer=partial(optimizer, lr=lr),
-        **{"max_grad_norm": float("inf"), "logprob_chunk_size": 16, **options},
-    )
-
-
-def make_strategy(kind, **options):
-    return {"fsdp": ShardedStrategy, "ddp": ReplicatedStrategy, "alone": lambda: "auto"}[kind](**options)
+    options |= {"cls": RecordingPolicy, "loss_options": {"kl_coef": kl_coef}}
+    return unloaded(path, optimizer=partial(optimizer, lr=lr), **options)
 
 
 def make_trainer(kind, *, strategy_options=None, precision="32-true", callbacks=(), **options):
+    strategy = {"fsdp": ShardedStrategy, "ddp": ReplicatedStrategy, "alone": lambda: "auto"}[kind]
     return Trainer(
-        accelerator="cpu",
         devices=1 if kind == "alone" else 2,
-        strategy=make_strategy(kind, **(strategy_options or {})),
+        strategy=strategy(**(strategy_options or {})),
         precision=precision,
         callbacks=[InterruptGuard(), *callbacks],
-        **{
-            "max_epochs": 1,
-            "logger": False,
-            "enable_checkpointing": False,
-            "enable_progress_bar": False,
-            "enable_model_summary": False,
-        }
-        | options,
+        **QUIET | options,
     )
 
 

@@ -10,8 +10,9 @@ from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import check_devices, choose_hardware
 from tests.integration.conftest import ROOT
 
-BY_ITSELF = Launch("", 1, 1)
-SHARDED = "ada_lightning.parallel.strategies.ShardedStrategy"
+BY_ITSELF, TWO = Launch("", 1, 1), Launch("torchrun", 2, 1)
+SHARDED = "ShardedStrategy"
+APART = "rollout=vllm_process"
 
 
 def composed(*overrides):
@@ -19,40 +20,30 @@ def composed(*overrides):
         return compose("train", ["+experiment=ada_seq_balance", "run_name=x", *overrides])
 
 
-def chosen(*overrides, num_gpus=0, launched=BY_ITSELF):
-    cfg = composed(*overrides)
-    line = choose_hardware(cfg.trainer, num_gpus=num_gpus, launched=launched)
-    strategy = cfg.trainer.get("strategy")
-    kind = strategy if strategy in (None, "auto") else strategy._target_.rpartition(".")[2]
-    return (cfg.trainer.accelerator, cfg.trainer.devices, cfg.trainer.num_nodes, kind), line
-
-
 @pytest.mark.parametrize(
     ("trainer", "num_gpus", "launched", "expected", "line"),
     [
-        ("auto", 0, BY_ITSELF, ("cpu", 1, 1, "auto"), "trainer: one process on cpu, no strategy"),
-        ("auto", 1, BY_ITSELF, ("cuda", 1, 1, "auto"), "trainer: one process on cuda, no strategy"),
+        ("auto", 0, BY_ITSELF, ("cpu", 1, 1, "auto"), "one process on cpu, no strategy"),
+        ("auto", 1, BY_ITSELF, ("cuda", 1, 1, "auto"), "one process on cuda, no strategy"),
+        ("auto", 8, BY_ITSELF, ("cuda", 8, 1, SHARDED), "8 processes, here on cuda, ShardedStrategy"),
         (
-            "auto", 8, BY_ITSELF, ("cuda", 8, 1, "ShardedStrategy"),
-            "trainer: 8 processes, here on cuda, ShardedStrategy",
+            "auto", 8, Launch("srun", 8, 4), ("cuda", 8, 4, SHARDED),
+            "32 processes, 8 on each of 4 machines on cuda, ShardedStrategy, started by srun",
         ),
         (
-            "auto", 8, Launch("srun", 8, 4), ("cuda", 8, 4, "ShardedStrategy"),
-            "trainer: 32 processes, 8 on each of 4 machines on cuda, ShardedStrategy, started by srun",
+            "fsdp", 0, TWO, ("cpu", 2, 1, SHARDED),
+            "2 processes, here on cpu, ShardedStrategy, started by torchrun",
         ),
-        (
-            "fsdp", 0, Launch("torchrun", 2, 1), ("cpu", 2, 1, "ShardedStrategy"),
-            "trainer: 2 processes, here on cpu, ShardedStrategy, started by torchrun",
-        ),
-        (
-            "ddp", 4, BY_ITSELF, ("cuda", 4, 1, "ReplicatedStrategy"),
-            "trainer: 4 processes, here on cuda, ReplicatedStrategy",
-        ),
+        ("ddp", 4, BY_ITSELF, ("cuda", 4, 1, "ReplicatedStrategy"), "4 processes, here on cuda, ReplicatedStrategy"),
         ("cpu", 8, BY_ITSELF, ("cpu", 1, 1, None), ""),
     ],
 )  # fmt: skip
 def test_auto_is_what_the_machine_and_the_launcher_have(trainer, num_gpus, launched, expected, line):
-    assert chosen(f"trainer={trainer}", num_gpus=num_gpus, launched=launched) == (expected, line)
+    cfg = composed(f"trainer={trainer}")
+    assert choose_hardware(cfg.trainer, num_gpus=num_gpus, launched=launched) == (line and f"trainer: {line}")
+    strategy = cfg.trainer.get("strategy")
+    kind = strategy if strategy in (None, "auto") else strategy._target_.rpartition(".")[2]
+    assert (cfg.trainer.accelerator, cfg.trainer.devices, cfg.trainer.num_nodes, kind) == expected
 
 
 def errors(*overrides, launched=BY_ITSELF):
@@ -61,21 +52,19 @@ def errors(*overrides, launched=BY_ITSELF):
     return list(parallel_errors(Setup(cfg), launched))
 
 
-TWO = Launch("torchrun", 2, 1)
-
-
 @pytest.mark.parametrize(
     ("overrides", "launched", "message"),
     [
-        (["trainer.devices=2", "rollout=vllm_process"], BY_ITSELF, "several processes train with trainer=fsdp"),
+        (["trainer.devices=2", APART], BY_ITSELF, "several processes train with trainer=fsdp"),
         (["trainer.devices=0"], BY_ITSELF, "trainer.devices = 0 is no number of at least 1; use trainer.devices=1"),
         (["trainer.num_nodes=many"], BY_ITSELF, "trainer.num_nodes = many is no number"),
         ([], TWO, "torchrun started 2 processes, and trainer.devices x trainer.num_nodes = 1"),
         (["trainer=fsdp"], TWO, "the engine would take over torch's process group, which 2 training processes"),
         (
-            ["trainer=fsdp", "rollout=vllm_process", "trainer.strategy.tensor_parallel_size=4"], TWO,
+            ["trainer=fsdp", APART, "trainer.strategy.tensor_parallel_size=4"], TWO,
             "data_parallel_size x tensor_parallel_size = auto x 4 does not make 2 processes",
         ),
+        (["trainer=ddp", APART, "token_masks=capo"], TWO, "train in one process with it"),
         (["+trainer.strategy=ddp"], BY_ITSELF, "trainer.strategy: one process needs none"),
     ],
 )  # fmt: skip
@@ -84,18 +73,38 @@ def test_what_does_not_go_together_is_said_with_a_way_out(overrides, launched, m
     assert message in found
 
 
-@pytest.mark.parametrize("trainer", ["fsdp", "ddp", "auto"])
-def test_two_processes_with_an_engine_of_its_own_are_in_order(trainer):
-    assert errors(f"trainer={trainer}", "rollout=vllm_process", launched=TWO) == []
+@pytest.mark.parametrize("parts", [["trainer=fsdp"], ["trainer=ddp", "token_masks=jackpot"], ["trainer=auto"]])
+def test_two_processes_with_an_engine_of_its_own_are_in_order(parts):
+    assert errors(*parts, APART, launched=TWO) == []
 
 
-def test_a_strategy_checks_its_own_settings():
-    with pytest.raises(ConfigError, match=r"trainer.strategy: tensor_parallel_size must be at least 1; got 0"):
-        check_config(composed("trainer=fsdp", "trainer.devices=1", "trainer.num_nodes=1", "trainer.accelerator=cpu",
-                              "trainer.strategy.tensor_parallel_size=0"))  # fmt: skip
-    with pytest.raises(ConfigError, match=r"trainer.strategy: timeout_minutes must be positive; got 0"):
-        check_config(composed("trainer=ddp", "trainer.devices=1", "trainer.num_nodes=1", "trainer.accelerator=cpu",
-                              "trainer.strategy.timeout_minutes=0"))  # fmt: skip
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("parameters=lora", "parameters = LoraParameters needs weights that are whole in every process"),
+        ("loss=flowrl", "loss = FlowRlLoss needs weights that are whole"),
+        ("sampler=gvm", "sampler.gradient_norm = LmHeadNorm needs weights that are whole"),
+    ],
+)
+def test_parts_that_need_whole_weights_are_refused_with_shards_and_taken_with_copies(part, message):
+    (found,) = errors("trainer=fsdp", APART, part, launched=TWO)
+    assert message in found
+    assert "use trainer=ddp" in found
+    assert errors("trainer=ddp", APART, part, launched=TWO) == []
+
+
+@pytest.mark.parametrize(
+    ("trainer", "setting", "message"),
+    [
+        ("fsdp", "tensor_parallel_size", "tensor_parallel_size must be at least 1; got 0"),
+        ("ddp", "timeout_minutes", "timeout_minutes must be positive; got 0"),
+    ],
+)
+def test_a_strategy_checks_its_own_settings(trainer, setting, message):
+    cfg = composed(f"trainer={trainer}", f"trainer.strategy.{setting}=0")
+    choose_hardware(cfg.trainer, num_gpus=0, launched=BY_ITSELF)
+    with pytest.raises(ConfigError, match=rf"trainer.strategy: {message}"):
+        check_config(cfg)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +123,12 @@ def test_gpus_that_are_not_here_are_refused(trainer, num_gpus, launched, message
     check_devices(node, num_gpus=4, launched=launched)
 
 
-def test_each_process_may_see_a_gpu_of_its_own_alone():
+def test_gpus_are_not_asked_for_where_they_are_out_of_sight_or_not_needed():
+    """A launcher may show each process one of its own alone; a CPU needs none."""
     node = composed("trainer=ddp").trainer
     choose_hardware(node, num_gpus=4, launched=Launch("torchrun", 4, 1))
     check_devices(node, num_gpus=1, launched=Launch("torchrun", 4, 1))
+    check_devices(composed("trainer=cpu", "trainer.devices=4").trainer, num_gpus=0)
 
 
 def test_a_run_asks_for_its_gpus_before_the_model_loads(monkeypatch):
@@ -126,10 +137,6 @@ def test_a_run_asks_for_its_gpus_before_the_model_loads(monkeypatch):
     monkeypatch.setattr("ada_lightning.parallel.hardware.count_gpus", lambda: 0)
     with pytest.raises(ValueError, match="torch sees none on this machine"):
         train.check(composed("trainer=gpu", "rollout=vllm_gpu"), is_sweep=False)
-
-
-def test_a_run_on_a_cpu_asks_for_no_gpu():
-    check_devices(composed("trainer=cpu", "trainer.devices=4").trainer, num_gpus=0)
 
 
 def test_a_sweep_runs_in_one_process():

@@ -10,7 +10,7 @@ import sys
 import time
 
 from ada_lightning.core.records import Completion, Prompt, Verdict
-from ada_lightning.rewards.not_applicable import NotApplicableError
+from ada_lightning.rewards.failures import NotApplicableError
 
 
 class Obedient:

@@ -1,3 +1,5 @@
+"""Where an answer is found: one table of texts and answers a kind of extraction."""
+
 import pickle
 
 import pytest
@@ -13,188 +15,152 @@ from ada_lightning.rewards.extraction import (
     stating,
 )
 
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("12", "12"),
-        ("The answer is 12.", "12"),
-        ("The answer is 12.0", "12.0"),
-        ("The answer is 12.0.", "12.0"),
-        ("4 - 1 = 3", "3"),
-        ("5 - 9 = -4", "-4"),
-        ("5 \u2212 9 = \u22124", "-4"),  # mathematical minus
-        ("it is \u20137", "-7"),  # en dash
-        ("-4", "-4"),
-        ("**-4**", "-4"),
-        ("(-4)", "-4"),
-        ("=-4", "-4"),
-        ("5-3", "3"),
-        ("(5)-3", "3"),
-        ("x-3", "3"),
-        ("- 3", "3"),
-        ("+7", "7"),
-        ("1,234", "1234"),
-        ("1,234,567.89", "1234567.89"),
-        ("-1,234", "-1234"),
-        ("1,23", "23"),
-        ("1234,567", "567"),
-        ("1,2345", "2345"),
-        ("1, 2, 3", "3"),
-        ("12, which is even", "12"),
-        ("007", "007"),
-        (".5", ".5"),
-        ("-.5", "-.5"),
-        ("1.2.3", "3"),
-        ("3e5", "3e5"),
-        ("2.5E-3 m", "2.5E-3"),
-        ("12km", "12"),
-        ("$12", "12"),
-        ("12%", "12"),
-        ("x12", "12"),
-        ("3/4", "4"),
-        ("12\nBecause 5 + 7 is that", "7"),
-        ("1e9999999", "9999999"),
-        ("", None),
-        ("no digits - none.", None),
-        ("\u0664\u0662", None),  # digits of other scripts
-    ],
-)
-def test_last_number(text, number):
-    assert LastNumber()(text) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "quantity"),
-    [
-        ("The answer is 12.", "12"),
-        ("The margin is 12%.", "12%"),
-        (r"so 12.5\%", r"12.5\%"),
-        ("grew by 12 percent", "12 percent"),
-        ("The answer is 1/2.", "1/2"),
-        ("The answer is -1 / 2.", "-1 / 2"),
-        (r"it is \frac{3}{4}", r"\frac{3}{4}"),
-        (r"it is -\dfrac{3}{4}.", r"-\dfrac{3}{4}"),
-        ("3/4 of 12 is 9", "9"),
-        (r"1{,}234", "1234"),
-        ("5 - 1,009 = \u22121,004.", "-1004"),
-        ("12km", "12"),
-        ("no digits", None),
-    ],
-)
-def test_last_quantity(text, quantity):
-    assert LastQuantity()(text) == quantity
-
-
-@pytest.mark.parametrize(
-    "find",
-    [
+CHAIN = FirstOf([LastBoxed(), TaggedAnswer(), LastNumber()])
+CASES = [
+    (
         LastNumber(),
+        [
+            ("12", "12"),
+            ("The answer is 12.", "12"),
+            ("The answer is 12.0", "12.0"),
+            ("The answer is 12.0.", "12.0"),
+            ("4 - 1 = 3", "3"),
+            ("5 - 9 = -4", "-4"),
+            ("5 \u2212 9 = \u22124", "-4"),  # mathematical minus
+            ("it is \u20137", "-7"),  # en dash
+            ("-4", "-4"),
+            ("**-4**", "-4"),
+            ("(-4)", "-4"),
+            ("=-4", "-4"),
+            ("5-3", "3"),
+            ("(5)-3", "3"),
+            ("x-3", "3"),
+            ("- 3", "3"),
+            ("+7", "7"),
+            ("1,234", "1234"),
+            ("1,234,567.89", "1234567.89"),
+            ("-1,234", "-1234"),
+            ("1,23", "23"),
+            ("1234,567", "567"),
+            ("1,2345", "2345"),
+            ("1, 2, 3", "3"),
+            ("12, which is even", "12"),
+            ("007", "007"),
+            (".5", ".5"),
+            ("-.5", "-.5"),
+            ("1.2.3", "3"),
+            ("3e5", "3e5"),
+            ("2.5E-3 m", "2.5E-3"),
+            ("12km", "12"),
+            ("$12", "12"),
+            ("12%", "12"),
+            ("x12", "12"),
+            ("3/4", "4"),
+            ("12\nBecause 5 + 7 is that", "7"),
+            ("1e9999999", "9999999"),
+            ("", None),
+            ("no digits - none.", None),
+            ("\u0664\u0662", None),  # digits of other scripts
+            ("1," * 50_000 + "5", "5"),
+            ("1" * 100_000 + "x", "1" * 100_000),
+        ],
+    ),
+    (
         LastQuantity(),
-        WholeResponse(),
+        [
+            ("The answer is 12.", "12"),
+            ("The margin is 12%.", "12%"),
+            (r"so 12.5\%", r"12.5\%"),
+            ("grew by 12 percent", "12 percent"),
+            ("The answer is 1/2.", "1/2"),
+            ("The answer is -1 / 2.", "-1 / 2"),
+            (r"it is \frac{3}{4}", r"\frac{3}{4}"),
+            (r"it is -\dfrac{3}{4}.", r"-\dfrac{3}{4}"),
+            ("3/4 of 12 is 9", "9"),
+            (r"1{,}234", "1234"),
+            ("5 - 1,009 = \u22121,004.", "-1004"),
+            ("12km", "12"),
+            ("no digits", None),
+        ],
+    ),
+    (WholeResponse(), [(" 12 \n", "12"), ("a\nb", "a\nb"), ("", None), (" \n\t", None)]),
+    (
         FirstLine(),
-        TaggedAnswer("a"),
+        [("12\nbecause", "12"), ("\n \n 12 \n", "12"), ("12", "12"), ("", None), ("\n\n", None), ("a\r\nb", "a")],
+    ),
+    (
+        TaggedAnswer(),
+        [
+            ("<answer>12</answer>", "12"),
+            ("<answer>\n 12 \n</answer>.", "12"),
+            ("<answer>1</answer><answer>2</answer>", "2"),
+            ("<answer>1</answer> then <answer>2", "1"),  # cut by the length limit
+            ("<answer>1 <answer>2</answer>", "2"),
+            ("</answer> <answer>", None),
+            ("<answer>12", None),
+            ("12</answer>", None),
+            ("<answer> </answer>", None),
+            ("<ANSWER>12</ANSWER>", None),
+            ("", None),
+        ],
+    ),
+    (TaggedAnswer(tag="final"), [("<answer>1</answer><final>2</final>", "2")]),
+    (
         LastBoxed(),
-        FirstOf([LastBoxed()]),
+        [
+            (r"\boxed{12}", "12"),
+            (r"\boxed{ 12 }.", "12"),
+            (r"\boxed {12}", "12"),
+            (r"\boxed{\frac{3}{4}}", r"\frac{3}{4}"),
+            (r"\boxed{1} so \boxed{2}", "2"),
+            (r"\boxed{1} so \boxed{2", "1"),  # cut by the length limit
+            (r"\boxed{\boxed{3}}", "3"),
+            (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+            (r"} \boxed{5} }", "5"),
+            (r"{ \boxed{6}", "6"),
+            (r"\boxed{}", None),
+            (r"\boxed{\frac{3}{4}", None),
+            (r"\boxed 12", None),
+            ("boxed{12}", None),
+            (r"\fbox{12}", None),
+            ("", None),
+            (r"\boxed{" * 50_000, None),  # one pass
+        ],
+    ),
+    (
+        CHAIN,
+        [
+            (r"<answer>2</answer> \boxed{1} 3", "1"),
+            ("<answer>2</answer> 3", "2"),
+            ("so 3", "3"),
+            ("none", None),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("find", "text", "answer"),
+    [
+        pytest.param(find, *case, id=f"{type(find).__name__}-{case[0][:40]!r}")
+        for find, cases in CASES
+        for case in cases
     ],
 )
+def test_the_answer_is_found_also_in_another_process(find, text, answer):
+    assert find(text) == answer
+    assert pickle.loads(pickle.dumps(find))(text) == answer
+
+
+@pytest.mark.parametrize("find", [find for find, _ in CASES])
 def test_an_answer_that_is_stated_is_found(find):
     assert find(stating(find, "72")) == "72"
-
-
-def test_last_number_of_a_long_run_of_digits_and_commas_is_quick():
-    assert LastNumber()("1," * 50_000 + "5") == "5"
-    assert LastNumber()("1" * 100_000 + "x") == "1" * 100_000
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [(" 12 \n", "12"), ("a\nb", "a\nb"), ("", None), (" \n\t", None)],
-)
-def test_whole_response(text, answer):
-    assert WholeResponse()(text) == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [("12\nbecause", "12"), ("\n \n 12 \n", "12"), ("12", "12"), ("", None), ("\n\n", None), ("a\r\nb", "a")],
-)
-def test_first_line(text, answer):
-    assert FirstLine()(text) == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("<answer>12</answer>", "12"),
-        ("<answer>\n 12 \n</answer>.", "12"),
-        ("<answer>1</answer><answer>2</answer>", "2"),
-        ("<answer>1</answer> then <answer>2", "1"),  # cut by the length limit
-        ("<answer>1 <answer>2</answer>", "2"),
-        ("</answer> <answer>", None),
-        ("<answer>12", None),
-        ("12</answer>", None),
-        ("<answer> </answer>", None),
-        ("<ANSWER>12</ANSWER>", None),
-        ("", None),
-    ],
-)
-def test_tagged_answer(text, answer):
-    assert TaggedAnswer(tag="answer")(text) == answer
-
-
-def test_the_tag_is_yours_to_choose():
-    assert TaggedAnswer(tag="final")("<answer>1</answer><final>2</final>") == "2"
 
 
 @pytest.mark.parametrize("tag", ["<answer>", "", "a b", "a|b"])
 def test_a_tag_with_other_characters_than_a_name_is_refused(tag):
     with pytest.raises(ValueError, match="without angle brackets"):
         TaggedAnswer(tag=tag)
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        (r"\boxed{12}", "12"),
-        (r"\boxed{ 12 }.", "12"),
-        (r"\boxed {12}", "12"),
-        (r"\boxed{\frac{3}{4}}", r"\frac{3}{4}"),
-        (r"\boxed{1} so \boxed{2}", "2"),
-        (r"\boxed{1} so \boxed{2", "1"),  # cut by the length limit
-        (r"\boxed{\boxed{3}}", "3"),
-        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
-        (r"} \boxed{5} }", "5"),
-        (r"{ \boxed{6}", "6"),
-        (r"\boxed{}", None),
-        (r"\boxed{\frac{3}{4}", None),
-        (r"\boxed 12", None),
-        ("boxed{12}", None),
-        (r"\fbox{12}", None),
-        ("", None),
-    ],
-)
-def test_last_boxed(text, answer):
-    assert LastBoxed()(text) == answer
-
-
-def test_many_unclosed_boxes_take_one_pass():
-    assert LastBoxed()(r"\boxed{" * 50_000) is None
-
-
-@pytest.mark.parametrize("extraction", [WholeResponse(), FirstLine(), LastNumber(), TaggedAnswer("a"), LastBoxed()])
-def test_extractions_travel_to_workers(extraction):
-    text = r"<a>12</a> \boxed{12}"
-    assert pickle.loads(pickle.dumps(extraction))(text) == extraction(text)
-
-
-def test_the_first_extraction_that_finds_anything_counts():
-    find = FirstOf([LastBoxed(), TaggedAnswer(), LastNumber()])
-    assert find(r"<answer>2</answer> \boxed{1} 3") == "1"
-    assert find("<answer>2</answer> 3") == "2"
-    assert find("so 3") == "3"
-    assert find("none") is None
-    assert pickle.loads(pickle.dumps(find))("so 3") == "3"
 
 
 def test_a_chain_of_no_extractions_is_refused():

@@ -1,18 +1,15 @@
 """Rewards that fork, leave, spawn, hoard and print, in real processes."""
 
-import os
 import signal
-import subprocess
-import sys
-import textwrap
-import time
+from contextlib import closing
 
 import pytest
 
 from ada_lightning.core.records import Grade
 from ada_lightning.rewards.pool import RewardPool
+from tests.processes import assert_gone, is_gone
 from tests.unit.rewards.naughty_rewards import Leaking, Obedient
-from tests.unit.rewards.test_reward_pool import grade_all
+from tests.unit.rewards.test_reward_pool import grade_all, run_program
 
 LIMIT_GB = 0.5
 
@@ -30,22 +27,6 @@ def pool(tmp_path_factory):
     pool.close()
 
 
-def is_gone(pid):
-    """Whether a process ended; one that nobody has waited for yet has."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-def assert_gone(pid, patience_s=30.0):
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and not is_gone(pid):
-        time.sleep(0.02)
-    assert is_gone(pid), f"process {pid} is alive"
-
-
 def assert_nobody_survives(pool, tmp_path, end, failure):
     assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:{end}", "1"]) == [Grade(0.0, failure), Grade(1.0)]
     child, worker = map(int, (tmp_path / "pid").read_text().split())
@@ -59,40 +40,25 @@ def test_what_a_dying_worker_started_does_not_survive_it(pool, tmp_path, end):
 
 
 def test_what_a_worker_started_that_runs_out_of_time_does_not_survive_it(tmp_path):
-    pool = RewardPool(Obedient(), time_limit_s=2.0)
-    try:
+    with closing(RewardPool(Obedient(), time_limit_s=2.0)) as pool:
         assert_nobody_survives(pool, tmp_path, "hang:1000", "timeout")
-    finally:
-        pool.close()
 
 
 def test_what_a_worker_started_lives_on_between_responses_and_ends_with_the_pool(tmp_path):
-    pool = RewardPool(Obedient())
-    try:
+    with closing(RewardPool(Obedient())) as pool:
         assert grade_all(pool, [f"spawn:{tmp_path / 'pid'}:true", "1"]) == [Grade(1.0)] * 2
         child, _ = map(int, (tmp_path / "pid").read_text().split())
         assert not is_gone(child)
-    finally:
-        pool.close()
     assert_gone(child)
 
 
 def test_a_killed_trainer_takes_a_busy_worker_and_its_children_along(tmp_path):
-    script = textwrap.dedent(f"""
-        import os, signal, time
-        from tests.unit.rewards.naughty_rewards import Leaking, Obedient
-        from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.core.records import Completion, Prompt
-        if __name__ == "__main__":
-            pool = RewardPool(Obedient(), time_limit_s=1000)
-            pool.submit("a", Prompt("id", ()), Completion("spawn:{tmp_path / "pid"}:hang:1000"))
-            while not os.path.exists("{tmp_path / "pid"}") or not open("{tmp_path / "pid"}").read():
-                time.sleep(0.02)
-            os.kill(os.getpid(), signal.SIGKILL)
+    done = run_program(f"""
+        pool.submit("a", Prompt("id", ()), Completion("spawn:{tmp_path / "pid"}:hang:1000"))
+        while not os.path.exists("{tmp_path / "pid"}") or not open("{tmp_path / "pid"}").read():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGKILL)
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", script], timeout=120, check=False, env={**os.environ, "PYTHONPATH": os.getcwd()}
-    )
     assert done.returncode == -signal.SIGKILL
     for pid in map(int, (tmp_path / "pid").read_text().split()):
         assert_gone(pid)
@@ -129,19 +95,13 @@ def test_memory_is_limited_and_a_new_worker_goes_on(pool, greed):
 
 
 def test_what_earlier_responses_left_behind_fails_no_other_one():
-    pool = RewardPool(Leaking(), memory_limit_gb=LIMIT_GB, cache_size=0)
-    try:
+    with closing(RewardPool(Leaking(), memory_limit_gb=LIMIT_GB, cache_size=0)) as pool:
         assert {grade.failure for grade in grade_all(pool, ["150"] * 8)} == {""}
-    finally:
-        pool.close()
 
 
 def test_without_a_limit_the_same_response_is_graded():
-    pool = RewardPool(Obedient())
-    try:
+    with closing(RewardPool(Obedient())) as pool:
         assert grade_all(pool, ["allocate:600"]) == [Grade(1.0)]
-    finally:
-        pool.close()
 
 
 def test_a_limit_that_the_reward_does_not_fit_in_is_named_at_start():
@@ -157,24 +117,11 @@ def test_what_a_reward_prints_goes_to_the_file(pool):
 
 
 def test_what_a_reward_prints_does_not_reach_the_terminal():
-    script = textwrap.dedent("""
-        from tests.unit.rewards.naughty_rewards import Leaking, Obedient
-        from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.core.records import Completion, Prompt
-        if __name__ == "__main__":
-            pool = RewardPool(Obedient())
-            pool.submit("a", Prompt("id", ()), Completion("flood:1000"))
-            [(_, grade)] = pool.wait(60)
-            pool.close()
-            print(grade.reward)
+    done = run_program("""
+        pool.submit("a", Prompt("id", ()), Completion("flood:1000"))
+        [(_, grade)] = pool.wait(60)
+        pool.close()
+        print(grade.reward)
     """)
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )
     assert done.stdout == "1.0\n", done.stderr
     assert "x" * 10 not in done.stderr

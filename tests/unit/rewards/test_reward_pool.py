@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 
 import pytest
 
@@ -42,6 +43,23 @@ def grade_all(pool, texts, patience_s=60.0):
     return [grades[ticket] for ticket in range(len(texts))]
 
 
+def run_program(body, **options):
+    """Run a program of its own around a ``pool``."""
+    program = f"""
+import os, signal, sys, time
+from tests.unit.rewards.naughty_rewards import Obedient
+from ada_lightning.rewards.pool import RewardPool
+from ada_lightning.core.records import Completion, Prompt
+if __name__ == "__main__":
+    pool = RewardPool(Obedient(), time_limit_s=1000)
+{textwrap.indent(textwrap.dedent(body), "    ")}
+"""
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment, **options
+    )
+
+
 def drain(pool, patience_s=30.0):
     grades = {}
     deadline = time.monotonic() + patience_s
@@ -58,76 +76,36 @@ def worker_pid(pool):
 
 def test_responses_come_back_with_their_own_rewards(pool):
     assert grade_all(pool, ["0.25", "1", "-3"]) == [Grade(0.25), Grade(1.0), Grade(-3.0)]
-
-
-def test_the_reference_reaches_the_reward(pool):
     pool.submit("a", Prompt("id", (), {"bonus": 10}), Completion("1"))
     assert pool.wait(60) == [("a", Grade(11.0))]
 
 
-def test_booleans_are_rewards(pool):
-    assert grade_all(pool, ["true"]) == [Grade(1.0)]
-
-
-@pytest.mark.parametrize("text", ["nan", "inf", "none", "text", "nested"])
-def test_what_is_no_finite_number_is_an_invalid_reward(pool, text):
-    assert grade_all(pool, [text, "1"]) == [Grade(0.0, "invalid_reward"), Grade(1.0)]
-
-
-def test_an_exception_is_reported_by_its_class_and_hurts_nobody_else(pool):
-    assert grade_all(pool, ["1", "raise:oops", "leave", "0"]) == [
-        Grade(1.0),
-        Grade(0.0, "ZeroDivisionError"),
-        Grade(0.0, "SystemExit"),
-        Grade(0.0),
-    ]
-
-
-def test_an_exception_that_cannot_travel_is_reported_by_its_class_too(pool):
-    assert grade_all(pool, ["unsendable", "1"]) == [Grade(0.0, "UnsendableError"), Grade(1.0)]
-
-
-def test_a_hanging_response_times_out_and_the_others_are_graded(pool):
-    assert grade_all(pool, ["1", "spin", "0", "1"]) == [
-        Grade(1.0),
-        Grade(0.0, "timeout"),
-        Grade(0.0),
-        Grade(1.0),
-    ]
-
-
-@pytest.mark.parametrize("death", ["exit:3", "kill", "segfault"])
-def test_a_dying_worker_costs_one_response_only(pool, death):
-    assert grade_all(pool, ["1", death, "0", "1"]) == [Grade(1.0), Grade(0.0, "crash"), Grade(0.0), Grade(1.0)]
-
-
-def test_a_worker_that_leaves_in_peace_in_the_middle_of_a_grade_times_out(pool):
-    assert grade_all(pool, ["exit:0", "1"]) == [Grade(0.0, "timeout"), Grade(1.0)]
+@pytest.mark.parametrize(
+    ("text", "grade"),
+    [
+        ("true", Grade(1.0)),
+        ("flood:300000", Grade(1.0)),
+        *((text, Grade(0.0, "invalid_reward")) for text in ("nan", "inf", "none", "text", "nested")),
+        ("raise:oops", Grade(0.0, "ZeroDivisionError")),
+        ("leave", Grade(0.0, "SystemExit")),
+        ("unsendable", Grade(0.0, "UnsendableError")),  # an exception that cannot travel
+        ("failed_in_handler", Grade(0.0, "ValueError")),  # although a file was missing before
+        ("spin", Grade(0.0, "timeout")),
+        ("exit:0", Grade(0.0, "timeout")),  # leaves in peace in the middle of a grade
+        *((death, Grade(0.0, "crash")) for death in ("exit:3", "kill", "segfault")),
+        ("refused", Grade(None, "ConnectionRefusedError")),  # not the response's doing: no evidence
+        ("refused_to_client", Grade(None, "ClientError")),
+        ("not_applicable", Grade(None, "NotApplicableError")),
+    ],
+)
+def test_whatever_a_response_does_costs_that_response_only(pool, text, grade):
+    assert grade_all(pool, ["1", text, "0"]) == [Grade(1.0), grade, Grade(0.0)]
 
 
 @pytest.mark.parametrize("chance", ["kill", "hang:1000", "refused", "refused_to_client"])
 def test_what_succeeds_when_it_is_tried_once_more_is_graded(tmp_path, chance):
-    pool = RewardPool(OnSecondTry(str(tmp_path)), num_workers=1, time_limit_s=1.0)
-    try:
+    with closing(RewardPool(OnSecondTry(str(tmp_path)), time_limit_s=1.0)) as pool:
         assert grade_all(pool, [f"{chance}#7", "true#8"]) == [Grade(7.0), Grade(1.0)]
-    finally:
-        pool.close()
-
-
-@pytest.mark.parametrize(
-    ("text", "failure"),
-    [
-        ("refused", "ConnectionRefusedError"),
-        ("refused_to_client", "ClientError"),
-        ("not_applicable", "NotApplicableError"),
-    ],
-)
-def test_what_is_not_the_response_s_doing_is_no_evidence(pool, text, failure):
-    assert grade_all(pool, [text, "1"]) == [Grade(None, failure), Grade(1.0)]
-
-
-def test_an_exception_of_the_text_s_making_is_a_zero_although_a_file_was_missing_before(pool):
-    assert grade_all(pool, ["failed_in_handler"]) == [Grade(0.0, "ValueError")]
 
 
 def test_a_failure_comes_with_what_a_person_wants_to_read(pool):
@@ -138,24 +116,13 @@ def test_a_failure_comes_with_what_a_person_wants_to_read(pool):
 
 
 def test_an_import_does_not_count_against_the_first_response_of_a_worker():
-    pool = RewardPool(SlowToImport(), num_workers=1, time_limit_s=1.0)
-    try:
+    with closing(RewardPool(SlowToImport(), time_limit_s=1.0)) as pool:
         assert grade_all(pool, ["?"]) == [Grade(1.0)]
-    finally:
-        pool.close()
-
-
-def test_a_flood_of_output_blocks_nothing(pool):
-    assert grade_all(pool, ["flood:300000", "1"]) == [Grade(1.0), Grade(1.0)]
 
 
 def test_two_workers_survive_a_crash_and_a_hang_at_once():
-    pool = RewardPool(Obedient(), num_workers=2, time_limit_s=1.0)
-    try:
-        texts = ["kill", "hang:1000", *["1"] * 40, "kill", "raise"]
-        grades = grade_all(pool, texts)
-    finally:
-        pool.close()
+    with closing(RewardPool(Obedient(), num_workers=2, time_limit_s=1.0)) as pool:
+        grades = grade_all(pool, ["kill", "hang:1000", *["1"] * 40, "kill", "raise"])
     assert [grade.failure for grade in grades] == ["crash", "timeout", *[""] * 40, "crash", "ZeroDivisionError"]
 
 
@@ -165,23 +132,19 @@ def test_an_idle_worker_that_dies_is_replaced_and_the_broken_pool_rebuilt(pool):
     assert grade_all(pool, ["1", "0"]) == [Grade(1.0), Grade(0.0)]
 
 
-def test_responses_pending_when_the_pool_breaks_are_graded_by_the_next_one(pool):
+@pytest.mark.parametrize(
+    "stop",
+    [lambda processes: processes._pool_manager.worker_manager.close_channels(), lambda processes: processes.stop()],
+    ids=["breaks", "stops without a word"],
+)
+def test_responses_pending_when_the_pool_ends_are_graded_by_the_next_one(pool, stop):
     worker_pid(pool)
     for ticket in range(20):
         pool.submit(ticket, PROMPT, Completion("hang:0.02"))
-    pool._processes._pool_manager.worker_manager.close_channels()
+    stop(pool._processes)
     grades = drain(pool)
     assert sorted(grades) == list(range(20))
     assert {grade.failure for grade in grades.values()} == {"invalid_reward"}  # graded: sleep returns None
-
-
-def test_responses_are_not_lost_where_the_pool_stops_without_a_word(pool):
-    worker_pid(pool)
-    for ticket in range(5):
-        pool.submit(ticket, PROMPT, Completion("hang:0.05"))
-    pool._processes.stop()
-    grades = drain(pool)
-    assert sorted(grades) == list(range(5))
 
 
 def test_responses_whose_pool_breaks_twice_are_left_out(pool):
@@ -194,75 +157,32 @@ def test_responses_whose_pool_breaks_twice_are_left_out(pool):
 
 
 def test_workers_ignore_interrupts_sent_to_the_whole_process_group():
-    script = textwrap.dedent("""
-        import os, signal, sys, time
-        from tests.unit.rewards.naughty_rewards import Obedient
-        from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.core.records import Completion, Prompt
-        if __name__ == "__main__":
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores interrupts
-            pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
-            pool.start()
-            pool.submit("slow", Prompt("id", ()), Completion("hang:0.5"))
-            pool.submit("pid", Prompt("id", ()), Completion("pid"))
-            time.sleep(0.2)
-            try:
-                os.killpg(os.getpgrp(), signal.SIGINT)
-                time.sleep(10)
-            except KeyboardInterrupt:
-                print("interrupted")
-            grades = {}
-            while pool.num_pending:
-                grades.update(pool.wait(10))
-            print(grades["slow"].failure, grades["pid"].reward > 0)
-            pool.close()
-    """)
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )
+    body = """
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores interrupts
+        pool.start()
+        pool.submit("slow", Prompt("id", ()), Completion("hang:0.5"))
+        pool.submit("pid", Prompt("id", ()), Completion("pid"))
+        time.sleep(0.2)
+        try:
+            os.killpg(os.getpgrp(), signal.SIGINT)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            print("interrupted")
+        grades = {}
+        while pool.num_pending:
+            grades.update(pool.wait(10))
+        print(grades["slow"].failure, grades["pid"].reward > 0)
+        pool.close()
+    """
+    done = run_program(body, start_new_session=True)
     assert done.stdout.split("\n")[:2] == ["interrupted", "invalid_reward True"], done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_parent_that_is_killed_takes_its_workers_along():
-    script = textwrap.dedent("""
-        import os, signal
-        from tests.unit.rewards.naughty_rewards import Obedient
-        from ada_lightning.rewards.pool import RewardPool
-        from ada_lightning.core.records import Completion, Prompt
-        if __name__ == "__main__":
-            pool = RewardPool(Obedient(), num_workers=1, time_limit_s=60)
-            pool.submit("pid", Prompt("id", ()), Completion("pid"))
-            [(_, grade)] = pool.wait(60)
-            print(int(grade.reward), flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-    """)
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.getcwd()},
-    )
-    pid = int(done.stdout)
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and os.path.exists(f"/proc/{pid}"):
-        time.sleep(0.05)
-    assert not os.path.exists(f"/proc/{pid}"), "the worker outlived its parent"
-
-
 def test_workers_hold_no_torch_even_when_the_trainer_does():
     pytest.importorskip("torch")
-    pool = RewardPool(Obedient())
-    try:
+    with closing(RewardPool(Obedient())) as pool:
         assert grade_all(pool, ["has_torch"]) == [Grade(0.0)]
-    finally:
-        pool.close()
 
 
 def test_polling_returns_at_once_with_nothing_finished(pool):
@@ -304,13 +224,10 @@ def test_closing_twice_with_work_in_every_pipe_ends_the_workers():
 
 
 def test_a_closed_pool_starts_again_when_used():
-    pool = RewardPool(Obedient(), num_workers=1)
-    try:
+    with closing(RewardPool(Obedient())) as pool:
         pool.start()
         pool.close()
         assert grade_all(pool, ["1"]) == [Grade(1.0)]
-    finally:
-        pool.close()
 
 
 def test_a_reward_that_cannot_be_loaded_fails_at_start():

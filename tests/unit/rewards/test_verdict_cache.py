@@ -1,6 +1,9 @@
+from contextlib import closing
+
 import pytest
 
 from ada_lightning.core.records import Completion, Grade, Prompt
+from ada_lightning.rewards.math import MathReward
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.rewards.verdict_cache import VerdictCache
@@ -45,21 +48,14 @@ def test_the_least_recently_used_goes_first():
     assert [cached(cache, P, Completion(text)) is not None for text in "abc"] == [True, False, True]
 
 
-def test_a_reward_may_say_what_it_judges():
+def test_a_reward_may_say_what_it_judges_and_no_answer_differs_from_the_answer_none():
     cache = VerdictCache(ByFirstLetter(), size=10)
     cache.put(cache.key(P, Completion("ab")), Grade(1.0))
     assert cached(cache, P, Completion("ac", "length")) == Grade(1.0)
     assert cached(cache, P, Completion("bb")) is None
     assert cache.key(P, Completion("")) is None  # its key raises: the worker will say what is wrong
-
-
-def test_no_answer_and_the_answer_none_differ():
-    class Extracting(Counting):
-        def cache_key(self, completion):
-            return completion.text or None
-
-    cache = VerdictCache(Extracting(), size=10)
-    assert len({cache.key(P, Completion(text)) for text in ("", "None", "=")}) == 3
+    boxed = VerdictCache(MathReward(), size=10)
+    assert len({boxed.key(P, Completion(text)) for text in ("", r"\boxed{None}", r"\boxed{=}")}) == 3
 
 
 @pytest.mark.parametrize(("reward", "size"), [(Obedient(), 10), (Counting(), 0)])
@@ -103,16 +99,9 @@ def test_a_remembered_grade_waits_for_its_caller_as_others_do(shared_pool):
 
 
 def test_all_that_a_verdict_says_comes_back():
-    pool = RewardPool(Detailed(), cache_size=0)
-    try:
-        pool.submit("a", P, Completion("2.5", "length"))
-        pool.submit("b", P, Completion("nan"))
-        grades = dict(pool.wait(120))
-        while pool.num_pending:
-            grades |= dict(pool.wait(120))
-    finally:
-        pool.close()
-    assert grades == {"a": Grade(0.5, "", "length", {"a": 1.0, "b": 2.5}), "b": Grade(0.0, "invalid_reward")}
+    with closing(RewardPool(Detailed(), cache_size=0)) as pool:
+        grades = [wait_for(pool, "a", P, "2.5"), wait_for(pool, "b", P, "nan")]
+    assert grades == [Grade(0.5, "", "stop", {"a": 1.0, "b": 2.5}), Grade(0.0, "invalid_reward")]
 
 
 def prompts_with(*checks):

@@ -66,25 +66,31 @@ class TellingEngine(CoinEngine):
         self._running[request_id] = (0, Generation(request_id, facts, (total,) * len(facts), False))
 
 
-class DyingEngine(CoinEngine):
-    """Its process is killed in mid-step."""
+def die():
+    """Be killed in mid-step."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang():
+    """Never come back."""
+    time.sleep(1000)
+
+
+def run_out_of_memory():
+    raise MemoryError("no block left")
+
+
+class FaultyEngine(CoinEngine):
+    """Has a fault in its steps, or where it starts."""
+
+    def __init__(self, fault, *, at_start=False, **options):
+        if at_start:
+            fault()
+        super().__init__(**options)
+        self.fault = fault
 
     def poll(self):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-class HangingEngine(CoinEngine):
-    """Never comes back from a step."""
-
-    def poll(self):
-        time.sleep(1000)
-
-
-class RaisingEngine(CoinEngine):
-    """Runs out of memory in a step."""
-
-    def poll(self):
-        raise MemoryError("no block left")
+        return self.fault()
 
 
 class UnloadableEngine(CoinEngine):
@@ -95,31 +101,18 @@ class UnloadableEngine(CoinEngine):
         raise RuntimeError("shape of lm_head does not fit")
 
 
-class UnstartableEngine(CoinEngine):
-    def __init__(self, **options):
-        raise ValueError("no such model")
-
-
-class SlowStartEngine(CoinEngine):
-    def __init__(self, **options):
-        time.sleep(1000)
-
-
 class SleepyEngine(CoinEngine):
-    """Sleeps, and tells in its aborts how often it did."""
+    """Sleeps, and counts how often."""
+
+    num_sleeps = 0
 
     def __init__(self, *, sleep_level: int = 1, **options) -> None:
         super().__init__(**options)
         self.sleep_level = sleep_level
-        self.num_sleeps = 0
 
     def sleep(self):
         self.num_sleeps += 1
         return self.sleep_level < 2
-
-    def abort(self, request_ids):
-        super().abort(request_ids)
-        return 1000 + self.num_sleeps
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,10 @@ import random
 import pytest
 
 from ada_lightning.core.budget import StepBudget
-from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.sampling import BalanceSampler
-from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import Collector, InstantGrader, decode, make_prompt
+from tests.builders import collect
 
 
 def round_based(wanted_by_slot, budget, block):
@@ -96,18 +94,16 @@ def test_nothing_behind_a_request_that_has_to_wait_can_be_answered(seed):
         asking += [answered for answered, granted in answers if granted]
 
 
-class CountingBudget(StepBudget):
-    """Counts the requests that it looks at."""
-
-    num_looks = 0
-
-    def _before(self, slot):
-        self.num_looks += 1
-        return super()._before(slot)
-
-
 def test_a_step_looks_at_each_request_a_few_times_however_many_wait():
     """All prompts but the first ask again and wait for it: 200 requests, one look each, and one when it is answered."""
+
+    class CountingBudget(StepBudget):
+        num_looks = 0
+
+        def _before(self, slot):
+            self.num_looks += 1
+            return super()._before(slot)
+
     num_prompts, block = 200, 4
     ledger = CountingBudget(num_prompts * block + block, block, list(range(num_prompts)))
     for slot in range(num_prompts):
@@ -128,25 +124,10 @@ def test_no_budget_grants_everything_at_once():
     assert ledger.decide() == [(1, 4)]
 
 
-def collect(num_polls, budget):
-    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4, budget_per_step=budget)
-    collector = Collector(decode=decode, seed=0)
-    groups, stats = collector.collect(
-        [make_prompt(key) for key in (1, 2, 3)] * 4,
-        engine=ScriptedEngine(pass_rates={1: 0.02, 2: 0.5, 3: 0.1}, num_polls=num_polls),
-        grader=InstantGrader(),
-        sampler=sampler,
-        selection=BalancedSelection(group_size=4),
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=0,
-        policy_version=0,
-    )
-    return [group.pool for group in groups], stats
-
-
 def test_a_pool_that_was_cut_off_carries_the_rule_that_cut_it():
-    pools, _ = collect(lambda generator, is_positive: 1, budget=100)
+    sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4, budget_per_step=100)
+    groups, _ = collect([1, 2, 3] * 4, ScriptedEngine(pass_rates={1: 0.02, 2: 0.5, 3: 0.1}), sampler)
+    pools = [group.pool for group in groups]
     cut = [pool for pool in pools if isinstance(pool.rule, CappedRule)]
     assert cut
     assert all(pool.rule.n_max == pool.num_sampled < 32 and not pool.is_resolved for pool in cut)

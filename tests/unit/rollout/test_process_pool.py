@@ -6,26 +6,25 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from ada_lightning.core.records import SamplingSettings
-from ada_lightning.core.step import Step
-from ada_lightning.methods.sampling import UniformSampler
-from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines import process_pool
 from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
-from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.service import RolloutService
-from tests.builders import InstantGrader, make_prompt
+from tests.builders import SETTINGS, InstantGrader
+from tests.processes import assert_gone, is_gone
 from tests.unit.rollout import faulty_engines as engines
+from tests.unit.rollout.test_engine_pool import finish
+from tests.unit.rollout.test_service import Tokenizer, rollout
 
 ROOT = Path(__file__).parents[3]
-SETTINGS = SamplingSettings(max_new_tokens=4)
 WEIGHTS = [
     ("small", torch.arange(6, dtype=torch.float32).reshape(2, 3)),
     ("large", torch.full((1000, 7), 0.5)),
@@ -55,13 +54,6 @@ def opened_by(engine, *, log_file):
     return engine()
 
 
-def finish(engine):
-    done = {}
-    while engine.num_in_flight():
-        done |= {generation.request_id: generation for generation in engine.poll()}
-    return done
-
-
 def run_all(engine, num=20):
     for index in range(num):
         engine.submit(f"r{index}", [1 + index, 0], SETTINGS, seed=index)
@@ -76,21 +68,6 @@ def wait_for_replacement(pool):
 def process_of(engine):
     engine.submit("who", [1], SETTINGS, seed=0)
     return finish(engine)["who"].response_ids
-
-
-def is_alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
-
-
-def wait_until(holds, limit_s=10.0):
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_same_responses_as_in_this_process(opened):
@@ -137,14 +114,6 @@ def test_a_poll_waits_for_no_token(opened):
     assert sorted(seconds)[len(seconds) // 2] < 0.1
 
 
-def test_a_prompt_without_room_is_refused_here(opened):
-    engine = opened(engines.CoinEngine)
-    with pytest.raises(ValueError, match=r"30 tokens and a response of 4 need 34 tokens; the engine has room for 32"):
-        engine.submit("long", [1] * 30, SETTINGS, seed=0)
-    assert engine.num_in_flight() == 0
-    assert len(run_all(engine)) == 20
-
-
 @pytest.mark.parametrize(("weight_dtype", "num_bytes"), [("", 8 + 5 * 4), ("bfloat16", 8 + 5 * 2)])
 def test_weights_arrive_as_they_were_sent_in_the_engines_type(opened, weight_dtype, num_bytes):
     engine = opened(partial(engines.TellingEngine, weight_dtype=weight_dtype))
@@ -175,12 +144,19 @@ def test_a_tensor_that_changed_on_its_way_is_an_error(opened, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:engine 0 broke")
-def test_a_failing_load_reads_every_tensor_to_its_end(opened):
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (engines.UnloadableEngine, "shape of lm_head does not fit"),
+        (partial(engines.TransferEngine, fails_at="init_weight_transfer_engine"), "RuntimeError: no peer"),
+        (partial(engines.TransferEngine, fails_at="update_weights"), "RuntimeError: no peer"),
+    ],
+)
+def test_a_failing_load_reads_every_tensor_to_its_end(opened, make, message):
     """Other training processes take part in gathering each."""
-    engine = opened(engines.UnloadableEngine, max_restarts=0)
-    seen = []
+    engine, seen = opened(make, max_restarts=0), []
     named = ((seen.append(name), (name, tensor))[1] for name, tensor in WEIGHTS)
-    with pytest.raises(EngineError, match="shape of lm_head does not fit"):
+    with pytest.raises(EngineError, match=message):
         engine.load_weights(named, policy_version=0)
     assert seen == [name for name, _ in WEIGHTS]
 
@@ -212,72 +188,40 @@ def test_weights_by_a_transfer_connect_once_and_arrive_cast_in_order(opened):
     assert finish(engine)["r"].response_ids == (("init_weight_transfer_engine", {"num_workers": 3}), *update, *update)
 
 
-@pytest.mark.filterwarnings("ignore:engine 0 broke")
-@pytest.mark.parametrize("call", ["init_weight_transfer_engine", "update_weights"])
-def test_a_transfer_that_fails_is_an_error_and_reads_every_tensor(opened, call):
-    engine = opened(partial(engines.TransferEngine, fails_at=call))
-    seen = []
-    named = ((seen.append(name), (name, tensor))[1] for name, tensor in WEIGHTS)
-    with pytest.raises(EngineError, match="RuntimeError: no peer"):
-        engine.load_weights(named, policy_version=0)
-    assert seen == [name for name, _ in WEIGHTS]
-
-
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as server:
         return server.getsockname()[1]
 
 
 @pytest.mark.filterwarnings("ignore:engine 0 broke")
-def test_a_broken_engine_gives_the_port_of_its_transfer_back_to_the_next(opened):
-    """Also while somebody still refers to the broken one, as a traceback does."""
-    transfer = engines.StoreTransfer(free_port())
+@pytest.mark.parametrize("transfer_class", [engines.StoreTransfer, engines.UnclosableTransfer])
+def test_a_broken_engine_gives_the_port_of_its_transfer_back_to_the_next(opened, transfer_class):
+    """Also while somebody still refers to the broken one, as a traceback does; a failing close hides no error."""
+    transfer = transfer_class(free_port())
     broken = opened(partial(engines.StoreEngine, transfer=transfer, num_polls_to_live=0))
     broken.load_weights(WEIGHTS, policy_version=-1)
     broken.submit("r", [1], SETTINGS, seed=0)
-    with pytest.raises(EngineError, match="no block left"):
-        finish(broken)
-    following = opened(partial(engines.StoreEngine, transfer=transfer))
-    following.load_weights(WEIGHTS, policy_version=-1)
-    assert len(run_all(following)) == 20
-    following.close()
-    transfer.connect(None, 1).close()
-
-
-def test_a_transfer_that_does_not_close_hides_no_error(opened):
-    broken = opened(partial(engines.StoreEngine, transfer=engines.UnclosableTransfer(free_port()), num_polls_to_live=0))
-    broken.load_weights(WEIGHTS, policy_version=-1)
-    broken.submit("r", [1], SETTINGS, seed=0)
+    is_closable = transfer_class is engines.StoreTransfer
     with (
-        pytest.warns(RuntimeWarning, match=r"weight transfer did not close cleanly: the group is gone|engine 0 broke"),
+        nullcontext() if is_closable else pytest.warns(RuntimeWarning, match="not close cleanly: the group is gone"),
         pytest.raises(EngineError, match="no block left"),
     ):
         finish(broken)
-
-
-@pytest.mark.parametrize(("level", "keeps"), [(1, True), (2, False)])
-def test_the_engine_sleeps_where_it_can(opened, level, keeps):
-    engine = opened(partial(engines.SleepyEngine, sleep_level=level, poll_s=0.1))
-    assert engine.sleep() is keeps
-    engine.submit("r", [1], SETTINGS, seed=0)
-    with pytest.raises(RuntimeError, match="sleep with 1 requests in flight"):
-        engine.sleep()
-    assert engine.abort(["r"]) == 1001  # how often it slept
-    assert opened(engines.CoinEngine).sleep() is True
+    following = opened(partial(engines.StoreEngine, transfer=engines.StoreTransfer(transfer.port)))
+    following.load_weights(WEIGHTS, policy_version=-1)
+    assert len(run_all(following)) == 20
 
 
 @pytest.mark.parametrize(
-    ("engine_class", "message"),
+    ("fault", "message"),
     [
-        (engines.DyingEngine, "ended by SIGKILL"),
-        (engines.RaisingEngine, "MemoryError: no block left"),
-        (engines.HangingEngine, "made no progress for [23] s and was killed"),
+        (engines.die, "ended by SIGKILL"),
+        (engines.run_out_of_memory, "MemoryError: no block left"),
+        (engines.hang, "made no progress for [23] s and was killed"),
     ],
 )
-def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_process(
-    opened, tmp_path, engine_class, message
-):
-    engine = opened(engine_class, call_timeout_s=2, max_restarts=0)
+def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_process(opened, fault, message):
+    engine = opened(partial(engines.FaultyEngine, fault), call_timeout_s=2, max_restarts=0)
     (pid,) = engine.pids()
     engine.submit("r", [1], SETTINGS, seed=0)
     with (
@@ -285,11 +229,10 @@ def test_a_broken_engine_that_may_not_be_replaced_is_an_error_and_leaves_no_proc
         pytest.raises(EngineError, match=message),
     ):
         finish(engine)
-    assert not is_alive(pid)
+    assert is_gone(pid)
     assert engine.abort(["r"]) == 0
     with pytest.raises(EngineError):
         engine.submit("r", [1], SETTINGS, seed=0)
-    engine.close()
 
 
 def test_time_in_which_nobody_listened_does_not_count(opened):
@@ -303,12 +246,12 @@ def test_time_in_which_nobody_listened_does_not_count(opened):
 
 
 @pytest.mark.parametrize(
-    ("engine_class", "message"),
-    [(engines.UnstartableEngine, "ValueError: no such model"), (engines.SlowStartEngine, "made no progress for")],
+    ("fault", "timeout_s", "message"),
+    [(engines.run_out_of_memory, 30, "MemoryError: no block left"), (engines.hang, 1.5, "made no progress for")],
 )
-def test_an_engine_that_does_not_start_is_an_error(opened, engine_class, message):
+def test_an_engine_that_does_not_start_is_an_error(opened, fault, timeout_s, message):
     with pytest.raises(EngineError, match=message):
-        opened(engine_class, start_timeout_s=1.5 if engine_class is engines.SlowStartEngine else 30)
+        opened(partial(engines.FaultyEngine, fault, at_start=True), start_timeout_s=timeout_s)
 
 
 def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened, monkeypatch):
@@ -323,7 +266,7 @@ def test_the_child_knows_nothing_of_the_trainers_rank_and_ignores_ctrl_c(opened,
     assert process_of(engine)[0] == pid
     engine.close()
     engine.close()
-    assert not is_alive(pid)
+    assert is_gone(pid)
 
 
 def test_the_child_ends_with_its_parent_even_in_a_step_that_hangs(tmp_path):
@@ -331,8 +274,8 @@ def test_the_child_ends_with_its_parent_even_in_a_step_that_hangs(tmp_path):
 from pathlib import Path
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.core.records import SamplingSettings
-from tests.unit.rollout.faulty_engines import HangingEngine, completed
-engine = ProcessPool(num_threads=1).open(completed(HangingEngine), Path({str(tmp_path / "engine.log")!r}))
+from tests.unit.rollout.faulty_engines import FaultyEngine, completed, hang
+engine = ProcessPool(num_threads=1).open(completed(FaultyEngine, fault=hang), Path({str(tmp_path / "engine.log")!r}))
 engine.submit("r", [1], SamplingSettings(max_new_tokens=4), seed=0)
 print(engine.pids()[0], flush=True)
 engine.poll()
@@ -340,80 +283,49 @@ import time; time.sleep(100)
 """
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     child = int(parent.stdout.readline())
-    assert is_alive(child)
+    assert not is_gone(child)
     parent.kill()
     parent.wait()
-    wait_until(lambda: not is_alive(child))
+    assert_gone(child)
 
 
 class Completed:
-    """A factory of the service that goes to the child: drops what the program fills in."""
+    """A factory of the service that goes to the child: the first engine that it makes dies."""
 
     def __init__(self, marker):
         self.marker = marker
 
-    def __call__(self, *, model_path, log_file, max_model_tokens, eos_token_ids):
+    def __call__(self, **completed):
         if self.marker.exists():
             return engines.CoinEngine()
         self.marker.touch()
-        return engines.DyingEngine()
+        return engines.FaultyEngine(engines.die)
 
 
 @pytest.mark.parametrize("max_restarts", [0, 2])
 def test_a_step_in_which_the_child_dies_ends_the_same(tmp_path, max_restarts):
     """The pool replaces it, or where that may not, the service opens another pool and repeats the step."""
-
-    def rollout(engine, host):
-        service = RolloutService(engine=engine, sampling=SETTINGS, max_model_tokens=32, seed=0, **host)
+    host = ProcessPool(call_timeout_s=60, num_threads=1, max_restarts=max_restarts)
+    services = [
+        RolloutService(engine=engine, sampling=SETTINGS, max_model_tokens=32, seed=0, host=place)
+        for engine, place in (
+            (lambda **completed: engines.CoinEngine(), TrainerProcess()),
+            (Completed(tmp_path / "died"), host),
+        )
+    ]
+    results = []
+    for service in services:
         service.check()
         service.open(
-            model_path=Path(),
-            tokenizer=Tokenizer(),
-            eos_token_ids=[2],
-            grader=InstantGrader(),
+            model_path=Path(), tokenizer=Tokenizer(), eos_token_ids=[2], grader=InstantGrader(),
             log_file=tmp_path / "engine.log",
-        )
-        try:
-            result = service.rollout(
-                partial(
-                    Step,
-                    [make_prompt(1), make_prompt(2)],
-                    sampler=UniformSampler(group_size=4),
-                    selection=AllSelection(),
-                ),
-                weights=lambda: WEIGHTS,
-                policy_version=4,
-                stage="train",
-                clock=PhaseClock(),
-            )
-        finally:
-            service.close()
-        return result.groups, service.num_restarts
-
-    class Tokenizer:
-        def decode(self, response_ids, skip_special_tokens):
-            return str(response_ids[0])
-
-    whole, _ = rollout(lambda **completed: engines.CoinEngine(), {})
-    host = ProcessPool(call_timeout_s=60, num_threads=1, max_restarts=max_restarts)
-    with pytest.warns(RuntimeWarning, match="ended by SIGKILL"):
-        repeated, num_restarts = rollout(Completed(tmp_path / "died"), {"host": host})
-    assert (repeated, num_restarts) == (whole, 1)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("call_timeout_s", 0),
-        ("start_timeout_s", -1),
-        ("call_timeout_s", float("inf")),
-        ("num_threads", -1),
-        ("num_engines", 0),
-    ],
-)
-def test_limits_are_checked(option, value):
-    with pytest.raises(ValueError, match=rf"rollout\.host\.{option} must be .*; got {value}"):
-        ProcessPool(**{option: value})
+        )  # fmt: skip
+        with pytest.warns(RuntimeWarning, match="ended by SIGKILL") if results else nullcontext():
+            results.append(rollout(service, 4).groups)
+        num_restarts = service.num_restarts
+        service.close()
+    assert results[0] == results[1]
+    assert num_restarts == 1
 
 
 def test_more_engines_than_cores_are_refused_before_a_model_loads(monkeypatch):

@@ -5,38 +5,37 @@ import importlib.util
 import pytest
 
 from ada_lightning.rollout.engines import ray_pool
-from ada_lightning.rollout.engines.host import EngineHost
+from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
+    ("host", "option", "value"),
     [
-        ("num_engines", 0),
-        ("num_cpus", 0),
-        ("num_gpus", -1),
-        ("max_restarts", -1),
-        ("affinity", -1),
-        ("chunk_mib", 0),
-        ("start_timeout_s", 0),
-        ("call_timeout_s", 1),
-        ("object_store_gib", 0.01),
-        ("address", "ray://head:10001"),
+        (RayPool, "num_engines", 0),
+        (RayPool, "num_cpus", 0),
+        (RayPool, "num_gpus", -1),
+        (RayPool, "max_restarts", -1),
+        (RayPool, "affinity", -1),
+        (RayPool, "chunk_mib", 0),
+        (RayPool, "start_timeout_s", 0),
+        (RayPool, "call_timeout_s", float("inf")),
+        (RayPool, "call_timeout_s", 1),
+        (RayPool, "object_store_gib", 0.01),
+        (RayPool, "address", "ray://head:10001"),
+        (ProcessPool, "num_engines", 0),
+        (ProcessPool, "num_threads", -1),
     ],
 )
-def test_a_value_out_of_range_is_named(option, value):
+def test_a_value_out_of_range_is_named_with_all_others(host, option, value):
     with pytest.raises(ValueError, match=rf"rollout\.host\.{option} .*{value}"):
-        RayPool(**{option: value})
-
-
-def test_all_errors_come_at_once():
-    with pytest.raises(ValueError, match=r"num_engines .*; .*affinity"):
-        RayPool(num_engines=0, affinity=-2)
+        host(**{option: value})
+    with pytest.raises(ValueError, match=r"rollout\.host\.num_engines .*; rollout\.host\.affinity"):
+        host(num_engines=0, affinity=-2)
 
 
 def test_without_ray_the_check_before_a_model_loads_says_how_to_get_it(monkeypatch):
     host = RayPool()
-    assert isinstance(host, EngineHost)
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(ray_pool, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     with pytest.raises(ValueError, match=r"not installed: pip install 'ada-lightning\[ray\]'"):

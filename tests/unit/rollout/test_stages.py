@@ -5,52 +5,38 @@ from __future__ import annotations
 import pytest
 
 from ada_lightning.core.protocols import PoolEnd, Trait
-from ada_lightning.core.records import Grade, SamplingSettings
+from ada_lightning.core.records import Grade
 from ada_lightning.core.schedule import Barrier, Continuous
 from ada_lightning.core.stopping import PilotRule
-from ada_lightning.methods.sampling import PilotSampler as PilotRuleSampler
-from ada_lightning.methods.sampling import (
-    SpeedSampler,
-    UniformSampler,
-)
-from ada_lightning.methods.selection import AllSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
-from tests.builders import Collector, InstantGrader, decode, make_prompt
+from ada_lightning.methods.sampling import PilotSampler, SpeedSampler, UniformSampler
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from tests import builders
+from tests.builders import InstantGrader
 
 PASS_RATES = {1: 0.0, 2: 0.5, 3: 1.0}
 
 
-class PilotSampler(UniformSampler):
-    """Two responses for each prompt; then four more for whichever prompt has most positives."""
+class StagedSampler(UniformSampler):
+    """Two responses each; then four more for whichever has most positives; then two for the first."""
+
+    num_stages = 3
 
     def __init__(self):
         super().__init__(group_size=2)
         self.seen = []
 
-    num_stages = 2
-
     def plan(self, pools, stage=0):
         if stage == 0:
             self.wanted = {pool.slot: 2 for pool in pools}
             return
-        self.seen.append([(pool.slot, pool.num_drawn, pool.num_positive) for pool in pools])
+        self.seen.append([(pool.slot, pool.num_drawn) for pool in pools])
         if stage == 1:
-            best = max(pools, key=lambda pool: (pool.num_positive, -pool.slot))
-            self.wanted[best.slot] += 4
+            self.wanted[max(pools, key=lambda pool: (pool.num_positive, -pool.slot)).slot] += 4
+        else:
+            self.wanted[0] += 2
 
     def num_to_draw(self, pool):
         return self.wanted[pool.slot] - pool.num_drawn
-
-
-class PatientSampler(PilotSampler):
-    """As the pilot sampler, but the prompt that got nothing in the second stage gets two in the third."""
-
-    num_stages = 3
-
-    def plan(self, pools, stage=0):
-        super().plan(pools, stage)
-        if stage == 2:
-            self.wanted[0] += 2
 
 
 class AlternatingLabels(UniformSampler):
@@ -64,17 +50,7 @@ class AlternatingLabels(UniformSampler):
 
 def collect(sampler, schedule, pass_rates=PASS_RATES, grader=None, slowest=19):
     engine = ScriptedEngine(pass_rates=pass_rates, num_polls=lambda generator, right: generator.randint(1, slowest))
-    groups, _ = Collector(decode=decode, seed=0, schedule=schedule).collect(
-        [make_prompt(key) for key in pass_rates],
-        engine=engine,
-        grader=grader or ScriptedGrader(),
-        sampler=sampler,
-        selection=AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=0,
-        policy_version=0,
-    )
+    groups, _ = builders.collect(pass_rates, engine, sampler, grader=grader, schedule=schedule)
     return [group.pool for group in groups]
 
 
@@ -82,23 +58,13 @@ def collect(sampler, schedule, pass_rates=PASS_RATES, grader=None, slowest=19):
     "schedule", [Barrier(), Continuous(), Continuous(fill_to=64)], ids=["barrier", "plain", "ahead"]
 )
 def test_a_stage_begins_when_every_prompt_has_finished_the_last_one(schedule):
-    sampler = PilotSampler()
+    """And a prompt that wants nothing in a stage may want more in a later one."""
+    sampler = StagedSampler()
     pools = collect(sampler, schedule)
-    assert [(slot, drawn) for slot, drawn, _ in sampler.seen[0]] == [(0, 2), (1, 2), (2, 2)]
-    assert sampler.seen[0][2] == (2, 2, 2)
-    assert [pool.num_drawn for pool in pools] == [2, 2, 6]
-    assert [response.round_index for response in pools[2].responses] == [0, 0, 1, 1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    "schedule", [Barrier(), Continuous(), Continuous(fill_to=64)], ids=["barrier", "plain", "ahead"]
-)
-def test_a_prompt_that_wants_nothing_in_a_stage_may_want_more_in_a_later_one(schedule):
-    sampler = PatientSampler()
-    pools = collect(sampler, schedule)
+    assert sampler.seen == [[(0, 2), (1, 2), (2, 2)], [(0, 2), (1, 2), (2, 6)]]
     assert [pool.num_drawn for pool in pools] == [4, 2, 6]
     assert [response.round_index for response in pools[0].responses] == [0, 0, 1, 1]
-    assert [[drawn for _, drawn, _ in stage] for stage in sampler.seen] == [[2, 2, 2], [2, 2, 6]]
+    assert [response.round_index for response in pools[2].responses] == [0, 0, 1, 1, 1, 1]
 
 
 def test_a_pool_whose_grades_fail_ends_by_the_rule_cut_off_where_it_is():
@@ -119,7 +85,7 @@ def test_a_pool_cut_off_where_another_pilot_would_have_ended_is_known_as_cut_off
         lambda text: Grade(None, "OSError") if (reward := next(verdicts, None)) is None else Grade(reward)
     )
     rule = PilotRule((6, 4, 4))
-    (pool,) = collect(PilotRuleSampler(rule, n_max=6, group_size=6), Continuous(), {1: 0.5}, grader, slowest=1)
+    (pool,) = collect(PilotSampler(rule, n_max=6, group_size=6), Continuous(), {1: 0.5}, grader, slowest=1)
     assert (pool.num_positive, pool.num_negative, pool.num_drawn) == (1, 3, 12)
     assert rule.stops(1, 3)  # had the right one been in the pilot
     assert pool.rule == PilotRule((4, 4, 4))

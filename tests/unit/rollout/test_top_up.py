@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from collections import Counter
 
 import pytest
 
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
-from ada_lightning.core.records import Belief, SamplingSettings
+from ada_lightning.core.records import Belief
 from ada_lightning.core.result import RolloutResult
-from ada_lightning.core.schedule import Continuous
 from ada_lightning.core.top_up import TopUp, refill_figures
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import BalanceSampler, EstimatedSampler, PilotCommitSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, LargestAdvantageBatchSelection, ResolvedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.training.losses import (
     ConstantReduction,
     PromptMeanReduction,
@@ -23,7 +22,8 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
 )
 from ada_lightning.training.packing import pack_groups
-from tests.builders import Collector, decode, make_group, make_prompt
+from tests import builders
+from tests.builders import make_group, make_prompt
 
 NUM_PROMPTS = 200
 PASS_RATES = {key: random.Random(key).choice([0.0, 0.0, 0.2, 0.6, 1.0]) for key in range(NUM_PROMPTS)}
@@ -36,17 +36,6 @@ def at_once(generator, is_positive):
 
 def random_latency(generator, is_positive):
     return generator.randrange(1, 60)
-
-
-def slow_positives(generator, is_positive):
-    return generator.randrange(20, 60) if is_positive else 1
-
-
-def slow_negatives(generator, is_positive):
-    return 1 if is_positive else generator.randrange(20, 60)
-
-
-LATENCIES = (at_once, random_latency, slow_positives, slow_negatives)
 
 
 class Prompts:
@@ -63,35 +52,19 @@ class Prompts:
 
 
 def collect(
-    refill, *, num_polls=at_once, schedule=None, sampler=None, selection=None, supply=None,
-    pass_rates=PASS_RATES, max_num_seqs=16, carried=(), wanted=WANTED, **engine_options,
+    refill, *, num_polls=at_once, sampler=None, selection=None, supply=None, pass_rates=PASS_RATES, max_num_seqs=16,
+    carried=(), wanted=WANTED, engine_class=ScriptedEngine, **engine_options,
 ):  # fmt: skip
-    supply = supply or Prompts()
-    top_up = TopUp(refill, wanted, supply.draw, selection or AllSelection())
+    supply, selection = supply or Prompts(), selection or AllSelection()
+    top_up = TopUp(refill, wanted, supply.draw, selection)
     first = supply.draw(0, refill.first_wave(wanted))
-    engine = ScriptedEngine(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
-    groups, stats = Collector(decode=decode, seed=0, schedule=schedule or Continuous()).collect(
-        [prompt for prompt, _ in first],
-        beliefs=[belief for _, belief in first],
-        engine=engine,
-        grader=ScriptedGrader(),
-        sampler=sampler or UniformSampler(group_size=4),
-        selection=selection or AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=0,
-        policy_version=0,
-        top_up=top_up,
-        carried=carried,
-    )
+    engine = engine_class(pass_rates=pass_rates, num_polls=num_polls, max_num_seqs=max_num_seqs, **engine_options)
+    groups, stats = builders.collect(
+        [prompt for prompt, _ in first], engine, sampler or UniformSampler(group_size=4), selection=selection,
+        beliefs=[belief for _, belief in first], top_up=top_up, carried=carried,
+    )  # fmt: skip
     assert engine.num_in_flight() == 0
     return groups, stats, top_up
-
-
-def outcome(groups):
-    return [
-        (g.pool.slot, g.pool.prompt.prompt_id, [r.is_positive for r in g.pool.responses], len(g.kept)) for g in groups
-    ]
 
 
 REFILLS = {
@@ -171,15 +144,11 @@ class Staged(UniformSampler):
 
 
 def test_stages_are_those_of_a_wave():
-    results = []
-    for num_polls in LATENCIES:
-        sampler = Staged()
-        groups, _, _ = collect(REFILLS["waves"], sampler=sampler, num_polls=num_polls)
-        assert [len(stage) for stage in sampler.stages] == [6] + [3] * (len(sampler.stages) - 1)
-        assert sampler.stages[0] == list(range(6))
-        assert sorted(slot for stage in sampler.stages for slot in stage) == list(range(len(groups)))
-        results.append(outcome(groups))
-    assert all(result == results[0] for result in results)
+    sampler = Staged()
+    groups, _, _ = collect(REFILLS["waves"], sampler=sampler, num_polls=random_latency)
+    assert [len(stage) for stage in sampler.stages] == [6] + [3] * (len(sampler.stages) - 1)
+    assert sampler.stages[0] == list(range(6))
+    assert sorted(slot for stage in sampler.stages for slot in stage) == list(range(len(groups)))
 
 
 def test_one_at_a_time_draws_no_prompt_too_many():
@@ -189,27 +158,6 @@ def test_one_at_a_time_draws_no_prompt_too_many():
     assert stats.num_prompts == len(groups)
 
 
-def polls_of(refill, num_polls):
-    """How long the engine ran."""
-
-    class Counting(ScriptedEngine):
-        total = 0
-
-        def poll(self):
-            type(self).total += 1
-            return super().poll()
-
-    supply = Prompts()
-    engine = Counting(pass_rates=PASS_RATES, num_polls=num_polls, max_num_seqs=64)
-    first = supply.draw(0, refill.first_wave(WANTED))
-    Collector(decode=decode, seed=0).collect(
-        [prompt for prompt, _ in first], engine=engine, grader=ScriptedGrader(), sampler=UniformSampler(group_size=4),
-        selection=AllSelection(), settings=SamplingSettings(max_new_tokens=4), stage="train", step=0, policy_version=0,
-        top_up=TopUp(refill, WANTED, supply.draw, AllSelection()),
-    )  # fmt: skip
-    return Counting.total
-
-
 def test_waves_overlap():
     """The next wave does not wait for the slowest response of the last one, so the step ends sooner."""
 
@@ -217,9 +165,16 @@ def test_waves_overlap():
         def next_wave(self, progress):
             return 0 if progress.num_open else super().next_wave(progress)
 
-    assert polls_of(DynamicSampling(refill_ratio=0.5), random_latency) < polls_of(
-        WithBarrier(refill_ratio=0.5), random_latency
-    )
+    num_polls = Counter()
+    for refill in (DynamicSampling, WithBarrier):
+
+        class Counting(ScriptedEngine):
+            def poll(self, refill=refill):
+                num_polls[refill] += 1
+                return super().poll()
+
+        collect(refill(refill_ratio=0.5), num_polls=random_latency, max_num_seqs=64, engine_class=Counting)
+    assert num_polls[DynamicSampling] < num_polls[WithBarrier]
 
 
 @pytest.mark.parametrize("pass_rate", [0.0, 1.0])
@@ -253,14 +208,10 @@ def test_a_supply_that_ends_ends_the_step():
 
 
 def test_nothing_is_drawn_where_enough_is_carried():
-    carried = [replace_slot(make_group([1.0, 0.0], slot=slot, key=slot).pool) for slot in range(2)]
+    carried = [make_group([1.0, 0.0], slot=100 + slot, key=slot).pool for slot in range(2)]
     groups, stats, _ = collect(REFILLS["waves"], wanted=0, carried=carried)
     assert stats.num_drawn == 0
     assert [len(group.kept) for group in groups] == [2, 2]
-
-
-def replace_slot(pool):
-    return replace(pool, slot=pool.slot + 100)
 
 
 def test_prompts_without_room_are_skipped_and_others_come_in_their_stead():
@@ -295,23 +246,19 @@ def test_a_selection_of_the_batch_sees_what_trains_and_nothing_else():
 def test_groups_that_the_selection_turns_down_are_not_those_wanted(name):
     """A pilot with one right of eight has a signal and is deferred: other prompts come in its stead."""
     selection = ResolvedSelection(selection=AllSelection())
-    results = []
-    for num_polls in LATENCIES:
-        sampler = PilotCommitSampler(num_pilot=8, num_commit=4, min_rate=0.25, max_rate=0.75, group_size=12)
-        groups, _, top_up = collect(REFILLS[name], sampler=sampler, selection=selection, num_polls=num_polls)
-        division = top_up.divide([group.pool for group in groups])
-        assert [len(group.kept) for group in groups if group.kept] == [12] * WANTED
-        assert [pool.slot for pool in division.trained] == [group.pool.slot for group in groups if group.kept]
-        assert division.turned_down
-        assert all(pool.has_signal and pool.num_sampled == 8 for pool in division.turned_down)
-        assert all(not pool.has_signal for pool in (*division.all_correct, *division.all_wrong))
-        filtered = len(division.turned_down) + len(division.all_correct) + len(division.all_wrong)
-        figures = refill_figures(division, num_groups=WANTED, num_drawn=len(groups), num_carried=0)
-        num_signal = WANTED + len(division.surplus)
-        assert figures["rollout/filtered_groups"] == filtered == len(groups) - num_signal
-        assert figures["rollout/signal_share"] == pytest.approx(num_signal / len(groups))
-        results.append(outcome(groups))
-    assert all(result == results[0] for result in results)
+    sampler = PilotCommitSampler(num_pilot=8, num_commit=4, min_rate=0.25, max_rate=0.75, group_size=12)
+    groups, _, top_up = collect(REFILLS[name], sampler=sampler, selection=selection, num_polls=random_latency)
+    division = top_up.divide([group.pool for group in groups])
+    assert [len(group.kept) for group in groups if group.kept] == [12] * WANTED
+    assert [pool.slot for pool in division.trained] == [group.pool.slot for group in groups if group.kept]
+    assert division.turned_down
+    assert all(pool.has_signal and pool.num_sampled == 8 for pool in division.turned_down)
+    assert all(not pool.has_signal for pool in (*division.all_correct, *division.all_wrong))
+    filtered = len(division.turned_down) + len(division.all_correct) + len(division.all_wrong)
+    figures = refill_figures(division, num_groups=WANTED, num_drawn=len(groups), num_carried=0)
+    num_signal = WANTED + len(division.surplus)
+    assert figures["rollout/filtered_groups"] == filtered == len(groups) - num_signal
+    assert figures["rollout/signal_share"] == pytest.approx(num_signal / len(groups))
 
 
 def test_a_budget_of_the_step_does_not_go_with_it():

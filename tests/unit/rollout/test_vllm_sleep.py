@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ada_lightning.core.records import SamplingSettings
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from ada_lightning.rollout.engines.weight_transfer import Nccl, Reload
+from tests.builders import SETTINGS
 
-SETTINGS = SamplingSettings(max_new_tokens=4)
+LOADED = ["_repack_tied_head", "wake kv_cache", "reset prefixes"]
+"""What follows new weights, whichever way they came."""
 
 
 class RecordingEngine:
@@ -70,15 +71,8 @@ def test_after_level_2_nothing_is_sampled_before_weights_are_loaded(engine):
     assert engine._engine.calls == ["sleep 2"]
     engine.load_weights([], policy_version=1)
     engine.submit("r", [1], SETTINGS, seed=0)
-    assert engine._engine.calls == [
-        "sleep 2",
-        "wake weights",
-        "reload_weights",
-        "_repack_tied_head",
-        "wake kv_cache",
-        "reset prefixes",
-        "add request",
-    ]
+    loaded = ["wake weights", "reload_weights", *LOADED]
+    assert engine._engine.calls == ["sleep 2", *loaded, "add request"]
 
 
 def test_level_0_never_sleeps(engine):
@@ -107,9 +101,7 @@ def test_a_transfer_wakes_the_weights_first_and_the_cache_last(engine):
         "start_weight_update",
         ("update_weights", {"update_info": {"names": ["a"]}}),
         "finish_weight_update",
-        "_repack_tied_head",
-        "wake kv_cache",
-        "reset prefixes",
+        *LOADED,
     ]
 
 
@@ -130,13 +122,7 @@ def test_the_way_of_the_weights_is_told_to_vllm(engine):
     assert engine._transfer_arguments()["weight_transfer_config"].backend == "nccl"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sleep_level": 3}, "sleep_level must be 0, 1 or 2; got 3"),
-        ({"tensor_parallel_size": 0}, "tensor_parallel_size"),
-    ],
-)
-def test_options_are_checked(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
-        VllmEngine(model_path=tmp_path, log_file=tmp_path / "log", max_model_tokens=8, eos_token_ids=[2], **options)
+def test_options_are_checked_all_at_once(tmp_path):
+    options = {"max_model_tokens": 8, "eos_token_ids": [2], "sleep_level": 3, "tensor_parallel_size": 0}
+    with pytest.raises(ValueError, match=r"tensor_parallel_size must be positive; got 0; .*must be 0, 1 or 2; got 3"):
+        VllmEngine(model_path=tmp_path, log_file=tmp_path / "log", **options)

@@ -13,7 +13,8 @@ from vllm.v1.engine.llm_engine import LLMEngine
 from vllm.v1.worker.gpu_worker import Worker
 
 from ada_lightning.rollout.engines import weight_transfer
-from ada_lightning.rollout.engines.weight_transfer import CudaIpc, Nccl, Reload, WeightTransfer, chunks
+from ada_lightning.rollout.engines.published_weights import chunks
+from ada_lightning.rollout.engines.weight_transfer import CudaIpc, Nccl
 
 WEIGHTS = [("a", torch.arange(6.0)), ("b", torch.ones(2, 3)), ("c", torch.zeros(4))]
 
@@ -44,13 +45,8 @@ def parameters(function):
         (
             nccl_engine.NCCLTrainerInitInfo,
             [
-                "master_address",
-                "master_port",
-                "world_size",
-                "packed",
-                "packed_buffer_size_bytes",
-                "packed_num_buffers",
-                "rank",
+                *("master_address", "master_port", "world_size"),
+                *("packed", "packed_buffer_size_bytes", "packed_num_buffers", "rank"),
             ],
         ),
     ],
@@ -69,10 +65,11 @@ def test_the_client_has_every_call_of_vllms():
         )
 
 
-def test_both_backends_are_registered_on_both_sides():
-    for transfer in (CudaIpc(), Nccl()):
-        assert transfer.backend in factory.WeightTransferEngineFactory._registry
-        assert transfer.backend in factory.WeightTransferTrainerFactory._registry
+@pytest.mark.parametrize("transfer", [CudaIpc(), Nccl()])
+def test_every_backend_is_registered_on_both_sides_and_travels(transfer):
+    assert transfer.backend in factory.WeightTransferEngineFactory._registry
+    assert transfer.backend in factory.WeightTransferTrainerFactory._registry
+    assert pickle.loads(pickle.dumps(transfer)) == transfer
 
 
 @pytest.fixture
@@ -98,12 +95,7 @@ def test_nccl_sends_chunks_between_one_start_and_one_finish(calls, monkeypatch):
     assert (worker_info.rank_offset, worker_info.world_size, worker_info.packed) == (1, 3, True)
     sender._chunk_bytes = 40  # "a" and "b" together, then "c"
     sender.send(iter(WEIGHTS))
-    assert [name for name, _ in calls] == [
-        "start_weight_update",
-        "update_weights",
-        "update_weights",
-        "finish_weight_update",
-    ]
+    assert [name for name, _ in calls] == ["start_weight_update", *["update_weights"] * 2, "finish_weight_update"]
     infos = [
         nccl_engine.NCCLWeightTransferUpdateInfo(**argument) for name, argument in calls if name == "update_weights"
     ]
@@ -160,12 +152,6 @@ def test_chunks_keep_the_order_and_hold_every_tensor():
     found = list(chunks(iter(WEIGHTS), 40))
     assert [[name for name, _ in chunk] for chunk in found] == [["a", "b"], ["c"]]
     assert list(chunks([], 40)) == []
-
-
-@pytest.mark.parametrize("transfer", [Reload(), CudaIpc(), Nccl()])
-def test_every_way_travels_to_the_trainer(transfer):
-    assert isinstance(transfer, WeightTransfer)
-    assert pickle.loads(pickle.dumps(transfer)) == transfer
 
 
 @pytest.mark.parametrize(

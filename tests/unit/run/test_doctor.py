@@ -61,6 +61,12 @@ def test_doctor_names_the_misfit_and_repair_removes_it(environment, broken_torch
         "import sys; from ada_lightning.run import doctor; doctor.NEEDED = ('import torch',); "  # the others take 20 s
         "sys.exit(doctor.main(sys.argv[1:]))"
     )
+    broken = (broken_torchvision / "__init__.py").read_text()
+    (broken_torchvision / "__init__.py").write_text("")
+    assert run(environment, "-c", code, "--repair").returncode == 0
+    assert broken_torchvision.exists()  # one that imports is left alone
+
+    (broken_torchvision / "__init__.py").write_text(broken)
     found = run(environment, "-c", code)
     assert found.returncode == 1
     assert "PROBLEM: torchvision 0.99.0 does not fit" in found.stderr
@@ -73,30 +79,25 @@ def test_doctor_names_the_misfit_and_repair_removes_it(environment, broken_torch
     assert run(environment, "-c", code).returncode == 0
 
 
-def test_companion_that_imports_is_left_alone(environment, broken_torchvision):
-    (broken_torchvision / "__init__.py").write_text("")
-    found = run(environment, "-c", "from ada_lightning.run.doctor import broken_companions; print(broken_companions())")
-    assert found.stdout == "{}\n"
+BROKEN = {"torchaudio": "OSError: libcudart.so.13"}
 
 
-def test_error_that_has_nothing_to_do_with_a_companion_is_not_explained(monkeypatch):
-    monkeypatch.setattr(doctor, "broken_companions", lambda: {"torchaudio": "OSError: libcudart.so.13"})
-    assert doctor.explain_broken_install(ValueError("lr must be positive; got 0")) is None
-
-
-def test_error_about_a_companion_that_works_is_not_explained(monkeypatch):
-    monkeypatch.setattr(doctor, "broken_companions", dict)
-    assert doctor.explain_broken_install(ImportError("Please install torchvision")) is None
-
-
-def test_cause_behind_the_error_is_found(monkeypatch):
-    monkeypatch.setattr(doctor, "broken_companions", lambda: {"torchaudio": "OSError: libcudart.so.13"})
-    error = ImportError("could not import module 'X'")
-    error.__cause__ = OSError("torchaudio/lib/_torchaudio.so: libcudart.so.13: cannot open shared object file")
+@pytest.mark.parametrize(
+    ("error", "cause", "broken", "is_explained"),
+    [
+        (ValueError("lr must be positive; got 0"), None, BROKEN, False),
+        (ImportError("Please install torchvision"), None, {}, False),  # it works
+        (ImportError("could not import module 'X'"), OSError("torchaudio/lib/_torchaudio.so: no"), BROKEN, True),
+    ],
+)
+def test_only_an_error_that_a_broken_companion_is_behind_is_explained(monkeypatch, error, cause, broken, is_explained):
+    monkeypatch.setattr(doctor, "broken_companions", lambda: broken)
+    error.__cause__ = cause
     explanation = doctor.explain_broken_install(error)
-    assert explanation is not None
-    assert explanation.startswith("The installed torchaudio")
-    assert "libcudart.so.13" in explanation
+    assert (explanation is not None) == is_explained
+    if explanation:
+        assert explanation.startswith("The installed torchaudio")
+        assert "libcudart.so.13" in explanation
 
 
 def test_torch_of_another_version_is_a_finding(monkeypatch):

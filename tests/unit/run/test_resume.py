@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 
 from ada_lightning.programs.start import CONFIG_DIR as CONF
 from ada_lightning.programs.train import changes_at_resume
-from ada_lightning.run.resume import changed_settings, check_method, check_same_shape, experiment_option
+from ada_lightning.run.resume import changed_settings, check_same_shape, experiment_option
 from ada_lightning.run.run_dir import RunDir
 
 
@@ -58,15 +58,9 @@ def test_settings_that_differ_are_said_and_nothing_where_none_do(start):
     assert said[0] == "continuing with other settings than before:"
     assert {line.split(":")[0].strip() for line in said[1:]} == {"num_steps", "data.num_steps", "optimizer.lr"}
     assert "  num_steps: 30 -> 40" in said
-
-
-def test_the_newest_settings_count(start):
-    start(["+experiment=grpo"], "+experiment=grpo", "ckpt=last")
+    assert start(["+experiment=grpo"]) == []  # a fresh start compares nothing
+    # the newest settings count
     assert start(["+experiment=grpo", "num_steps=50"], "+experiment=grpo", "num_steps=50", "ckpt=last") == []
-
-
-def test_a_fresh_start_compares_nothing(start):
-    assert start(["+experiment=grpo"]) == []
 
 
 def test_the_folder_of_the_run_is_the_same_however_it_is_spelt():
@@ -75,22 +69,15 @@ def test_the_folder_of_the_run_is_the_same_however_it_is_spelt():
     assert changed_settings(old, new) == {"trainer.devices": (1, 2)}
 
 
-def test_parameters_are_part_of_the_method():
-    def config(kind):
-        return {"parameters": {"_target_": f"models.{kind}"}}
-
-    check_method(config("All"), config("All"), way_back="")
-    with pytest.raises(ValueError, match=r"parameters: All -> Lora\)"):
-        check_method(config("All"), config("Lora"), way_back="")
-
-
 def test_an_experiment_of_the_paper_is_named_by_its_file():
     named = {"experiment_name": "paper_qwen2_5_math_7b_grpo"}
     assert experiment_option(named, CONF) == "+experiment=paper/qwen2_5_math_7b_grpo"
     assert experiment_option({"experiment_name": "custom"}, CONF) == ""
 
 
-def test_another_model_is_refused_like_another_method(start):
+def test_another_model_or_other_parameters_are_refused_like_another_method(start):
+    with pytest.raises(ValueError, match=r"parameters: AllParameters -> LoraParameters\)"):
+        start(["+experiment=grpo"], "+experiment=grpo", "ckpt=last", "parameters=lora")
     with pytest.raises(
         ValueError, match=r"another model \(model: TinyLlama -> SmolLM2Wheel\).*ckpt=last run_name=mine"
     ):

@@ -24,13 +24,10 @@ def make_checkpoint(run_dir, name):
     return folder
 
 
-def test_fresh_start_makes_the_folder(run_dir):
-    run_dir.claim(resume=False)
-    assert run_dir.path.is_dir()
-
-
 @pytest.mark.parametrize("used", ["config.yaml", "metrics.csv", "checkpoints"])
 def test_fresh_start_in_a_used_folder_names_both_ways_out(run_dir, used):
+    run_dir.claim(resume=False)
+    (run_dir.path / "train.log").touch()  # a log file alone is no use
     run_dir.claim(resume=False)
     (run_dir.path / used).mkdir()
     with pytest.raises(
@@ -39,64 +36,40 @@ def test_fresh_start_in_a_used_folder_names_both_ways_out(run_dir, used):
         run_dir.claim(resume=False)
 
 
-def test_folder_with_a_log_file_only_is_not_in_use(run_dir):
-    run_dir.claim(resume=False)
-    (run_dir.path / "train.log").touch()
-    run_dir.claim(resume=False)
-
-
-def test_resume_without_a_checkpoint_is_refused(run_dir):
-    make_checkpoint(run_dir, "step_000010.tmp")
+def test_a_resume_continues_from_the_link_or_the_highest_complete_step(run_dir):
+    make_checkpoint(run_dir, "step_000030.tmp")
     with pytest.raises(ValueError, match="no complete checkpoint"):
         run_dir.claim(resume=True)
-
-
-def test_resume_continues_in_the_used_folder(run_dir):
-    make_checkpoint(run_dir, "step_000010")
+    for name in ("step_9", "step_000010", "step_000020", ".step_30.tmp1"):
+        make_checkpoint(run_dir, name)
     run_dir.claim(resume=True)
+    assert run_dir.last_checkpoint().name == "step_000020"
+    last = run_dir.checkpoints / "last"
+    for linked, expected in (("step_000005", "step_000020"), ("step_000010", "step_000010")):  # the first is not there
+        last.unlink(missing_ok=True)
+        last.symlink_to(linked)
+        assert run_dir.last_checkpoint().name == expected
 
 
-def test_last_checkpoint_is_the_highest_complete_step(run_dir):
-    for name in ("step_9", "step_000010", "step_000020.tmp", ".step_30.tmp1"):
-        make_checkpoint(run_dir, name)
-    assert run_dir.last_checkpoint().name == "step_000010"
-
-
-def test_last_checkpoint_follows_the_link(run_dir):
-    for name in ("step_000010", "step_000020"):
-        make_checkpoint(run_dir, name)
-    (run_dir.checkpoints / "last").symlink_to("step_000010")
-    assert run_dir.last_checkpoint().name == "step_000010"
-
-
-def test_link_to_a_deleted_checkpoint_is_ignored(run_dir):
-    make_checkpoint(run_dir, "step_000010")
-    (run_dir.checkpoints / "last").symlink_to("step_000005")
-    assert run_dir.last_checkpoint().name == "step_000010"
-
-
-def test_config_is_written_resolved(run_dir):
-    file = run_dir.write_config(OmegaConf.create({"name": "x", "folder": "runs/${name}"}))
-    assert yaml.safe_load(file.read_text()) == {"name": "x", "folder": "runs/x"}
-
-
-def test_resume_keeps_the_first_config_and_adds_what_differs(run_dir):
+def test_settings_are_kept_resolved_with_their_command_and_a_resume_adds_what_differs(run_dir):
+    file = run_dir.write_config(OmegaConf.create({"lr": "${ckpt}", "ckpt": None}), "python train.py lr=0")
+    assert yaml.safe_load(file.read_text()) == {"lr": None, "ckpt": None}
+    assert run_dir.stored_command() == "python train.py lr=0"
     names = [
         run_dir.write_config(OmegaConf.create({"lr": lr, "ckpt": ckpt})).name
-        for lr, ckpt in ((1, None), (1, "last"), (2, "last"), (2, "last"), (3, "last"))
+        for lr, ckpt in ((None, "last"), (2, "last"), (2, None), (3, "last"))
     ]
-    assert names == ["config.yaml", "config.yaml", *["config-resumed-1.yaml"] * 2, "config-resumed-2.yaml"]
-    assert yaml.safe_load((run_dir.path / "config.yaml").read_text()) == {"lr": 1, "ckpt": None}
+    assert names == ["config.yaml", *["config-resumed-1.yaml"] * 2, "config-resumed-2.yaml"]
+    assert run_dir.stored_config() == {"lr": 3, "ckpt": "last"}
+    assert run_dir.stored_command() == ""
+    assert yaml.safe_load(file.read_text()) == {"lr": None, "ckpt": None}
 
 
-def test_summary_replaces_the_old_one_and_leaves_no_other_file(run_dir):
+def test_a_summary_replaces_the_old_one_and_leaves_no_other_file(run_dir):
     run_dir.write_summary({"steps": 1})
     file = run_dir.write_summary({"steps": 2})
     assert json.loads(file.read_text()) == {"steps": 2}
     assert [path.name for path in run_dir.path.iterdir()] == ["summary.json"]
-
-
-def test_mlflow_run_is_remembered(run_dir):
     assert run_dir.mlflow_run_id == ""
     run_dir.write_mlflow_run_id("abc")
     assert RunDir(run_dir.path).mlflow_run_id == "abc"
@@ -127,29 +100,33 @@ def test_a_complete_run_hands_on_its_last_average_of_the_k_it_was_evaluated_with
     assert complete.value.average is None
 
 
-def test_a_folder_is_named_by_what_leads_to_it_on_the_command_line(run_dir, tmp_path):
-    assert run_dir.option == "run_name=my_run"
-    assert RunDir("runs/sweep/0").option == "run_name=sweep/0"
-    assert RunDir(tmp_path / "elsewhere" / "0").option == f"run_dir={tmp_path}/elsewhere/0"
-
-
-def test_pictures_of_the_jobs_of_a_sweep_are_told_apart(run_dir, tmp_path):
-    assert run_dir.title == "my_run"
-    assert RunDir("runs/sweep/0").title == "sweep/0"
-    assert RunDir(tmp_path / "elsewhere" / "0").title == "0"
+@pytest.mark.parametrize(
+    ("path", "option", "title"),
+    [
+        ("runs/my_run", "run_name=my_run", "my_run"),
+        ("runs/sweep/0", "run_name=sweep/0", "sweep/0"),
+        ("/elsewhere/0", "run_dir=/elsewhere/0", "0"),
+    ],
+)
+def test_a_folder_is_named_by_what_leads_to_it_on_the_command_line(run_dir, path, option, title):
+    assert (RunDir(path).option, RunDir(path).title) == (option, title)
 
 
 @pytest.mark.parametrize("call", ["mkdir", "open"])
-def test_a_folder_that_may_not_be_written_to_is_said_with_a_way_out(tmp_path, monkeypatch, call):
+@pytest.mark.parametrize(
+    ("refusal", "message"),
+    [
+        (PermissionError(errno.EACCES, "no"), r"may not write to the run folder .*run_dir=<folder>.*mkdir -p runs"),
+        (OSError(errno.EROFS, "Read-only file system"), r"my_run cannot be written .*Read-only.*run_dir=<folder>"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_to_is_said_with_a_way_out(run_dir, monkeypatch, call, refusal, message):
     def refuse(path, *args, **kwargs):
-        raise PermissionError(13, "Permission denied", str(path))
+        raise refusal
 
-    run_dir = RunDir(tmp_path / "run")
     monkeypatch.setattr(Path, call, refuse)
-    with pytest.raises(ValueError, match="may not write to the run folder") as error:
+    with pytest.raises(ValueError, match=message):
         run_dir.claim(resume=False)
-    assert "run_dir=<folder>" in str(error.value)
-    assert "mkdir -p runs" in str(error.value)
 
 
 def test_a_new_run_folder_is_its_owners_alone(tmp_path):
@@ -191,15 +168,6 @@ def test_a_claim_sweeps_what_a_killed_process_was_writing_and_nothing_else(run_d
     assert not (run_dir.path / dead).exists()
 
 
-def test_a_file_system_that_cannot_be_written_is_said_at_the_start(run_dir, monkeypatch):
-    def refused(self, *args, **kwargs):
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr("ada_lightning.run.run_lock.RunLock.acquire", refused)
-    with pytest.raises(ValueError, match=r"my_run cannot be written .*Read-only.*run_dir=<folder>"):
-        run_dir.claim(resume=False)
-
-
 def test_why_a_run_could_not_go_on_writing_is_said_with_the_way_on(run_dir):
     run_dir.claim(resume=False)
     make_checkpoint(run_dir, "step_000010")
@@ -217,9 +185,3 @@ def test_why_a_run_could_not_go_on_writing_is_said_with_the_way_on(run_dir):
 @pytest.mark.parametrize("name", ["", ".", "..", "../../evil", "a/../b", "/tmp/x", "a//b", "a\nb"])
 def test_a_name_that_leads_elsewhere_is_refused(name):
     assert "run_dir=<folder>" in name_problem(name)
-
-
-def test_the_command_that_started_a_run_stands_in_its_settings(run_dir):
-    run_dir.write_config(OmegaConf.create({"seed": 0}), "python train.py seed=0")
-    assert run_dir.stored_command() == "python train.py seed=0"
-    assert run_dir.stored_config() == {"seed": 0}

@@ -69,7 +69,7 @@ def make_complete(folder, average):
     (folder / "summary.json").write_text(json.dumps({"status": "finished", "steps": 30, "heldout": heldout}))
 
 
-def test_a_job_that_is_refused_does_not_end_the_sweep_and_is_named_at_its_end(sweep):
+def test_a_job_that_is_refused_does_not_end_the_sweep_and_is_named_at_its_end(sweep, capsys):
     code, started, out = sweep("sampler.n_max=3,16")
     assert (code, started) == (1, ["sw/1"])
     last = out[out.index("1 of the 2 jobs of the sweep failed:") :]
@@ -77,6 +77,12 @@ def test_a_job_that_is_refused_does_not_end_the_sweep_and_is_named_at_its_end(sw
     assert "sampler.n_max=3" in last
     assert "sw/1" not in last
     assert "Traceback" not in out
+    sweeps.foresee_refusals(["-m", "+experiment=ada_seq_balance", "model=tiny", "run_name=sw", "sampler.n_max=16,3"])
+    err = capsys.readouterr().err  # before the first job
+    assert err.startswith(
+        "job 1 will be refused (+experiment=ada_seq_balance model=tiny run_name=sw sampler.n_max=3): "
+    )
+    assert "job 0" not in err
 
 
 def test_jobs_that_stop_or_break_do_not_end_it(sweep):
@@ -89,18 +95,24 @@ def test_jobs_that_stop_or_break_do_not_end_it(sweep):
     assert "raise self.ends" in out  # a bug is shown where it is
 
 
-def test_a_signal_ends_the_sweep_with_its_own_code(sweep):
-    code, started, out = sweep("seed=0,1,2", ends={0: RunStoppedError("no"), 1: SystemExit(75)})
+def test_a_signal_ends_the_sweep_with_its_own_code_and_what_is_done_and_how_it_goes_on_is_said(sweep):
+    code, started, out = sweep("seed=0,1,2", ends={1: SystemExit(75)})
     assert (code, started) == (75, ["sw/0", "sw/1"])
-    assert "1 of the 2 jobs of the sweep failed:" in out
+    assert "the sweep was interrupted; 1 jobs are done: sw/0" in out
+    assert "seed=0,1,2" in out[out.index("continue it with: python train.py") :]
+    assert "ckpt=auto run_name=sw" in out[out.index("continue it with") :]
 
 
-def test_a_job_that_is_complete_counts_as_done(sweep, tmp_path, monkeypatch):
+def test_a_job_that_is_complete_counts_as_done_unless_its_settings_were_others(sweep, tmp_path, monkeypatch):
     monkeypatch.setattr("ada_lightning.run.run_dir.RunDir.good_checkpoint", lambda self: self.last_checkpoint())
     make_complete(tmp_path / "runs/sw/0", 0.4)
     code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto")
     assert (code, started) == (0, ["sw/1"])
     assert "this run is complete: 30 of num_steps = 30 steps are done" in out
+    (tmp_path / "runs/sw/0/config.yaml").write_text("seed: 7\n")
+    code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto", "allow_other_method=true")
+    assert (code, started) == (1, ["sw/1"])
+    assert "has a complete run with other settings" in out
 
 
 def test_messages_lead_to_the_folder_of_the_job(sweep, tmp_path):
@@ -137,15 +149,6 @@ def test_a_failed_job_leaves_nothing_of_it_in_memory():
     assert kept[0]() is None
 
 
-def test_what_will_be_refused_is_said_before_the_first_job(capsys):
-    sweeps.foresee_refusals(["-m", "+experiment=ada_seq_balance", "model=tiny", "run_name=sw", "sampler.n_max=16,3"])
-    err = capsys.readouterr().err
-    assert err.startswith(
-        "job 1 will be refused (+experiment=ada_seq_balance model=tiny run_name=sw sampler.n_max=3): "
-    )
-    assert "job 0" not in err
-
-
 def test_jobs_are_hydras_own_in_its_order():
     def swept(*argv):
         return [(overrides[:-1], cfg.seed) for overrides, cfg in sweep_jobs([*argv, "+experiment=grpo"], CONF, "train")]
@@ -153,21 +156,3 @@ def test_jobs_are_hydras_own_in_its_order():
     assert swept("-m", "seed=1,2") == [(["seed=1"], 1), (["seed=2"], 2)]
     assert swept("seed=1") == []
     assert swept("-m", "hydra/sweeper=optuna", "seed=1,2") == []
-
-
-def test_a_complete_job_of_other_settings_is_no_result_of_these(sweep, tmp_path, monkeypatch):
-    monkeypatch.setattr("ada_lightning.run.run_dir.RunDir.good_checkpoint", lambda self: self.last_checkpoint())
-    make_complete(tmp_path / "runs/sw/0", 0.4)
-    sweep("seed=0,1", "num_steps=30", "ckpt=auto")
-    (tmp_path / "runs/sw/0/config.yaml").write_text("seed: 7\n")
-    code, started, out = sweep("seed=0,1", "num_steps=30", "ckpt=auto", "allow_other_method=true")
-    assert (code, started) == (1, ["sw/1"])
-    assert "has a complete run with other settings" in out
-
-
-def test_a_sweep_that_was_interrupted_says_what_is_done_and_how_it_goes_on(sweep):
-    code, started, out = sweep("seed=0,1,2", ends={1: SystemExit(1)})
-    assert (code, started) == (1, ["sw/0", "sw/1"])
-    assert "the sweep was interrupted; 1 jobs are done: sw/0" in out
-    assert "seed=0,1,2" in out[out.index("continue it with: python train.py") :]
-    assert "ckpt=auto run_name=sw" in out[out.index("continue it with") :]

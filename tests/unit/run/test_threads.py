@@ -7,17 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("program", ["train", "evaluate", "prepare"])
-def test_as_many_as_cores_that_the_process_may_use(program):
+def test_as_many_as_cores_that_the_process_may_use():
     """A container or a batch system gives a process some of the machine's cores."""
     code = (
         "import os; os.cpu_count = lambda: 64; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
-        f"import {program}; print(os.environ['OMP_NUM_THREADS'])"
+        "import ada_lightning.programs.start; print(os.environ['OMP_NUM_THREADS'])"
     )
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     done = subprocess.run(

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,64 +19,64 @@ import torch.distributed.checkpoint as dcp
 import yaml
 
 from ada_lightning.analysis.evaluation.arguments import expand_arguments
+from ada_lightning.config.assembly import read_model
 from ada_lightning.config.keys import locate
+from ada_lightning.parallel.safe_reader import SafePlanner, SafeReader
+from ada_lightning.parallel.sharding import empty_model
 from ada_lightning.run.checkpoints.manifest import write_manifest
 from ada_lightning.run.trust import check_stored
 
 ROOT = Path(__file__).parents[3]
 CONFIG_DIR = ROOT / "conf"
+OWN = "ada_lightning"
 GOOD = {
     "data": {
-        "_target_": "ada_lightning.data.datamodule.RolloutDataModule",
-        "source": {"_target_": "ada_lightning.data.jsonl.JsonlSource", "path": "train.jsonl", "num_heldout": 4},
+        "_target_": f"{OWN}.data.datamodule.RolloutDataModule",
+        "source": {"_target_": f"{OWN}.data.jsonl.JsonlSource", "path": "train.jsonl", "num_heldout": 4},
     },
     "reward": {
-        "_target_": "ada_lightning.rewards.pool.RewardPool",
+        "_target_": f"{OWN}.rewards.pool.RewardPool",
         "output_file": None,
         "reward": {
-            "_target_": "ada_lightning.rewards.exact_match.ExactMatchReward",
+            "_target_": f"{OWN}.rewards.exact_match.ExactMatchReward",
             "extraction": {
-                "_target_": "ada_lightning.rewards.extraction.FirstOf",
-                "extractions": [{"_target_": "ada_lightning.rewards.extraction.LastQuantity"}],
+                "_target_": f"{OWN}.rewards.extraction.FirstOf",
+                "extractions": [{"_target_": f"{OWN}.rewards.extraction.LastQuantity"}],
             },
         },
     },
     "rollout": {
-        "_target_": "ada_lightning.rollout.service.RolloutService",
-        "engine": {
-            "_target_": "ada_lightning.rollout.engines.vllm_engine.VllmEngine",
-            "_partial_": True,
-            "extra": None,
-        },
-        "host": {"_target_": "ada_lightning.rollout.engines.process_pool.ProcessPool", "environment": {}},
-        "schedule": {"_target_": "ada_lightning.core.schedule.Continuous"},
+        "_target_": f"{OWN}.rollout.service.RolloutService",
+        "engine": {"_target_": f"{OWN}.rollout.engines.vllm_engine.VllmEngine", "_partial_": True, "extra": None},
+        "host": {"_target_": f"{OWN}.rollout.engines.process_pool.ProcessPool", "environment": {}},
+        "schedule": {"_target_": f"{OWN}.core.schedule.Continuous"},
     },
 }
-FUNCTION = "ada_lightning.rewards.function.FunctionReward"
+
+
+def target(name, **arguments):
+    return {"_target_": name, **arguments}
+
+
+FUNCTION = f"{OWN}.rewards.function.FunctionReward"
 EVIL = {
-    "pandas.read_pickle": ("data.source", {"_target_": "pandas.read_pickle", "filepath_or_buffer": "x.pkl"}),
-    "torch.load": ("data.source", {"_target_": "torch.load", "f": "x.pt", "weights_only": False}),
-    "a function reward": ("reward.reward", {"_target_": FUNCTION, "path": "subprocess.getoutput"}),
-    "a function reward by position": ("reward.reward", {"_target_": FUNCTION, "_args_": ["subprocess.getoutput"]}),
-    "verl": (
-        "reward.reward",
-        {"_target_": "ada_lightning.rewards.verl_function.VerlFunctionReward", "path": "os.system"},
-    ),
-    "trl": ("reward.reward", {"_target_": "ada_lightning.rewards.trl_function.TrlFunctionReward", "path": "os.system"}),
-    "function import": (
-        "reward.reward",
-        {"_target_": "ada_lightning.rewards.user_function.UserFunction", "path": "a.b"},
-    ),
-    "deep in a list": ("data.source.filters", [{"deeper": [{"_target_": "os.system", "_args_": ["id"]}]}]),
-    "deep in the rollout": ("rollout.schedule.more", {"_target_": "builtins.exec", "_args_": ["1"]}),
-    "get_method": ("data.source", {"_target_": "hydra.utils.get_method", "path": "os.system"}),
-    "instantiate": ("data.source", {"_target_": "hydra.utils.instantiate", "config": {}}),
-    "an import of an own module": ("data.source", {"_target_": "ada_lightning.run.run_dir.shutil.rmtree", "path": "x"}),
-    "an import of a data module": ("data.source", {"_target_": "ada_lightning.data.reasoning_gym.pickle.loads"}),
-    "an import within an own class": ("data.source", {"_target_": "ada_lightning.rewards.pool.Path"}),
-    "an own method": ("data.source", {"_target_": "ada_lightning.rewards.user_function.UserFunction.call"}),
-    "an own function": ("data.source", {"_target_": "ada_lightning.data.hub.read_dataset", "path": "x"}),
-    "another own package": ("data.source", {"_target_": "ada_lightning.run.run_lock.RunLock", "folder": "x"}),
+    "pandas.read_pickle": ("data.source", target("pandas.read_pickle", filepath_or_buffer="x.pkl")),
+    "torch.load": ("data.source", target("torch.load", f="x.pt", weights_only=False)),
+    "a function reward": ("reward.reward", target(FUNCTION, path="subprocess.getoutput")),
+    "a function reward by position": ("reward.reward", target(FUNCTION, _args_=["subprocess.getoutput"])),
+    "verl": ("reward.reward", target(f"{OWN}.rewards.verl_function.VerlFunctionReward", path="os.system")),
+    "trl": ("reward.reward", target(f"{OWN}.rewards.trl_function.TrlFunctionReward", path="os.system")),
+    "function import": ("reward.reward", target(f"{OWN}.rewards.user_function.UserFunction", path="a.b")),
+    "deep in a list": ("data.source.filters", [{"deeper": [target("os.system", _args_=["id"])]}]),
+    "deep in the rollout": ("rollout.schedule.more", target("builtins.exec", _args_=["1"])),
+    "get_method": ("data.source", target("hydra.utils.get_method", path="os.system")),
+    "instantiate": ("data.source", target("hydra.utils.instantiate", config={})),
+    "an import of an own module": ("data.source", target(f"{OWN}.run.run_dir.shutil.rmtree", path="x")),
+    "an import of a data module": ("data.source", target(f"{OWN}.data.reasoning_gym.pickle.loads")),
+    "an import within an own class": ("data.source", target(f"{OWN}.rewards.pool.Path")),
+    "an own method": ("data.source", target(f"{OWN}.rewards.user_function.UserFunction.call")),
+    "an own function": ("data.source", target(f"{OWN}.data.hub.read_dataset", path="x")),
+    "another own package": ("data.source", target(f"{OWN}.run.run_lock.RunLock", folder="x")),
     "a target by interpolation": ("data.source._target_", "${oc.env:HOME}"),
     "a value by interpolation": ("data.source.path", "${oc.env:HOME}"),
     "no name": ("data.source._target_", ["os.system"]),
@@ -110,71 +111,44 @@ def test_what_a_folder_must_not_run_is_refused_by_name(name):
     assert "trust=true" in str(refused.value)
 
 
-def test_all_of_it_is_told_at_once():
+def test_all_of_it_is_told_at_once_and_own_classes_are_no_strangers():
+    check(GOOD)
     settings = with_value(with_value(GOOD, *EVIL["torch.load"]), *EVIL["a function reward"])
     with pytest.raises(ValueError, match=r"data.source._target_ = 'torch.load'\n  reward.reward.path = 'subprocess"):
         check(settings)
 
 
-def test_own_classes_are_no_strangers():
-    check(GOOD)
+def plain(node):
+    """Settings of a file as a run stores them: resolved, without a defaults list."""
+    if isinstance(node, dict):
+        return {key: plain(value) for key, value in node.items() if key != "defaults"}
+    if isinstance(node, list):
+        return [plain(item) for item in node]
+    return "resolved" if isinstance(node, str) and ("${" in node or node == "???") else node
 
 
-def shipped_groups(part):
-    """Settings of every file of a group, as far as they stand in the file."""
-    return [
-        (file, yaml.safe_load(file.read_text()) or {})
-        for file in sorted((CONFIG_DIR / part).rglob("*.yaml"))
-        if "@package" not in file.read_text()
-    ]
+def targets(node):
+    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from targets(value)
+    if isinstance(node, dict) and "_target_" in node:
+        yield node["_target_"]
 
 
 @pytest.mark.parametrize("part", ["data", "reward", "rollout"])
 def test_what_ships_runs_from_a_folder_too(part):
-    for file, settings in shipped_groups(part):
-        plain = yaml.safe_load(yaml.safe_dump({k: v for k, v in settings.items() if k != "defaults"}))
-        for key, text in list(_texts(plain)):
-            if "${" in text or text == "???":
-                _set(plain, key, "resolved")
-        functions = [f"reward.reward.path={plain['reward']['path']}"] if "function" in file.stem else []
-        check({part: plain}, *functions)
+    for file in sorted((CONFIG_DIR / part).rglob("*.yaml")):
+        if "@package" in file.read_text():
+            continue
+        settings = plain(yaml.safe_load(file.read_text()) or {})
+        assert all(isinstance(locate(target), type) for target in targets(settings))
+        functions = [f"reward.reward.path={settings['reward']['path']}"] if "function" in file.stem else []
+        check({part: settings}, *functions)
 
 
-def _texts(node, key=()):
-    for name, value in node.items() if isinstance(node, dict) else enumerate(node):
-        if isinstance(value, dict | list):
-            yield from _texts(value, (*key, name))
-        elif isinstance(value, str):
-            yield (*key, name), value
-
-
-def _set(node, key, value):
-    for name in key[:-1]:
-        node = node[name]
-    node[key[-1]] = value
-
-
-def test_every_own_target_in_conf_is_found():
-    for part in ("data", "reward", "rollout"):
-        for _, settings in shipped_groups(part):
-            for key, text in _texts(settings):
-                if key[-1] == "_target_":
-                    assert isinstance(locate(text), type)
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ("reward.reward.path=subprocess.getoutput",),
-        ("reward.reward.path=my_rewards.grade",),
-        ("reward.reward={path: subprocess.getoutput}",),
-    ],
-)
-def test_a_function_given_on_this_command_line_may_run(argv):
-    check(with_value(GOOD, *EVIL["a function reward"]), *argv)
-
-
-def test_a_class_named_on_this_command_line_may_be_made():
+@pytest.mark.parametrize("given", ["path=subprocess.getoutput", "path=my_rewards.grade"])
+def test_what_is_given_on_this_command_line_may_run(given):
+    check(with_value(GOOD, *EVIL["a function reward"]), f"reward.reward.{given}")
+    check(with_value(GOOD, *EVIL["a function reward"]), "reward.reward={path: subprocess.getoutput}")
     settings = with_value(GOOD, "rollout.engine._target_", "my_engines.Fast")
     check(settings, "rollout.engine._target_=my_engines.Fast")
     with pytest.raises(ValueError, match=r"rollout.engine._target_ = 'my_engines.Fast'"):
@@ -259,53 +233,37 @@ def test_a_folder_is_refused_before_anything_is_composed(tmp_path, tiny_path, ke
         expand_arguments([*argv, way_out], tmp_path, CONFIG_DIR)
 
 
-def test_a_flipped_byte_in_the_weights_gives_no_figures(tmp_path, tiny_path):
+def test_a_flipped_byte_in_the_weights_gives_no_figures_and_a_missing_trainers_state_does(tmp_path, tiny_path):
     folder = their_run(tmp_path / "theirs", GOOD, tiny_path)
+    step = folder / "checkpoints" / "step_000001"
+    (step / "trainer.ckpt").unlink()
     expand_arguments([f"checkpoint={folder}"], tmp_path, CONFIG_DIR)
-    weights = folder / "checkpoints" / "step_000001" / "policy" / "model.safetensors"
+    weights = step / "policy" / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    for named in (folder, folder / "checkpoints" / "last", folder / "checkpoints" / "step_000001" / "policy"):
+    for named in (folder, folder / "checkpoints" / "last", step / "policy"):
         with pytest.raises(ValueError, match=r"damaged: policy/model.safetensors has \d+ bytes, but not those"):
             expand_arguments([f"checkpoint={named}"], tmp_path, CONFIG_DIR)
 
 
-def test_a_checkpoint_without_the_trainers_state_can_be_evaluated(tmp_path, tiny_path):
-    folder = their_run(tmp_path / "theirs", GOOD, tiny_path)
-    (folder / "checkpoints" / "step_000001" / "trainer.ckpt").unlink()
-    expand_arguments([f"checkpoint={folder}"], tmp_path, CONFIG_DIR)
-
-
-@pytest.mark.parametrize("where", ["list of tensors", "value"])
-def test_the_optimisers_state_of_a_folder_runs_nothing(tmp_path, where):
-    from ada_lightning.parallel.safe_reader import SafePlanner, SafeReader
-
+@pytest.mark.parametrize("where", ["list of tensors", "value", "nowhere"])
+def test_the_optimisers_state_of_a_folder_is_read_as_torch_reads_it_and_runs_nothing(tmp_path, where):
     ran, folder = tmp_path / "ran", tmp_path / "optimizer"
     state = {"a.exp_avg": torch.ones(2), "a.step": torch.tensor(1.0), "kind": Touch(ran) if where == "value" else "x"}
     dcp.save(state, storage_writer=dcp.FileSystemWriter(folder), no_dist=True)
     if where == "list of tensors":
         (folder / ".metadata").write_bytes(pickle.dumps(Touch(ran)))
-    empty = {"a.exp_avg": torch.zeros(2), "a.step": torch.tensor(0.0), "kind": None}
-    with pytest.raises((ValueError, dcp.api.CheckpointException)):
-        dcp.load(empty, storage_reader=SafeReader(folder), planner=SafePlanner(), no_dist=True)
+    read = {"a.exp_avg": torch.zeros(2), "a.step": torch.tensor(0.0), "kind": None}
+    refused = pytest.raises((ValueError, dcp.api.CheckpointException)) if where != "nowhere" else nullcontext()
+    with refused:
+        dcp.load(read, storage_reader=SafeReader(folder), planner=SafePlanner(), no_dist=True)
     assert not ran.exists()
-
-
-def test_the_optimisers_state_is_read_as_torch_reads_it(tmp_path):
-    from ada_lightning.parallel.safe_reader import SafePlanner, SafeReader
-
-    dcp.save({"a.exp_avg": torch.ones(2), "n": 3}, storage_writer=dcp.FileSystemWriter(tmp_path), no_dist=True)
-    read = {"a.exp_avg": torch.zeros(2), "n": None}
-    dcp.load(read, storage_reader=SafeReader(tmp_path), planner=SafePlanner(), no_dist=True)
-    assert read["a.exp_avg"].tolist() == [1.0, 1.0]
-    assert read["n"] == 3
+    if where == "nowhere":
+        assert (read["a.exp_avg"].tolist(), read["kind"]) == ([1.0, 1.0], "x")
 
 
 def test_a_models_own_code_is_never_run(tmp_path, tiny_path, monkeypatch):
-    from ada_lightning.config.assembly import read_model
-    from ada_lightning.parallel.sharding import empty_model
-
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     folder = their_model(tmp_path / "model", tiny_path, ran=tmp_path / "ran")
     with pytest.raises(ValueError, match="trust_remote_code"):

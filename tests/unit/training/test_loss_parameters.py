@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lightning.pytorch import Callback, Trainer
+from lightning.pytorch import Callback
 
 from tests.unit.training.losses.test_flow import make_policy
-from tests.unit.training.test_policy import Batches, pack, weights
+from tests.unit.training.test_policy import fit, pack, weights
 from tests.unit.training.test_policy import make_policy as make_clipped_policy
 
 
@@ -16,20 +16,6 @@ class DropLoops(Callback):
 
     def on_save_checkpoint(self, trainer, pl_module, checkpoint):
         checkpoint.pop("loops", None)
-
-
-def fit(policy, batches, ckpt_path=None):
-    trainer = Trainer(
-        accelerator="cpu",
-        max_epochs=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[DropLoops()],
-    )
-    trainer.fit(policy, datamodule=Batches(batches), ckpt_path=ckpt_path)
-    return trainer
 
 
 def batches(*versions):
@@ -42,6 +28,8 @@ def test_the_head_is_a_function_of_its_seed_and_draws_nothing_from_others(tiny_p
     assert torch.equal(before, torch.get_rng_state())
     torch.testing.assert_close(first, second, atol=0, rtol=0)
     assert len(first) == 10  # two layers of linear and norm, one output
+    policy = make_policy(tiny_path)  # and the engine gets none of them
+    assert [name for name, _ in policy.named_weights()] == [name for name, _ in policy.model.named_parameters()]
 
 
 def test_both_train_with_learning_rates_of_their_own_under_one_warm_up(tiny_path):
@@ -88,7 +76,7 @@ def test_a_resumed_run_continues_to_the_bit(tiny_path, tmp_path):
     whole = make_policy(tiny_path, dropout=0.5)
     fit(whole, batches(0, 1, 2))
     first = make_policy(tiny_path, dropout=0.5)
-    trainer = fit(first, batches(0, 1))
+    trainer = fit(first, batches(0, 1), DropLoops())
     first.model.save_pretrained(tmp_path / "policy")
     trainer.save_checkpoint(tmp_path / "trainer.ckpt")
     torch.manual_seed(123)  # a resumed process has another history of random numbers
@@ -114,10 +102,3 @@ def test_a_checkpoint_of_another_loss_is_refused(tiny_path):
         clipped.on_load_checkpoint(saved_flow)
     with pytest.raises(ValueError, match="continue with the loss that the run was started with"):
         make_policy(tiny_path, num_layers=2).on_load_checkpoint(saved_flow)
-
-
-def test_the_engine_gets_the_policy_and_nothing_else(tiny_path):
-    policy = make_policy(tiny_path)
-    names = [name for name, _ in policy.named_weights()]
-    assert names == [name for name, _ in policy.model.named_parameters()]
-    assert not any("partition" in name for name in names)

@@ -5,31 +5,13 @@ import torch
 
 from ada_lightning.core.records import KeptResponse, ResponseGroup
 from ada_lightning.training.packing import pack_groups
-from tests.builders import make_group, make_pool
+from tests.builders import PACKING, make_group, make_pool, packed
 
-OPTIONS = {
-    "num_minibatches": 1,
-    "max_tokens_per_microbatch": 10_000,
-    "policy_version": 4,
-    "shuffle_seed": 0,
-    "keep_groups_without_signal": False,
-    "share_prompts": False,
-}
-
-
-def pack(groups, **changes):
-    return pack_groups(groups, **{**OPTIONS, **changes})
-
-
-def first_tokens(batch):
-    """Of every prompt: its key."""
-    return {int(ids[position == 0][i]) for m in batch for ids, position in [(m.input_ids_T, m.position_ids_T)]
-            for i in range(len(m.document_lengths))}  # fmt: skip
+ALONE = {"share_prompts": False}
 
 
 def test_a_document_is_prompt_then_response_and_nothing_is_padded():
-    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[3, 1])])
-    (microbatch,) = batch.microbatches
+    (microbatch,) = packed(make_group([1.0, 0.0], num_tokens=[3, 1]), **ALONE)
     assert microbatch.input_ids_T.tolist() == [7, 0, 0, 5, 6, 7, 7, 0, 0, 5]
     assert microbatch.position_ids_T.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 2, 3]
     assert microbatch.document_lengths == ((3, 3), (3, 1))
@@ -41,8 +23,7 @@ def test_a_document_is_prompt_then_response_and_nothing_is_padded():
 
 
 def test_a_shared_prompt_is_followed_by_its_responses():
-    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[2, 1])], share_prompts=True)
-    (microbatch,) = batch.microbatches
+    (microbatch,) = packed(make_group([1.0, 0.0], num_tokens=[2, 1]))
     assert microbatch.input_ids_T.tolist() == [7, 0, 0, 5, 6, 5]
     assert microbatch.position_ids_T.tolist() == [0, 1, 2, 3, 4, 3]
     assert microbatch.document_lengths == ((3, 2, 1),)
@@ -50,19 +31,16 @@ def test_a_shared_prompt_is_followed_by_its_responses():
 
 
 def test_a_group_too_long_for_one_document_repeats_its_prompt():
-    (batch,) = pack([make_group([1.0, 0.0] * 3, num_tokens=[4] * 6)], share_prompts=True, max_tokens_per_microbatch=12)
+    batch = packed(make_group([1.0, 0.0] * 3, num_tokens=[4] * 6), max_tokens_per_microbatch=12)
     assert [m.document_lengths for m in batch] == [((3, 4, 4),)] * 3
 
 
 def test_what_its_loss_is_made_of_travels_with_every_response():
     pool = make_pool([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], key=7)
     pool.inverse_probability = 2.0
-    kept = [
-        KeptResponse(pool.responses[0], 2.0, 3.0, advantage=6.0),
-        KeptResponse(pool.responses[1], 4.0, advantage=-1.0),
-    ]
-    (batch,) = pack([ResponseGroup(pool, tuple(kept))])
-    (microbatch,) = batch.microbatches
+    first, second = pool.responses[:2]
+    kept = KeptResponse(first, 2.0, 3.0, advantage=6.0), KeptResponse(second, 4.0, advantage=-1.0)
+    (microbatch,) = packed(ResponseGroup(pool, kept))
     assert microbatch.advantage_B.tolist() == [6.0, -1.0]
     assert microbatch.inverse_probability_B.tolist() == [6.0, 2.0]
     assert microbatch.group_size_B.tolist() == [2.0, 2.0]
@@ -71,77 +49,53 @@ def test_what_its_loss_is_made_of_travels_with_every_response():
 
 def test_groups_without_signal_are_not_computed_but_stay_in_the_denominators():
     groups = [make_group([1.0, 1.0], key=1), make_group([1.0, 0.0], key=2), make_group([0.0, 0.0], key=3)]
-    (batch,) = pack(groups)
+    batch = packed(*groups)
     assert sum(len(m.rewards_B) for m in batch) == 2
     assert (batch.counts.num_prompts, batch.counts.num_responses, batch.counts.num_response_tokens) == (3, 6, 12)
-    (whole,) = pack(groups, keep_groups_without_signal=True)
+    whole = packed(*groups, keep_groups_without_signal=True)
     assert sum(len(m.rewards_B) for m in whole) == 6
+    assert packed(make_group([0.0, 0.0])).microbatches == ()
 
 
 def test_a_response_without_an_advantage_is_not_computed_but_counts_as_one_of_its_group():
     """As partial credit that is just the group's mean, or what a baseline rounded to 0 or 1 expected."""
     group = make_group([1.0, 0.5, 0.0], num_tokens=[2, 3, 4]).with_advantages([0.5, 0.0, -0.5])
-    (batch,) = pack([group])
+    batch = packed(group)
     (microbatch,) = batch.microbatches
     assert sorted(microbatch.num_tokens_B.tolist()) == [2.0, 4.0]
     assert microbatch.group_size_B.tolist() == [3.0, 3.0]
     assert (batch.counts.num_responses, batch.counts.num_response_tokens) == (3.0, 9.0)
-    (batch,) = pack([group], keep_groups_without_signal=True)
-    assert sorted(batch.microbatches[0].num_tokens_B.tolist()) == [2.0, 3.0, 4.0]
-
-
-def test_microbatches_keep_to_the_token_budget_and_lose_no_response():
-    lengths = [1, 9, 4, 4, 2, 7, 3, 1]
-    (batch,) = pack([make_group([1.0, 0.0] * 4, num_tokens=lengths)], max_tokens_per_microbatch=24)
-    assert all(m.num_computed_tokens <= 24 for m in batch)
-    assert len(batch.microbatches) > 1
-    assert sorted(int(n) for m in batch for n in m.num_tokens_B) == sorted(lengths)
-
-
-def test_a_response_longer_than_the_budget_stands_alone():
-    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[30, 2])], max_tokens_per_microbatch=8)
-    assert [len(m.rewards_B) for m in batch] == [1, 1]
+    (microbatch,) = packed(group, keep_groups_without_signal=True)
+    assert sorted(microbatch.num_tokens_B.tolist()) == [2.0, 3.0, 4.0]
+    (microbatch,) = packed(make_group([1.0, 0.0], num_tokens=[0, 2]))  # nor does one without tokens
+    assert len(microbatch.rewards_B) == 1
 
 
 def test_microbatches_are_as_few_as_the_budget_allows_and_hold_about_the_same():
     """76 tokens in all: filling one after the other would leave 24 + 24 + 24 + 4."""
-    (batch,) = pack(
-        [make_group([1.0, 0.0] * 5, num_tokens=[1, 9, 4, 4, 2, 7, 3, 1, 8, 7])], max_tokens_per_microbatch=24
-    )
+    lengths = [1, 9, 4, 4, 2, 7, 3, 1, 8, 7]
+    batch = packed(make_group([1.0, 0.0] * 5, num_tokens=lengths), max_tokens_per_microbatch=24, **ALONE)
+    assert sorted(int(n) for m in batch for n in m.num_tokens_B) == sorted(lengths)
     sizes = [m.num_computed_tokens for m in batch]
     assert len(sizes) == 4  # ceil(76 / 24)
     assert sizes == sorted(sizes, reverse=True)
     assert max(sizes) - min(sizes) <= 4  # the shortest document
 
 
-def test_a_budget_that_a_balanced_share_would_break_gets_one_microbatch_more():
-    """Documents of 6, 6 and 6 in a budget of 9: two microbatches would be enough by their sum."""
-    (batch,) = pack([make_group([1.0, 0.0, 0.0], num_tokens=[3, 3, 3])], max_tokens_per_microbatch=9)
-    assert [m.num_computed_tokens for m in batch] == [6, 6, 6]
+def test_minibatches_are_whole_groups_in_an_order_of_the_seed_and_share_the_counts():
+    def keys(**options):
+        """Of every prompt, its first token."""
+        batches = pack_groups(groups, **PACKING | {"num_minibatches": 3} | options)
+        assert [batch.update_index for batch in batches] == [0, 1, 2]
+        assert [batch.counts.num_prompts for batch in batches] == [2, 2, 2]
+        return [sorted({int(ids) for m in batch for ids in m.input_ids_T[m.position_ids_T == 0]}) for batch in batches]
 
-
-def test_minibatches_are_whole_groups_and_share_the_counts():
     groups = [make_group([1.0, 0.0], key=key) for key in range(1, 7)]
-    batches = pack(groups, num_minibatches=3)
-    keys = [first_tokens(batch) for batch in batches]
-    assert sorted(key for part in keys for key in part) == [1, 2, 3, 4, 5, 6]
-    assert [batch.counts.num_prompts for batch in batches] == [2, 2, 2]
-    assert [batch.update_index for batch in batches] == [0, 1, 2]
-    reordered = pack(groups, num_minibatches=3, shuffle_seed=1)
-    assert keys != [first_tokens(batch) for batch in reordered]
-
-
-def test_a_rollout_without_signal_gives_an_empty_batch():
-    (batch,) = pack([make_group([0.0, 0.0])])
-    assert batch.microbatches == ()
-
-
-def test_a_response_without_tokens_has_nothing_to_train():
-    (batch,) = pack([make_group([1.0, 0.0], num_tokens=[0, 2])])
-    assert [len(m.rewards_B) for m in batch] == [1]
+    assert sorted(key for part in keys() for key in part) == [1, 2, 3, 4, 5, 6]
+    assert keys() == keys() != keys(shuffle_seed=1)
 
 
 def test_more_minibatches_than_prompts_leave_some_empty():
-    first, second = pack([make_group([1.0, 0.0])], num_minibatches=2)
+    first, second = pack_groups([make_group([1.0, 0.0])], **PACKING | {"num_minibatches": 2})
     assert (len(first.microbatches), len(second.microbatches)) == (1, 0)
     assert first.counts.num_prompts == second.counts.num_prompts == 1

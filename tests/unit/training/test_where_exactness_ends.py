@@ -18,22 +18,29 @@ from ada_lightning.core.stopping import CappedRule
 from ada_lightning.methods.advantages import ExactAdvantage, PoolMeanAdvantage
 from ada_lightning.methods.objectives import LinearObjective, LogObjective
 from ada_lightning.methods.objectives.support import supported_weight
-from ada_lightning.methods.sampling import BalanceSampler, PositiveSampler
+from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from tests.builders import Collector, assigned
+from tests.builders import Collector, InstantGrader, assigned
 
 POLICY = torch.softmax(torch.tensor([0.3, -1.2, -0.9, 0.8, 0.1, 0.6], dtype=torch.float64), dim=0)
 IS_RIGHT = torch.tensor([0, 1, 1, 0, 0, 0], dtype=torch.bool)
+SCORES = torch.eye(6, dtype=torch.float64) - POLICY  # row k: grad log pi(k)
+GRADIENT = (POLICY[IS_RIGHT, None] * SCORES[IS_RIGHT]).sum(0)  # of the pass rate
 LENGTHS = torch.tensor([1, 2, 6, 1, 5, 3])
 CUT_SYMBOLS = (2, 4)  # what an engine that cuts long responses would cut
-SCORES = torch.eye(6, dtype=torch.float64) - POLICY  # row k: grad log pi(k)
-PASS_RATE = float(POLICY[IS_RIGHT].sum())
-GRADIENT = (POLICY[IS_RIGHT, None] * SCORES[IS_RIGHT]).sum(0)
 BALANCE = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
-RULE = BALANCE.quota
 NUM_PROMPTS = 3000
+EXACT = ExactAdvantage(objective=LogObjective())
+IS_FINISHED = torch.tensor([symbol not in CUT_SYMBOLS for symbol in range(6)])
 LIMIT = statistics.NormalDist().inv_cdf(1 - 0.001 / (2 * 6))  # six components, one in a thousand for all
+
+
+def wanted(policy=POLICY, is_right=IS_RIGHT, objective=LogObjective()):  # noqa: B008 - has no state
+    """The scores of all symbols, and what the update should be on average."""
+    scores = torch.eye(6, dtype=torch.float64) - policy
+    gradient = (policy[is_right, None] * scores[is_right]).sum(0)
+    return scores, supported_weight(objective, BALANCE.quota, float(policy[is_right].sum())) * gradient
 
 
 class ToyEngine(ScriptedEngine):
@@ -50,30 +57,12 @@ class ToyEngine(ScriptedEngine):
         self._running[request_id] = (self._clock + int(LENGTHS[symbol]), generation)
 
 
-class ToyGrader:
-    def __init__(self):
-        self._ready = []
-
-    def submit(self, ticket, prompt, completion):
-        self._ready.append((ticket, Grade(float(IS_RIGHT[int(completion.text)]))))
-
-    def poll(self):
-        ready, self._ready = self._ready, []
-        return ready
-
-    def wait(self, timeout_s):
-        return self.poll()
-
-    def discard_pending(self):
-        self._ready.clear()
-
-
 def collect(*, sampler=BALANCE, num_prompts=NUM_PROMPTS, cut=(), step=0, **options):
     collector = Collector(decode=lambda ids: str(ids[0]), seed=0, **options)
     groups, _ = collector.collect(
         [Prompt("toy", (), prompt_ids=(0,))] * num_prompts,
         engine=ToyEngine(cut),
-        grader=ToyGrader(),
+        grader=InstantGrader(lambda text: Grade(float(IS_RIGHT[int(text)]))),
         sampler=sampler,
         selection=BalancedSelection(group_size=4),
         settings=SamplingSettings(max_new_tokens=8),
@@ -84,7 +73,7 @@ def collect(*, sampler=BALANCE, num_prompts=NUM_PROMPTS, cut=(), step=0, **optio
     return groups
 
 
-def updates(groups, advantage, scores=SCORES):
+def updates(groups, advantage=EXACT, scores=SCORES):
     """Sum over kept responses of advantage times score, per prompt. Shape (P, 6)."""
     rows = torch.zeros(len(groups), 6, dtype=torch.float64)
     with_signal = [index for index, group in enumerate(groups) if group.can_train]
@@ -114,14 +103,7 @@ def groups():
 @pytest.mark.parametrize("objective", [LinearObjective(), LogObjective()], ids=["linear", "log"])
 def test_the_update_is_the_gradient_of_the_objective(groups, objective):
     rows = updates(groups, ExactAdvantage(objective=objective))
-    assert largest_deviation(rows, supported_weight(objective, RULE, PASS_RATE) * GRADIENT) < LIMIT
-
-
-def test_the_same_with_the_positive_exit():
-    sampler = PositiveSampler(k_pos=1, samples_per_round=4, n_max=32, group_size=4)
-    rows = updates(collect(sampler=sampler), ExactAdvantage(objective=LogObjective()))
-    wanted = supported_weight(LogObjective(), sampler.quota, PASS_RATE)
-    assert largest_deviation(rows, wanted * GRADIENT) < LIMIT
+    assert largest_deviation(rows, wanted(objective=objective)[1]) < LIMIT
 
 
 def test_the_official_rule_points_the_same_way_with_another_length(groups):
@@ -131,13 +113,13 @@ def test_the_official_rule_points_the_same_way_with_another_length(groups):
 
 
 def test_dividing_by_a_response_own_length_turns_the_update(groups):
-    rows = updates(groups, ExactAdvantage(objective=LogObjective()), scores=SCORES / LENGTHS[:, None])
+    rows = updates(groups, scores=SCORES / LENGTHS[:, None])
     assert cosine(rows, GRADIENT) < 0.97
 
 
 def test_dividing_by_the_tokens_of_a_batch_is_a_ratio_that_needs_many_prompts(groups):
     """Sum over prompts divided by their kept tokens, against the ratio of expectations."""
-    rows = updates(groups, ExactAdvantage(objective=LogObjective())) @ GRADIENT
+    rows = updates(groups) @ GRADIENT
     tokens = torch.tensor(
         [sum(float(LENGTHS[kept.response.response_ids[0]]) for kept in group.kept) for group in groups]
     ).double()
@@ -150,28 +132,14 @@ def test_dividing_by_the_tokens_of_a_batch_is_a_ratio_that_needs_many_prompts(gr
     assert abs(bias[32]) < abs(bias[1]) / 5
 
 
-class TestTruncatedResponses:
-    def test_excluded_is_exact_for_the_pass_rate_among_finished_ones(self):
-        finished = torch.tensor([symbol not in CUT_SYMBOLS for symbol in range(6)])
-        policy = torch.where(finished, POLICY, 0.0)
-        policy /= policy.sum()
-        pass_rate = float(policy[IS_RIGHT].sum())
-        scores = torch.eye(6, dtype=torch.float64) - policy
-        gradient = (policy[IS_RIGHT, None] * scores[IS_RIGHT]).sum(0)
-        rows = updates(collect(cut=CUT_SYMBOLS, truncated="exclude"), ExactAdvantage(objective=LogObjective()), scores)
-        wanted = supported_weight(LogObjective(), RULE, pass_rate)
-        assert largest_deviation(rows, wanted * gradient) < LIMIT
-
-    def test_counted_as_failures_is_exact_for_finishing_and_being_right(self):
-        is_right = IS_RIGHT & torch.tensor([symbol not in CUT_SYMBOLS for symbol in range(6)])
-        pass_rate = float(POLICY[is_right].sum())
-        gradient = (POLICY[is_right, None] * SCORES[is_right]).sum(0)
-        rows = updates(collect(cut=CUT_SYMBOLS, truncated="zero"), ExactAdvantage(objective=LogObjective()))
-        assert largest_deviation(rows, supported_weight(LogObjective(), RULE, pass_rate) * gradient) < LIMIT
-
-    def test_masked_is_not_exact(self):
-        rows = updates(collect(cut=CUT_SYMBOLS, truncated="mask"), ExactAdvantage(objective=LogObjective()))
-        assert cosine(rows, GRADIENT) < 0.97
+def test_truncated_responses_are_exact_for_what_the_setting_says():
+    """Excluded: the pass rate among finished ones. Zero: finishing and being right. Masked: nothing."""
+    finished = torch.where(IS_FINISHED, POLICY, 0.0)
+    scores, target = wanted(policy=finished / finished.sum())
+    assert largest_deviation(updates(collect(cut=CUT_SYMBOLS, truncated="exclude"), scores=scores), target) < LIMIT
+    _, target = wanted(is_right=IS_RIGHT & IS_FINISHED)
+    assert largest_deviation(updates(collect(cut=CUT_SYMBOLS, truncated="zero")), target) < LIMIT
+    assert cosine(updates(collect(cut=CUT_SYMBOLS, truncated="mask")), GRADIENT) < 0.97
 
 
 def test_a_budget_that_cuts_prompts_off_keeps_their_weight_only_with_the_rule_that_cut_them():

@@ -23,10 +23,6 @@ def flip_a_bit(path):
     path.write_bytes(content)
 
 
-def test_a_checkpoint_as_it_was_written_is_good(folder):
-    assert damage(folder) == ""
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -35,13 +31,12 @@ def test_a_checkpoint_as_it_was_written_is_good(folder):
             "model.safetensors has 10240000 bytes, but not those",
         ),
         (lambda f: (f / "trainer.ckpt").write_bytes(b"stat"), "trainer.ckpt has 4 bytes instead of 5"),
-        (lambda f: (f / "trainer.ckpt").write_bytes(b""), "trainer.ckpt has 0 bytes instead of 5"),
         (lambda f: (f / "trainer.ckpt").unlink(), "trainer.ckpt is missing"),
-        (lambda f: (f / FILE).write_text("{"), "manifest.json or a file cannot be read"),
         (lambda f: (f / FILE).write_text("{}"), "manifest.json or a file cannot be read"),
     ],
 )
 def test_damage_is_found_and_named(folder, change, message):
+    assert damage(folder) == ""
     change(folder)
     assert message in damage(folder)
 

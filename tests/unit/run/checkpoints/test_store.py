@@ -25,13 +25,6 @@ def names(store):
     return sorted(path.name for path in store.folder.iterdir())
 
 
-def test_the_last_one_written_is_continued_from(store):
-    write(store, 10)
-    write(store, 20)
-    assert store.pointed_at().name == "step_000020"
-    assert store.newest_good() == (store.folder / "step_000020", {})
-
-
 def test_a_copy_that_made_a_folder_of_the_link_goes_on(store):
     write(store, 10)
     link = store.folder / "last"
@@ -44,46 +37,38 @@ def test_a_copy_that_made_a_folder_of_the_link_goes_on(store):
     assert names(store) == ["last", "step_000020"]
 
 
-def test_a_damaged_one_is_passed_over_and_named(store):
+def test_a_run_sets_damaged_ones_aside_and_says_so(tmp_path, capsys):
+    run_dir = RunDir(tmp_path)
+    store = CheckpointStore(run_dir.checkpoints)
     for version in (10, 20, 30):
         write(store, version)
     for version in (20, 30):
         (store.folder / f"step_{version:06d}" / "trainer.ckpt").write_bytes(b"y")
     good, damaged = store.newest_good()
-    assert good.name == "step_000010"
-    assert [path.name for path in damaged] == ["step_000030", "step_000020"]
-    assert "trainer.ckpt" in next(iter(damaged.values()))
-
-
-def test_a_run_sets_damaged_ones_aside_and_says_so(tmp_path, capsys):
-    run_dir = RunDir(tmp_path)
-    store = CheckpointStore(run_dir.checkpoints)
-    for version in (10, 20):
-        write(store, version)
-    (run_dir.checkpoints / "step_000020" / "trainer.ckpt").write_bytes(b"y")
+    assert (good.name, [path.name for path in damaged]) == ("step_000010", ["step_000030", "step_000020"])
     assert run_dir.good_checkpoint().name == "step_000010"
     out = capsys.readouterr().out
     assert "damaged_step_000020" in out
     assert "continuing from step_000010" in out
-    assert names(store) == ["damaged_step_000020", "last", "step_000010"]
+    assert names(store) == ["damaged_step_000020", "damaged_step_000030", "last", "step_000010"]
     assert run_dir.last_checkpoint().name == "step_000010"  # although the link points to nothing
     (run_dir.checkpoints / "step_000010" / "trainer.ckpt").unlink()
     with pytest.raises(ValueError, match=r"no checkpoint .* can be read \(step_000010: trainer.ckpt is missing\)"):
         run_dir.good_checkpoint()
 
 
-def test_the_rule_says_which_stay(store):
-    for version in range(1, 8):
+@pytest.mark.parametrize(
+    ("written", "retention", "updates_per_step", "kept"),
+    [(range(1, 8), Retention(keep_last=2, keep_every=3), 1, [3, 6, 7]),
+     ((2, 4, 6, 8, 10), Retention(keep_last=1, keep_every=2), 2, [4, 8, 10])],
+)  # fmt: skip
+def test_the_rule_says_which_stay_in_rollout_steps(store, written, retention, updates_per_step, kept):
+    for version in written:
         write(store, version)
-        store.prune(Retention(keep_last=2, keep_every=3), newest=version, updates_per_step=1)
-    assert names(store) == ["last", "step_000003", "step_000006", "step_000007"]
-
-
-def test_steps_are_counted_in_rollout_steps(store):
-    for version in (2, 4, 6, 8, 10):
-        write(store, version)
-    store.prune(Retention(keep_last=1, keep_every=2), newest=10, updates_per_step=2)
-    assert list(store.versions()) == [4, 8, 10]
+        assert store.newest_good() == (store.pointed_at(), {})
+        assert store.pointed_at().name == f"step_{version:06d}"
+        store.prune(retention, newest=version, updates_per_step=updates_per_step)
+    assert list(store.versions()) == kept
 
 
 def test_what_a_lost_attempt_wrote_goes_and_never_the_one_just_written(store):

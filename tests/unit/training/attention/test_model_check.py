@@ -4,7 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ada_lightning.training.attention.model_check import check_model
+from ada_lightning.training.attention import AttentionBackend
+
+
+def check_model(model, *, can_slide):
+    backend = AttentionBackend()
+    backend.can_slide = can_slide
+    backend.check_model(model)
 
 
 def model(*, is_stateful=False, **config):

@@ -7,9 +7,9 @@ import torch
 
 from ada_lightning.training.attention import FlashAttention, FlexAttention, SdpaAttention, layout, long
 from ada_lightning.training.logprobs import chosen_logprobs
-from ada_lightning.training.packing import pack_groups
+from tests.builders import packed as batch_of
+from tests.builders import random_group
 from tests.unit.training.attention.reference_flash import ReferenceFlash
-from tests.unit.training.test_policy import random_group
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}  # the requirement; float32 sums in another order stay far below it
 SIZES = {
@@ -55,21 +55,14 @@ def sliding(**changes):
 
 
 ARCHITECTURES = [llama, qwen2, qwen3, long_theta, sliding]
-BACKENDS = {"sdpa, shared": (SdpaAttention, True), "sdpa": (SdpaAttention, False), "flash": (ReferenceFlash, False)}
+CASES = [  # backend, whether prompts are shared, and the longest document that sdpa takes for a short one
+    *((SdpaAttention, share_prompts, short) for share_prompts in (True, False) for short in (256, 20, 1)),
+    (ReferenceFlash, False, 256),
+]
 
 
-def microbatch_of(groups=GROUPS, *, share_prompts, max_tokens=10_000):
-    (batch,) = pack_groups(
-        groups,
-        num_minibatches=1,
-        max_tokens_per_microbatch=max_tokens,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=True,
-        share_prompts=share_prompts,
-    )
-    (microbatch,) = batch.microbatches
-    return microbatch
+def microbatch_of(*, share_prompts):
+    return batch_of(*GROUPS, keep_groups_without_signal=True, share_prompts=share_prompts).microbatches[0]
 
 
 def packed(model, backend, microbatch):
@@ -112,13 +105,13 @@ def _same_weights():
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("short", [256, 20, 1], ids=["short", "mixed", "long"])
-@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(("backend", "share_prompts", "short"), CASES)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(architecture, name, short, monkeypatch):
-    backend, share_prompts = BACKENDS[name]
-    if backend is not SdpaAttention and (short < 256 or architecture is sliding):
-        pytest.skip("only sdpa cuts pieces; the reference kernel knows no windows")
+def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(
+    architecture, backend, share_prompts, short, monkeypatch
+):
+    if backend is ReferenceFlash and architecture is sliding:
+        pytest.skip("the reference kernel knows no windows")
     monkeypatch.setattr(layout, "SHORT", short)
     monkeypatch.setattr(long, "ONE_MASK", 0 if short == 1 else 30)
     model, microbatch = architecture(), microbatch_of(share_prompts=share_prompts)

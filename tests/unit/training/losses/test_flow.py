@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
-from ada_lightning.training.attention import SdpaAttention
-from ada_lightning.training.losses import (
-    FlowRlLoss,
-    PartitionHead,
-    ResponseMeanReduction,
-    TokenMeanReduction,
-    TokenTerms,
-)
+from ada_lightning.training.losses import FlowRlLoss, PartitionHead, ResponseMeanReduction, TokenMeanReduction
 from ada_lightning.training.losses.partition import prompt_means
-from ada_lightning.training.packing import pack_groups
-from ada_lightning.training.policy import PolicyModule
-from tests.builders import make_group, weighed
-from tests.unit.training.test_policy import GROUPS, pack
+from tests.builders import make_group, packed
+from tests.unit.training.losses.two_responses import OLD, make_terms
+from tests.unit.training.test_policy import GROUPS, move, pack
+from tests.unit.training.test_policy import gradients as model_gradients
+from tests.unit.training.test_policy import make_policy as make_any_policy
 
-OLD = [-1.0, -2.0, -1.5]
-NEW = [-0.5, -2.0, -2.0]
-REFERENCE = [-0.5, -1.0, -2.0]
 # A prompt of 3 tokens, a response of 2 and one of 1, which share it. The prompt's mean hidden state is (1, 2).
 HIDDEN = [[0.0, 3.0], [1.0, 1.0], [2.0, 2.0], [9.0, 9.0], [8.0, 8.0], [7.0, 7.0]]
 
@@ -44,39 +36,14 @@ def make_loss(**options):
     return FlowRlLoss(**{**defaults, **options})
 
 
-def packed(*groups, **options):
-    (batch,) = pack_groups(
-        weighed(GroupNormalizedAdvantage(), groups),
-        **{
-            "num_minibatches": 1,
-            "max_tokens_per_microbatch": 1000,
-            "policy_version": 0,
-            "shuffle_seed": 0,
-            "keep_groups_without_signal": True,
-            "share_prompts": True,
-            **options,
-        },
-    )
-    return batch
-
-
 @pytest.fixture
 def batch():
-    return packed(make_group([1.0, 0.0], num_tokens=[2, 1]))
+    return packed(make_group([1.0, 0.0], num_tokens=[2, 1]), keep_groups_without_signal=True)
 
 
 def terms(**changes):
-    fields = {
-        "logprobs_K": torch.tensor(NEW, requires_grad=True),
-        "old_logprobs_K": torch.tensor(OLD),
-        "sampling_logprobs_K": torch.tensor(OLD),
-        "reference_logprobs_K": torch.tensor(REFERENCE),
-        "entropy_K": torch.zeros(3),
-        "response_K": torch.tensor([0, 0, 1]),
-        "mask_K": torch.ones(3),
-        "hidden_TH": torch.tensor(HIDDEN, requires_grad=True),
-    }
-    return TokenTerms(**{**fields, **changes})
+    fields = {"sampling_logprobs_K": torch.tensor(OLD), "hidden_TH": torch.tensor(HIDDEN, requires_grad=True)}
+    return make_terms(**fields | changes)
 
 
 def loss_of(batch, the_terms=None, advantages=(1.0, -1.0), **options):
@@ -97,10 +64,17 @@ def test_loss_by_hand(batch):
     assert float(sums["sequence_weight"]) == pytest.approx(2 * 1.2 + 0.8)
 
 
-def test_the_weight_of_the_public_code_is_not_clipped(batch):
-    loss, sums = loss_of(batch, clip_low=1.0, clip_high=math.inf)
-    assert float(loss) == pytest.approx((math.exp(0.5) + math.exp(-0.5)) * 0.75**2 / 2, rel=1e-6)
+def test_variants_of_the_loss_by_hand(batch):
+    """The public code's weight is not clipped; a response kept by chance counts more and has the same residual."""
+    free, sums = loss_of(batch, clip_low=1.0, clip_high=math.inf)
+    assert float(free) == pytest.approx((math.exp(0.5) + math.exp(-0.5)) * 0.75**2 / 2, rel=1e-6)
     assert float(sums["clip_ratio"]) == 0
+    by_tokens, _ = loss_of(batch, reduction=TokenMeanReduction())
+    assert float(by_tokens) == pytest.approx((2 * 1.2 + 0.8) * 0.75**2 / 3, rel=1e-6)
+    (microbatch,) = batch.microbatches
+    chance = replace(microbatch, inverse_probability_B=torch.tensor([4.0, 1.0]))
+    by_chance, _ = loss_of(replace(batch, microbatches=(chance,)), advantages=(4.0, -1.0))
+    assert float(by_chance) == pytest.approx((4 * 1.2 + 0.8) * 0.75**2 / 2, rel=1e-6)
 
 
 def test_gradients_by_hand(batch):
@@ -112,9 +86,6 @@ def test_gradients_by_hand(batch):
     # only the prompt's three tokens, each a third of the mean, through both responses
     slope = torch.tensor([0.5, -0.5]) * (1.2 * -0.75 + 0.8 * 0.75) / 3
     torch.testing.assert_close(the_terms.hidden_TH.grad, torch.cat([slope.expand(3, 2), torch.zeros(3, 2)]))
-
-
-def test_the_heads_gradient_can_be_kept_from_the_policy(batch):
     the_terms = terms()
     loss_of(batch, the_terms, train_hidden=False)[0].backward()
     assert the_terms.hidden_TH.grad is None
@@ -126,18 +97,6 @@ def test_a_mask_takes_a_tokens_gradient_and_no_value(batch):
     loss.backward()
     assert float(loss) == pytest.approx(float(loss_of(batch)[0]))
     assert the_terms.logprobs_K.grad.tolist() == pytest.approx([-0.45, 0.0, 0.6])
-
-
-def test_a_response_kept_by_chance_counts_more_and_has_the_same_residual(batch):
-    (microbatch,) = batch.microbatches
-    chance = replace(microbatch, inverse_probability_B=torch.tensor([4.0, 1.0]))
-    loss, _ = loss_of(replace(batch, microbatches=(chance,)), advantages=(4.0, -1.0))
-    assert float(loss) == pytest.approx((4 * 1.2 + 0.8) * 0.75**2 / 2, rel=1e-6)
-
-
-def test_another_reduction_weighs_responses_by_their_tokens(batch):
-    loss, _ = loss_of(batch, reduction=TokenMeanReduction())
-    assert float(loss) == pytest.approx((2 * 1.2 + 0.8) * 0.75**2 / 3, rel=1e-6)
 
 
 def test_each_response_has_the_mean_of_its_own_prompt():
@@ -152,32 +111,23 @@ def test_each_response_has_the_mean_of_its_own_prompt():
 
 
 def make_policy(tiny_path, *, dropout=0.0, num_layers=3, **options):
-    policy = PolicyModule(
-        model_path=tiny_path,
-        reference_path=tiny_path,
-        advantage=GroupNormalizedAdvantage(),
-        loss=FlowRlLoss(
-            reduction=ResponseMeanReduction(),
-            partition=PartitionHead(learning_rate=1e-2, dropout=dropout, num_layers=num_layers, seed=5),
-        ),
-        attention=SdpaAttention(),
-        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-3),
-        **{"logprob_chunk_size": 4, "max_grad_norm": float("inf"), **options},
+    head = PartitionHead(learning_rate=1e-2, dropout=dropout, num_layers=num_layers, seed=5)
+    policy = make_any_policy(
+        tiny_path,
+        **{
+            "advantage": GroupNormalizedAdvantage(),
+            "loss": FlowRlLoss(reduction=ResponseMeanReduction(), partition=head),
+            "optimizer": partial(torch.optim.AdamW, lr=1e-3),
+            **options,
+        },
     )
-    policy.configure_model()
-    with torch.no_grad():  # another policy than the reference
-        generator = torch.Generator().manual_seed(1)
-        for parameter in policy.model.parameters():
-            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    move(policy, 0.02)
     return policy
 
 
 def gradients(policy, batch):
-    policy.zero_grad()
-    for microbatch in batch:
-        policy.microbatch_loss(microbatch, batch)[0].backward()
-    parts = {"model": policy.model, "loss": policy.loss}
-    return {f"{part}.{name}": p.grad.clone() for part, module in parts.items() for name, p in module.named_parameters()}
+    of_model = model_gradients(policy, [batch])
+    return of_model | {f"loss.{name}": p.grad.clone() for name, p in policy.loss.named_parameters()}
 
 
 def test_gradients_are_those_of_a_plain_implementation(tiny_path):
@@ -204,8 +154,8 @@ def test_gradients_are_those_of_a_plain_implementation(tiny_path):
                 units = norm(nn.functional.gelu(linear(units)))
             residual = head.output(units).squeeze() + mean - 15.0 * reward - reference.detach()
             (residual**2 / 7).backward()  # seven responses; on-policy, so every weight is 1
-    parts = {"model": policy.model, "loss": policy.loss}
-    plain = {f"{part}.{name}": p.grad for part, module in parts.items() for name, p in module.named_parameters()}
+    plain = {name: p.grad for name, p in policy.model.named_parameters()}
+    plain |= {f"loss.{name}": p.grad for name, p in head.named_parameters(prefix="partition")}
     # gradients up to a few hundred: float32 sums in another order
     torch.testing.assert_close(ours, plain, atol=2e-3, rtol=1e-3)
     assert max(float(g.abs().max()) for g in plain.values()) > 1
@@ -214,13 +164,11 @@ def test_gradients_are_those_of_a_plain_implementation(tiny_path):
 @pytest.mark.parametrize("options", [{"max_tokens": 1}, {"share_prompts": False}])
 def test_no_split_changes_a_gradient_dropout_included(tiny_path, options):
     policy = make_policy(tiny_path, dropout=0.5)
-    whole, split = (
-        gradients(policy, pack(advantage=GroupNormalizedAdvantage(), keep_all=True, **some)[0])
-        for some in ({}, options)
-    )
+    normalised = {"advantage": GroupNormalizedAdvantage(), "keep_all": True}
+    whole, split = (gradients(policy, pack(**normalised, **some)[0]) for some in ({}, options))
     torch.testing.assert_close(whole, split, atol=2e-3, rtol=1e-3)
     policy.loss.eval()
-    without = gradients(policy, pack(advantage=GroupNormalizedAdvantage(), keep_all=True)[0])
+    without = gradients(policy, pack(**normalised)[0])
     assert float((whole["loss.partition.output.weight"] - without["loss.partition.output.weight"]).abs().max()) > 0.1
 
 
@@ -234,7 +182,7 @@ def test_the_head_learns_log_z_of_two_arms():
     log Z differs from the true one by at most max |d_a| <= sqrt(2 loss), whatever the optimiser did.
     """
     reference, rewards, beta = torch.tensor([0.8, 0.2]).log(), torch.tensor([-0.5, 1.0]), 3.0
-    batch = packed(make_group([0.0, 1.0], num_tokens=[1, 1]))
+    batch = packed(make_group([0.0, 1.0], num_tokens=[1, 1]), keep_groups_without_signal=True)
     (microbatch,) = batch.microbatches
     head = PartitionHead(learning_rate=1e-2, dropout=0.0)
     head.build(4)
@@ -264,31 +212,17 @@ def test_the_head_learns_log_z_of_two_arms():
     torch.testing.assert_close(logprobs_K, reference + beta * rewards - log_z, atol=2 * bound, rtol=0)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("make", "options", "message"),
     [
-        ({"beta": 0.0}, "loss.beta must be positive and finite; got 0.0"),
-        ({"clip_low": 1.5}, r"loss.clip_low must be in \[0, 1\]; got 1.5"),
-        ({"clip_high": -0.1}, "loss.clip_high must not be negative"),
-        ({"clip_high": math.nan}, "loss.clip_high must not be negative"),
+        (make_loss, {"beta": 0.0}, "loss.beta must be positive and finite; got 0.0"),
+        (make_loss, {"clip_low": 1.5}, r"loss.clip_low must be in \[0, 1\]; got 1.5"),
+        (make_loss, {"clip_high": math.nan}, "loss.clip_high must not be negative"),
+        (PartitionHead, {"num_layers": 0}, "loss.partition.num_layers must be at least 1; got 0"),
+        (PartitionHead, {"dropout": 1.0}, r"loss.partition.dropout must be in \[0, 1\); got 1.0"),
+        (PartitionHead, {"learning_rate": 0.0}, "loss.partition.learning_rate must be positive and finite; got 0.0"),
     ],
 )
-def test_settings_out_of_range_are_rejected(options, message):
+def test_settings_out_of_range_are_rejected(make, options, message):
     with pytest.raises(ValueError, match=message):
-        make_loss(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_layers": 0}, "num_layers must be at least 1; got 0"),
-        ({"dropout": 1.0}, r"dropout must be in \[0, 1\); got 1.0"),
-        ({"learning_rate": 0.0}, "learning_rate must be positive and finite; got 0.0"),
-    ],
-)
-def test_a_head_out_of_range_is_rejected(options, message):
-    with pytest.raises(ValueError, match=f"loss.partition.{message}"):
-        PartitionHead(**{"learning_rate": 1e-3, **options})
+        make(**({"learning_rate": 1e-3} if make is PartitionHead else {}) | options)

@@ -54,14 +54,11 @@ def test_a_masked_token_still_counts_in_the_ratio_of_its_response():
 
 
 def test_weights_have_no_gradient_and_no_overflow():
-    terms = make_terms(old_logprobs_K=torch.tensor(OLD_FAR, requires_grad=True))
+    terms = make_terms(old_logprobs_K=torch.tensor([-1.0, 200.0, -300.0], requires_grad=True))
     for part in (TokenTruncation(), SequenceTruncation(), SequenceRejection(), TokenRejection(), GeometricRejection()):
         weights_K = part(terms, 2, cap=1e9)
         assert not weights_K.requires_grad
         assert bool(torch.isfinite(weights_K).all())
-
-
-OLD_FAR = [-1.0, 200.0, -300.0]
 
 
 @pytest.mark.parametrize("cls", [TokenRejection, SequenceRejection, GeometricRejection])

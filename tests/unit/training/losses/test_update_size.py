@@ -13,8 +13,7 @@ import torch
 
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage, LeaveOneOutAdvantage
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction, PromptMeanReduction, TokenTerms
-from ada_lightning.training.packing import pack_groups
-from tests.builders import make_group, weighed
+from tests.builders import make_group, packed
 
 ADVANTAGES = {
     "grpo": GroupNormalizedAdvantage(normalize_std=True),
@@ -30,17 +29,8 @@ REDUCTIONS = {
 
 def gradient(advantage: str, reduction: str, pass_rate: float, num_right: int, size: int) -> float:
     """Of the loss by theta, for a step of one prompt."""
-    (batch,) = pack_groups(
-        weighed(
-            ADVANTAGES[advantage], [make_group([1.0] * num_right + [0.0] * (size - num_right), num_tokens=[1] * size)]
-        ),
-        num_minibatches=1,
-        max_tokens_per_microbatch=1000,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=False,
-        share_prompts=True,
-    )
+    group = make_group([1.0] * num_right + [0.0] * (size - num_right), num_tokens=[1] * size)
+    batch = packed(group, advantage=ADVANTAGES[advantage])
     if not batch.microbatches:
         return 0.0
     (microbatch,) = batch.microbatches

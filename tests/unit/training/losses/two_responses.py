@@ -6,7 +6,6 @@ import math
 
 import torch
 
-from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.losses import (
     BinaryKl,
     BinaryTotalVariation,
@@ -19,8 +18,7 @@ from ada_lightning.training.losses import (
     ReinforceLoss,
     TokenTerms,
 )
-from ada_lightning.training.packing import pack_groups
-from tests.builders import make_group
+from tests.builders import make_group, packed
 
 OLD = [-1.0, -2.0, -1.5]
 NEW = [-0.5, -2.0, -2.0]
@@ -30,8 +28,6 @@ SAMPLING = [-1.0, -2.0 - math.log(4), -1.5 + math.log(2)]
 ADVANTAGES = [0.5, -0.5]
 SCALE = 20.0
 """Two prompts times 10 tokens."""
-TV = {"divergence": BinaryTotalVariation(), "delta_low": 0.15, "delta_high": 0.15}
-KL = {"divergence": BinaryKl(), "delta_low": 0.05, "delta_high": 0.05}
 LOSSES = {
     "clipped": (ClippedPolicyLoss, {}),
     "dual_clip": (ClippedPolicyLoss, {"dual_clip": 3.0}),
@@ -39,8 +35,11 @@ LOSSES = {
     "cispo": (CispoLoss, {}),
     "reinforce": (ReinforceLoss, {}),
     "raft": (RaftLoss, {}),
-    "divergence_tv": (DivergencePolicyLoss, TV),
-    "divergence_kl": (DivergencePolicyLoss, KL),
+    "divergence_tv": (
+        DivergencePolicyLoss,
+        {"divergence": BinaryTotalVariation(), "delta_low": 0.15, "delta_high": 0.15},
+    ),
+    "divergence_kl": (DivergencePolicyLoss, {"divergence": BinaryKl(), "delta_low": 0.05, "delta_high": 0.05}),
 }
 
 
@@ -53,17 +52,8 @@ def make_loss(name, **options):
     return cls(**(neutral | own | options))
 
 
-def make_batch() -> TrainingBatch:
-    (batch,) = pack_groups(
-        [make_group([1.0, 0.0], num_tokens=[2, 1]), make_group([0.0, 0.0], num_tokens=[1, 4], key=8)],
-        num_minibatches=1,
-        max_tokens_per_microbatch=1000,
-        policy_version=0,
-        shuffle_seed=0,
-        keep_groups_without_signal=False,
-        share_prompts=True,
-    )
-    return batch
+def make_batch():
+    return packed(make_group([1.0, 0.0], num_tokens=[2, 1]), make_group([0.0, 0.0], num_tokens=[1, 4], key=8))
 
 
 def make_terms(new=NEW, **changes) -> TokenTerms:
@@ -79,9 +69,10 @@ def make_terms(new=NEW, **changes) -> TokenTerms:
     return TokenTerms(**{**fields, **changes})
 
 
-def run(loss, terms, advantages=None):
+def run(loss, terms, advantages=None, batch=None):
     """Loss, gradient by token times ``-SCALE``, and sums for logging."""
-    batch = make_batch()
+    batch = batch or make_batch()
     value, sums = loss(terms, torch.tensor(advantages or ADVANTAGES), batch.microbatches[0], batch.counts)
+    assert all(total.dtype == torch.float32 and not total.requires_grad for total in sums.values())
     (gradient_K,) = torch.autograd.grad(value, terms.logprobs_K, allow_unused=True)
     return float(value.detach()), (-SCALE * gradient_K).tolist(), {name: float(total) for name, total in sums.items()}

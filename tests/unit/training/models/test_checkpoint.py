@@ -5,72 +5,66 @@ import pytest
 
 from ada_lightning.training.models.checkpoint import check_description, check_readable, check_weights
 
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+
 
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"]}))
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(b"")
     return tmp_path
 
 
-def test_complete_checkpoint_passes(folder):
+def test_a_complete_checkpoint_passes_in_one_file_or_in_shards(folder):
+    """A base model too: whether it is asked in roles, data/formats says."""
     check_description(folder, "name")
+    check_weights(folder, "name")
+    (folder / "model.safetensors").rename(folder / SHARDS[0])
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": dict(zip("ab", SHARDS, strict=True))})
+    )
+    with pytest.raises(ValueError, match=r"incomplete: model-00002-of-00002\.safetensors missing"):
+        check_weights(folder, "name")
+    (folder / SHARDS[1]).write_bytes(b"")
     check_weights(folder, "name")
 
 
-def test_a_base_model_passes_and_is_asked_without_roles(folder):
-    """How prompts are put to it, data/format says."""
-    (folder / "tokenizer_config.json").write_text("{}")
-    check_description(folder, "name")
-
-
 @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("content", "message"),
     [
-        ("config.json", None, r"name is not a Hugging Face checkpoint: there is no .*config\.json"),
-        ("config.json", "{", r"config\.json is not JSON .* download it again"),
-        ("config.json", "[]", "holds no JSON object"),
-        ("config.json", '{"architectures": ["BertModel"]}', r"not a causal language model.*\['BertModel'\]"),
+        (None, r"name is not a Hugging Face checkpoint: there is no .*config\.json"),
+        ("{", r"config\.json is not JSON .* download it again"),
+        ("[]", "holds no JSON object"),
+        ('{"architectures": ["BertModel"]}', r"not a causal language model.*\['BertModel'\]"),
         (
-            "config.json",
             '{"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "awq"}}',
             r"quantised \(awq\) and cannot be trained; name the full-precision",
         ),
     ],
 )
-def test_description_that_cannot_be_trained_is_refused(folder, file, content, message):
-    (folder / file).unlink()
+def test_description_that_cannot_be_trained_is_refused(folder, content, message):
+    (folder / "config.json").unlink()
     if content is not None:
-        (folder / file).write_text(content)
+        (folder / "config.json").write_text(content)
     with pytest.raises(ValueError, match=message):
         check_description(folder, "name")
 
 
-def test_pickled_weights_are_refused(folder):
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"no safetensors weights; convert it once with .*save_pretrained"):
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("model.safetensors", r"no safetensors weights; convert it once with .*save_pretrained"),
+        ("tokenizer.json", "has no tokenizer in"),
+    ],
+)
+def test_what_is_missing_is_named_and_pickles_are_not_weights(folder, file, message):
+    (folder / file).rename(folder / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=message):
         check_weights(folder, "name")
 
 
-def test_missing_shard_is_named(folder):
-    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
-    shards = {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
-    with pytest.raises(ValueError, match=r"incomplete: model-00002-of-00002\.safetensors missing"):
-        check_weights(folder, "name")
-    (folder / "model-00002-of-00002.safetensors").write_bytes(b"")
-    check_weights(folder, "name")
-
-
-def test_missing_tokenizer_is_reported(folder):
-    (folder / "tokenizer.json").unlink()
-    with pytest.raises(ValueError, match="has no tokenizer in"):
-        check_weights(folder, "name")
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_a_damaged_file_is_named_with_how_to_renew_it(tiny_path, tmp_path, name):
     folder = tmp_path / "model"
     shutil.copytree(tiny_path, folder)

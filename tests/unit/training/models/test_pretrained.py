@@ -109,17 +109,12 @@ CHECK = "pretrained.Pretrained(path={path!r}).check()"
 PREPARE = "print(pretrained.Pretrained(path={path!r}).prepare())"
 
 
-def test_local_folder_is_used_as_it_is(tiny_folder):
-    model = Pretrained(path=str(tiny_folder))
-    model.check()
-    assert model.prepare() == tiny_folder
-
-
-def test_folder_below_home_and_relative_folder_are_found(tiny_folder, monkeypatch):
+def test_local_folder_is_used_as_it_is_and_found_below_home_and_from_here(tiny_folder, monkeypatch):
+    Pretrained(path=str(tiny_folder)).check()
     monkeypatch.setenv("HOME", str(tiny_folder.parent))
-    assert Pretrained(path=f"~/{tiny_folder.name}").prepare() == tiny_folder
     monkeypatch.chdir(tiny_folder.parent)
-    assert Pretrained(path=tiny_folder.name).prepare() == tiny_folder
+    for path in (str(tiny_folder), f"~/{tiny_folder.name}", tiny_folder.name):
+        assert Pretrained(path=path).prepare() == tiny_folder
 
 
 @pytest.mark.parametrize("path", ["/no/such/folder", "./nowhere", "~/nowhere", "runs/mine/model"])
@@ -128,16 +123,17 @@ def test_folder_that_is_not_there_is_never_looked_for_on_the_hub(path):
         Pretrained(path=path).check()
 
 
-def test_empty_path_and_revision_of_a_folder_are_refused():
-    with pytest.raises(ValueError, match=r"model.path must be a hub id or a local folder; got ''"):
-        Pretrained(path="")
-    with pytest.raises(ValueError, match=r"model.revision must be left out for the local folder \./x; got v2"):
-        Pretrained(path="./x", revision="v2")
-
-
-def test_name_that_is_no_hub_id_is_refused_without_a_question():
-    with pytest.raises(ValueError, match=r"model.path=two words is neither a folder nor a hub id"):
-        Pretrained(path="two words").check()
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"path": ""}, "model.path must be a hub id or a local folder; got ''"),
+        ({"path": "./x", "revision": "v2"}, r"model.revision must be left out for the local folder \./x; got v2"),
+        ({"path": "two words"}, "model.path=two words is neither a folder nor a hub id"),  # and no question is asked
+    ],
+)
+def test_names_that_cannot_be_meant_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Pretrained(**settings).check()
 
 
 def test_check_downloads_the_small_files_only(hub):
@@ -159,21 +155,16 @@ def test_prepared_model_is_the_hubs_and_needs_no_network_again(hub, tiny_folder)
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    ("options", "message"),
     [
-        ("org/typo", "no such model on the hub; check the spelling"),
-        ("org/gated", "its licence must be accepted on its page at the hub; then `hf auth login`"),
+        ("path='org/typo'", "no such folder, and no such model on the hub; check the spelling"),
+        ("path='org/gated'", "its licence must be accepted on its page at the hub; then `hf auth login`"),
+        ("path='org/tiny', revision='v9'", "no revision v9 on the hub"),
     ],
 )
-def test_answer_of_the_hub_is_explained(hub, path, message):
-    _, error = hub(CHECK.format(path=path))
-    assert error.startswith(f"ValueError: model.path={path}: ")
-    assert message in error
-
-
-def test_unknown_revision_is_explained(hub):
-    _, error = hub("pretrained.Pretrained(path='org/tiny', revision='v9').check()")
-    assert error.startswith("ValueError: model.path=org/tiny: no revision v9 on the hub")
+def test_answer_of_the_hub_is_explained(hub, options, message):
+    _, error = hub(f"pretrained.Pretrained({options}).check()")
+    assert error.startswith(f"ValueError: model.path={options.split(chr(39))[1]}: {message}")
 
 
 def test_hub_that_does_not_answer_is_given_up_on_soon(hub):

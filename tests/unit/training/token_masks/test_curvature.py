@@ -58,9 +58,8 @@ class Case:
         )
 
     def proxies(self):
-        change, a_K = self.change(), self.advantages_K
-        u_K = change.chosen_K
-        return a_K * (u_K + (u_K**2 - change.variance_K) / 2), u_K**2 / 2
+        (u_K, variance_K), a_K = self.change(), self.advantages_K
+        return a_K * (u_K + (u_K**2 - variance_K) / 2), u_K**2 / 2
 
     def score(self, k):
         """d log pi / d psi, dense."""
@@ -120,24 +119,6 @@ def test_the_step_is_adams():
         assert allowed < 0.2
 
 
-def test_m_h_is_the_second_order_change_of_the_surrogate_by_autograd():
-    """J(psi) = A pi_psi(a) / pi(a): gradient and Hessian-vector product in float64."""
-    case = Case(scale=0.3)
-    improvement_K, _ = case.proxies()
-    for k in range(K):
-        step = case.dense_step(k).double()
-
-        def surrogate(weight, k=k):
-            log_softmax = (weight @ case.hidden_KH[k].double() / TEMPERATURE).log_softmax(-1)
-            return case.advantages_K[k] * (log_softmax[case.ids_K[k]] - case.logprobs_K[k].double()).exp()
-
-        psi = case.head.weight.detach().double().requires_grad_()
-        (gradient,) = torch.autograd.grad(surrogate(psi), psi)
-        _, curved = torch.autograd.functional.hvp(surrogate, psi.detach(), step)
-        expected = float((gradient * step).sum() + (curved * step).sum() / 2)
-        assert float(improvement_K[k]) == pytest.approx(expected, rel=1e-3, abs=1e-6)
-
-
 def test_the_model_is_right_to_second_order():
     """The error against the true change of J falls with the cube of the step: 8 times for half of it."""
     case = Case(scale=0.3)
@@ -155,19 +136,10 @@ def test_the_model_is_right_to_second_order():
     assert errors[1] / errors[2] == pytest.approx(8, rel=0.15)
 
 
-def test_the_variance_is_that_of_all_logit_changes():
-    case = Case(scale=0.3)
-    change = case.change()
-    for k in range(K):
-        v, pi = case.dense_step(k) @ case.hidden_KH[k] / TEMPERATURE, case.pi_KV[k]
-        assert float(change.variance_K[k]) == pytest.approx(float(pi @ v**2 - (pi @ v) ** 2), rel=1e-3)
-
-
 @pytest.mark.parametrize("block_size", [1, 3, 11, 8192])
 def test_blocks_change_nothing(block_size):
     one, other = Case().change(), Case().change(block_size)
-    torch.testing.assert_close(one.chosen_K, other.chosen_K, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(one.variance_K, other.variance_K, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
 
 
 def test_rows_that_have_never_moved_are_held_to_adams_own_bound():
@@ -176,12 +148,12 @@ def test_rows_that_have_never_moved_are_held_to_adams_own_bound():
     state = case.optimizer.state[case.head.weight]
     state["exp_avg"].zero_()
     state["exp_avg_sq"].zero_()
-    change = case.change()
+    chosen_K, _ = case.change()
     largest = LR * 0.1 / (1 - 0.9 ** (STEPS + 1)) * math.sqrt((1 - 0.999 ** (STEPS + 1)) / 0.001) / TEMPERATURE
     for k in range(K):
         bound = largest * float(case.hidden_KH[k].abs().sum())
         # log pi moves by a difference of logit changes, each within the bound
-        assert abs(float(change.chosen_K[k])) <= 2 * bound
+        assert abs(float(chosen_K[k])) <= 2 * bound
         real = case.torch_step(k) @ case.hidden_KH[k] / TEMPERATURE
         assert float(real.abs().max()) <= bound * 1.001
-    assert float(change.chosen_K.abs().max()) > 0.01
+    assert float(chosen_K.abs().max()) > 0.01

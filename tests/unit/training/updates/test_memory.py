@@ -2,70 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
 
+from ada_lightning.training.batch import Microbatch
+from ada_lightning.training.packing import group_microbatch
 from ada_lightning.training.updates import UpdateOutOfMemoryError, halved, is_out_of_memory
-from tests.unit.training.test_policy import EXACT, GROUPS, fit, gradients, make_policy, pack, random_group, weights
+from tests.builders import random_group
+from tests.unit.training.test_policy import EXACT, GROUPS, fit, gradients, make_policy, pack, weights
 
 
-def whole_microbatch(share_prompts=True):
+def test_halves_are_packed_as_their_responses_would_have_been():
     groups = [*GROUPS, random_group(4, [1.0, 0.0, 0.0, 1.0, 1.0])]
-    (batch,) = pack(groups, share_prompts=share_prompts, keep_all=True)
-    (microbatch,) = batch.microbatches
-    return batch, microbatch
-
-
-def rows(microbatch):
-    """Per response: its conversation's tokens and positions, what predicts its tokens, and all that it carries."""
-    found, start, response = [], 0, 0
-    for prompt_length, *lengths in microbatch.document_lengths:
-        begin = start + prompt_length
-        for length in lengths:
-            where = [*range(start, start + prompt_length), *range(begin, begin + length)]
-            mine = microbatch.response_K == response
-            place = {position: index for index, position in enumerate(where)}
-            found.append(
-                {
-                    "tokens": microbatch.input_ids_T[where].tolist(),
-                    "positions": microbatch.position_ids_T[where].tolist(),
-                    "predictors": [place[int(position)] for position in microbatch.predictor_K[mine]],
-                    **{
-                        field.name: getattr(microbatch, field.name)[mine].tolist()
-                        for field in fields(microbatch)
-                        if field.name.endswith("_K") and field.name not in ("response_K", "predictor_K")
-                    },
-                    **{
-                        field.name: getattr(microbatch, field.name)[response].item()
-                        for field in fields(microbatch)
-                        if field.name.endswith("_B")
-                    },
-                }
-            )
-            begin += length
-            response += 1
-        start = begin
-    assert start == len(microbatch.input_ids_T)
-    assert response == len(microbatch.num_tokens_B)
-    return found
-
-
-@pytest.mark.parametrize("share_prompts", [True, False])
-def test_halves_hold_every_response_as_the_whole_did(share_prompts):
-    _, microbatch = whole_microbatch(share_prompts)
-    parts = halved(microbatch)
-    assert len(parts) == 2
-    assert [row for part in parts for row in rows(part)] == rows(microbatch)
-    response_tokens = [float(part.num_tokens_B.sum()) for part in parts]
-    assert max(response_tokens) - min(response_tokens) <= float(microbatch.num_tokens_B.max())
-    quarters = [quarter for part in parts for quarter in halved(part)]
-    assert [row for part in quarters for row in rows(part)] == rows(microbatch)
+    whole = group_microbatch(*groups)
+    parts = halved(whole)
+    responses = [(group, kept) for group in groups for kept in group.kept]
+    cut = len(parts[0].num_tokens_B)
+    assert responses[cut - 1][0] is responses[cut][0]  # in the middle of a document
+    for part, mine in zip(parts, (responses[:cut], responses[cut:]), strict=True):
+        own = [replace(group, kept=tuple(kept for other, kept in mine if other is group)) for group in groups]
+        expected = group_microbatch(*(group for group in own if group.kept))
+        for field in fields(Microbatch):
+            if field.name not in ("group_size_B", "pool_weight_B"):  # those of the group, which is in two parts now
+                torch.testing.assert_close(getattr(part, field.name), getattr(expected, field.name), rtol=0, atol=0)
+    for name in ("group_size_B", "pool_weight_B"):
+        assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(whole, name))
+    sizes = [float(part.num_tokens_B.sum()) for part in parts]
+    assert abs(sizes[0] - sizes[1]) <= float(whole.num_tokens_B.max())
 
 
 def test_a_single_response_stays_whole():
-    _, microbatch = whole_microbatch()
+    microbatch = group_microbatch(GROUPS[0])
     while len(microbatch.num_tokens_B) > 1:
         microbatch = halved(microbatch)[0]
     assert halved(microbatch) == (microbatch,)
@@ -102,29 +71,20 @@ def test_an_update_without_memory_is_repeated_in_halves_with_the_same_outcome(ti
     assert max(calls[1:]) < calls[0]
 
 
-def test_where_halves_do_not_fit_either_the_way_out_is_named(tiny_path):
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("a bug")])
+@pytest.mark.filterwarnings("ignore:an update ran out of memory")
+def test_where_halves_do_not_fit_either_the_way_out_is_named_and_other_errors_pass(tiny_path, error):
     policy = make_policy(tiny_path)
-    (batch,) = pack()
 
     def always_fails(microbatch, batch):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     policy.microbatch_loss = always_fails
-    with (
-        pytest.warns(RuntimeWarning, match="repeated"),
-        pytest.raises(UpdateOutOfMemoryError, match=r"Lower data.max_tokens_per_microbatch to \d+ or less.*ckpt=last"),
-    ):
-        fit(policy, [batch])
+    named = r"Lower data.max_tokens_per_microbatch to \d+ or less.*ckpt=last"
+    kind, message = (UpdateOutOfMemoryError, named) if is_out_of_memory(error) else (RuntimeError, "^a bug$")
+    with pytest.raises(kind, match=message):
+        fit(policy, pack())
 
 
-def test_other_errors_pass(tiny_path):
-    policy = make_policy(tiny_path)
-    (batch,) = pack()
-
-    def fails(microbatch, batch):
-        raise RuntimeError("a bug")
-
-    policy.microbatch_loss = fails
-    with pytest.raises(RuntimeError, match="a bug"):
-        fit(policy, [batch])
+def test_an_error_that_only_says_so_is_none_of_memory():
     assert not is_out_of_memory(ValueError("out of memory"))

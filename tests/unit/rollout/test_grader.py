@@ -6,13 +6,12 @@ import random
 
 import pytest
 
-from ada_lightning.core.records import Completion, Grade, SamplingSettings
+from ada_lightning.core.records import Completion, Grade
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
-from ada_lightning.methods.selection import AllSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.stepwise import StepwiseGrader
-from tests.builders import Collector, InstantGrader, decode, make_prompt
+from ada_lightning.rollout.grader import StepwiseGrader
+from tests.builders import InstantGrader, collect, make_prompt
 
 
 class LateGrader(InstantGrader):
@@ -47,18 +46,9 @@ def batches_of(seed, **options):
         num_polls=lambda generator, is_positive: generator.randint(1, 9),
         max_num_seqs=12,
     )
-    collector = Collector(decode=decode, seed=0, schedule=Continuous(fill_to=12), **options)
-    groups, stats = collector.collect(
-        [make_prompt(key) for key in (1, 2, 3)],
-        engine=engine,
-        grader=LateGrader(seed),
-        sampler=BalanceSampler(k_pos=3, k_neg=3, n_max=24, samples_per_round=4, group_size=4),
-        selection=AllSelection(),
-        settings=SamplingSettings(max_new_tokens=4),
-        stage="train",
-        step=0,
-        policy_version=0,
-    )
+    sampler = BalanceSampler(k_pos=3, k_neg=3, n_max=24, samples_per_round=4, group_size=4)
+    schedule = Continuous(fill_to=12)
+    groups, stats = collect([1, 2, 3], engine, sampler, grader=LateGrader(seed), schedule=schedule, **options)
     return engine.batches, stats.wasted_tokens, groups
 
 

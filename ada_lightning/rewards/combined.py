@@ -1,0 +1,62 @@
+"""What a reward made of others says of itself: what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ada_lightning.core.protocols import Reward
+from ada_lightning.core.records import Prompt
+
+
+class CombinedReward:
+    """Base of rewards that ask others.
+
+    Args:
+        parts: rewards by the name that errors of theirs begin with; an empty one begins nothing.
+    """
+
+    def __init__(self, parts: Mapping[str, Reward]) -> None:
+        self.parts = dict(parts)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What the parts import late."""
+        return tuple(name for reward in self.parts.values() for name in getattr(reward, "modules", ()))
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether all parts are."""
+        return all(getattr(reward, "cacheable", True) for reward in self.parts.values())
+
+    def check(self) -> None:
+        """Let every part check itself.
+
+        Raises:
+            ValueError: one or more have something to say.
+        """
+        if errors := self._errors("check"):
+            raise ValueError("; ".join(errors))
+
+    def check_prompt(self, prompt: Prompt) -> None:
+        """Let every part look at a prompt.
+
+        Raises:
+            ValueError: one or more cannot grade with it.
+        """
+        if errors := self._errors("check_prompt", prompt):
+            raise ValueError("; ".join(errors))
+
+    def answers_told(self) -> list[bool | None]:
+        """Whether answers that each part tells do without the reference; None where it does not say."""
+        return [getattr(reward, "answers_without_reference", None) for reward in self.parts.values()]
+
+    def _errors(self, method: str, *arguments: Any) -> list[str]:
+        errors = []
+        for name, reward in self.parts.items():
+            if callable(check := getattr(reward, method, None)):
+                try:
+                    check(*arguments)
+                except ValueError as error:
+                    errors.append(f"{name}: {error}" if name else str(error))
+        return errors

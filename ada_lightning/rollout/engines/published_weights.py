@@ -1,0 +1,112 @@
+"""A policy's weights on their way to engines elsewhere: their type and checksum, and where engines read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xxhash
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What was sent, or what arrived: names, shapes, types, bytes and order of tensors."""
+
+    num_tensors: int
+    num_bytes: int
+    checksum: str
+    """XXH3, 64 bits, in hexadecimal: 7 GiB/s on one core, where CRC-32 has 1.7."""
+
+    def error(self, arrived: Digest) -> str:
+        """Say how what arrived differs from this, which was sent; empty where it does not."""
+        if self == arrived:
+            return ""
+        return (
+            f"the engine got other weights than were sent: {arrived.num_tensors} tensors of {arrived.num_bytes} bytes "
+            f"with checksum {arrived.checksum} instead of {self.num_tensors} of {self.num_bytes} with {self.checksum}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedWeights:
+    """Weights that every engine of a pool can read, now or after a restart."""
+
+    policy_version: int
+    named_tensors: Iterable[tuple[str, Tensor]]
+    """Can be read any number of times, in any engine's process."""
+    digest: Digest
+
+
+class WeightDigest:
+    """Reads tensors as they pass.
+
+    Example:
+        >>> import torch
+        >>> first, second = WeightDigest(), WeightDigest()
+        >>> first.add("w", torch.tensor([1.0, 2.0]))
+        >>> second.add("w", torch.tensor([2.0, 1.0]))
+        >>> first.value() == second.value(), first.value().num_bytes
+        (False, 8)
+    """
+
+    def __init__(self) -> None:
+        self._hash = xxhash.xxh3_64()
+        self._num_tensors = 0
+        self._num_bytes = 0
+
+    def add(self, name: str, tensor: Tensor) -> None:
+        """Read one tensor, which must be on the CPU."""
+        self._hash.update(f"{name}\x1f{tuple(tensor.shape)}\x1f{tensor.dtype}\x1f".encode())
+        self._hash.update(as_bytes(tensor.detach().contiguous()))
+        self._num_tensors += 1
+        self._num_bytes += tensor.nbytes
+
+    def reading(self, named_tensors: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        """Pass tensors on and read each."""
+        for name, tensor in named_tensors:
+            self.add(name, tensor)
+            yield name, tensor
+
+    def value(self) -> Digest:
+        """Return the digest of what was read so far."""
+        return Digest(self._num_tensors, self._num_bytes, self._hash.hexdigest())
+
+
+def in_engine_type(named_tensors: Iterable[tuple[str, Tensor]], weight_dtype: str) -> Iterator[tuple[str, Tensor]]:
+    """Cast to the engine's own type, where it tells one: in bfloat16 half of the bytes travel."""
+    import torch
+
+    dtype = getattr(torch, weight_dtype.removeprefix("torch.")) if weight_dtype else None
+    for name, tensor in named_tensors:
+        is_cast = dtype is not None and tensor.is_floating_point()
+        yield name, tensor.detach().to(dtype) if is_cast else tensor.detach()
+
+
+def on_cpu(named_tensors: Iterable[tuple[str, Tensor]], weight_dtype: str) -> Iterator[tuple[str, Tensor]]:
+    """Bring tensors to the CPU in the engine's own type, one at a time."""
+    for name, tensor in in_engine_type(named_tensors, weight_dtype):
+        yield name, tensor.cpu().contiguous()
+
+
+def chunks(named_tensors: Iterable[tuple[str, Tensor]], chunk_bytes: int) -> Iterator[list[tuple[str, Tensor]]]:
+    """Group tensors in their order until a group is large enough."""
+    chunk, size = [], 0
+    for name, tensor in named_tensors:
+        chunk.append((name, tensor))
+        size += tensor.nbytes
+        if size >= chunk_bytes:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def as_bytes(tensor: Tensor) -> memoryview:
+    """Memory of a contiguous tensor of the CPU, to read and to write."""
+    import torch
+
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
