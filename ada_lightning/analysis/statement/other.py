@@ -8,11 +8,14 @@ from ada_lightning.analysis.statement.table import PASS_RATES
 from ada_lightning.core.protocols import Advantage
 from ada_lightning.methods.advantages import (
     AcceptedAdvantage,
+    DpoAdvantage,
     GdpoAdvantage,
     HistoryBaselineAdvantage,
+    IpoAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
     RoundedHistoryAdvantage,
+    ShrinkageBaselineAdvantage,
 )
 
 
@@ -44,6 +47,15 @@ def other_lines(
         return [_history_baseline("the pass rate expected", draws_equal=draws_equal)], {}
     if isinstance(advantage, RoundedHistoryAdvantage):
         return [_history_baseline("0 or 1, whichever is expected", draws_equal=draws_equal)], {}
+    if isinstance(advantage, ShrinkageBaselineAdvantage):
+        return [
+            _history_baseline("the pass rate expected unless the others contradict it", draws_equal=draws_equal)
+        ], {}
+    if isinstance(advantage, DpoAdvantage | IpoAdvantage):
+        return [
+            f"update: no f(p): {type(advantage).__name__} of every right response over every wrong one of its prompt, "
+            f"beta = {advantage.beta:g} to the initial policy; a prompt with one class alone does not train"
+        ], {}
     if isinstance(advantage, NoveltyAdvantage):
         over = " over its standard deviation" if advantage.normalize_std else ""
         return [

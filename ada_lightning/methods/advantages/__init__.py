@@ -10,6 +10,7 @@ from ada_lightning.methods.advantages.leave_one_out import LeaveOneOutAdvantage
 from ada_lightning.methods.advantages.max_rl import MaxRlAdvantage
 from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
 from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
+from ada_lightning.methods.advantages.preference import DpoAdvantage, IpoAdvantage
 from ada_lightning.methods.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
 from ada_lightning.methods.advantages.rounded_history import RoundedHistoryAdvantage
 from ada_lightning.methods.advantages.shrinkage_baseline import ShrinkageBaselineAdvantage
@@ -19,10 +20,12 @@ from ada_lightning.methods.advantages.weighted_leave_one_out import WeightedLeav
 __all__ = [
     "AcceptedAdvantage",
     "BatchWhitenedAdvantage",
+    "DpoAdvantage",
     "ExactAdvantage",
     "GdpoAdvantage",
     "GroupNormalizedAdvantage",
     "HistoryBaselineAdvantage",
+    "IpoAdvantage",
     "LeaveOneOutAdvantage",
     "MaxRlAdvantage",
     "NoveltyAdvantage",
