@@ -18,6 +18,12 @@ from ada_lightning.methods.advantages import (
     ShrinkageBaselineAdvantage,
 )
 
+_HISTORY_BASELINES: Mapping[type[Advantage], str] = {
+    HistoryBaselineAdvantage: "the pass rate expected",
+    RoundedHistoryAdvantage: "0 or 1, whichever is expected",
+    ShrinkageBaselineAdvantage: "the pass rate expected, unless the others contradict it,",
+}
+
 
 def other_lines(
     advantage: Advantage, size: int, *, draws_equal: bool
@@ -43,14 +49,9 @@ def other_lines(
         if draws_equal:
             return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
         return ["update: the sum over accepted responses, without a baseline"], mean
-    if isinstance(advantage, HistoryBaselineAdvantage):
-        return [_history_baseline("the pass rate expected", draws_equal=draws_equal)], {}
-    if isinstance(advantage, RoundedHistoryAdvantage):
-        return [_history_baseline("0 or 1, whichever is expected", draws_equal=draws_equal)], {}
-    if isinstance(advantage, ShrinkageBaselineAdvantage):
-        return [
-            _history_baseline("the pass rate expected unless the others contradict it", draws_equal=draws_equal)
-        ], {}
+    for kind, baseline in _HISTORY_BASELINES.items():
+        if isinstance(advantage, kind):
+            return [_history_baseline(baseline, draws_equal=draws_equal)], {}
     if isinstance(advantage, DpoAdvantage | IpoAdvantage):
         return [
             f"update: no f(p): {type(advantage).__name__} of every right response over every wrong one of its prompt, "
