@@ -10,8 +10,8 @@ import torch
 
 from ada_lightning.methods.advantages import BatchWhitenedAdvantage, DpoAdvantage, IpoAdvantage
 from ada_lightning.training.losses import ConstantReduction, ReinforceLoss
-from tests.builders import assigned, make_group, weighed
-from tests.unit.training.test_policy import make_policy, pack, random_group
+from tests.builders import assigned, make_group, random_group, weighed
+from tests.unit.training.test_policy import make_policy, pack
 
 BETA = 0.7
 GROUPS = [random_group(1, [1.0, 0.0, 0.0]), random_group(2, [0.0, 1.0, 1.0, 0.0]), random_group(3, [0.0, 0.0])]
@@ -50,8 +50,8 @@ def loss_of_pairs(policy, loss):
 def test_the_update_is_the_gradient_of_the_loss_of_pairs_however_it_is_split(
     tiny_path, monkeypatch, rule, loss, max_tokens
 ):
-    policy = make_policy(tiny_path, advantage=rule(beta=BETA))
-    policy.loss = ReinforceLoss(reduction=ConstantReduction(token_scale=1), importance_cap=0.0)
+    loss_of_policy = ReinforceLoss(reduction=ConstantReduction(token_scale=1), importance_cap=0.0)
+    policy = make_policy(tiny_path, advantage=rule(beta=BETA), loss=loss_of_policy)
     monkeypatch.setattr(policy, "forward_context", nullcontext)  # no trainer is attached
     policy.setup("fit")
     with torch.no_grad():
