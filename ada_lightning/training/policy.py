@@ -466,9 +466,11 @@ class PolicyModule(LightningModule):
         found = []
         with self.clock.phase("update"), self.forward_context():
             for kept in group.kept:
-                microbatch = self.packed(replace(group, kept=(kept,)))
-                now_K, _ = self.token_logprobs(self.model, microbatch)
-                found.append(float((now_K - self._reference_logprobs(microbatch)).sum()))
+                found.append(0.0)
+                if kept.response.response_ids:
+                    microbatch = self.packed(replace(group, kept=(kept,)))
+                    now_K, _ = self.token_logprobs(self.model, microbatch)
+                    found[-1] = float((now_K - self._reference_logprobs(microbatch)).sum())
                 self.interrupt_check()
         return found
 
