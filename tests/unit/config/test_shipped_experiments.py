@@ -285,7 +285,7 @@ def test_the_scripts_grpo_is_the_papers_but_for_what_the_script_says():
     ):  # fmt: skip
         assert OmegaConf.select(script, key) == value != OmegaConf.select(paper, key)
         OmegaConf.update(paper, key, value)
-    assert script == paper
+    assert OmegaConf.to_container(script) == OmegaConf.to_container(paper)
 
 
 def test_paper_settings_are_those_of_the_paper():
