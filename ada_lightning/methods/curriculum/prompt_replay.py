@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ada_lightning.core.checks import refuse, unmet
 from ada_lightning.core.protocols import Curriculum, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponsePool
-from ada_lightning.methods.checked import Check, Checked, at_least
 from ada_lightning.methods.curriculum.uniform import UniformCurriculum
 
 
@@ -22,8 +22,7 @@ class _Visited:
     num_reuses: int
 
 
-@dataclass(kw_only=True, eq=False)
-class PromptReplay(Checked, Curriculum):
+class PromptReplay(Curriculum):
     """Gives up to a share of each step to prompts whose last visit had a pass rate in a band, those nearest 1/2 first.
 
     Prompts come again, with new responses; no response does. A prompt that has come back ``max_reuses`` times stays out
@@ -32,6 +31,13 @@ class PromptReplay(Checked, Curriculum):
 
     The buffer is what the last visit alone told, so its pass rates are as noisy as a group is small, and the further a
     rate of 1/2 was luck the sooner it leaves.
+
+    Args:
+        low: lowest pass rate of the band.
+        high: highest.
+        share: of a step's places, at most, that go to the buffer.
+        cooldown: steps for which a prompt rests after it was sampled.
+        max_reuses: times that a prompt comes back.
 
     Raises:
         ValueError: a value out of range; all in one message.
@@ -47,24 +53,30 @@ class PromptReplay(Checked, Curriculum):
         ['b', 'c', 'a']
     """
 
-    low: float = 0.25
-    """Lowest pass rate of the band."""
-    high: float = 0.75
-    """Highest."""
-    share: float = 0.75
-    """Of a step's places, at most, that go to the buffer."""
-    cooldown: int = 10
-    """Steps for which a prompt rests after it was sampled."""
-    max_reuses: int = 15
-    """Times that a prompt comes back."""
-    _num_steps: int = field(init=False, repr=False, default=0)
-    _visited: dict[str, _Visited] = field(init=False, repr=False, default_factory=dict)
-
-    def _checks(self) -> Iterator[Check]:
-        yield 0 <= self.low <= self.high <= 1, f"curriculum needs 0 <= low <= high <= 1; got {self.low} and {self.high}"
-        yield 0 <= self.share <= 1, f"curriculum.share must be in [0, 1]; got {self.share}"
-        yield self.cooldown >= 0, f"curriculum.cooldown must not be negative; got {self.cooldown}"
-        yield from at_least(1, max_reuses=self.max_reuses)
+    def __init__(
+        self,
+        *,
+        low: float = 0.25,
+        high: float = 0.75,
+        share: float = 0.75,
+        cooldown: int = 10,
+        max_reuses: int = 15,
+    ) -> None:
+        refuse(
+            unmet(
+                (0 <= low <= high <= 1, "curriculum needs 0 <= low <= high <= 1", f"{low} and {high}"),
+                (0 <= share <= 1, "curriculum.share must be in [0, 1]", share),
+                (cooldown >= 0, "curriculum.cooldown must not be negative", cooldown),
+                (max_reuses >= 1, "curriculum.max_reuses must be at least 1", max_reuses),
+            )
+        )
+        self.low = low
+        self.high = high
+        self.share = share
+        self.cooldown = cooldown
+        self.max_reuses = max_reuses
+        self._num_steps = 0
+        self._visited: dict[str, _Visited] = {}
 
     def waiting(self) -> list[str]:
         """Return the ids of the prompts that may come back now, the first to come first."""

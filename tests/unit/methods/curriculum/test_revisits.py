@@ -95,6 +95,6 @@ def test_what_is_remembered_outlives_a_stop(kind, options):
 
 def test_what_replay_refuses():
     with pytest.raises(
-        ValueError, match=r"low <= high <= 1; got 0.8 and 0.75; .*share .* 2; .*cooldown .*-1; max_reuses"
+        ValueError, match=r"low <= high <= 1; got 0.8 and 0.75; .*share .* 2; .*cooldown .*-1; .*max_reuses"
     ):
         PromptReplay(low=0.8, share=2, cooldown=-1, max_reuses=0)
