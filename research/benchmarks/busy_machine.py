@@ -1,8 +1,8 @@
 """What other processes on the machine cost a rollout and an update: ``python -m research.benchmarks.busy_machine``.
 
-vLLM generates 1,536 tokens of the default model, then the model is updated with 15 packed groups, in a process for each
-way that OpenMP's threads wait, alone and beside four processes that compute without end. Two threads that spin while
-they wait take turns on a busy core with the one they wait for; threads that sleep leave it. Writes
+vLLM generates 384 tokens of the default model, then the model is updated with eight packed groups, in a process for
+each way that OpenMP's threads wait, alone and beside four processes that compute without end. Two threads that spin
+while they wait take turns on a busy core with the one they wait for; threads that sleep leave it. Writes
 ``docs/performance/busy_machine.json``.
 """
 
@@ -26,13 +26,13 @@ WAYS: Mapping[str, Mapping[str, str]] = {
     "threads sleep (this project's default)": {"OMP_NUM_THREADS": CORES, "OMP_WAIT_POLICY": "passive"},
     "one thread": {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"},
 }
-NUM_PROMPTS, NUM_TOKENS = 64, 24
+NUM_PROMPTS, NUM_TOKENS, NUM_GROUPS = 32, 12, 8
 
 
 def main() -> None:
     """Measure every way alone and beside others, print and save."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=3, help="timed, after one that builds kernels")
+    parser.add_argument("--repetitions", type=int, default=2, help="timed, after one that builds kernels")
     parser.add_argument("--others", type=int, default=4, help="busy processes beside it")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -72,7 +72,7 @@ def measure(repetitions: int) -> dict[str, float]:
         batch = [(prompt.prompt_ids, NUM_TOKENS) for prompt in model.prompts(NUM_PROMPTS)]
         generation = [raw_batch(engine, batch)[0] for _ in range(repetitions + 1)]
     policy, optimizer = make_policy("smollm2")
-    packed = pack(random_groups(LENGTHS["default"], 15), share_prompts=True)
+    packed = pack(random_groups(LENGTHS["default"], NUM_GROUPS), share_prompts=True)
     updates = []
     for _ in range(repetitions + 1):
         started = time.monotonic()

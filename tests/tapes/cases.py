@@ -67,11 +67,6 @@ PARTS: dict[str, tuple[str, ...]] = {
         "+experiment=spo", "data.num_minibatches=2", "sampler=first_visit", "sampler.num_first=3", "selection=seen",
         "curriculum.unseen_first=true",
     ),
-    "sampler_knapsack_by_tokens": ("+experiment=knapsack", "sampler.min_seen=2", "sampler.by_tokens=true"),
-    "sampler_gvm_by_tokens": (
-        "+experiment=gvm_grpo", "sampler.num_pilot=4", "sampler.responses_per_prompt=8", "sampler.n_max=24",
-        "sampler/gradient_norm=constant", "sampler.by_tokens=true",
-    ),
     # advantages, their baselines and objectives
     "advantage_stratified": (*BALANCE, "advantage=stratified"),
     "advantage_stratified_pass_at_k": (*BALANCE, "advantage=stratified", "objective=pass_at_k"),

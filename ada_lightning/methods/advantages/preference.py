@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from ada_lightning.core.protocols import Advantage, LogRatios, Trait
 from ada_lightning.core.records import ResponseGroup
@@ -82,7 +83,8 @@ class DpoAdvantage(PreferenceAdvantage):
 
     def pull(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """Fades as a pair is told apart."""
-        return self.beta / (1.0 + np.exp(np.minimum(self.beta * margins, 700.0)))
+        pulls: NDArray[np.float64] = self.beta * expit(-self.beta * margins)
+        return pulls
 
 
 class IpoAdvantage(PreferenceAdvantage):

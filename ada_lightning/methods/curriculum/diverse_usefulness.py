@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,5 +106,5 @@ def greedily_spread(values_C: NDArray[np.float64], places_CH: NDArray[np.float64
     return order
 
 
-def _no_policy(prompts: Sequence[Prompt]) -> None:
+def _no_policy(prompts: Sequence[Prompt]) -> NoReturn:
     raise RuntimeError("curriculum.embedding asked the policy for a representation, and a curriculum has none")

@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.protocols import PolicyView
 from ada_lightning.core.records import Belief, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
@@ -155,6 +153,8 @@ class KlHistory(CountingEstimator):
                 "KlHistory asks how far the policy has moved and none is connected: callbacks.adaptive_sampling does "
                 "that; without it use estimator=beta_history"
             )
+        import torch
+
         group = ResponseGroup(pool, (KeptResponse(response, 1.0),))
         with torch.no_grad(), policy.forward_context():
             logprobs_K, _ = policy.token_logprobs(policy.model, policy.packed(group))
