@@ -111,6 +111,7 @@ class AdaptiveSampling(Callback):
         )
         self.method.curriculum = data.curriculum
         self.method.sampler.connect(policy)
+        self.method.estimator.connect(policy)
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start graders and engine, in the leading process."""

@@ -9,6 +9,8 @@ from lightning.pytorch.accelerators import AcceleratorRegistry
 from omegaconf import DictConfig
 
 from ada_lightning.config.setup import Setup
+from ada_lightning.methods.advantages import DpoAdvantage, IpoAdvantage
+from ada_lightning.methods.estimators import KlHistory
 from ada_lightning.methods.gradient_norms import PolicyGradientNorm
 from ada_lightning.parallel.environment import Launch, launch
 from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy, size_problem
@@ -91,9 +93,10 @@ def _strategy_errors(run: Setup, num_processes: int) -> Iterator[str]:
 
 def _shard_errors(run: Setup) -> Iterator[str]:
     """What reads or adds whole weights does not go with shards of them."""
-    for key in ("parameters", "loss", "sampler.gradient_norm") if run.is_a("trainer.strategy", ShardedStrategy) else ():
+    keys = ("parameters", "loss", "sampler.gradient_norm", "estimator", "advantage", "advantage.advantage")
+    for key in keys if run.is_a("trainer.strategy", ShardedStrategy) else ():
         part = run.kind(key)
-        is_whole = issubclass(part, LoraParameters | PolicyGradientNorm)
+        is_whole = issubclass(part, LoraParameters | PolicyGradientNorm | KlHistory | DpoAdvantage | IpoAdvantage)
         if is_whole or (issubclass(part, PolicyLoss) and part.has_parameters):
             yield f"{key} = {part.__name__} needs weights that are whole in every process; use trainer=ddp with it"
 

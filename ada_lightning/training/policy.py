@@ -151,9 +151,10 @@ class PolicyModule(LightningModule):
         self.ranks.on("represent", self._represent)
         self.ranks.on("rehearse", self._rehearse)
         self.ranks.on("weights", lambda _: deque(whole_weights(self.model), maxlen=0))
+        self.advantage.connect(self.log_ratios)
 
     def configure_model(self) -> None:
-        """Load the policy, and the reference where the loss needs one. Master weights are float32.
+        """Load the policy, and the reference where loss or advantage need one. Master weights are float32.
 
         Raises:
             ValueError: the attention backend cannot keep this architecture's packed responses apart.
@@ -161,7 +162,7 @@ class PolicyModule(LightningModule):
         if hasattr(self, "model"):
             return
         self.model: Any = self._load(self.model_path, self._prepare_policy)
-        if self.loss.needs_reference and not self.trained.has_reference:
+        if (self.loss.needs_reference or self.advantage.needs_reference) and not self.trained.has_reference:
             self.reference: Any = self._load(self.reference_path, self._prepare_reference)
         self.loss.build(self.model.get_output_embeddings().weight.shape[1])
 
@@ -312,9 +313,7 @@ class PolicyModule(LightningModule):
         # A KL, or a target that is tilted from it, needs the frozen initial policy; nothing else does.
         reference_logprobs_K = old_logprobs_K
         if self.loss.needs_reference:
-            with torch.no_grad(), self.trained.as_reference(self.model):
-                reference = self.model if self.trained.has_reference else self.reference
-                reference_logprobs_K, _ = self.token_logprobs(reference, microbatch)
+            reference_logprobs_K = self._reference_logprobs(microbatch)
         terms = TokenTerms(
             logprobs_K=logprobs_K,
             old_logprobs_K=old_logprobs_K,
@@ -458,6 +457,30 @@ class PolicyModule(LightningModule):
             ]
             for group, values in zip(groups, self.advantage.assign(groups), strict=True)
         ]
+
+    @torch.no_grad()
+    def log_ratios(self, group: ResponseGroup) -> list[float]:
+        """Log-probability of every kept response under the policy minus that under the initial one; nats.
+
+        One response at a time, so that memory is that of the longest.
+        """
+        found = []
+        with self.clock.phase("update"), self.forward_context():
+            for kept in group.kept:
+                found.append(0.0)
+                if kept.response.response_ids:
+                    microbatch = self.packed(replace(group, kept=(kept,)))
+                    now_K, _ = self.token_logprobs(self.model, microbatch)
+                    found[-1] = float((now_K - self._reference_logprobs(microbatch)).sum())
+                self.interrupt_check()
+        return found
+
+    @torch.no_grad()
+    def _reference_logprobs(self, microbatch: Microbatch) -> Tensor:
+        """Log-probability of every response token under the frozen initial policy. Shape ``(K,)``, nats."""
+        with self.trained.as_reference(self.model):
+            reference = self.model if self.trained.has_reference else self.reference
+            return self.token_logprobs(reference, microbatch)[0]
 
     def named_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads.

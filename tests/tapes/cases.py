@@ -33,6 +33,8 @@ TWEAKS: dict[str, tuple[str, ...]] = {
     "gvm_raft": ("sampler.num_pilot=4", "sampler.responses_per_prompt=8", "sampler.n_max=24"),
     "speed_rl": ("sampler.num_continue=8", "sampler.group_size=12"),
     "flowrl": ("loss.partition.learning_rate=0.1",),  # that of the policy here is for plain gradient steps
+    "prompt_replay": ("curriculum.cooldown=0", "sampler.group_size=6"),
+    "spo": ("data.num_minibatches=2",),
     # Updates are small, too: clips are near 1, so that some tokens are beyond them.
     "cispo": ("loss.clip_low=0.02", "loss.clip_high=0.02"),
     "divergence_ppo_kl": ("loss.delta_low=0.003", "loss.delta_high=0.003"),
@@ -61,6 +63,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     "sampler_gvm_constant": ("+experiment=gvm_grpo", *TWEAKS["gvm_grpo"], "sampler/gradient_norm=constant"),
     "sampler_gvm_embed_tokens": ("+experiment=gvm_grpo", *TWEAKS["gvm_grpo"], "sampler/gradient_norm=embed_tokens"),
     "sampler_estimated_all_exponents": ("+experiment=ada_est_ema", "sampler.gamma=1.0", "sampler.n_min=1"),
+    "sampler_first_visit": (
+        "+experiment=spo", "data.num_minibatches=2", "sampler=first_visit", "sampler.num_first=3", "selection=seen",
+        "curriculum.unseen_first=true",
+    ),
     # advantages, their baselines and objectives
     "advantage_stratified": (*BALANCE, "advantage=stratified"),
     "advantage_stratified_pass_at_k": (*BALANCE, "advantage=stratified", "objective=pass_at_k"),

@@ -1,4 +1,4 @@
-"""The page of methods lists every experiment that ships, and no other."""
+"""The pages of methods list every experiment that ships, and no other; what is compared is compared somewhere."""
 
 from __future__ import annotations
 
@@ -16,3 +16,19 @@ def test_every_experiment_has_a_row():
     shipped = {file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml")}
     assert shipped - named == set()
     assert named - shipped == set()
+
+
+KINDS = {"brute force", "enumeration", "simulation", "their loop, rewritten", "by hand", "nothing"}
+
+
+def test_every_experiment_says_what_it_is_compared_with():
+    page = (ROOT / "docs" / "methods_checked.md").read_text()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| `")
+    ]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(file.stem for file in (ROOT / "conf" / "experiment").glob("*.yaml"))
+    for _, _, kind, test in rows:
+        assert kind in KINDS
+        file, _, name = test.strip("`").partition("::")
+        assert re.search(rf"^ *def {name}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE), test

@@ -8,12 +8,21 @@ from ada_lightning.analysis.statement.table import PASS_RATES
 from ada_lightning.core.protocols import Advantage
 from ada_lightning.methods.advantages import (
     AcceptedAdvantage,
+    DpoAdvantage,
     GdpoAdvantage,
     HistoryBaselineAdvantage,
+    IpoAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
     RoundedHistoryAdvantage,
+    ShrinkageBaselineAdvantage,
 )
+
+_HISTORY_BASELINES: Mapping[type[Advantage], str] = {
+    HistoryBaselineAdvantage: "the pass rate expected",
+    RoundedHistoryAdvantage: "0 or 1, whichever is expected",
+    ShrinkageBaselineAdvantage: "the pass rate expected, unless the others contradict it,",
+}
 
 
 def other_lines(
@@ -40,10 +49,14 @@ def other_lines(
         if draws_equal:
             return ["update: exact for f(p) = p, without a baseline: the sum over accepted responses"], {}
         return ["update: the sum over accepted responses, without a baseline"], mean
-    if isinstance(advantage, HistoryBaselineAdvantage):
-        return [_history_baseline("the pass rate expected", draws_equal=draws_equal)], {}
-    if isinstance(advantage, RoundedHistoryAdvantage):
-        return [_history_baseline("0 or 1, whichever is expected", draws_equal=draws_equal)], {}
+    for kind, baseline in _HISTORY_BASELINES.items():
+        if isinstance(advantage, kind):
+            return [_history_baseline(baseline, draws_equal=draws_equal)], {}
+    if isinstance(advantage, DpoAdvantage | IpoAdvantage):
+        return [
+            f"update: no f(p): {type(advantage).__name__} of every right response over every wrong one of its prompt, "
+            f"beta = {advantage.beta:g} to the initial policy; a prompt with one class alone does not train"
+        ], {}
     if isinstance(advantage, NoveltyAdvantage):
         over = " over its standard deviation" if advantage.normalize_std else ""
         return [

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ada_lightning.core.protocols.part import Part, Trait
 from ada_lightning.core.records import ResponseGroup
+
+LogRatios = Callable[[ResponseGroup], Sequence[float]]
+"""Gives, for every kept response of a group, its log-probability under the policy minus that under the initial policy;
+nats. Costs two forward passes a response."""
 
 
 class Advantage(Part):
@@ -18,6 +22,12 @@ class Advantage(Part):
     Neither may depend on the order of groups, or on earlier rollouts. Traits stand on the class, so that a
     configuration is checked before the rule is made; an instance may have its own.
     """
+
+    needs_reference: bool = False
+    """Whether it compares with the initial policy, which is then loaded."""
+
+    def connect(self, log_ratios: LogRatios) -> None:
+        """Remember whom to ask about the policy; called once, before the first rollout."""
 
     def of_group(self, group: ResponseGroup) -> Sequence[float] | NDArray[np.float64]:
         """Return the advantage of every kept response of a group, in the order of ``group.kept``.

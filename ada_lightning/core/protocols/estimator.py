@@ -11,6 +11,8 @@ from ada_lightning.core.records import Belief, Prompt, ResponsePool
 if TYPE_CHECKING:  # torch stays out of reward workers
     from torch import Tensor
 
+    from ada_lightning.core.protocols.policy_view import PolicyView
+
 Represent = Callable[[Sequence[Prompt]], "Tensor"]
 """The policy's representation of prompts, shape ``(P, H)``, float32; costs a forward pass."""
 
@@ -37,6 +39,9 @@ class PassRateEstimator(Part):
             ValueError: it is about other prompts.
         """
 
+    def connect(self, policy: PolicyView) -> None:
+        """Remember whom to ask about the policy; called once, before the first rollout."""
+
     def predict(self, prompts: Sequence[Prompt], represent: Represent) -> Sequence[Belief]:
         """Return one belief per prompt; nothing is learned from being asked.
 
@@ -51,7 +56,10 @@ class PassRateEstimator(Part):
         raise NotImplementedError(f"{type(self).__name__} keeps nothing by prompt")
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
-        """Learn from the pools of a finished rollout step, whose prompts were the last ones predicted."""
+        """Learn from the pools of a finished rollout step, whose prompts were the last ones predicted.
+
+        The policy has been updated with them.
+        """
 
     def history_counts(self) -> Mapping[str, tuple[float, float]]:
         """(positives, responses) by prompt id for a later run to start from; empty where none are kept by prompt."""

@@ -10,24 +10,29 @@ from ada_lightning.methods.advantages.leave_one_out import LeaveOneOutAdvantage
 from ada_lightning.methods.advantages.max_rl import MaxRlAdvantage
 from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
 from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
+from ada_lightning.methods.advantages.preference import DpoAdvantage, IpoAdvantage
 from ada_lightning.methods.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
 from ada_lightning.methods.advantages.rounded_history import RoundedHistoryAdvantage
+from ada_lightning.methods.advantages.shrinkage_baseline import ShrinkageBaselineAdvantage
 from ada_lightning.methods.advantages.stratified import StratifiedAdvantage
 from ada_lightning.methods.advantages.weighted_leave_one_out import WeightedLeaveOneOutAdvantage
 
 __all__ = [
     "AcceptedAdvantage",
     "BatchWhitenedAdvantage",
+    "DpoAdvantage",
     "ExactAdvantage",
     "GdpoAdvantage",
     "GroupNormalizedAdvantage",
     "HistoryBaselineAdvantage",
+    "IpoAdvantage",
     "LeaveOneOutAdvantage",
     "MaxRlAdvantage",
     "NoveltyAdvantage",
     "PoolMeanAdvantage",
     "ReinforcePlusPlusBaselineAdvantage",
     "RoundedHistoryAdvantage",
+    "ShrinkageBaselineAdvantage",
     "StratifiedAdvantage",
     "WeightedLeaveOneOutAdvantage",
 ]

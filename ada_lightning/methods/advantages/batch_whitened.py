@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.core.protocols import Advantage, Trait
+from ada_lightning.core.protocols import Advantage, LogRatios, Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.functional import whitened_groups
 
@@ -36,7 +36,12 @@ class BatchWhitenedAdvantage(Advantage):
     """Count a response as often as it has tokens, as verl and OpenRLHF do; False counts each once."""
 
     def __post_init__(self) -> None:
+        self.needs_reference = self.advantage.needs_reference
         self.traits = self.advantage.traits | ({Trait.TRAINS_EQUAL_REWARDS} if self.by_tokens else frozenset())
+
+    def connect(self, log_ratios: LogRatios) -> None:
+        """Tell the rule that is whitened."""
+        self.advantage.connect(log_ratios)
 
     def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """Return the advantages, group by group."""

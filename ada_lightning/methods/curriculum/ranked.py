@@ -57,6 +57,9 @@ class RankedCurriculum(Curriculum, ABC):
             )
         )
 
+    def look_at(self, candidates: Sequence[Prompt], prompts: Sequence[Prompt]) -> None:
+        """See the candidates themselves, just before they are ranked, and all training prompts; most need neither."""
+
     @abstractmethod
     def rank(self, beliefs: Sequence[Belief], generator: random.Random) -> list[int]:
         """Return the indices of the candidates, the best first. They come in random order."""
@@ -82,8 +85,9 @@ class RankedCurriculum(Curriculum, ABC):
             candidates = [position for position in walked if position in first and position not in in_turn]
             # A mixture lists a prompt several times.
             repeats = [position for position in walked if position not in first]
-            beliefs = recall([prompts[position] for position in candidates])
-            ranked = self.rank(beliefs, random.Random(f"{seed}/rank/{step}"))
+            listed = [prompts[position] for position in candidates]
+            self.look_at(listed, prompts)
+            ranked = self.rank(recall(listed), random.Random(f"{seed}/rank/{step}"))
             best = [*(candidates[index] for index in ranked), *repeats]
             chosen += [*revisited, *best[: num_left - len(revisited)]]
         random.Random(f"{seed}/mix/{step}").shuffle(chosen)

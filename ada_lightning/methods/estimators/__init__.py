@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ada_lightning.methods.estimators.beta_history import BetaHistory
     from ada_lightning.methods.estimators.ema import EmaEstimator
     from ada_lightning.methods.estimators.gaussian_process import GaussianProcessEstimator
+    from ada_lightning.methods.estimators.kl_history import KlHistory
     from ada_lightning.methods.estimators.length_scale import FixedLengthScale, MedianDistance
     from ada_lightning.methods.estimators.policy_embedding import PolicyEmbedding
     from ada_lightning.methods.estimators.similar_prompts import SimilarPrompts
@@ -22,6 +23,7 @@ __all__ = [
     "EmaEstimator",
     "FixedLengthScale",
     "GaussianProcessEstimator",
+    "KlHistory",
     "MedianDistance",
     "PolicyEmbedding",
     "SimilarPrompts",
@@ -34,6 +36,7 @@ _MODULES = {
     "EmaEstimator": "ema",
     "FixedLengthScale": "length_scale",
     "GaussianProcessEstimator": "gaussian_process",
+    "KlHistory": "kl_history",
     "MedianDistance": "length_scale",
     "PolicyEmbedding": "policy_embedding",
     "SimilarPrompts": "similar_prompts",

@@ -95,7 +95,9 @@ class SimilarPrompts(CountingEstimator):
 
     Source:
         Ours. Gaussian process classification: Rasmussen and Williams 2006, chapter 3; one over prompts, with pass rates
-        taken as observed logits: VIP, arXiv:2602.01601. What it gains: ``python -m research.studies.field.fresh``.
+        taken as observed logits: VIP, arXiv:2602.01601. The same end with networks: GPS, arXiv:2602.01970 (a latent
+        for the policy, a decoder over embeddings), PCL, arXiv:2510.01135 (a value model that reads prompts). What it
+        gains: ``python -m research.studies.field.fresh``.
     """
 
     traits = frozenset({Trait.SHARES_EVIDENCE})

@@ -3,8 +3,9 @@
 from ada_lightning.methods.sampling.coba import CobaSampler
 from ada_lightning.methods.sampling.dars import DarsSampler
 from ada_lightning.methods.sampling.estimated import EstimatedSampler
+from ada_lightning.methods.sampling.first_visit import FirstVisitSampler
 from ada_lightning.methods.sampling.giving_up import GiveUpByPosterior, NeverGiveUp
-from ada_lightning.methods.sampling.gradient_variance import DrGrpoVariance, RlooVariance
+from ada_lightning.methods.sampling.gradient_variance import DrGrpoVariance, KnownBaselineVariance, RlooVariance
 from ada_lightning.methods.sampling.gvm import GvmSampler
 from ada_lightning.methods.sampling.knapsack import KnapsackSampler
 from ada_lightning.methods.sampling.optpo import OptPoSampler
@@ -24,9 +25,11 @@ __all__ = [
     "DarsSampler",
     "DrGrpoVariance",
     "EstimatedSampler",
+    "FirstVisitSampler",
     "GiveUpByPosterior",
     "GvmSampler",
     "KnapsackSampler",
+    "KnownBaselineVariance",
     "NeverGiveUp",
     "OptPoSampler",
     "PilotCommitSampler",

@@ -64,4 +64,4 @@ def _give_by_failures(rest: int, bucket: Sequence[int], rates: Sequence[float], 
         extra = min(int(left * weight / sum(weights)), n_max - counts[index])
         counts[index] += extra
         left -= extra
-    return rest - left + spread_evenly(left, counts, open_ones, n_max)
+    return rest - left + int(spread_evenly(left, counts, open_ones, n_max))

@@ -72,3 +72,28 @@ class DrGrpoVariance:
         """``(n-1)/n^2 - n/(n+1)^2``, without the cancellation."""
         n = num_responses
         return (n * n - n - 1) / (n * (n + 1)) ** 2
+
+
+class KnownBaselineVariance:
+    """``1 / n``: reward minus an expectation that no response of the group has a part in.
+
+    That of ``advantage=history_baseline`` as far as its belief outweighs the group. With a cost of each response its
+    division is ``n ~ sigma / sqrt(cost)``.
+
+    Source:
+        Neyman 1934; with tokens as cost DUET, arXiv:2605.08441.
+
+    Example:
+        >>> KnownBaselineVariance()(4), KnownBaselineVariance().gain(4)
+        (0.25, 0.05)
+    """
+
+    fewest = 1
+
+    def __call__(self, num_responses: int) -> float:
+        """For 1 response or more."""
+        return 1.0 / num_responses
+
+    def gain(self, num_responses: int) -> float:
+        """``1/n - 1/(n+1)``, without the cancellation."""
+        return 1.0 / (num_responses * (num_responses + 1))

@@ -17,7 +17,12 @@ from ada_lightning.core.protocols import GradientNorm, PolicyView
 from ada_lightning.core.records import ResponsePool
 from ada_lightning.methods.checked import Check, at_least
 from ada_lightning.methods.sampling.allocation import allocate
+from ada_lightning.methods.sampling.by_tokens import LengthLearningSampler
+from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
 from ada_lightning.methods.sampling.planned import StagedSampler
+
+_HOPELESS = 1e-6
+"""Part of the largest weight that a prompt without any has where tokens are divided: it is served last, and evenly."""
 
 
 def gvm_weight(pass_rate: float, gradient_norm: float, *, alpha: float, beta: float) -> float:
@@ -33,13 +38,15 @@ def gvm_weight(pass_rate: float, gradient_norm: float, *, alpha: float, beta: fl
 
 
 @dataclass(kw_only=True, eq=False)
-class GvmSampler(StagedSampler):
+class GvmSampler(LengthLearningSampler, StagedSampler):
     """A pilot for every prompt, then the rest of the step's total by the pilots' pass rates and gradient norms.
 
     The pilot counts towards a prompt's share, which is the best division *given* that the pilots are drawn:
     ``n_i = clip(scale * w_i, num_pilot, n_max)``, rounded with the step's total met exactly. The paper throws the pilot
     away and draws all anew. It also looks ahead: one pilot serves the prompts of ten steps, with the policy of the
     first. A pilot for each step, with the policy that is about to be updated, is ours.
+
+    With ``by_tokens`` the same bound, ``sum of w_i^2 / n_i``, is minimised for the step's tokens, in whole responses.
 
     Source:
         Yao et al., arXiv:2505.02391, Proposition 1 and Algorithm 2; authors' code ``RLHFlow/GVM`` at d640a75,
@@ -81,4 +88,15 @@ class GvmSampler(StagedSampler):
         weights = [
             gvm_weight(rate, norm, alpha=self.alpha, beta=self.beta) for rate, norm in zip(rates, norms, strict=True)
         ]
-        return allocate(weights, self.responses_per_prompt * len(pools), self.num_pilot, self.n_max)
+        total = self.responses_per_prompt * len(pools)
+        costs = self.costs([pool.prompt.prompt_id for pool in pools])
+        if costs is None:
+            return allocate(weights, total, self.num_pilot, self.n_max)
+        least = max(weights) * _HOPELESS or 1.0
+        return allocate_by_gain(
+            lambda index, n: max(weights[index], least) ** 2 / (n * (n + 1)),
+            total,
+            [self.num_pilot] * len(pools),
+            [self.n_max] * len(pools),
+            costs=costs,
+        )

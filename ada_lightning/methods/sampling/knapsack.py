@@ -11,19 +11,20 @@ Degenerate: prompts not known yet get the mean, those seen to fail or pass alway
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.checked import Check
+from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
-from ada_lightning.methods.sampling.planned import OneShotSampler
 
 _UNKNOWN = -1.0
 
 
 @dataclass(kw_only=True, eq=False)
-class KnapsackSampler(OneShotSampler):
+class KnapsackSampler(TokenDividingSampler):
     """The full rule of the public code, with its knapsack solved exactly: gains fall, so a greedy division is optimal.
 
     1. Every prompt gets what is due to its kind: ``responses_per_prompt`` if unknown, ``negative_n`` if it never
@@ -33,7 +34,8 @@ class KnapsackSampler(OneShotSampler):
     3. The rest goes to effective prompts by their gain in V.
 
     No prompt gets more than ``n_max``, the surplus included (the code lets it exceed that, and fails where all prompts
-    are effective); what has no room goes on to the next step, at last evenly to whoever has room.
+    are effective); what has no room goes on to the next step, at last evenly to whoever has room. With ``by_tokens``
+    the total, what is due, demanded and left over count by what a response costs, and gains in V by their cost.
 
     Source:
         ``verl/trainer/ppo/exploration_utils.py`` of the public code at ca5d5f5; settings of its
@@ -74,7 +76,7 @@ class KnapsackSampler(OneShotSampler):
         yield self.min_seen >= 0, f"min_seen must be 0 (every prediction counts) or more; got {self.min_seen}"
         yield 0 < self.mixed_chance < 1, f"mixed_chance must be in (0, 1); got {self.mixed_chance}"
 
-    def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
+    def divide(self, beliefs: Sequence[Belief], total: int, costs: Sequence[float] | None = None) -> list[int]:
         """Apply the three steps."""
         rates = [belief.seen_rate if belief.num_seen >= self.min_seen else _UNKNOWN for belief in beliefs]
         for index, rate in enumerate(rates):
@@ -85,11 +87,12 @@ class KnapsackSampler(OneShotSampler):
         others = [index for index, rate in enumerate(rates) if rate <= 0] or [
             index for index, rate in enumerate(rates) if rate == 1
         ]
-        demand = sum(math.floor(min(self.n_max, self._demand(rates[index]))) for index in effective)
-        rest = total - sum(counts)
-        rest -= spread_evenly(max(0, rest - demand), counts, others, self.n_max)
-        rest -= self._invest(rest, effective, rates, counts)
-        spread_evenly(rest, counts, range(len(counts)), self.n_max)
+        prices: Sequence[float] = [1] * len(rates) if costs is None else costs
+        demand = sum(prices[i] * math.floor(min(self.n_max, self._demand(rates[i]))) for i in effective)
+        rest = total - sum(map(operator.mul, prices, counts))
+        rest -= spread_evenly(max(0, rest - demand), counts, others, self.n_max, costs=costs)
+        rest -= self._invest(rest, effective, rates, counts, costs)
+        spread_evenly(max(0, rest), counts, range(len(counts)), self.n_max, costs=costs)
         return counts
 
     def _due(self, rate: float) -> int:
@@ -102,18 +105,26 @@ class KnapsackSampler(OneShotSampler):
         log_larger = math.log(max(rate, 1.0 - rate))
         return math.log(1.0 - self.mixed_chance) / log_larger if log_larger else math.inf
 
-    def _invest(self, rest: int, effective: Sequence[int], rates: Sequence[float], counts: list[int]) -> int:
+    def _invest(
+        self,
+        rest: float,
+        effective: Sequence[int],
+        rates: Sequence[float],
+        counts: list[int],
+        costs: Sequence[float] | None,
+    ) -> float:
         """Give effective prompts what maximises the sum of V; return how much that was."""
-        given = min(rest, len(effective) * (self.n_max - self.n_min))
+        prices: Sequence[float] = [1] * len(effective) if costs is None else [costs[index] for index in effective]
         planned = allocate_by_gain(
             lambda position, n: self._gain(rates[effective[position]], n),
-            given + len(effective) * self.n_min,
+            min(rest, sum(prices) * (self.n_max - self.n_min)) + sum(prices) * self.n_min,
             [self.n_min] * len(effective),
             [self.n_max] * len(effective),
+            costs=None if costs is None else prices,
         )
         for index, count in zip(effective, planned, strict=True):
             counts[index] = count
-        return given
+        return sum(map(operator.mul, prices, planned)) - sum(prices) * self.n_min
 
     def _gain(self, rate: float, num_responses: int) -> float:
         """What one more response adds to V, without the cancellation."""

@@ -16,20 +16,21 @@ from dataclasses import dataclass
 
 from ada_lightning.core.records import Belief
 from ada_lightning.methods.checked import Check
+from ada_lightning.methods.sampling.by_tokens import TokenDividingSampler
 from ada_lightning.methods.sampling.gradient_variance import GradientVariance
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain
-from ada_lightning.methods.sampling.planned import OneShotSampler
 
 _MARGIN = 1e-6
 """Predictions keep this distance from 0 and 1, as in the public code: ``ln p`` must stay finite."""
 
 
 @dataclass(kw_only=True, eq=False)
-class VipSampler(OneShotSampler):
+class VipSampler(TokenDividingSampler):
     """Responses go where they lower the gradient's variance most, which is to pass rates near 1/2.
 
     Algorithm 2 rounds the real-valued solution down and gives what is left to the largest decrease. From the convex
     range on, giving every response to the largest decrease is the exact whole-number optimum; that is what is done.
+    With ``by_tokens`` it goes to the largest decrease per token: ``n ~ sqrt(a / length)``, in DUET (arXiv:2605.08441).
 
     Source:
         Settings that the paper does not have: the public code, ``bernoulli_allocation.py`` at 0c17c79e. Its surrogate
@@ -73,8 +74,13 @@ class VipSampler(OneShotSampler):
             f"min_keep must be 0 (off) or at most responses_per_prompt = {self.responses_per_prompt}, or a step of "
             f"equal prompts would keep none; got {self.min_keep}",
         )
+        yield (
+            not (self.by_tokens and self.min_keep),
+            f"by_tokens divides tokens and min_keep = {self.min_keep} moves responses, whatever they cost; use "
+            "min_keep=0",
+        )
 
-    def divide(self, beliefs: Sequence[Belief], total: int) -> list[int]:
+    def divide(self, beliefs: Sequence[Belief], total: int, costs: Sequence[float] | None = None) -> list[int]:
         """Minimise the summed variance at the beliefs' means."""
         rates = [min(max(belief.mean, _MARGIN), 1.0 - _MARGIN) for belief in beliefs]  # nan stays nan, and is refused
         spreads = [rate * (1.0 - rate) for rate in rates]
@@ -85,6 +91,7 @@ class VipSampler(OneShotSampler):
             total,
             [self.n_min] * len(beliefs),
             [self.n_max] * len(beliefs),
+            costs=costs,
         )
         return _without_small(counts, self.min_keep, self.n_max)
 

@@ -14,6 +14,7 @@ from ada_lightning.methods.selection.reward_strata import (
     RewardStrataSelection,
     StratifiedSelection,
 )
+from ada_lightning.methods.selection.seen import SeenSelection
 from ada_lightning.methods.selection.thinned import ThinnedSelection
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RarerClassSelection",
     "ResolvedSelection",
     "RewardStrataSelection",
+    "SeenSelection",
     "StratifiedSelection",
     "ThinnedSelection",
 ]

@@ -27,7 +27,7 @@ from tests.unit.config.composing import composed
 FOLDER = CONF / "experiment"
 EXPERIMENTS = sorted(str(file.relative_to(FOLDER).with_suffix("")) for file in FOLDER.rglob("*.yaml"))
 PAPER_MODELS = ("qwen2_5_math_1_5b", "qwen2_5_math_7b", "llama3_2_3b_instruct", "qwen3_4b_instruct")
-PAPER_METHODS = ("grpo", "ada_seq_pos", "ada_seq_balance")
+PAPER_METHODS = ("grpo", "grpo_n8", "grpo_n16", "dapo", "ada_seq_pos", "ada_seq_balance", "ada_est")
 
 MADE_OF = {
     "ada_est_ema": "EmaEstimator EstimatedSampler AllSelection ExactAdvantage ConstantReduction",
@@ -48,6 +48,15 @@ MADE_OF = {
     "mopps": "UniformSampler AllSelection GroupNormalizedAdvantage ConstantReduction PosteriorSampling",
     "lilo": "UniformSampler AllSelection LeaveOneOutAdvantage ConstantReduction PosteriorSampling",
     "ada_spread_partial_credit": "SpreadSampler StratifiedSelection WeightedLeaveOneOutAdvantage",
+    "spo": "KlHistory UniformSampler AllSelection BatchWhitenedAdvantage TokenMeanReduction WeightedDraw",
+    "token_division": "BetaHistory VipSampler AllSelection HistoryBaselineAdvantage PromptMeanReduction",
+    "prompt_replay": "PromptReplay UniformSampler GroupNormalizedAdvantage",
+    "recycling": "RetiredCurriculum UniformSampler GroupNormalizedAdvantage",
+    "shrinkage_baseline": "BetaHistory UniformSampler ShrinkageBaselineAdvantage ConstantReduction",
+    "dpo": "BalanceSampler BalancedSelection DpoAdvantage ConstantReduction",
+    "ipo": "BalanceSampler BalancedSelection IpoAdvantage ConstantReduction",
+    "ada_diverse": "SimilarPrompts DiverseUsefulness UniformSampler HistoryBaselineAdvantage",
+    "paper/llama3_2_3b_instruct_ada_est": "EmaEstimator EstimatedSampler PoolMeanAdvantage TokenMeanReduction",
     "paper/llama3_2_3b_instruct_grpo": "UniformSampler GroupNormalizedAdvantage TokenMeanReduction",
     "paper/llama3_2_3b_instruct_ada_seq_pos": "PositiveSampler PoolMeanAdvantage TokenMeanReduction",
     "paper/llama3_2_3b_instruct_ada_seq_balance": "BalanceSampler PoolMeanAdvantage TokenMeanReduction",
@@ -84,6 +93,20 @@ VALUES = [
     ("ada_seq_balance_paper_v3", "loss", AS_PUBLISHED),
     ("ada_est_ema_implicit", "loss", AS_PUBLISHED),
     ("ada_est_ema_paper", "loss", AS_PUBLISHED),
+    ("spo", "sampler", {"group_size": 1}),
+    ("spo", "estimator", {"rho_min": 0.875, "rho_max": 0.96, "half_life": 0.06}),
+    ("spo", "curriculum", {"floor": 0.05, "gamma": 0}),
+    ("spo", "loss", DAPO_LOSS),
+    ("dpo", "loss", {"importance_cap": 0.0}),
+    ("dpo", "loss.reduction", {"token_scale": 1.0}),
+    ("token_division", "sampler", ESTIMATED | {"n_min": 1, "gamma": None, "by_tokens": True}),
+    ("prompt_replay", "curriculum", {"low": 0.25, "high": 0.75, "share": 0.75, "cooldown": 10, "max_reuses": 15}),
+    ("paper/llama3_2_3b_instruct_grpo_n8", "sampler", {"group_size": 8}),
+    ("paper/llama3_2_3b_instruct_grpo_n16", "sampler", {"group_size": 16}),
+    ("paper/llama3_2_3b_instruct_dapo", "refill", {"component": "", "max_ratio": 10}),
+    ("paper/llama3_2_3b_instruct_dapo", "loss", {"dual_clip": 10.0}),
+    ("paper/llama3_2_3b_instruct_ada_est", "sampler", ESTIMATED),
+    ("paper/llama3_2_3b_instruct_ada_est", "advantage", {"weight_power": 0.5}),
     ("paper/llama3_2_3b_instruct_grpo", "sampler", {"group_size": 4}),
     ("paper/llama3_2_3b_instruct_grpo", "loss", {"dual_clip": 3.0}),
     ("paper/llama3_2_3b_instruct_ada_seq_pos", "sampler",
@@ -247,11 +270,22 @@ def test_methods_of_the_paper_differ_in_nothing_but_the_method(model):
         cfg = experiment(f"paper/{model}_{method}")
         assert cfg.model == OmegaConf.load(CONF / "model" / f"{model}.yaml")
         plain: Any = OmegaConf.to_container(cfg, resolve=False)
-        for key in ("sampler", "selection", "advantage", "experiment_name"):
+        for key in ("sampler", "selection", "advantage", "estimator", "refill", "experiment_name"):
             plain.pop(key)
         plain["loss"].pop("dual_clip")  # their two scripts differ in it
         shared.append(plain)
-    assert shared[0] == shared[1] == shared[2]
+    assert all(each == shared[0] for each in shared)
+
+
+def test_the_scripts_grpo_is_the_papers_but_for_what_the_script_says():
+    script, paper = (experiment(f"paper/qwen2_5_math_1_5b_{name}") for name in ("grpo_script", "grpo"))
+    for key, value in (
+        ("num_steps", 400), ("policy.warmup_steps", 0), ("loss.entropy_coef", 0.0), ("optimizer.weight_decay", 0.01),
+        ("experiment_name", "paper_qwen2_5_math_1_5b_grpo_script"),
+    ):  # fmt: skip
+        assert OmegaConf.select(script, key) == value != OmegaConf.select(paper, key)
+        OmegaConf.update(paper, key, value)
+    assert OmegaConf.to_container(script) == OmegaConf.to_container(paper)
 
 
 def test_paper_settings_are_those_of_the_paper():

@@ -20,14 +20,17 @@ from ada_lightning.methods.sampling import (
     CobaSampler,
     DarsSampler,
     EstimatedSampler,
+    FirstVisitSampler,
     GiveUpByPosterior,
     GvmSampler,
+    KnownBaselineVariance,
     OptPoSampler,
     PositiveSampler,
     PruningSampler,
     SpeedSampler,
     SpreadSampler,
     UniformSampler,
+    VipSampler,
     XrpoSampler,
 )
 from ada_lightning.methods.selection import BalancedSelection
@@ -58,6 +61,10 @@ SAMPLERS = {
     "giving up": gives_up,
     "estimated": lambda: EstimatedSampler(responses_per_prompt=4, n_max=12, group_size=4),
     "gvm": lambda: GvmSampler(gradient_norm=ConstantNorm(), num_pilot=2, responses_per_prompt=4, n_max=8, group_size=4),
+    "by tokens": lambda: VipSampler(
+        variance=KnownBaselineVariance(), responses_per_prompt=4, n_min=1, n_max=8, group_size=8, by_tokens=True
+    ),
+    "first visit": lambda: FirstVisitSampler(group_size=2, num_first=4),
     "coba": lambda: CobaSampler(responses_per_prompt=4, n_min=2, n_max=8, group_size=8),
     "xrpo": lambda: XrpoSampler(num_pilot=2, responses_per_prompt=4, num_rounds=2, n_max=8, group_size=4),
     "speed": lambda: SpeedSampler(num_screen=3, num_continue=4, group_size=4),

@@ -29,6 +29,7 @@ def kept(band, num_counted, counts=None):
         ("hard", 16, [1, 2]),
         ("easy", 16, [1, 2, 3, 4, 5]),
         ("paper_v3", 16, [1, 2, 3, 4, 5, 6]),
+        ("solved", 16, list(range(1, 17))),
         ("all", 16, list(range(17))),
         ("hard", 8, [1]),
         ("hard", 32, [1, 2, 3, 4]),
@@ -43,7 +44,7 @@ def test_presets_keep_the_published_counts_and_the_like_for_other_numbers_of_sam
 
 
 def test_every_preset_is_known_here():
-    assert {path.stem for path in BANDS.glob("*.yaml")} == {"hard", "easy", "paper_v3", "all"}
+    assert {path.stem for path in BANDS.glob("*.yaml")} == {"hard", "easy", "paper_v3", "solved", "all"}
 
 
 def test_bounds_are_included_and_combine_and_a_rate_is_over_what_could_be_graded():

@@ -13,16 +13,19 @@ from ada_lightning.methods import advantages
 from ada_lightning.methods.advantages import (
     AcceptedAdvantage,
     BatchWhitenedAdvantage,
+    DpoAdvantage,
     ExactAdvantage,
     GdpoAdvantage,
     GroupNormalizedAdvantage,
     HistoryBaselineAdvantage,
+    IpoAdvantage,
     LeaveOneOutAdvantage,
     MaxRlAdvantage,
     NoveltyAdvantage,
     PoolMeanAdvantage,
     ReinforcePlusPlusBaselineAdvantage,
     RoundedHistoryAdvantage,
+    ShrinkageBaselineAdvantage,
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
@@ -31,15 +34,27 @@ from ada_lightning.methods.pass_rates import PathCountingRate, PosteriorRate
 from ada_lightning.training.packing import pack_groups
 from tests.builders import make_pool, weighed
 
+
+def connected(rule):
+    """Compares with an initial policy under which long and late responses were less probable."""
+    rule.connect(
+        lambda group: [len(kept.response.response_ids) - 0.3 * kept.response.sample_index for kept in group.kept]
+    )
+    return rule
+
+
 RULES = [
     AcceptedAdvantage(),
     BatchWhitenedAdvantage(advantage=LeaveOneOutAdvantage()),
     BatchWhitenedAdvantage(advantage=ExactAdvantage(objective=LogObjective()), by_tokens=True),
+    connected(DpoAdvantage()),
+    connected(IpoAdvantage()),
     ExactAdvantage(objective=LogObjective()),
     GdpoAdvantage(weights={"correct": 1.0}),
     GroupNormalizedAdvantage(),
     HistoryBaselineAdvantage(),
     RoundedHistoryAdvantage(),
+    ShrinkageBaselineAdvantage(),
     LeaveOneOutAdvantage(),
     MaxRlAdvantage(),
     NoveltyAdvantage(),

@@ -14,7 +14,14 @@ from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import ExactAdvantage
-from ada_lightning.methods.curriculum import DifficultyBand, Learnability, PosteriorSampling, UniformCurriculum
+from ada_lightning.methods.curriculum import (
+    DifficultyBand,
+    Learnability,
+    PosteriorSampling,
+    PromptReplay,
+    RetiredCurriculum,
+    UniformCurriculum,
+)
 from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNetworkEstimator
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.sampling import BalanceSampler
@@ -131,6 +138,8 @@ CURRICULA = {
     "uniform": UniformCurriculum,
     "band": DifficultyBand,
     "posterior": lambda: PosteriorSampling(usefulness=Learnability()),
+    "replay": lambda: PromptReplay(cooldown=1),
+    "retired": RetiredCurriculum,
 }
 
 

@@ -1,0 +1,99 @@
+"""Learning from preferences between a prompt's own responses: DPO and IPO as weights of a policy gradient.
+
+Equation: minimise the mean over a prompt's pairs (right w, wrong l) of a loss of the margin ``m = h_w - h_l``, where
+    ``h = log pi(y) - log pi_0(y)`` and pi_0 is the initial policy: ``-log sigmoid(beta m)`` (DPO) or
+    ``(m - 1/(2 beta))^2`` (IPO).
+Claim: pairs drawn from the policy itself cover what it does, which pairs of another one need not.
+Assumption: right answers are preferred to wrong ones, and equally right ones to none.
+Degenerate: a prompt with one class alone has no pair; one whose margins are large has next to no DPO gradient left.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ada_lightning.core.protocols import Advantage, LogRatios, Trait
+from ada_lightning.core.records import ResponseGroup
+
+
+class PreferenceAdvantage(Advantage):
+    """What each response's log-probability is multiplied by in the gradient of minus a loss of pairs.
+
+    The gradient of a loss of margins is ``sum over responses of dloss/dh grad log pi``. These derivatives, taken at the
+    policy that drew the responses, are the advantages. So ``loss=reinforce`` with ``loss.importance_cap=0`` and the
+    constant reduction with ``token_scale=1`` has the very gradient of the loss of pairs, averaged over prompts, however
+    a batch is split. Further updates with the same rollout keep the derivatives of before the first.
+
+    Every right response is paired with every wrong one that is kept, positives and negatives by
+    ``rollout.positive_threshold``. Sampling until both classes are there (``sampler=balance``) is what gives pairs.
+
+    Args:
+        beta: how strongly the initial policy holds.
+
+    Raises:
+        ValueError: ``beta`` is not positive and finite.
+    """
+
+    traits = frozenset({Trait.COMPARES_KEPT})
+    needs_reference = True
+
+    def __init__(self, *, beta: float = 0.1) -> None:
+        if not 0 < beta < math.inf:
+            raise ValueError(f"advantage.beta must be positive and finite; got {beta}")
+        self.beta = beta
+        self._log_ratios: LogRatios | None = None
+
+    def pull(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return minus the derivative of the loss at each margin."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method pull(margins)")
+
+    def connect(self, log_ratios: LogRatios) -> None:
+        """Remember whom to ask about the policy and the initial one."""
+        self._log_ratios = log_ratios
+
+    def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Return the derivatives, 0 where there is no pair. Shape ``(G,)``.
+
+        Raises:
+            RuntimeError: no policy is connected.
+        """
+        is_right_G = np.array([kept.response.is_positive for kept in group.kept])
+        advantages_G = np.zeros(len(group.kept))
+        if is_right_G.all() or not is_right_G.any():
+            return advantages_G
+        if self._log_ratios is None:
+            raise RuntimeError(f"{type(self).__name__} compares with the initial policy, and none is connected")
+        ratios_G = np.asarray(self._log_ratios(group))
+        pulls_RW = self.pull(ratios_G[is_right_G][:, None] - ratios_G[~is_right_G])
+        advantages_G[is_right_G] = pulls_RW.sum(1) / pulls_RW.size
+        advantages_G[~is_right_G] = -pulls_RW.sum(0) / pulls_RW.size
+        return advantages_G
+
+
+class DpoAdvantage(PreferenceAdvantage):
+    """``beta sigmoid(-beta m)`` of each pair.
+
+    Source:
+        DPO, arXiv:2305.18290, eq. 7 and the gradient below it; on-policy pairs, and what they cover: arXiv:2406.01462.
+    """
+
+    def pull(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Fades as a pair is told apart."""
+        pulls: NDArray[np.float64] = self.beta * expit(-self.beta * margins)
+        return pulls
+
+
+class IpoAdvantage(PreferenceAdvantage):
+    """``2 (1 / (2 beta) - m)`` of each pair: towards a margin, and back from beyond it.
+
+    Source:
+        IPO, arXiv:2310.12036, eq. 17; with sums over tokens, as there.
+    """
+
+    def pull(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Falls through 0 at the margin that is wanted."""
+        return 1.0 / self.beta - 2.0 * margins

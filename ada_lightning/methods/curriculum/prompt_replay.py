@@ -1,0 +1,145 @@
+"""Prompts that had a mixed outcome come back soon, for part of each step (Prompt Replay)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.protocols import Curriculum, Recall
+from ada_lightning.core.records import Belief, Prompt, ResponsePool
+from ada_lightning.methods.curriculum.uniform import UniformCurriculum
+
+
+@dataclass(slots=True)
+class _Visited:
+    """What is kept of a prompt whose last pass rate lay in the band, or once did."""
+
+    rate: float
+    step: int
+    num_reuses: int
+
+
+class PromptReplay(Curriculum):
+    """Gives up to a share of each step to prompts whose last visit had a pass rate in a band, those nearest 1/2 first.
+
+    Prompts come again, with new responses; no response does. A prompt that has come back ``max_reuses`` times stays out
+    of the buffer for good, and one that was sampled rests for ``cooldown`` steps. Beyond that it comes in its turn, as
+    all prompts do: the other places of a step are those of the uniform order, whose last ones give way.
+
+    The buffer is what the last visit alone told, so its pass rates are as noisy as a group is small, and the further a
+    rate of 1/2 was luck the sooner it leaves.
+
+    Args:
+        low: lowest pass rate of the band.
+        high: highest.
+        share: of a step's places, at most, that go to the buffer.
+        cooldown: steps for which a prompt rests after it was sampled.
+        max_reuses: times that a prompt comes back.
+
+    Raises:
+        ValueError: a value out of range; all in one message.
+
+    Source:
+        After Prompt Replay, arXiv:2603.21177. Band, order, share, cooldown and number of reuses are the paper's;
+        which fresh prompts make room is not known, and a prompt that is due and in the buffer counts as fresh: ours.
+
+    Example:
+        >>> curriculum = PromptReplay(cooldown=0)
+        >>> curriculum.note({"a": 0.25, "b": 0.5, "c": 0.6875, "d": 0.8})
+        >>> curriculum.waiting()
+        ['b', 'c', 'a']
+    """
+
+    def __init__(
+        self,
+        *,
+        low: float = 0.25,
+        high: float = 0.75,
+        share: float = 0.75,
+        cooldown: int = 10,
+        max_reuses: int = 15,
+    ) -> None:
+        refuse(
+            unmet(
+                (0 <= low <= high <= 1, "curriculum needs 0 <= low <= high <= 1", f"{low} and {high}"),
+                (0 <= share <= 1, "curriculum.share must be in [0, 1]", share),
+                (cooldown >= 0, "curriculum.cooldown must not be negative", cooldown),
+                (max_reuses >= 1, "curriculum.max_reuses must be at least 1", max_reuses),
+            )
+        )
+        self.low = low
+        self.high = high
+        self.share = share
+        self.cooldown = cooldown
+        self.max_reuses = max_reuses
+        self._num_steps = 0
+        self._visited: dict[str, _Visited] = {}
+
+    def waiting(self) -> list[str]:
+        """Return the ids of the prompts that may come back now, the first to come first."""
+        able = {
+            prompt_id: seen
+            for prompt_id, seen in self._visited.items()
+            if self.low <= seen.rate <= self.high
+            and seen.num_reuses < self.max_reuses
+            and self._num_steps - seen.step > self.cooldown
+        }
+        return sorted(able, key=lambda prompt_id: abs(able[prompt_id].rate - 0.5))
+
+    def choose(
+        self, prompts: Sequence[Prompt], num_prompts: int, *, step: int, seed: int, recall: Recall
+    ) -> list[Prompt]:
+        """Return the first of the uniform order and, in place of the last ones, what waits in the buffer; shuffled."""
+        fresh = UniformCurriculum().choose(prompts, num_prompts, step=step, seed=seed, recall=recall)
+        places = {prompt.prompt_id: prompt for prompt in reversed(prompts)}
+        able = [prompt_id for prompt_id in self.waiting() if prompt_id in places]
+        for num_replayed in range(min(int(self.share * num_prompts), len(able)), 0, -1):
+            kept = fresh[: num_prompts - num_replayed]
+            due = {prompt.prompt_id for prompt in kept}
+            replayed = [places[prompt_id] for prompt_id in able if prompt_id not in due][:num_replayed]
+            if len(replayed) == num_replayed:
+                chosen = [*kept, *replayed]
+                random.Random(f"{seed}/replay/{step}").shuffle(chosen)
+                return chosen
+        return fresh
+
+    def observe(self, pools: Sequence[ResponsePool]) -> None:
+        """Note the pass rates of a finished step."""
+        self.note({pool.prompt.prompt_id: pool.num_positive / pool.num_sampled for pool in pools if pool.num_sampled})
+
+    def note(self, rates: Mapping[str, float]) -> None:
+        """Do the same from pass rates by prompt id; a step is over."""
+        for prompt_id, rate in rates.items():
+            if prompt_id in self._visited:
+                earlier = self._visited[prompt_id]
+                self._visited[prompt_id] = _Visited(rate, self._num_steps, earlier.num_reuses + 1)
+            elif self.low <= rate <= self.high:
+                self._visited[prompt_id] = _Visited(rate, self._num_steps, 0)
+        self._num_steps += 1
+
+    def figures(self, beliefs: Sequence[Belief]) -> Mapping[str, float]:
+        """``waiting``: prompts that may come back."""
+        return {"waiting": float(len(self.waiting()))}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps so far, and what is kept of each prompt."""
+        visited = {key: [seen.rate, seen.step, seen.num_reuses] for key, seen in self._visited.items()}
+        return {"num_steps": self._num_steps, "visited": visited}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`."""
+        if state:
+            self._num_steps = int(state["num_steps"])
+            self._visited = {
+                key: _Visited(float(rate), int(step), int(num)) for key, (rate, step, num) in state["visited"].items()
+            }
+
+    def bend(self) -> str:
+        """What is preferred."""
+        return (
+            f"curriculum: up to {self.share:.0%} of a step are prompts whose last visit had a pass rate in "
+            f"[{self.low:g}, {self.high:g}], and nothing undoes that: a prompt counts by how often it comes"
+        )
