@@ -2,10 +2,10 @@
 
 The field's task with GRPO's groups of four and a lag of 0, 1, 2 and 4 steps, emulated (``rollout.max_staleness``), each
 with PPO's clip around the policy that sampled. Drift grows with the lag and with the learning rate alike, so one rate
-for all would flatter or damn the lag: ``--tune`` trains a grid for each of them first, on a seed that the comparison does
-not use. Reports the held-out rate at the end, and tokens along the whole curve beside those without a lag. A study that
-was killed goes on where it was. Writes ``docs/studies/staleness/{tuning,runs}.jsonl``. Seconds say nothing here: nothing
-overlaps.
+for all would flatter or damn the lag: ``--tune`` trains a grid for each of them first, on a seed that the comparison
+does not use. Reports the held-out rate at the end, and tokens along the whole curve beside those without a lag. A study
+that was killed goes on where it was. Writes ``docs/studies/staleness/{tuning,runs}.jsonl``. Seconds say nothing here:
+nothing overlaps.
 """
 
 from __future__ import annotations
@@ -35,8 +35,16 @@ _ANCHOR = ("loss.anchor=behaviour", "loss.importance_cap=0")
 def lag_run(study: str, name: str, settings: Settings, *, seed: int, max_tokens: int, points: int) -> StudyRun:
     """Return a run; ``name`` is that of its lag, such as ``lag_2``."""
     more = (f"rollout.max_staleness={name.removeprefix('lag_')}", *_ANCHOR)
-    options = {"seed": seed, "max_tokens": max_tokens, "points": points, "more": more, "prefix": f"{name}-"}
-    return field_run(f"staleness/{study}", "grpo_n4", settings, **options)
+    return field_run(
+        f"staleness/{study}",
+        "grpo_n4",
+        settings,
+        seed=seed,
+        max_tokens=max_tokens,
+        points=points,
+        more=more,
+        prefix=f"{name}-",
+    )
 
 
 def tuning_run(name: str, settings: Settings) -> StudyRun:

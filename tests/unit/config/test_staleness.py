@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
+from ada_lightning.config.check import override_errors
 from ada_lightning.parallel import hardware
+from ada_lightning.programs.start import CONFIG_DIR
+from research.studies.field.staleness import LAGS, tuning_run
+from research.studies.methods import Settings
 from tests.unit.config.composing import composed, problems, said
+from tests.unit.documented import commands
 
 LAG = "rollout.max_staleness=1"
 BEHAVIOUR = f"{LAG} loss.anchor=behaviour loss.importance_cap=0"
@@ -62,3 +69,13 @@ def test_settings_that_cannot_be_are_refused():
 def test_without_a_lag_nothing_is_asked():
     assert composed().rollout.max_staleness == 0
     assert said("refill=dynamic selection=all advantage=official sampler=uniform") == []
+
+
+def test_what_the_page_and_the_study_would_run_passes():
+    page = [words for words in commands("docs/staleness.md") if any("max_staleness" in word for word in words)]
+    assert len(page) == 2
+    runs = [tuning_run(f"lag_{lag}", Settings(1e-4, 4)) for lag in LAGS]
+    assert len({run.name for run in runs}) == len(LAGS)
+    for words in (*page, *([f"+experiment={run.experiment}", *run.overrides] for run in runs)):
+        assert override_errors(words, CONFIG_DIR, "train") == []
+        assert said(shlex.join(words)) == []
