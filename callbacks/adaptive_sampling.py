@@ -242,7 +242,7 @@ class AdaptiveSampling(Callback):
             stage="train",
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
-            probe=lambda engine: ahead.probe(engine, version),
+            probe=lambda engine: ahead.probe(engine, version, data),
         )
         return result, ahead.figures(prepared, policy, data)
 

@@ -75,10 +75,9 @@ class StepsAhead:
         """Yield the named tensors of a version in the engine's type."""
         return self._ring.read(version)
 
-    def probe(self, engine: RolloutEngine, version: int) -> None:
+    def probe(self, engine: RolloutEngine, version: int, data: RolloutDataModule) -> None:
         """Note how far engine and trainer disagree about a version that the engine has loaded."""
-        assert self._canary is not None
-        self._canary_gap = self._canary.gap(engine, self._canary_logprobs[version])
+        self._canary_gap = self._canary_of(data).gap(engine, self._canary_logprobs[version])
 
     def figures(self, prepared: PreparedStep, policy: PolicyModule, data: RolloutDataModule) -> dict[str, float]:
         """Return how old the policy is that sampled the step, and whether its weights had arrived."""

@@ -2,8 +2,8 @@
 
 ``python -m research.benchmarks.cluster_sim --overlap`` prints and saves what comes of it in the paper's setting. What
 ``rollout.max_staleness`` emulates, on a virtual clock: the real steps and samplers draw from simulated engines, up to
-k + 1 steps at once, and step s is admitted when update s - k - 1 is done and its weights are published. Two ways to give
-a version to the engines:
+k + 1 steps at once, and step s is admitted when update s - k - 1 is done and its weights are published. Two ways to
+give a version to the engines:
 
 - ``drained``: one version at a time in all of them. A step of the next one waits until everything older is done, so of
   the lag only the update is hidden.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.training.losses import CispoLoss, ClippedPolicyLoss, GspoLoss, PromptMeanReduction, RaftLoss
+from ada_lightning.training.losses import CispoLoss, ClippedPolicyLoss, ConstantReduction, GspoLoss, RaftLoss
 from ada_lightning.training.losses.terms import TokenTerms
 from tests.builders import packed, random_group
 
@@ -52,17 +52,17 @@ def gradient(loss, shift, advantage):
     ],
 )
 def test_with_the_behaviour_as_anchor_the_first_update_is_weighed_and_bounded(kind, clips, shift, advantage, weight):
-    loss = kind(reduction=PromptMeanReduction(), anchor="behaviour", importance_cap=0.0, **clips)
+    loss = kind(reduction=ConstantReduction(token_scale=4), anchor="behaviour", importance_cap=0.0, **clips)
     found_K, sums = gradient(loss, shift, advantage)
     assert found_K.tolist() == pytest.approx([weight] * len(found_K), abs=1e-3)
     # How far engine and trainer are apart is told all the same.
     assert float(sums["logprob_gap"]) == pytest.approx(abs(shift) * len(found_K), rel=1e-4)
-    proximal = kind(reduction=PromptMeanReduction(), importance_cap=0.0, **clips)
+    proximal = kind(reduction=ConstantReduction(token_scale=4), importance_cap=0.0, **clips)
     assert gradient(proximal, shift, advantage)[0].tolist() == pytest.approx([1.0] * len(found_K))  # clips nothing
 
 
 def test_what_the_anchor_leaves_without_effect_is_refused():
     with pytest.raises(ValueError, match=r"use loss\.importance_cap=0"):
-        ClippedPolicyLoss(reduction=PromptMeanReduction(), anchor="behaviour", importance_cap=2.0)
+        ClippedPolicyLoss(reduction=ConstantReduction(token_scale=4), anchor="behaviour", importance_cap=2.0)
     with pytest.raises(ValueError, match="proximal or behaviour"):
-        ClippedPolicyLoss(reduction=PromptMeanReduction(), anchor="engine")
+        ClippedPolicyLoss(reduction=ConstantReduction(token_scale=4), anchor="engine")
