@@ -206,8 +206,8 @@ def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 
             figures = {"period_s": round(period, 2), "busy": round(work_s / replicas / period, 3)}
             rows.append({"engines": replicas, "lag": lag, "way": way, **figures, "waste": round(run.waste, 4)})
             print(rows[-1], flush=True)
-    settings = {"update_s": update_s, "sync_s": SYNC_S, "steps": num_steps, "warm_up": num_warm}
-    print(report.save("cluster_overlap", work_s=round(work_s, 2), settings=settings, rows=rows))
+        settings = {"update_s": update_s, "sync_s": SYNC_S, "steps": num_steps, "warm_up": num_warm}
+        print(report.save("cluster_overlap", work_s=round(work_s, 2), settings=settings, rows=rows), flush=True)
 
 
 def _overlapped(replicas: int, **options: Any) -> OverlappedRun:
