@@ -196,18 +196,19 @@ def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 
     alone = _overlapped(1, lag=0, update_s=0.0, sync_s=0.0)
     alone.run(2)
     work_s = alone.period(1)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for replicas in engines:
         for lag, drains in ((0, True), (1, True), (1, False), (2, False), (3, False)):
             run = _overlapped(replicas, lag=lag, update_s=update_s, drains=drains)
             run.run(num_steps)
             period = run.period(num_warm)
             way = "in turns" if lag == 0 else "drained" if drains else "side by side"
-            figures = {"period_s": round(period, 2), "busy": round(work_s / replicas / period, 3)}
-            rows.append({"engines": replicas, "lag": lag, "way": way, **figures, "waste": round(run.waste, 4)})
+            row = {"engines": replicas, "lag": lag, "way": way, "period_s": round(period, 2)}
+            rows.append(row | {"busy": round(work_s / replicas / period, 3), "waste": round(run.waste, 4)})
             print(rows[-1], flush=True)
         settings = {"update_s": update_s, "sync_s": SYNC_S, "steps": num_steps, "warm_up": num_warm}
-        print(report.save("cluster_overlap", work_s=round(work_s, 2), settings=settings, rows=rows), flush=True)
+        figures = {"work_s": round(work_s, 2), "settings": settings, "rows": rows}
+        print(report.save("cluster_overlap", module="cluster_sim", **figures), flush=True)
 
 
 def _overlapped(replicas: int, **options: Any) -> OverlappedRun:
