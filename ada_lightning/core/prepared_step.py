@@ -49,9 +49,9 @@ class PreparedStep:
             "step": self.step,
             "policy_version": self.policy_version,
             "prompt_ids": [prompt.prompt_id for prompt in self.prompts],
-            "beliefs": [to_plain(belief) for belief in self.beliefs],
+            "beliefs": [_primitive(to_plain(belief)) for belief in self.beliefs],
             "sampler": named_state(self.sampler),
-            "figures": dict(self.figures),
+            "figures": _primitive(self.figures),
             "representations": self.representations,
         }
 
@@ -84,3 +84,8 @@ class PreparedStep:
             figures=dict(plain["figures"]),
             representations=plain["representations"],
         )
+
+
+def _primitive(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Make plain numbers of numpy's: a checkpoint is read without running what it names, so it must not hold those."""
+    return {name: value if isinstance(value, str | bool) else float(value) for name, value in values.items()}
