@@ -209,7 +209,7 @@ def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 
             print(rows[-1], flush=True)
         settings = {"update_s": update_s, "sync_s": SYNC_S, "steps": num_steps, "warm_up": num_warm}
         in_order = sorted(rows, key=lambda row: row["engines"])
-        figures = {"work_s": round(work_s, 2), "settings": settings, "rows": in_order}
+        figures: dict[str, Any] = {"work_s": round(work_s, 2), "settings": settings, "rows": in_order}
         print(report.save("cluster_overlap", module="cluster_sim", **figures), flush=True)
 
 

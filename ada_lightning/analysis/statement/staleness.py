@@ -13,11 +13,13 @@ from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHi
 from ada_lightning.training.losses import (
     DivergencePolicyLoss,
     GeometricRejection,
+    ImportanceCorrection,
     PolicyGradientLoss,
     PolicyLoss,
     SequenceRejection,
     SequenceTruncation,
 )
+from ada_lightning.training.losses.importance import Rejection
 from ada_lightning.training.losses.policy_gradient import RatioClippingLoss
 
 
@@ -36,7 +38,7 @@ def staleness_lines(max_staleness: int, advantage: Advantage, loss: PolicyLoss, 
         f"rollout.max_staleness = {max_staleness}: the policy of {max_staleness} steps before samples, stops and "
         "selects: a prompt weighs f'(p_old), its pass rate then"
     )
-    weighs_responses = _corrects(loss) and isinstance(loss.importance, SequenceTruncation | SequenceRejection)
+    weighs_responses = isinstance(_importance(loss), SequenceTruncation | SequenceRejection)
     yield f"{_followed(loss)}{'' if num_updates == 1 else ', by the first update with a rollout'}"
     if not weighs_responses and isinstance(advantage, HistoryBaselineAdvantage | RoundedHistoryAdvantage):
         yield (
@@ -53,18 +55,20 @@ def has_trust_region(loss: PolicyLoss, *, num_updates: int) -> bool:
     """
     if isinstance(loss, DivergencePolicyLoss) or (isinstance(loss, RatioClippingLoss) and loss.anchor == "behaviour"):
         return True
-    if not _corrects(loss):
+    importance = _importance(loss)
+    if importance is None:
         return False
     is_clipped_later = num_updates > 1 and isinstance(loss, RatioClippingLoss)
-    return is_clipped_later or getattr(loss.importance, "floor", 0.0) > 0
+    return is_clipped_later or (isinstance(importance, Rejection) and importance.floor > 0)
 
 
-def _corrects(loss: PolicyLoss) -> bool:
-    return isinstance(loss, PolicyGradientLoss) and loss.importance_cap > 0
+def _importance(loss: PolicyLoss) -> ImportanceCorrection | None:
+    """Return the correction in effect, if there is one."""
+    return loss.importance if isinstance(loss, PolicyGradientLoss) and loss.importance_cap > 0 else None
 
 
 def _followed(loss: PolicyLoss) -> str:
-    importance = loss.importance if _corrects(loss) and isinstance(loss, PolicyGradientLoss) else None
+    importance = _importance(loss)
     if isinstance(importance, SequenceTruncation | SequenceRejection):
         return (
             "followed is f'(p_old) grad p_new where the ratio of a whole response is within its bounds "
