@@ -33,6 +33,7 @@ from ada_lightning.training.policy import PolicyModule
 from .budget import share_spent
 from .rollout_listener import listeners
 from .run_parts import run_parts
+from .steps_ahead import StepsAhead
 
 
 class AdaptiveSampling(Callback):
@@ -79,6 +80,7 @@ class AdaptiveSampling(Callback):
         self.run_dir = None if run_dir is None else Path(run_dir)
         self.max_logprob_gap = max_logprob_gap
         self.stop_logprob_gap = stop_logprob_gap
+        self._ahead = StepsAhead(self.method, service) if service.max_staleness else None
         self._metrics = RolloutMetrics()
         self._pending_metrics: dict[str, float] = {}
         self._step_metrics: dict[str, float] = {}
@@ -108,6 +110,7 @@ class AdaptiveSampling(Callback):
             recall=partial(_recalled, policy, remembering) if remembering is not None else None,
             ranks=policy.ranks,
             share_spent=partial(share_spent, trainer),
+            max_staleness=self.service.max_staleness,
         )
         self.method.curriculum = data.curriculum
         self.method.sampler.connect(policy)
@@ -160,7 +163,7 @@ class AdaptiveSampling(Callback):
         self._step_metrics |= metrics
         if is_last:
             policy.step_metrics = dict(self._step_metrics)
-            self._learn(policy)
+            self._learn(policy, data)
         policy.log_dict(metrics, logger=False)  # for callbacks that read trainer.callback_metrics
         for logger in trainer.loggers:
             logger.log_metrics(metrics, step=policy.policy_version - 1)
@@ -173,20 +176,34 @@ class AdaptiveSampling(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What sampler and estimator remember of the steps that are done."""
-        return self.method.state_dict()
+        state = self.method.state_dict()
+        return state if self._ahead is None else state | {"ahead": self._ahead.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`.
 
         Raises:
-            ValueError: a part of another class remembers something that its successor cannot read.
+            ValueError: a part of another class remembers something that its successor cannot read, or the run had
+                another ``rollout.max_staleness``.
         """
+        ahead = state_dict.get("ahead", {})
+        now, earlier = self.service.max_staleness, ahead.get("max_staleness", 0)
+        if now != earlier:
+            raise ValueError(
+                f"rollout.max_staleness = {now}, but this run has prepared its steps with {earlier}; continue with "
+                f"rollout.max_staleness={earlier} or start a new run"
+            )
         self.method.load_state_dict(state_dict)
+        if self._ahead is not None:
+            self._ahead.load_state_dict(ahead)
 
     def _collect(
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
     ) -> tuple[Sequence[ResponseGroup], int]:
-        if self.method.refill.is_on:
+        if self._ahead is not None:
+            result, figures = self._sample_prepared(self._ahead, policy, data, step)
+            training = result.groups
+        elif self.method.refill.is_on:
             result, training, figures = self._sample_filled_up(policy, data, step)
         else:
             with policy.clock.phase("estimate"):
@@ -217,6 +234,27 @@ class AdaptiveSampling(Callback):
             interrupt_check=policy.interrupt_check,
         )
 
+    def _sample_prepared(
+        self, ahead: StepsAhead, policy: PolicyModule, data: RolloutDataModule, step: int
+    ) -> tuple[RolloutResult, dict[str, float]]:
+        """Sample a step as it was decided some steps ago, from the policy of that time: the result, and figures."""
+        ahead.prepare(policy, data, until=step + ahead.max_staleness)  # nothing is left to do but in the first step
+        ahead.publish(policy, data)
+        prepared = ahead.step(step)
+        version = prepared.policy_version
+        seed_generators(seed=self.service.settings.seed, part="rollout", index=step)
+        begin = partial(self.method.begin, sampler=prepared.sampler, beliefs=prepared.beliefs, step=step)
+        result = self.service.rollout(
+            partial(begin, prepared.prompts),
+            weights=lambda: ahead.weights(version),
+            policy_version=version,
+            stage="train",
+            clock=policy.clock,
+            interrupt_check=policy.interrupt_check,
+            probe=lambda engine: ahead.probe(engine, version, data),
+        )
+        return result, ahead.figures(prepared, policy, data)
+
     def _sample_filled_up(
         self, policy: PolicyModule, data: RolloutDataModule, step: int
     ) -> tuple[RolloutResult, tuple[ResponseGroup, ...], dict[str, float]]:
@@ -238,14 +276,20 @@ class AdaptiveSampling(Callback):
         training = tuple(group for group in result.groups if group.pool.slot in slots)
         return result, (*training, *result.carried), figures
 
-    def _learn(self, policy: PolicyModule) -> None:
+    def _learn(self, policy: PolicyModule, data: RolloutDataModule) -> None:
         """Let all that learns do so from a step, as its last update is done and not before.
 
         A run that is stopped within a step draws that step anew when it goes on: with the same prompts and beliefs, and
         so that its responses count once.
         """
         pools, self._unlearned = self._unlearned, []
+        step = policy.policy_version // data.updates_per_rollout - 1
+        if self._ahead is not None:
+            self._ahead.remind(step)
         self.method.learn(pools, self._step_metrics, timed=policy.clock.phase)  # logged with the next step
+        if self._ahead is not None:
+            self._ahead.note_learned(step, updates_per_rollout=data.updates_per_rollout)
+            self._ahead.prepare(policy, data, until=step + 1 + self._ahead.max_staleness)
 
     def _check_gap(self, metrics: Mapping[str, float]) -> None:
         """Compare how probable engine and trainer found the same tokens; before a checkpoint is written of the update.
@@ -253,12 +297,14 @@ class AdaptiveSampling(Callback):
         Raises:
             RunStoppedError: too differently.
         """
-        gap = metrics.get("sync/logprob_gap", 0.0)
+        # Of responses of an older policy the gap is mostly drift; there the canary tells whether weights arrived.
+        name = "sync/logprob_gap" if self._ahead is None else "sync/canary_gap"
+        gap = metrics.get(name, 0.0)
         if gap <= self.max_logprob_gap:
             return
         text = (
             f"the engine's log-probabilities differ from the trainer's by {gap:.3f} nat per token (mean; the largest "
-            f"difference of a token is {metrics.get('sync/logprob_gap_max', gap):.3f})"
+            f"difference of a token is {metrics.get(f'{name}_max', gap):.3f})"
         )
         if gap > self.stop_logprob_gap:
             raise RunStoppedError(

@@ -77,7 +77,7 @@ class Evaluation(RolloutListener):
         self._num_tokens = 0
         self._num_unfinished_tokens = 0
         self._rollout_version = -1
-        """Policy version that drew the unfinished tokens: a later one has been updated with them."""
+        """Policy version when the unfinished tokens were drawn: a later one has been updated with them."""
         self._policy: PolicyModule | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -94,7 +94,8 @@ class Evaluation(RolloutListener):
 
     def on_rollout_end(self, trainer: Trainer, pl_module: LightningModule, result: RolloutResult) -> None:
         """Note what was drawn; it counts with the first update made of it."""
-        self._num_unfinished_tokens, self._rollout_version = result.stats.drawn_tokens, result.policy_version
+        version = run_parts(trainer, pl_module)[0].policy_version  # what sampled may be an older one
+        self._num_unfinished_tokens, self._rollout_version = result.stats.drawn_tokens, version
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: TrainingBatch, batch_idx: int

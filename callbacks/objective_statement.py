@@ -14,7 +14,7 @@ from .run_parts import run_parts
 class ObjectiveStatement(Callback):
     """Prints :func:`~ada_lightning.analysis.statement.describe_update` once, before the engine starts.
 
-    Its arguments are the run's; ``truncated`` is ``rollout.truncated``.
+    Its arguments are the run's; ``truncated`` is ``rollout.truncated``, ``max_staleness`` ``rollout.max_staleness``.
     """
 
     def __init__(
@@ -24,11 +24,13 @@ class ObjectiveStatement(Callback):
         selection: Selection,
         truncated: str,
         refill: Refill = NoRefill(),  # noqa: B008 - holds no state
+        max_staleness: int = 0,
     ) -> None:
         self.sampler = sampler
         self.selection = selection
         self.truncated = truncated
         self.refill = refill
+        self.max_staleness = max_staleness
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Print. What a resumed run remembers is not restored yet, so it says the same as the fresh run did."""
@@ -47,5 +49,6 @@ class ObjectiveStatement(Callback):
             curriculum=data.curriculum,
             token_masks=policy.token_masks,
             refill=self.refill,
+            max_staleness=self.max_staleness,
         )
         print("\n".join(lines), flush=True)

@@ -60,6 +60,7 @@ class Method:
         *,
         settings: StepSettings,
         beliefs: Sequence[Belief] = (),
+        sampler: Sampler | None = None,
         num_groups: int | None = None,
         draw: Draw | None = None,
         **options: Any,
@@ -70,6 +71,7 @@ class Method:
             prompts: encoded ones: of the first wave, where a step is filled up.
             settings: of the run.
             beliefs: about each prompt's pass rate, before the step.
+            sampler: of a step that was prepared earlier, frozen then; the method's own unless given.
             num_groups: that the step is to have; the number of prompts unless given.
             draw: gives further prompts to fill it up with.
             options: further arguments of :class:`~ada_lightning.core.step.Step`.
@@ -82,7 +84,7 @@ class Method:
             top_up = TopUp(self.refill, num_groups - len(carried), draw, self.selection)
         return Step(
             prompts,
-            sampler=self.sampler,
+            sampler=sampler or self.sampler,
             selection=self.selection,
             settings=settings,
             beliefs=beliefs,

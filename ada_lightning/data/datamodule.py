@@ -24,7 +24,8 @@ from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.packing import pack_for_replicas
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
-"""``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy."""
+"""``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy, or with an older one on
+prompts that were chosen earlier; none are given then."""
 ScoreOld = Callable[[TrainingBatch], TrainingBatch]
 """Fills ``old_logprobs_K`` with the current policy's log-probabilities."""
 _UPDATES = ("num_minibatches", "epochs_per_rollout")
@@ -65,6 +66,7 @@ class RolloutDataModule(LightningDataModule):
     _score_old: ScoreOld | None = None
     _recall: Recall | None = None
     _keep_groups_without_signal = False
+    _max_staleness = 0
     _queue: PromptQueue | None = None
 
     def __init__(
@@ -206,11 +208,14 @@ class RolloutDataModule(LightningDataModule):
         recall: Recall | None = None,
         ranks: Ranks | None = None,
         share_spent: Callable[[], float] = lambda: 0.0,
+        max_staleness: int = 0,
     ) -> None:
         """Wire in what only a running trainer can provide. Called from a callback's ``setup``.
 
         ``recall`` is None where the estimator keeps nothing by prompt; ``ranks`` is None where there is one process.
         ``share_spent`` says how much of a budget that may end the run before its last step is spent, in [0, 1].
+        ``max_staleness`` is by how many steps the policy that samples lags behind: steps are then prepared, and their
+        prompts asked for, so many steps ahead of their turn.
         """
         self._ranks = ranks or Ranks()
         self._share_spent = share_spent
@@ -218,6 +223,7 @@ class RolloutDataModule(LightningDataModule):
         self._score_old = score_old
         self._recall = recall
         self._keep_groups_without_signal = keep_groups_without_signal
+        self._max_staleness = max_staleness
 
     def train_dataloader(self) -> RolloutStream:
         """Return the stream.
@@ -307,7 +313,7 @@ class RolloutDataModule(LightningDataModule):
     def _packed_rollout(self, step: int) -> list[list[TrainingBatch]]:
         assert self._collect is not None
         share_done = max(step / self.num_steps, self._share_spent())
-        groups, policy_version = self._collect(step, self.step_prompts(step))
+        groups, policy_version = self._collect(step, [] if self._max_staleness else self.step_prompts(step))
         replicas = pack_for_replicas(
             groups,
             num_replicas=self._ranks.num_replicas,
@@ -318,7 +324,8 @@ class RolloutDataModule(LightningDataModule):
             keep_groups_without_signal=self._keep_groups_without_signal or not self.skip_groups_without_signal,
             share_prompts=self.share_prompts,
         )
-        return [[replace(batch, share_done=share_done) for batch in batches] for batches in replicas]
+        lag = min(step, self._max_staleness) * self.updates_per_rollout if self._max_staleness else None
+        return [[replace(batch, share_done=share_done, lag=lag) for batch in batches] for batches in replicas]
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.
@@ -340,9 +347,15 @@ class RolloutDataModule(LightningDataModule):
             state["curriculum"] = named_state(self.curriculum)
         return state
 
+    @property
+    def _next_choice(self) -> int:
+        """Step whose prompts a resumed run asks for first; those of steps that were prepared it has."""
+        num_prepared = self._max_staleness + 1 if self._max_staleness else 0
+        return self.num_updates_done // self.updates_per_rollout + num_prepared
+
     def _position(self) -> QueuePosition | None:
-        """Where the step that a resumed run continues with begins; None where that follows from its number."""
-        step = self.num_updates_done // self.updates_per_rollout
+        """Where the step begins whose prompts a resumed run asks for first; None where that follows from its number."""
+        step = self._next_choice
         if self._queue is None or step - self._queue.position.step not in (0, 1):
             return None
         if step > self._queue.position.step:
@@ -374,8 +387,8 @@ class RolloutDataModule(LightningDataModule):
         self._queue = self._restored(state_dict.get("chosen"))
 
     def _restored(self, chosen: Mapping[str, Any] | None) -> PromptQueue | None:
-        """Return where the step begins that is to be continued, if its number alone does not say it."""
-        step = self.num_updates_done // self.updates_per_rollout
+        """Return where the step begins whose prompts are asked for first, if its number alone does not say it."""
+        step = self._next_choice
         if not self._ranks.is_leader or chosen is None or chosen["step"] != step:
             return None
         by_id = {prompt.prompt_id: prompt for prompt in self.train_prompts}
@@ -408,11 +421,12 @@ class RolloutStream:
         """Continue after the last finished optimiser step.
 
         A run interrupted between two updates with a rollout draws the rest of that rollout anew, from the policy it
-        has then.
+        has then; where an older policy samples, it is the same rollout again, and goes on where it was.
         """
         data = self.datamodule
         first_step, first_update = divmod(data.num_updates_done, data.updates_per_rollout)
         for step in range(first_step, data.num_steps):
             left = data.rollout_batches(step)[first_update:]
-            yield from (replace(batch, updates_since_rollout=index) for index, batch in enumerate(left))
+            since = first_update if left and left[0].lag is not None else 0
+            yield from (replace(batch, updates_since_rollout=index) for index, batch in enumerate(left, start=since))
             first_update = 0

@@ -61,6 +61,8 @@ class RolloutService:
             and every rollout starts with an empty prefix cache, whatever was sampled before it. It holds for an engine
             that steps when it is polled, as one in this process does, and for no other.
         verdict_delay: then, engine steps between a response and its verdict.
+        max_staleness: k, by how many steps the policy that samples lags behind the one that trains, exactly: step s is
+            sampled by the policy of step ``max(0, s - k)``. Emulated in the trainer's process: nothing overlaps.
 
     Raises:
         ValueError: a setting is out of range.
@@ -85,12 +87,14 @@ class RolloutService:
         start_limit_s: float = 1800.0,
         reproducible: bool = False,
         verdict_delay: int = 4,
+        max_staleness: int = 0,
     ) -> None:
         for name, value, least, most in (
             ("max_model_tokens", max_model_tokens, 2, math.inf),
             ("max_engine_restarts", max_engine_restarts, 0, math.inf),
             ("failure_alarm_ratio", failure_alarm_ratio, 0, 1),
             ("verdict_delay", verdict_delay, 0, math.inf),
+            ("max_staleness", max_staleness, 0, math.inf),
         ):
             if not least <= value <= most:
                 bounds = f"at least {least}" if most == math.inf else f"in [{least}, {most}]"
@@ -112,6 +116,7 @@ class RolloutService:
         )
         self.failure_alarm_ratio = failure_alarm_ratio
         self.reproducible = reproducible
+        self.max_staleness = max_staleness
         self._verdict_delay = verdict_delay
         self._names = map(str, count(1))
         self._engine_factory = engine or _vllm()
@@ -169,6 +174,7 @@ class RolloutService:
         sampling: SamplingSettings | None = None,
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
+        probe: Callable[[RolloutEngine], object] = lambda engine: None,
     ) -> RolloutResult:
         """Drive a step with the given policy version.
 
@@ -185,6 +191,7 @@ class RolloutService:
             sampling: how tokens are drawn; as in training if not given.
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
+            probe: called with the engine when it has the weights, before the first request.
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
@@ -207,7 +214,9 @@ class RolloutService:
                     policy_version=policy_version,
                     max_prompt_tokens=room - sampling.max_new_tokens,
                 )
-                self._drive(step, settings, sampling, weights, clock, interrupt_check)
+                self._sync(policy_version, weights, clock)
+                probe(self._opened_engine())
+                self._drive(step, settings, sampling, clock, interrupt_check)
             except EngineError as error:
                 if attempt == self._max_engine_restarts:
                     raise
@@ -323,6 +332,16 @@ class RolloutService:
         return self._opened_engine().max_num_seqs
 
     @property
+    def weight_dtype(self) -> str:
+        """Type that the engine wants weights in, as :attr:`~ada_lightning.core.protocols.RolloutEngine.weight_dtype`.
+
+        Raises:
+            EngineError: a broken engine could not be replaced.
+            RuntimeError: the service is not open.
+        """
+        return self._opened_engine().weight_dtype
+
+    @property
     def num_restarts(self) -> int:
         """Engines replaced so far, by this service and within a pool."""
         return self._num_restarts + (self._engine.num_restarts if self._engine else 0)
@@ -333,21 +352,25 @@ class RolloutService:
         self._open_engine = None
         self._time_limit.close()
 
+    def _sync(
+        self, policy_version: int, weights: Callable[[], Iterable[tuple[str, Tensor]]], clock: PhaseClock
+    ) -> None:
+        """Load a version unless the engine has it."""
+        if self._loaded_version != policy_version:
+            with clock.phase("sync"):
+                guarded(self._opened_engine().load_weights, weights(), policy_version)
+            self._loaded_version = policy_version
+
     def _drive(
         self,
         step: Step,
         settings: StepSettings,
         sampling: SamplingSettings,
-        weights: Callable[[], Iterable[tuple[str, Tensor]]],
         clock: PhaseClock,
         interrupt_check: Callable[[], None],
     ) -> None:
-        """Sync, sample and let rest. A method, so that its end leaves no variable that holds a broken engine."""
+        """Sample and let rest. A method, so that its end leaves no variable that holds a broken engine."""
         engine = self._opened_engine()
-        if self._loaded_version != step.policy_version:
-            with clock.phase("sync"):
-                guarded(engine.load_weights, weights(), step.policy_version)
-            self._loaded_version = step.policy_version
         is_training = step.stage not in ("eval", "preview")  # else waiting belongs to what it is done for
         grader = self._grader
         if self.reproducible:

@@ -100,6 +100,9 @@ class TrainingBatch:
     resume between two minibatches, which draws the rest of the rollout anew."""
     has_old_logprobs: bool
     """Whether ``old_logprobs_K`` was computed; otherwise the trainer's current ones are the old ones."""
+    lag: int | None = None
+    """Updates between the weights that sampled and those before the first update with the rollout, where the engine
+    samples from an older policy (``rollout.max_staleness``): 0 in the first step. None where it has the current one."""
     share_done: float = 0.0
     """Of the run, in [0, 1], when its rollout began: what the learning rate follows."""
 

@@ -48,6 +48,7 @@ from ada_lightning.training.updates import (
     halved,
     is_out_of_memory,
 )
+from ada_lightning.training.updates.drift import Drift
 from ada_lightning.training.updates.figures import add_sums, update_figures
 
 T = TypeVar("T")
@@ -141,6 +142,7 @@ class PolicyModule(LightningModule):
         in the process that rolls out."""
         self.interrupt_check: Callable[[], None] = lambda: None
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
+        self._drift = Drift()
         self.ranks = Ranks()
         """The processes that train this policy. The strategy of several processes replaces it."""
         self.sharding: Sharding | None = None
@@ -225,15 +227,9 @@ class PolicyModule(LightningModule):
         """One optimiser step.
 
         Raises:
-            RuntimeError: the rollout does not come from the policy it is about to update.
+            RuntimeError: the rollout does not come from the policy version that the batch says it does.
         """
-        expected_version = self.policy_version - batch.updates_since_rollout
-        if batch.policy_version != expected_version:
-            raise RuntimeError(
-                f"stale rollout: sampled by policy version {batch.policy_version}, and after "
-                f"{batch.updates_since_rollout} updates with it the policy has version {self.policy_version}; "
-                f"expected a rollout of version {expected_version}"
-            )
+        self.check_version(batch)
         optimizer = self.optimizers()
         lr = self._set_learning_rate(batch.share_done)
         self._begin_update(batch)
@@ -246,6 +242,20 @@ class PolicyModule(LightningModule):
         self._note_update(batch, total_loss, grad_norm, totals, lr=lr)
         if self.loss.has_parameters:
             self.update_metrics["train/loss_grad_norm"] = float(loss_grad_norm)
+
+    def check_version(self, batch: TrainingBatch) -> None:
+        """Compare which policy sampled a batch with which should have: exactly, and not at most so old.
+
+        Raises:
+            RuntimeError: it was another one.
+        """
+        expected_version = self.policy_version - batch.updates_since_rollout - (batch.lag or 0)
+        if batch.policy_version != expected_version:
+            raise RuntimeError(
+                f"stale rollout: sampled by policy version {batch.policy_version}, and after "
+                f"{batch.updates_since_rollout} updates with it the policy has version {self.policy_version}; "
+                f"expected a rollout of version {expected_version}"
+            )
 
     def _accumulate(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Compute the gradients of a batch; once more from their start, in halves, where memory does not suffice.
@@ -283,6 +293,7 @@ class PolicyModule(LightningModule):
     def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Add the gradients of every microbatch up; return the loss and the sums for logging."""
         totals: dict[str, Tensor] = {}
+        self._drift = Drift()
         total_loss = torch.zeros((), device=self.device)
         for index, microbatch in enumerate(batch):
             self.clock.report(index, len(batch.microbatches))
@@ -308,6 +319,8 @@ class PolicyModule(LightningModule):
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
         # log pi of every response token, with gradient. Advantages were assigned once for the whole rollout.
         hidden_TH, logprobs_K, entropy_K = self._forward(self.model, microbatch)
+        if batch.lag is not None:
+            self._drift.add(logprobs_K.detach(), microbatch)
         # With one update per rollout the old policy is this one: each ratio to it is 1, with the gradient of log pi.
         old_logprobs_K = microbatch.old_logprobs_K if batch.has_old_logprobs else logprobs_K.detach()
         # A KL, or a target that is tilted from it, needs the frozen initial policy; nothing else does.
@@ -435,6 +448,18 @@ class PolicyModule(LightningModule):
         else:
             logits_1TV = self.model(input_ids=tokens_1T, use_cache=False).logits
         return logits_1TV.float()
+
+    @torch.no_grad()
+    def next_token_logprobs(self, token_ids: Sequence[int], num_prefixes: int) -> Tensor:
+        """Log-probability of every next token after the last prefixes of a text, the shortest first.
+
+        Returns:
+            Shape ``(num_prefixes, V)``, float32, nats, on the CPU, of the tempered distribution.
+        """
+        tokens_1T = torch.tensor([list(token_ids)], device=self.device)
+        with self.trainer.precision_plugin.forward_context():
+            logits_1TV = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=False))
+        return (logits_1TV[0, -num_prefixes:] / self.temperature).log_softmax(-1).cpu()
 
     def _rehearse(self, batch: TrainingBatch) -> None:
         with self.trainer.precision_plugin.forward_context():
@@ -620,4 +645,5 @@ class PolicyModule(LightningModule):
             "train/memory_retries": float(self.num_memory_retries),
             "train/lr": lr,
             **update_figures(sums),
+            **self._drift.figures(),
         }

@@ -10,6 +10,9 @@ data-parallel replicas, one GPU each. Three parts:
    from public figures (:mod:`research.benchmarks.simulation.gpu`).
 3. **Engines.** One collector over 1 to 16 of them.
 
+``--overlap`` simulates instead what rollouts and updates that overlap would cost, with a lag of 0 to 3 steps
+(:mod:`research.benchmarks.overlap`), and writes ``docs/performance/cluster_overlap.json``.
+
 Every schedule of a scenario commits the same responses, so its ratio to another is one of time alone.
 
 Assumed, as nothing is published: lengths are lognormal with a median of 500 tokens for right answers and 1.5 times that
@@ -29,12 +32,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ada_lightning.core.protocols import Sampler
-from ada_lightning.core.records import Prompt
+from ada_lightning.core.records import Prompt, SamplingSettings
 from ada_lightning.core.schedule import Barrier, Continuous, Schedule
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from research.benchmarks import report
+from research.benchmarks.overlap import SYNC_S, OverlappedRun
 from research.benchmarks.simulation import cpu, validation
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.gpu import MODELS, h100
@@ -183,11 +188,61 @@ def scaling() -> list[dict[str, Any]]:
     return rows
 
 
+def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 8, num_warm: int = 3) -> None:
+    """Seconds of a step by lag, way of giving weights, and number of engines; printed and saved.
+
+    Efficiency is seconds of a rollout alone with one engine, over those of a step, divided by the number of engines.
+    15 s is the update published for the paper's 1.5B runs (arXiv:2510.04996v1, table 2).
+    """
+    alone = _overlapped(1, lag=0, update_s=0.0, sync_s=0.0)
+    alone.run(2)
+    work_s = alone.period(1)
+    rows: list[dict[str, Any]] = []
+    for replicas in engines:
+        for lag, drains in ((0, True), (1, True), (1, False), (2, False), (3, False)):
+            run = _overlapped(replicas, lag=lag, update_s=update_s, drains=drains)
+            run.run(num_steps)
+            period = run.period(num_warm)
+            way = "in turns" if lag == 0 else "drained" if drains else "side by side"
+            row = {"engines": replicas, "lag": lag, "way": way, "period_s": round(period, 2)}
+            rows.append(row | {"efficiency": round(work_s / replicas / period, 3), "waste": round(run.waste, 4)})
+            print(rows[-1], flush=True)
+        settings = {"update_s": update_s, "sync_s": SYNC_S, "steps": num_steps, "warm_up": num_warm}
+        in_order = sorted(rows, key=lambda row: row["engines"])
+        figures: dict[str, Any] = {"work_s": round(work_s, 2), "settings": settings, "rows": in_order}
+        print(report.save("cluster_overlap", module="cluster_sim", **figures), flush=True)
+
+
+def _overlapped(replicas: int, **options: Any) -> OverlappedRun:
+    setting = Setting(replicas=replicas)
+    method = methods(setting)["continuous, ahead"]
+    rates = dict(enumerate(MIXES[setting.mix].rates(NUM_PROMPTS, seed=0)))
+    engine = SimulatedEngine(
+        Fates(rates, median_tokens=500.0, sigma=0.5, wrong_length_ratio=1.5),
+        h100(MODELS[setting.model]),
+        num_replicas=replicas,
+        slots=SLOTS,
+    )
+    return OverlappedRun(
+        engine=engine,
+        prompts=[Prompt(f"p{key}", (), prompt_ids=(key,) * PROMPT_TOKENS) for key in rates],
+        sampler=method.sampler,
+        settings=StepSettings(seed=0, schedule=method.schedule),
+        sampling=SamplingSettings(max_new_tokens=MAX_NEW_TOKENS),
+        **options,
+    )
+
+
 def main() -> None:
     """Validate, simulate, print, save."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only-validate", action="store_true", help="renew the validation, keep the stored scenarios")
+    parser.add_argument("--overlap", action="store_true", help="simulate steps that overlap, and nothing else")
+    parser.add_argument("--engines", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="with --overlap")
     arguments = parser.parse_args()
+    if arguments.overlap:
+        overlap(arguments.engines)
+        return
     stored = report.FOLDER / "cluster_sim.json"
     checked = validate() if CURVE.exists() else []
     if arguments.only_validate:

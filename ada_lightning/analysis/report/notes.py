@@ -77,8 +77,10 @@ def _run_notes(run: Run) -> Iterator[str]:
         if count := counts[key]:
             yield f"{meaning}: {count:.0f} ({key})"
     limit = run.settings.get("callbacks.adaptive_sampling.max_logprob_gap")
-    if isinstance(limit, int | float) and (above := sum(row.get("sync/logprob_gap", 0.0) > limit for row in run.rows)):
-        yield f"sync/logprob_gap above max_logprob_gap = {limit} in {above} steps: did the weights arrive?"
+    is_lagging = any("sync/canary_gap" in row for row in run.rows)  # the gap of its responses is mostly drift
+    name = "sync/canary_gap" if is_lagging else "sync/logprob_gap"
+    if isinstance(limit, int | float) and (above := sum(row.get(name, 0.0) > limit for row in run.rows)):
+        yield f"{name} above max_logprob_gap = {limit} in {above} steps: did the weights arrive?"
     not_finite = Counter(key for row in run.rows for key, value in row.items() if not math.isfinite(value))
     for key, count in not_finite.items():
         yield f"{key} is not a number in {count} of {len(run.rows)} rows; they are left out"

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 
 from ada_lightning.analysis.statement.exact import exact_lines
 from ada_lightning.analysis.statement.inexact import inexact_lines, is_mean_per_prompt
+from ada_lightning.analysis.statement.staleness import staleness_lines
 from ada_lightning.core.protocols import Advantage, Curriculum, Refill, Sampler, Selection, Trait
 from ada_lightning.methods.advantages.batch_whitened import BatchWhitenedAdvantage
 from ada_lightning.methods.advantages.exact import ExactAdvantage
@@ -47,13 +48,15 @@ def describe_update(
     token_masks: Sequence[TokenMask] = (),
     refill: Refill | None = None,
     epochs_per_rollout: int = 1,
+    max_staleness: int = 0,
 ) -> list[str]:
     """Say in plain lines which function of the pass rate p an update really increases.
 
     All figures are computed from the very objects of the run. The sampler is asked to plan, as it is again before every
     step; nothing else changes.
 
-    Parts and settings are those of the configuration by the same names; ``truncated`` is ``rollout.truncated``.
+    Parts and settings are those of the configuration by the same names; ``truncated`` is ``rollout.truncated``,
+    ``max_staleness`` is ``rollout.max_staleness``.
 
     Returns:
         A first line that starts with ``update:``, and indented lines below it.
@@ -68,6 +71,7 @@ def describe_update(
         followed = _followed(advantage, sampler, whole, loss.reduction)
     bent = [
         *_source_lines(sampler, curriculum, refill),
+        *staleness_lines(max_staleness, advantage, loss, num_updates=num_minibatches * epochs_per_rollout),
         *choice_lines(sampler, selection, loss.reduction),
         "" if is_constant or target else loss.reduction.bend(),
         _reuse(num_minibatches, epochs_per_rollout, loss),

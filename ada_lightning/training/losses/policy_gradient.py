@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from torch import Tensor
 
@@ -66,17 +67,22 @@ class PolicyGradientLoss(PolicyLoss):
         """What a token adds to the objective, to be maximised. Shape ``(K,)``; and sums over tokens for logging."""
         raise NotImplementedError
 
+    def anchored(self, terms: TokenTerms) -> TokenTerms:
+        """Return the terms with the old log-probabilities that ratios are taken to: the trainer's own."""
+        return terms
+
     def __call__(
         self, terms: TokenTerms, advantages_B: Tensor, microbatch: Microbatch, counts: BatchCounts
     ) -> TensorAndSums:
         """Sum the terms of the class's formula. See :class:`PolicyLoss`."""
         # A times the ratio, in this loss's own way; on-policy its gradient is A grad log pi.
-        objective_K, sums = self.objective(terms, advantages_B, microbatch)
+        anchored = self.anchored(terms)
+        objective_K, sums = self.objective(anchored, advantages_B, microbatch)
         gap_K = (terms.old_logprobs_K - terms.sampling_logprobs_K).abs()
         sums |= {"logprob_gap": gap_K.sum(), "logprob_gap_max": gap_K.max()}
         # Tokens were drawn by the engine, not by the old policy: times pi_old / pi_engine, bounded.
         if self.importance_cap > 0:
-            weight_K = self.importance(terms, advantages_B.numel(), cap=self.importance_cap)
+            weight_K = self.importance(anchored, advantages_B.numel(), cap=self.importance_cap)
             sums["importance_weight"] = weight_K.sum()
             objective_K = objective_K * weight_K
         objective_K = objective_K * terms.mask_K
@@ -129,11 +135,42 @@ class RatioClippingLoss(PolicyGradientLoss):
     Args:
         clip_low: ratios are clipped below at ``1 - clip_low``, in [0, 1].
         clip_high: and above at ``1 + clip_high``.
+        anchor: which policy is the old one. ``proximal``: the trainer's before the first update with a rollout, so that
+            with one update per rollout every ratio is 1 and nothing is ever clipped. ``behaviour``: the one that
+            sampled, by the engine's log-probabilities, as PPO was published; then the ratio is the correction for the
+            engine and the clip a bound on how far an older policy may be left behind.
+
+    Source:
+        Proximal and behaviour policy: Hilton et al., arXiv:2110.00641.
     """
 
     clip_low: float
     clip_high: float
+    anchor: Literal["proximal", "behaviour"] = "proximal"
 
     def errors(self) -> list[str]:
-        """The clips, then what every loss has."""
-        return [*clip_errors(clip_low=self.clip_low, clip_high=self.clip_high), *super().errors()]
+        """The clips and the anchor, then what every loss has."""
+        errors = clip_errors(clip_low=self.clip_low, clip_high=self.clip_high)
+        if self.anchor not in ("proximal", "behaviour"):
+            errors.append(f"loss.anchor must be proximal or behaviour; got {self.anchor!r}")
+        if self.anchor == "behaviour" and self.importance_cap > 0:
+            errors.append(
+                f"loss.anchor=behaviour takes ratios to the engine's probabilities, so loss.importance_cap = "
+                f"{self.importance_cap:g} would correct nothing; use loss.importance_cap=0"
+            )
+        return [*errors, *super().errors()]
+
+    def anchored(self, terms: TokenTerms) -> TokenTerms:
+        """Take ratios to the engine's log-probabilities, where they are the anchor."""
+        if self.anchor == "proximal":
+            return terms
+        return replace(terms, old_logprobs_K=terms.sampling_logprobs_K)
+
+    def importance_bend(self) -> str:
+        """What becomes of the engine's mismatch; the ratio itself is the correction where it is taken to the engine."""
+        if self.anchor == "proximal":
+            return super().importance_bend()
+        return (
+            "loss.anchor = behaviour: the loss's ratios are to the engine's own probabilities, which corrects for them "
+            "where nothing is clipped, and clips from the first update on"
+        )

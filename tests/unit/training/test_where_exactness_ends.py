@@ -21,6 +21,7 @@ from ada_lightning.methods.objectives.support import supported_weight
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.training.losses import SequenceRejection, TokenTerms
 from tests.builders import Collector, InstantGrader, assigned
 
 POLICY = torch.softmax(torch.tensor([0.3, -1.2, -0.9, 0.8, 0.1, 0.6], dtype=torch.float64), dim=0)
@@ -198,3 +199,29 @@ class TestOffPolicy:
     def test_per_token_ratios_do_not(self):
         ratio = (self.token_logprobs() - self.behaviour).exp().sum(1)
         assert torch.cosine_similarity(self.expected_update(ratio), self.wanted(), dim=0) < 0.999
+
+
+MOVED = torch.softmax(POLICY.log() + torch.tensor([0.5, 0.4, -0.6, 0.0, -0.3, 0.2], dtype=torch.float64), dim=0)
+"""The policy that trains, where :data:`POLICY` is the older one that sampled."""
+
+
+def test_of_an_older_policys_responses_the_old_pass_rate_decides_the_weight_and_the_new_policy_the_direction(groups):
+    """With the ratio of whole responses f'(p_old) grad p_new; without any, f'(p_old) Cov_old(right, score)."""
+    scores, weights = torch.eye(6, dtype=torch.float64) - MOVED, MOVED / POLICY
+    of_rule = supported_weight(LogObjective(), BALANCE.quota, float(POLICY[IS_RIGHT].sum()))
+    gradient = (MOVED[IS_RIGHT, None] * scores[IS_RIGHT]).sum(0)
+    shifted = scores - (POLICY[:, None] * scores).sum(0)
+    covariance = (POLICY[IS_RIGHT, None] * shifted[IS_RIGHT]).sum(0)
+    zeros_K = torch.zeros(6)
+    terms = TokenTerms(
+        logprobs_K=MOVED.log(), old_logprobs_K=MOVED.log(), sampling_logprobs_K=POLICY.log(),
+        reference_logprobs_K=zeros_K, entropy_K=zeros_K, response_K=torch.arange(6), mask_K=zeros_K,
+    )  # fmt: skip
+    used = SequenceRejection(floor=0.1)(terms, 6, cap=10.0)
+    assert used.tolist() == pytest.approx(weights.tolist())
+    corrected, plain = updates(groups, scores=used[:, None] * scores), updates(groups, scores=scores)
+    assert largest_deviation(corrected, of_rule * gradient) < LIMIT
+    assert largest_deviation(plain, of_rule * covariance) < LIMIT
+    assert largest_deviation(plain, of_rule * gradient) > LIMIT
+    of_new = supported_weight(LogObjective(), BALANCE.quota, float(MOVED[IS_RIGHT].sum()))
+    assert largest_deviation(corrected, of_new * gradient) > LIMIT  # the weight is that of the old pass rate

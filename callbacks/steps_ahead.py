@@ -1,0 +1,183 @@
+"""Rollout steps prepared before their turn, and the older policies that sample them: an exact lag, emulated.
+
+Step s samples from the policy of step s - k: nothing overlaps, so a run takes as long as without the lag, and what
+staleness does to learning is measured apart from what it saves. Prompts, beliefs and the sampler of step s are fixed
+when step s - k - 1 has been learned from, as they would be if the step were sampled from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ada_lightning.analysis.metrics.curriculum import curriculum_figures
+from ada_lightning.core.method import Method
+from ada_lightning.core.prepared_step import PreparedStep, sampling_version
+from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.records import Prompt
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.rollout.canary import Canary
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.rollout.weight_ring import WeightRing
+from ada_lightning.run.step_generators import seed_generators
+from ada_lightning.training.policy import PolicyModule
+
+
+class StepsAhead:
+    """Prepares up to k + 1 steps, holds the weights that will sample them, and says when neither is needed any more.
+
+    Between two steps it holds k versions besides the policy's own, and one more from a rollout until its last update.
+
+    Args:
+        method: of the run; its estimator predicts, its sampler is frozen.
+        service: whose ``max_staleness`` is k.
+    """
+
+    def __init__(self, method: Method, service: RolloutService) -> None:
+        self.max_staleness = service.max_staleness
+        self._method, self._service = method, service
+        self._steps: dict[int, PreparedStep] = {}
+        self._restored: list[Mapping[str, Any]] = []
+        """Prepared steps of a checkpoint, until the training prompts are at hand."""
+        self._ring = WeightRing()
+        self._canary_logprobs: dict[int, Tensor] = {}
+        """What the policy said of the tokens after each prefix, by version. Shape ``(L, V)``."""
+        self._canary: Canary | None = None
+        self._canary_gap = 0.0
+
+    def prepare(self, policy: PolicyModule, data: RolloutDataModule, *, until: int) -> None:
+        """Fix every step up to this one that is not, by what is known now. Steps beyond the run's last are, too.
+
+        They cost little, are never sampled, and a run that is continued with more steps finds them.
+        """
+        self._resolve(data)
+        for step in range(max(self._steps, default=-1) + 1, until + 1):
+            self._steps[step] = self._prepared(policy, data, step)
+
+    def publish(self, policy: PolicyModule, data: RolloutDataModule) -> None:
+        """Keep the policy as it is, before the updates of a step, for the step that will sample from it."""
+        version = policy.policy_version
+        if version % data.updates_per_rollout or version in self._ring.versions:
+            return
+        with policy.clock.phase("sync"):
+            self._ring.hold(version, policy.named_weights(), self._service.weight_dtype)
+            canary = self._canary_of(data)
+            self._canary_logprobs[version] = policy.next_token_logprobs(canary.token_ids, canary.num_prefixes)
+
+    def step(self, step: int) -> PreparedStep:
+        """Return a prepared step."""
+        return self._steps[step]
+
+    def weights(self, version: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield the named tensors of a version in the engine's type."""
+        return self._ring.read(version)
+
+    def probe(self, engine: RolloutEngine, version: int, data: RolloutDataModule) -> None:
+        """Note how far engine and trainer disagree about a version that the engine has loaded."""
+        self._canary_gap = self._canary_of(data).gap(engine, self._canary_logprobs[version])
+
+    def figures(self, prepared: PreparedStep, policy: PolicyModule, data: RolloutDataModule) -> dict[str, float]:
+        """Return how old the policy is that sampled the step, and whether its weights had arrived."""
+        lag = policy.policy_version - policy.policy_version % data.updates_per_rollout - prepared.policy_version
+        return {
+            **prepared.figures,
+            "staleness/steps": lag / data.updates_per_rollout,
+            "staleness/versions": float(lag),
+            "sync/canary_gap": self._canary_gap,
+        }
+
+    def remind(self, step: int) -> None:
+        """Tell the estimator again what it was told of a step's prompts: it learns by that, and has seen others since.
+
+        What it predicts of them now goes nowhere.
+        """
+        prepared = self._steps[step]
+        if prepared.representations is not None:
+            by_id = {
+                prompt.prompt_id: row for prompt, row in zip(prepared.prompts, prepared.representations, strict=True)
+            }
+            self._method.estimator.predict(prepared.prompts, lambda prompts: _rows(by_id, prompts))
+
+    def note_learned(self, step: int, *, updates_per_rollout: int) -> None:
+        """Forget a step, and weights that no later one samples from."""
+        del self._steps[step]
+        needed = self._version(step + 1, updates_per_rollout)
+        self._ring.retire_before(needed)
+        self._canary_logprobs = {version: rows for version, rows in self._canary_logprobs.items() if version >= needed}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs: the steps under way, which it draws anew, and the policies that draw them."""
+        return {
+            "max_staleness": self.max_staleness,
+            "steps": [prepared.to_plain() for prepared in self._steps.values()] or list(self._restored),
+            "weights": self._ring.state_dict(),
+            "canary": dict(self._canary_logprobs),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore :meth:`state_dict`.
+
+        Raises:
+            ValueError: weights in it are damaged.
+        """
+        self._restored = list(state["steps"])
+        self._ring.load_state_dict(state["weights"])
+        self._canary_logprobs = {int(version): rows for version, rows in state["canary"].items()}
+
+    def _resolve(self, data: RolloutDataModule) -> None:
+        """Find the prompts of restored steps."""
+        restored, self._restored = self._restored, []
+        for plain in restored:
+            prepared = PreparedStep.from_plain(plain, prompts=data.train_prompts, sampler=self._method.sampler)
+            self._steps[prepared.step] = prepared
+
+    def _prepared(self, policy: PolicyModule, data: RolloutDataModule, step: int) -> PreparedStep:
+        seed_generators(seed=self._service.settings.seed, part="prepare", index=step)
+        estimator, seen = self._method.estimator, _Represented(policy)
+        prompts = data.step_prompts(step)
+        with policy.clock.phase("estimate"):
+            beliefs = estimator.predict(prompts, seen)
+            recalled = estimator.recall(prompts) if estimator.remembers_prompts else None
+        return PreparedStep(
+            step=step,
+            policy_version=self._version(step, data.updates_per_rollout),
+            prompts=tuple(prompts),
+            beliefs=tuple(beliefs),
+            sampler=self._method.sampler.frozen(),
+            figures={} if recalled is None else curriculum_figures(data.curriculum, recalled),
+            representations=seen.of(prompts),
+        )
+
+    def _version(self, step: int, updates_per_rollout: int) -> int:
+        return sampling_version(step, max_staleness=self.max_staleness, updates_per_rollout=updates_per_rollout)
+
+    def _canary_of(self, data: RolloutDataModule) -> Canary:
+        if self._canary is None:
+            self._canary = Canary(data.train_prompts[0].prompt_ids, self._service.sampling)
+        return self._canary
+
+
+class _Represented:
+    """Asks the policy about prompts, and keeps what it says."""
+
+    def __init__(self, policy: PolicyModule) -> None:
+        self._policy = policy
+        self._rows: dict[str, Tensor] = {}
+
+    def __call__(self, prompts: Sequence[Prompt]) -> Tensor:
+        rows_PH = self._policy.represent(prompts)
+        self._rows |= {prompt.prompt_id: row for prompt, row in zip(prompts, rows_PH, strict=True)}
+        return rows_PH
+
+    def of(self, prompts: Sequence[Prompt]) -> Tensor | None:
+        """Return what was said of all of these, None where some were not asked about. Shape ``(P, H)``."""
+        if not all(prompt.prompt_id in self._rows for prompt in prompts):
+            return None
+        return _rows(self._rows, prompts)
+
+
+def _rows(by_id: Mapping[str, Tensor], prompts: Sequence[Prompt]) -> Tensor:
+    return torch.stack([by_id[prompt.prompt_id] for prompt in prompts])

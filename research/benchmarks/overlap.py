@@ -1,0 +1,148 @@
+"""Rollouts and updates that overlap with an exact lag, simulated.
+
+``python -m research.benchmarks.cluster_sim --overlap`` prints and saves what comes of it in the paper's setting. What
+``rollout.max_staleness`` emulates, on a virtual clock: the real steps and samplers draw from simulated engines, up to
+k + 1 steps at once, and step s is admitted when update s - k - 1 is done and its weights are published. Two ways to
+give a version to the engines:
+
+- ``drained``: one version at a time in all of them. A step of the next one waits until everything older is done, so of
+  the lag only the update is hidden.
+- ``side by side``: every engine serves every version, as it could with adapters. Steps fill each other's tails.
+
+Neither is part of the product, which has the emulation. What a step samples is the same under both and under none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ada_lightning.core.records import Grade, Prompt, ResponseGroup, SamplingSettings
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import Outcome, Request, StepSettings
+from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN
+from research.benchmarks.simulation.engine import SimulatedEngine
+
+SYNC_S = 1.0
+"""Assumed seconds from the end of an update to new weights in the engines."""
+
+
+@dataclass
+class OverlappedRun:
+    """Steps and updates on one virtual clock.
+
+    Args:
+        engine: simulated, with nothing in flight.
+        prompts: of every step.
+        sampler: of every step; nothing is learned between them.
+        settings: of the steps.
+        sampling: how tokens are drawn.
+        lag: k.
+        update_s: seconds of an update.
+        sync_s: seconds from its end to new weights in the engines.
+        drains: whether a version waits until no older one samples.
+    """
+
+    engine: SimulatedEngine
+    prompts: Sequence[Prompt]
+    sampler: Any
+    settings: StepSettings
+    sampling: SamplingSettings
+    lag: int
+    update_s: float
+    sync_s: float = SYNC_S
+    drains: bool = False
+    ends: list[float] = field(default_factory=list)
+    """When the weights of each update were published, seconds."""
+    versions_at_once: int = 0
+    """Most versions that sampled at the same time."""
+    _open: dict[int, Step] = field(default_factory=dict)
+    _groups: dict[int, tuple[ResponseGroup, ...]] = field(default_factory=dict)
+    _sampled_at: dict[int, float] = field(default_factory=dict)
+    _in_flight: dict[str, tuple[int, Request]] = field(default_factory=dict)
+    _wasted: int = 0
+    _committed: int = 0
+
+    def run(self, num_steps: int) -> list[tuple[ResponseGroup, ...]]:
+        """Do so many steps; return the groups of each."""
+        while len(self._sampled_at) < num_steps:
+            self._admit(num_steps)
+            self._submit()
+            if not self._in_flight:  # the engines wait for an update
+                self.engine.now = max(self.engine.now, self._admissible_at(len(self._groups) + len(self._open)))
+                continue
+            for generation in self.engine.poll():
+                if (found := self._in_flight.pop(generation.request_id, None)) is not None:
+                    self._tell(*found, generation)
+            self._finish()
+        return [self._groups[step] for step in range(num_steps)]
+
+    def period(self, num_warm: int) -> float:
+        """Mean seconds of a step after the first ``num_warm``."""
+        return (self.ends[-1] - self.ends[num_warm - 1]) / (len(self.ends) - num_warm)
+
+    @property
+    def waste(self) -> float:
+        """Tokens dropped over tokens committed."""
+        return self._wasted / self._committed
+
+    def _version(self, step: int) -> int:
+        return max(0, step - self.lag)
+
+    def _admissible_at(self, step: int) -> float:
+        version = self._version(step)
+        if version > len(self.ends):
+            return float("inf")
+        return self.ends[version - 1] if version else 0.0
+
+    def _admit(self, num_steps: int) -> None:
+        step = len(self._groups) + len(self._open)
+        while step < num_steps and self._admissible_at(step) <= self.engine.now:
+            if self.drains and any(self._version(other) < self._version(step) for other in self._open):
+                return
+            self._open[step] = Step(
+                [_of_step(prompt, step) for prompt in self.prompts],
+                sampler=self.sampler,
+                selection=BalancedSelection(group_size=self.sampler.group_size),
+                settings=self.settings,
+                step=step,
+                policy_version=self._version(step),
+            )
+            step += 1
+        self.versions_at_once = max(self.versions_at_once, len({self._version(each) for each in self._open}))
+
+    def _submit(self) -> None:
+        """What is asked for in all steps goes before what is drawn ahead in any; the oldest step first."""
+        num_slots = self.engine.max_num_seqs
+        for ahead in (0, num_slots):
+            for number, step in self._open.items():
+                for request in step.ask(num_slots - len(self._in_flight), ahead):
+                    name = f"{number}/{request.slot}/{request.sample_index}"
+                    self._in_flight[name] = number, request
+                    self.engine.submit(name, request.prompt.prompt_ids, self.sampling, request.seed)
+
+    def _tell(self, number: int, request: Request, generation: Any) -> None:
+        step, ids = self._open[number], generation.response_ids
+        grade = Grade(float(ids[0] == POSITIVE_TOKEN))
+        step.tell(request, Outcome(str(ids[0]), ids, generation.sampling_logprobs, generation.is_truncated, grade))
+        unwanted = [f"{number}/{dropped.slot}/{dropped.sample_index}" for dropped in step.dropped()]
+        if running := [name for name in unwanted if self._in_flight.pop(name, None)]:
+            step.note_wasted(self.engine.abort(running))
+
+    def _finish(self) -> None:
+        """Hand complete steps to the trainer, which updates with them in their order."""
+        for number in [number for number, step in self._open.items() if step.is_complete]:
+            step = self._open.pop(number)
+            self._groups[number], self._sampled_at[number] = step.finish(), self.engine.now
+            self._wasted += step.stats.wasted_tokens
+            self._committed += step.stats.generated_tokens
+        while len(self.ends) in self._sampled_at:
+            begin = max(self._sampled_at[len(self.ends)], self.ends[-1] if self.ends else 0.0)
+            self.ends.append(begin + self.update_s + self.sync_s)
+
+
+def _of_step(prompt: Prompt, step: int) -> Prompt:
+    """Give a step tokens of its own, so that no cached prefix of another serves it; the first says the pass rate."""
+    return replace(prompt, prompt_ids=(prompt.prompt_ids[0], *[step] * (len(prompt.prompt_ids) - 1)))

@@ -1,0 +1,324 @@
+"""Whole runs whose responses come from older policies: real trainer, data and checkpoints, scripted responses.
+
+The chance of a right answer is a function of the weights that the engine was given, so a wrong version shows.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.data.datamodule import RolloutDataModule
+from ada_lightning.methods.advantages import GroupNormalizedAdvantage
+from ada_lightning.methods.curriculum import ExpectedUsefulness, Learnability, UniformCurriculum
+from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
+from ada_lightning.methods.sampling import BalanceSampler
+from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.service import RolloutService
+from ada_lightning.training.attention import SdpaAttention
+from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
+from ada_lightning.training.policy import PolicyModule
+from callbacks.adaptive_sampling import AdaptiveSampling
+from callbacks.checkpoint import RolloutCheckpoint
+from callbacks.rollout_listener import RolloutListener
+from tests.unit.methods.curriculum.histories import prompts
+
+NUM_PROMPTS, PER_STEP, NUM_STEPS = 24, 4, 7
+CHOICE = ExpectedUsefulness(usefulness=Learnability())  # reads history, and holds no state
+TOKENIZER = SimpleNamespace(
+    decode=lambda response_ids, **options: str(response_ids[0]), save_pretrained=lambda path: None
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Grader(ScriptedGrader):
+    def start(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class Engine(ScriptedEngine):
+    """Answers by the weight it was given; takes as long as ``latency(prompt, is_positive)`` says, whatever the seed."""
+
+    def __init__(self, latency, **options):
+        super().__init__(pass_rates={}, **options)
+        self.latency, self.loaded, self.finished = latency, [], {}
+
+    def load_weights(self, named_tensors, policy_version):
+        super().load_weights([], policy_version)
+        self.weight = float(dict(named_tensors)["bias"])
+        self.loaded.append((policy_version, self.weight))
+
+    def submit(self, request_id, prompt_ids, settings, seed):
+        logit = self.weight + 3 * (prompt_ids[0] / NUM_PROMPTS - 0.6)
+        is_positive = random.Random(seed).random() < 1 / (1 + math.exp(-logit))
+        at = self._clock + self.latency(prompt_ids[0], is_positive)
+        self._running[request_id] = at, Generation(request_id, (int(is_positive),), (-0.5,), is_truncated=False)
+        rollout, slot, *_ = request_id.split("/")
+        if rollout != "canary":
+            self.finished[int(rollout) - 1, int(slot)] = at
+
+
+class Model(torch.nn.Linear):
+    def save_pretrained(self, path):
+        path.mkdir()
+        torch.save(self.state_dict(), path / "weights.pt")
+
+
+class Policy(PolicyModule):
+    """Everything but a language model; an update moves its bias by what the responses were."""
+
+    def configure_model(self):
+        self.model = Model(1, 1)
+        torch.nn.init.zeros_(self.model.bias)
+        if self.checkpoint_path:
+            self.model.load_state_dict(torch.load(self.checkpoint_path / "policy/weights.pt"))
+        self.weight_of = {} if self.checkpoint_path else {0: 0.0}
+
+    def on_fit_start(self):
+        pass
+
+    def score_old(self, batch):
+        return batch
+
+    def represent(self, asked):
+        return torch.tensor([[float(prompt.prompt_ids[0]), float(self.model.bias.detach())] for prompt in asked])
+
+    def next_token_logprobs(self, token_ids, num_prefixes):
+        return torch.full((num_prefixes, 2), -0.5)
+
+    def training_step(self, batch, batch_idx):
+        self.check_version(batch)
+        self.batches = [*getattr(self, "batches", []), batch]
+        share = sum(float(microbatch.rewards_B.mean()) for microbatch in batch) if batch.microbatches else 0.0
+        (-self.model(torch.zeros(1, 1)).sum() * (0.2 + share)).backward()
+        self._update(self.optimizers(), torch.tensor(0.0), torch.tensor(1.0), is_empty=False)
+        self.weight_of[self.policy_version] = float(self.model.bias)
+        self.update_metrics = {"train/entropy": 1.0}
+
+
+class Watch(RolloutListener):
+    """Keeps every rollout; raises Ctrl-C after as many updates as asked, or before one is done."""
+
+    def __init__(self, interrupt_after=-1, interrupt_in_update=-1):
+        self.results, self.figures = {}, {}
+        self.interrupt_after, self.interrupt_in_update = interrupt_after, interrupt_in_update
+
+    def on_rollout_end(self, trainer, pl_module, result):
+        self.results[result.step] = result
+
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        if pl_module.policy_version == self.interrupt_in_update:
+            raise KeyboardInterrupt
+
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        self.figures[pl_module.policy_version] = {k: float(v) for k, v in trainer.callback_metrics.items()}
+        if pl_module.policy_version == self.interrupt_after:
+            raise KeyboardInterrupt
+
+    def outcome(self):
+        """What must not depend on any clock: of each step prompts, beliefs, responses, what is kept and its weight."""
+        return {
+            step: [
+                (
+                    group.pool.prompt.prompt_id,
+                    group.pool.belief,
+                    [(response.is_positive, response.policy_version) for response in group.pool.responses],
+                    [(kept.response.sample_index, kept.advantage) for kept in group.kept],
+                )
+                for group in result.groups
+            ]
+            for step, result in self.results.items()
+        }
+
+
+def fit(
+    folder, k, *, latency=lambda prompt, is_positive: 1, num_minibatches=1, num_steps=NUM_STEPS, resume=False,
+    estimator=None, curriculum=None, **interrupt,
+):  # fmt: skip
+    data = RolloutDataModule(
+        source=None, prompts_per_step=PER_STEP, max_prompt_tokens=8, num_steps=num_steps, seed=0,
+        num_minibatches=num_minibatches, curriculum=curriculum or CHOICE,
+    )  # fmt: skip
+    data.train_prompts = prompts(NUM_PROMPTS)
+    last = folder / "checkpoints/last"
+    policy = Policy(
+        model_path=folder, reference_path=folder, advantage=GroupNormalizedAdvantage(),
+        loss=ClippedPolicyLoss(reduction=TokenMeanReduction()), attention=SdpaAttention(),
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.3), checkpoint_path=last if resume else None,
+    )  # fmt: skip
+    engines = []
+
+    def engine(**options):
+        engines.append(Engine(latency, max_num_seqs=6))
+        return engines[-1]
+
+    service = RolloutService(
+        engine=engine, max_model_tokens=64, seed=0, sampling=SamplingSettings(max_new_tokens=4), max_staleness=k
+    )
+    watch = Watch(**interrupt)
+    checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
+    sampling = AdaptiveSampling(
+        service=service, grader=Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER, eos_token_ids=[0],
+        sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
+        selection=BalancedSelection(group_size=2), run_dir=folder,
+    )  # fmt: skip
+    trainer = Trainer(
+        accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
+        enable_checkpointing=False, default_root_dir=folder, callbacks=[sampling, checkpoint, watch],
+    )  # fmt: skip
+    try:
+        trainer.fit(policy, datamodule=data, ckpt_path=last / "trainer.ckpt" if resume else None)
+    except (KeyboardInterrupt, SystemExit):
+        assert interrupt
+        checkpoint.save(trainer, policy)
+    watch.policy, watch.data, watch.engine, watch.sampling = policy, data, engines[0], sampling
+    return watch
+
+
+def random_latency(number):
+    """Seconds of another world: nothing else draws from its generator."""
+    clock = random.Random(f"latency/{number}")
+    return lambda prompt, is_positive: clock.randint(1, 12)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Undisturbed runs by lag."""
+    return {k: fit(tmp_path_factory.mktemp(f"lag{k}"), k) for k in range(4)}
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_every_step_samples_from_the_weights_of_exactly_k_steps_before(k, plain):
+    run = plain[k]
+    wanted = [max(0, step - k) for step in range(NUM_STEPS)]
+    assert [result.policy_version for result in run.results.values()] == wanted
+    assert {version for version, _ in run.engine.loaded} == set(wanted)
+    assert all(weight == run.policy.weight_of[version] for version, weight in run.engine.loaded)
+    assert len(set(run.policy.weight_of.values())) == NUM_STEPS + 1  # another version has another weight
+    for step, result in run.results.items():
+        assert {r.policy_version for group in result.groups for r in group.pool.responses} == {wanted[step]}
+    if k:
+        assert [run.figures[step + 1]["staleness/steps"] for step in range(NUM_STEPS)] == [
+            min(step, k) for step in range(NUM_STEPS)
+        ]
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_no_latency_changes_anything(k, plain, tmp_path):
+    for number in range(3):
+        other = fit(tmp_path / str(number), k, latency=random_latency(number))
+        assert other.outcome() == plain[k].outcome()
+        assert other.policy.weight_of == plain[k].policy.weight_of
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_prompts_and_beliefs_of_a_step_know_the_steps_up_to_k_before_its_last(k, plain):
+    run = plain[k]
+
+    def as_chosen(step, num_known):
+        estimator = BetaHistory()
+        for known in range(num_known):
+            estimator.update([group.pool for group in run.results[known].groups])
+        chosen = CHOICE.choose(run.data.train_prompts, PER_STEP, step=step, seed=0, recall=estimator.recall)
+        return list(zip(chosen, estimator.predict(chosen, None), strict=True))
+
+    choices = {
+        step: [(group.pool.prompt, group.pool.belief) for group in result.groups]
+        for step, result in run.results.items()
+    }
+    assert choices == {step: as_chosen(step, max(0, step - k)) for step in choices}
+    assert choices != {step: as_chosen(step, max(0, step - k - 1)) for step in choices}  # the lag is not longer
+    assert k == 0 or choices != {step: as_chosen(step, step) for step in choices}
+
+
+@pytest.mark.parametrize("num_minibatches", [1, 2])
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_killed_run_goes_on_as_one_that_never_stopped(k, num_minibatches, tmp_path):
+    options = {"num_minibatches": num_minibatches}
+    whole = fit(tmp_path / "whole", k, **options)
+    before = fit(tmp_path / "parts", k, **options, interrupt_after=3 * num_minibatches)
+    after = fit(tmp_path / "parts", k, **options, resume=True)
+    assert list(after.results) == [3, 4, 5, 6]
+    assert before.outcome() | after.outcome() == whole.outcome()
+    assert after.policy.weight_of.items() <= whole.policy.weight_of.items()
+    assert after.policy.weight_of[num_minibatches * NUM_STEPS] == whole.policy.weight_of[num_minibatches * NUM_STEPS]
+    with pytest.raises(ValueError, match=rf"max_staleness = {k + 1}, but .* continue with rollout.max_staleness={k}"):
+        fit(tmp_path / "parts", k + 1, **options, resume=True)
+
+
+def test_a_rollout_that_was_stopped_between_its_updates_is_drawn_again_from_the_policy_that_drew_it(tmp_path):
+    whole = fit(tmp_path / "whole", 1, num_minibatches=2)
+    fit(tmp_path / "parts", 1, num_minibatches=2, interrupt_in_update=7)
+    after = fit(tmp_path / "parts", 1, num_minibatches=2, resume=True)
+    assert list(after.results) == [3, 4, 5, 6]
+    assert after.outcome() == {step: whole.outcome()[step] for step in after.results}
+    assert after.policy.weight_of[14] == whole.policy.weight_of[14]
+
+
+def test_a_complete_run_that_is_continued_is_the_longer_run(tmp_path):
+    whole = fit(tmp_path / "whole", 2)
+    fit(tmp_path / "parts", 2, num_steps=4)
+    after = fit(tmp_path / "parts", 2, resume=True)
+    assert after.outcome() == {step: whole.outcome()[step] for step in range(4, NUM_STEPS)}
+
+
+@pytest.mark.parametrize("num_minibatches", [1, 2])
+def test_no_more_weights_are_held_than_later_steps_need(num_minibatches, tmp_path):
+    run = fit(tmp_path, 2, num_minibatches=num_minibatches)
+    state = run.sampling.state_dict()["ahead"]
+    assert sorted(state["weights"]["tensors"]) == [num_minibatches * step for step in (5, 6)]
+    assert [step["step"] for step in state["steps"]] == [7, 8, 9]
+
+
+@pytest.mark.parametrize("stop", [{}, {"interrupt_after": 3}])
+def test_an_estimator_learns_by_what_it_was_told_of_the_steps_own_prompts(stop, tmp_path):
+    """The policy's view of the prompts of step s is that of the version which samples it; it was asked others since."""
+    estimator = ValueNetworkEstimator()
+    options = {"estimator": estimator, "curriculum": UniformCurriculum()}
+    run = fit(tmp_path, 2, **options, **stop)
+    if stop:
+        run = fit(
+            tmp_path, 2, resume=True, estimator=(estimator := ValueNetworkEstimator()), curriculum=UniformCurriculum()
+        )
+    rows = estimator.state_dict()["features"].split(PER_STEP)
+    assert len(rows) == NUM_STEPS
+    for step, result in run.results.items():
+        asked = [
+            [group.pool.prompt.prompt_ids[0], run.policy.weight_of.get(max(0, step - 2))] for group in result.groups
+        ]
+        if asked[0][1] is not None:  # of a version before the stop, which the second session has not seen
+            assert rows[step].tolist() == asked
+
+
+def test_quick_right_answers_and_slow_hard_prompts_bias_nothing(plain, tmp_path):
+    """Where the groups that finish first are trained, as in a queue of arrivals, the easy prompts are."""
+
+    def slow(prompt, is_positive):
+        return (1 if is_positive else 10) * (10 if prompt < NUM_PROMPTS / 2 else 1)
+
+    run = fit(tmp_path, 2, latency=slow)
+    counts = [Counter(len(group.pool.responses) for group in each.results[step].groups)
+              for each in (run, plain[2]) for step in range(NUM_STEPS)]  # fmt: skip
+    assert counts[:NUM_STEPS] == counts[NUM_STEPS:]
+    gaps = []
+    for step, result in run.results.items():
+        admitted = [group.pool for group in result.groups]
+        assert [group.pool.prompt.prompt_id for group in result.groups] == [
+            group[0] for group in plain[2].outcome()[step]
+        ]
+        by_end = sorted(admitted, key=lambda pool: run.engine.finished[step, pool.slot])
+        is_easy = [pool.prompt.prompt_ids[0] >= NUM_PROMPTS / 2 for pool in by_end]
+        gaps.append(sum(is_easy[: PER_STEP // 2]) / (PER_STEP // 2) - sum(is_easy) / PER_STEP)
+    assert sum(gaps) / len(gaps) > 0.15  # the control: the first half to finish is easier than what was admitted
