@@ -183,6 +183,6 @@ def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
             "components": json.dumps(dict(response.components)),
             "answer": response.answer,
             "finish_reason": "length" if response.is_truncated else "stop",
-            "num_tokens": len(response.response_ids),
+            "num_tokens": response.num_tokens,
             "text": response.text,
         }

@@ -411,7 +411,7 @@ def _drawn(step: Step) -> DrawnPrompt:
     """Return all that was drawn for the only prompt of a step."""
     ((prompt, slot),) = [(group.pool.prompt, group.pool.slot) for group in step.finish()]
     draws = (
-        Draw(index, outcome.text, len(outcome.response_ids), outcome.is_truncated, outcome.grade)
+        Draw(index, outcome.text, outcome.num_tokens, outcome.is_truncated, outcome.grade)
         for index, outcome in sorted(step.outcomes(slot).items())
     )
     return DrawnPrompt(slot, prompt, tuple(draws))

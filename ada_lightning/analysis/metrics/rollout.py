@@ -101,7 +101,7 @@ def _sums_of(group: ResponseGroup) -> dict[str, float]:
         "sampled": pool.num_sampled,
         "rounds": 1 + max((response.round_index for response in pool.responses), default=-1),
         "kept": len(group.kept),
-        "kept_tokens": sum(len(kept.response.response_ids) for kept in group.kept),
+        "kept_tokens": sum(kept.response.num_tokens for kept in group.kept),
         "trained": len(group.trained),
     }
 
