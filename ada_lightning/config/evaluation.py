@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.evaluation.arguments import OF_RUN
 from ada_lightning.config.engine import model_errors
+from ada_lightning.config.environment import environment_errors
 from ada_lightning.config.keys import unknown_keys
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.prepare import UNUSED, size_errors
@@ -28,7 +29,14 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
     plain: Any = OmegaConf.to_container(cfg, resolve=False)
     key_problems = unknown_keys(plain, plain) | missing_values(cfg) | value_errors(cfg)
     problems = [text for key, text in key_problems.items() if _is_used(key, cfg)]
-    for key in ("model", "sampling", "rollout", "mlflow", *(f"eval.sets.{name}" for name in run.names("eval.sets"))):
+    for key in (
+        "model",
+        "sampling",
+        "environment",
+        "rollout",
+        "mlflow",
+        *(f"eval.sets.{name}" for name in run.names("eval.sets")),
+    ):
         if not any(path.startswith(f"{key}.") or path == key for path in key_problems):
             problems += run.errors(key)
     problems += [
@@ -37,6 +45,7 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
         *_set_errors(run),
         *_value_errors(run),
         *_length_errors(run),
+        *environment_errors(run),
         *model_errors(run),
     ]
     if problems:

@@ -27,6 +27,9 @@ from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.time_limit import TimeLimit
+from ada_lightning.rollout.episodes.continuation import Continuation
+from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
+from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader, StepwiseGrader
 from ada_lightning.rollout.phase_clock import PhaseClock
@@ -60,7 +63,8 @@ class RolloutService:
         reproducible: what the engine computes depends on seeds and weights alone: verdicts count at fixed engine steps,
             and every rollout starts with an empty prefix cache, whatever was sampled before it. It holds for an engine
             that steps when it is polled, as one in this process does, and for no other.
-        verdict_delay: then, engine steps between a response and its verdict.
+        verdict_delay: then, engine steps between a response and its verdict, or a turn and the environment's answer.
+        environment: answers the model's turns, so that a response is an episode of several; None: it is a single turn.
 
     Raises:
         ValueError: a setting is out of range.
@@ -85,6 +89,7 @@ class RolloutService:
         start_limit_s: float = 1800.0,
         reproducible: bool = False,
         verdict_delay: int = 4,
+        environment: EnvironmentPool | None = None,
     ) -> None:
         for name, value, least, most in (
             ("max_model_tokens", max_model_tokens, 2, math.inf),
@@ -113,6 +118,8 @@ class RolloutService:
         self.failure_alarm_ratio = failure_alarm_ratio
         self.reproducible = reproducible
         self._verdict_delay = verdict_delay
+        self.environment = environment
+        self._continuation: Continuation | None = None
         self._names = map(str, count(1))
         self._engine_factory = engine
         self._max_engine_restarts = max_engine_restarts
@@ -128,9 +135,21 @@ class RolloutService:
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
         self._host.check()
+        if self.environment is not None:
+            self.environment.check()
         engine = self._engine_factory
         if isinstance(engine, partial) and callable(check := getattr(engine.func, "check_arguments", None)):
             check(**engine.keywords)
+
+    def check_template(self, tokenizer: Any, eos_token_ids: Sequence[int]) -> None:
+        """Find out how episodes are extended with this tokenizer, where responses are episodes.
+
+        Raises:
+            ContinuationError: its chat template does not allow it.
+        """
+        if self.environment is not None:
+            environment = self.environment
+            self._continuation = Continuation(tokenizer, environment.format, eos_token_ids, environment.role)
 
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
@@ -142,6 +161,9 @@ class RolloutService:
             ValueError: it was asked for something that it cannot do.
         """
         self._tokenizer = tokenizer
+        self.check_template(tokenizer, eos_token_ids)
+        if self.environment is not None:
+            self.environment.start()
         self.grade_with(grader)
         engine = partial(
             self._engine_factory,
@@ -278,6 +300,7 @@ class RolloutService:
             settings=raw,
             grader=self._grader,
             decode=self._decode,
+            episodes=self._episodes(sampling, raw),
             name=next(self._names),
             outlives_engine=True,
             report=tell_counts,
@@ -332,6 +355,25 @@ class RolloutService:
         self._discard_engine()
         self._open_engine = None
         self._time_limit.close()
+        if self.environment is not None:
+            self.environment.close()
+
+    def _episodes(
+        self, sampling: SamplingSettings, settings: StepSettings, interrupt_check: Callable[[], None] | None = None
+    ) -> OpenEpisodes | None:
+        """Return what takes turns to environments; with an ``interrupt_check``, at fixed engine steps where asked."""
+        if self.environment is None or self._continuation is None:
+            return None
+        environments: Any = self.environment
+        if self.reproducible and interrupt_check is not None:
+            environments = StepwiseGrader(environments, delay=self._verdict_delay, interrupt_check=interrupt_check)
+        return OpenEpisodes(
+            environments,
+            self._continuation.after,
+            sampling=sampling,
+            max_turns=self.environment.max_turns,
+            seed=settings.seed,
+        )
 
     def _drive(
         self,
@@ -358,6 +400,7 @@ class RolloutService:
             settings=settings,
             grader=grader,
             decode=self._decode,
+            episodes=self._episodes(sampling, settings, interrupt_check),
             name=next(self._names),
             waiting=lambda: clock.phase("grade") if is_training else nullcontext(),
             report=lambda: clock.report(step.stats.num_drawn, step.num_launched),
