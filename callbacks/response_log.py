@@ -152,7 +152,7 @@ def read_responses(run_dir: str | Path, stage: str) -> pd.DataFrame:
     text                  of the response; the last turn's of an episode
     turns                 of an episode, a JSON list of objects with the model's ``text``, the environment's ``reply``,
                           ``num_calls``, ``num_call_errors``, ``seconds``; missing for a single turn
-    ended_by              what ended an episode (:class:`~ada_lightning.core.episode.Episode`); missing for a single turn
+    ended_by              what ended an episode, see :class:`~ada_lightning.core.episode.Episode`; else missing
     num_computed          tokens behind the prompt, the environment's included
     ====================  ==============================================================================================
 

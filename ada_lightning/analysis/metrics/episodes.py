@@ -23,8 +23,8 @@ def episode_figures(groups: Sequence[ResponseGroup]) -> dict[str, float]:
 
     Returns:
         ``env/turns`` and ``env/turns_p90`` of the model in an episode; ``env/turns_gap``: those of positives minus
-        those of negatives, where there are both. ``env/calls`` of tools in an episode, and the share ``env/call_errors``
-        of calls that could not be carried out. ``env/seconds``, ``_p90`` and ``_max`` of an answer. Shares
+        those of negatives, where there are both. ``env/calls`` of tools in an episode; ``env/call_errors``: share of
+        them that could not be carried out. ``env/seconds``, ``_p90`` and ``_max`` of an answer. Shares
         ``env/ended_<reason>`` of episodes. ``env/forwarded_tokens``: all that follow the prompts, and the share
         ``env/environment_tokens`` of them that the model did not draw. ``env/pass_rate_<n>_turns``: by number of turns.
     """
