@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 
 import pytest
 import torch
 
-from tests.integration.conftest import column
+from callbacks.response_log import read_responses
+from tests.integration.conftest import QUIET, ROOT, SMALL, column
 
 pytestmark = pytest.mark.vllm
 
@@ -79,3 +82,36 @@ def test_a_run_killed_with_open_episodes_goes_on_bit_by_bit(train, ends_often, m
     assert_same_weights(whole, parts)
     for name in ("train/loss", "rollout/num_sampled", "rollout/generated_tokens", "env/turns", "env/call_errors"):
         assert column(parts, name) == column(whole, name), name
+
+
+PAGE = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_is_followed_from_the_class_to_a_trained_run_and_its_evaluation(programs, store, tmp_path):
+    """Its class and its command, literally but for the tiny model; vLLM draws the turns."""
+    blocks = BLOCK.findall(PAGE)
+    (code,) = [text for language, text in blocks if language == "python"]
+    (tmp_path / "my_game.py").write_text(code)
+    (line,) = [text for language, text in blocks if language == "bash" and "my_game" in text]
+    program, *arguments = shlex.split(line)[1:]
+    tracking = f"logger.mlflow.tracking_uri={store}"
+    small = [option for option in SMALL if not option.startswith(("reward", "num_steps"))]
+    options = [*small, *QUIET[1:3], f"run_dir={tmp_path}/run", tracking]
+    environment = {"PYTHONPATH": f"{tmp_path}"}
+    result = programs.run(program, *arguments, *options, cwd=tmp_path, environment=environment)
+    assert result.returncode == 0, result.stdout + result.stderr
+    responses = read_responses(tmp_path / "run", "train")
+    assert set(responses.ended_by) <= {"done", "length", "turns"}
+    assert (responses.num_tokens <= responses.num_computed).all()
+    assert all(
+        json.loads(turns)[-1]["text"] == text for turns, text in zip(responses.turns, responses.text, strict=True)
+    )
+    assert "<span class=model>" in (tmp_path / "run" / "samples.html").read_text()
+    assert column(tmp_path / "run", "env/turns")
+    found = programs.run(
+        "evaluate.py", f"checkpoint={tmp_path}/run", "rollout.environment.path=my_game.Game", "mlflow=null",
+        f"run_dir={tmp_path}/evaluation", "eval.num_samples=2", cwd=tmp_path, environment=environment,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert json.loads((tmp_path / "evaluation" / "results.json").read_text())["sets"]["heldout"]["num_responses"] == 16
