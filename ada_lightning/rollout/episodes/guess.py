@@ -16,18 +16,14 @@ class GuessTheNumber(Environment):
     A turn without a number loses the game, as does running out of turns (``environment.max_turns``).
     """
 
-    def check_prompt(self, prompt: Prompt) -> None:
-        """Look for the secret.
+    def start(self, prompt: Prompt, seed: int) -> None:
+        """Take the secret.
 
         Raises:
             ValueError: the answer is no number.
         """
         if not str(prompt.reference.get("answer", "")).isdecimal():
             raise ValueError(f"its answer {prompt.reference.get('answer')!r} is no number to guess; use data=guess")
-
-    def start(self, prompt: Prompt, seed: int) -> None:
-        """Take the secret."""
-        self.check_prompt(prompt)
         self.secret = int(prompt.reference["answer"])
 
     def turn(self, said: Completion) -> str | End:
