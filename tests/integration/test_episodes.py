@@ -31,8 +31,10 @@ def assert_same_weights(one, other):
 
 
 def test_an_environment_of_one_turn_trains_bit_by_bit_as_without_it(train):
-    single = train(*EXACT, name="single")
-    episodes = train(*EXACT, "environment=custom", f"environment.path={HERE}.OneTurn", name="episodes")
+    """All responses of a step in one batch of the engine: what it computes depends on what runs beside what."""
+    single = train(*EXACT, experiment="grpo", name="single")
+    own = ("environment=custom", f"environment.path={HERE}.OneTurn")
+    episodes = train(*EXACT, *own, experiment="grpo", name="episodes")
     assert_same_weights(single, episodes)
     for name in (
         "train/loss",
