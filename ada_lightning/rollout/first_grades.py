@@ -80,8 +80,8 @@ class FirstGrades:
         if counts[0][0].startswith("environment_"):
             raise RunStoppedError(
                 f"the environment has ended none of the {sum(failures.values())} episodes {where}: "
-                f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"
-                "Correct it or its settings (environment.time_limit_s, environment.memory_limit_gb) and start again; "
+                f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n"
+                f"{detail}\nCorrect it or its settings (environment.time_limit_s, environment.memory_limit_gb) and start again; "
                 "docs/environments.md says what it may return"
             )
         raise RunStoppedError(
