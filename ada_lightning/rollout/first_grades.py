@@ -81,8 +81,8 @@ class FirstGrades:
             raise RunStoppedError(
                 f"the environment has ended none of the {sum(failures.values())} episodes {where}: "
                 f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n"
-                f"{detail}\nCorrect it or its settings (environment.time_limit_s, environment.memory_limit_gb) and start again; "
-                "docs/environments.md says what it may return"
+                f"{detail}\nCorrect it or its settings (environment.time_limit_s, environment.memory_limit_gb) and "
+                "start again; docs/environments.md says what it may return"
             )
         raise RunStoppedError(
             f"{self._name} has graded none of the {sum(failures.values())} responses {where}: "
