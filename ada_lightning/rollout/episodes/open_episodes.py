@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, Protocol, TypeVar
@@ -142,22 +142,23 @@ class OpenEpisodes:
         said = Completion(text, "length" if generation.is_truncated else "stop", len(generation.response_ids))
         self._ask(place, episode, Call(self._episode_seed(episode), said, index, episode.state, limit))
 
-    def receive(self, max_model_tokens: int, wait_s: float = 0.0) -> list[Ended]:
-        """Take what environments have answered; the episodes that ended by it, the others get ready for a turn.
+    def receive(self, max_model_tokens: int, wait_s: float = 0.0) -> Iterator[Ended]:
+        """Take what environments have answered: episodes that go on get ready for a turn.
 
         Args:
             max_model_tokens: prompt and response together, of the engine.
             wait_s: seconds to wait for the first where none is there.
+
+        Yields:
+            Each episode that ended. What becomes of it may :meth:`drop` others, whose answers are then passed over.
         """
-        ended = []
         for place, reply in self._environments.wait(wait_s) if wait_s else self._environments.poll():
             if place not in self._at_environment:  # of an episode that was dropped meanwhile
                 continue
             self._at_environment.discard(place)
             if (found := self._take(place, self._open[place], reply, max_model_tokens)) is not None:
                 del self._open[place]
-                ended.append(found)
-        return ended
+                yield found
 
     def take_ready(self, number: int) -> list[NextTurn]:
         """Return turns to generate now, in launch order: their prefixes are in the engine's cache."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.rewards import worker as reward_worker
 from ada_lightning.rollout.engines.errors import EngineError
@@ -179,14 +180,19 @@ def test_a_turn_cut_by_the_length_limit_ends_its_episode(monkeypatch):
 
 def test_what_is_dropped_is_wasted_with_all_its_turns(monkeypatch):
     """Drawn ahead of a prompt that then stopped; nothing of it stays behind."""
-    environments = LocalEnvironments(monkeypatch, "Noisy", late=True)
-    engine = scattered(max_num_seqs=64)
-    generated = []
-    poll = engine.poll
-    engine.poll = lambda: [generated.append(len(found.response_ids)) or found for found in poll()]
-    _, stats = collect(environments, [1, 2, 1, 2], engine=engine)
-    assert stats.wasted_tokens > 0
-    assert sum(generated) == stats.generated_tokens + stats.wasted_tokens
+    ahead = Continuous(fill_to=64, min_chance=0.3, max_waste_ratio=10.0)
+    found = []
+    for schedule in (Continuous(), ahead):
+        environments = LocalEnvironments(monkeypatch, "Noisy", late=True)
+        engine = scattered(max_num_seqs=64)
+        generated = []
+        poll = engine.poll
+        engine.poll = lambda poll=poll, generated=generated: [generated.append(done) or done for done in poll()]
+        groups, stats = collect(environments, [1, 2, 1, 2], engine=engine, schedule=schedule)
+        assert len(generated) == stats.generated_tokens + stats.wasted_tokens
+        found.append((told(groups), stats.wasted_tokens > 0))
+    assert found[0][0] == found[1][0]
+    assert (found[0][1], found[1][1]) == (False, True)
 
 
 def test_an_engine_that_breaks_between_turns_costs_no_episode(monkeypatch):
