@@ -46,6 +46,10 @@ class Continuation:
         self._tokenizer, self._format, self._role = tokenizer, prompt_format, role
         self._ends = frozenset(eos_token_ids)
         self._name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+        try:
+            prompt_format.prepare(tokenizer)  # an object of its own, which nobody else has prepared
+        except ValueError as error:
+            raise ContinuationError(str(error)) from error
         if not getattr(tokenizer, "chat_template", None):
             raise ContinuationError(
                 f"the tokenizer {self._name} has no chat template, so nothing says how turns are told apart; choose an "

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ada_lightning.data.formats import ChatFormat
+from ada_lightning.data.formats import AutomaticFormat, ChatFormat
 from ada_lightning.rollout.episodes.continuation import Continuation, ContinuationError
 from ada_lightning.training.models.tiny import CHAT_TEMPLATE, byte_tokenizer
 
@@ -27,7 +27,7 @@ COUNTED = CHAT_TEMPLATE.replace("{% for", "{{ messages | length }}{% for", 1)
 def continuation(template=CHAT_TEMPLATE, role="user"):
     tokenizer = byte_tokenizer()
     tokenizer.chat_template = template
-    return Continuation(tokenizer, ChatFormat(), [END], role)
+    return Continuation(tokenizer, AutomaticFormat() if template else ChatFormat(), [END], role)
 
 
 @pytest.mark.parametrize("role", ["user", "tool"])
