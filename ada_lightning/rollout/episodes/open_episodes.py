@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ada_lightning.core.episode import Episode, Turn
 from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Request
 from ada_lightning.rollout.episodes.messages import Call, Reply
-
-Place = TypeVar("Place", bound=Hashable)
 
 
 class Environments(Protocol):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ada_lightning.core.records import Grade
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rollout.episodes import worker
-from ada_lightning.rollout.episodes.messages import Reply, failed
+from ada_lightning.rollout.episodes.messages import failed
 
 
 class EnvironmentPool(RewardPool):
@@ -71,8 +71,5 @@ class EnvironmentPool(RewardPool):
 
     def poll(self) -> list[tuple[Hashable, Any]]:
         """Return the replies since the last call; never blocks."""
-        return [(ticket, failed(found) if isinstance(found, Grade) else found) for ticket, found in super().poll()]
-
-    def replies(self, timeout_s: float = 0.0) -> list[tuple[Hashable, Reply]]:
-        """Return the replies that are there, or wait for the first."""
-        return self.wait(timeout_s) if timeout_s else self.poll()
+        answers: list[tuple[Hashable, Any]] = list(super().poll())
+        return [(ticket, failed(found) if isinstance(found, Grade) else found) for ticket, found in answers]
