@@ -116,6 +116,14 @@ def test_what_finishes_first_changes_no_pool(monkeypatch):
     assert sum(turn.num_calls for turn in responses[0].episode.turns) == 2
 
 
+def test_decoding_never_waits_for_an_environment(monkeypatch):
+    environments, engine, in_flight = LocalEnvironments(monkeypatch, "Noisy", late=True), scattered(max_num_seqs=4), []
+    wait = environments.wait
+    environments.wait = lambda timeout_s: [in_flight.append(engine.num_in_flight()), wait(timeout_s)][1]
+    collect(environments, [1, 2, 1], engine=engine)
+    assert set(in_flight) == {0}
+
+
 def test_with_verdicts_at_fixed_steps_so_are_the_answers_of_environments(monkeypatch):
     found = []
     for late in (False, True):
