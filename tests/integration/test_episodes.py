@@ -100,7 +100,7 @@ def test_the_page_is_followed_from_the_class_to_a_trained_run_and_its_evaluation
     tracking = f"logger.mlflow.tracking_uri={store}"
     small = [option for option in SMALL if not option.startswith(("reward", "num_steps"))]
     options = [*small, *QUIET[1:3], f"run_dir={tmp_path}/run", tracking]
-    environment = {"PYTHONPATH": f"{tmp_path}"}
+    environment = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     result = programs.run(program, *arguments, *options, cwd=tmp_path, environment=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     responses = read_responses(tmp_path / "run", "train")
