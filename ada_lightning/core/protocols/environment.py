@@ -55,8 +55,8 @@ class Environment:
                 a prompt are compared with each other.
             seed: of this episode, for noise alone. In [0, 2**63).
         """
-        self.prompt = prompt
-        self.seed = seed
+        self.prompt, self.seed = prompt, seed
+        return None
 
     def turn(self, said: Completion) -> str | Say | End | Awaitable[str | Say | End]:
         """Answer a turn of the model, or end the episode.

@@ -45,7 +45,7 @@ def test_what_goes_with_one_is_taken(overrides):
             "environment: environment.max_turns must be at",
         ),
         (
-            ["environment=calculator", "environment.max_turn=3"],
+            ["environment=calculator", "+environment.max_turn=3"],
             "unknown key environment.max_turn; did you mean",
         ),
         (["environment=trl", "environment.arguments.path=nowhere.Game"], "cannot make environment.arguments.path ="),
