@@ -26,7 +26,9 @@ def environment_errors(run: Setup) -> Iterator[str]:
     prompt, answer = run.number("data.max_prompt_tokens"), run.number("rollout.sampling.max_new_tokens")
     room = run.number("rollout.max_model_tokens")
     turns = run.number(f"{key}.max_turns")
-    if None not in (prompt, answer, room, turns) and turns > 1 and room == prompt + answer:
+    if prompt is None or answer is None or room is None or turns is None:  # reported by themselves
+        return
+    if turns > 1 and room == prompt + answer:
         yield (
             f"rollout.max_model_tokens = {room} has room for the longest prompt and one turn "
             f"(data.max_prompt_tokens + rollout.sampling.max_new_tokens = {prompt + answer}), and {key}.max_turns = "

@@ -8,7 +8,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -80,7 +80,7 @@ class RewardPool:
 
     setting = "reward"
     """Node of the configuration that has its settings, for messages."""
-    work: ClassVar[Callable[[bytes], tuple[Any, bool]]] = staticmethod(worker.grade)
+    work: ClassVar[staticmethod[[bytes], tuple[Any, bool]]] = staticmethod(worker.grade)
     """What a worker does with a pickled ``(prompt, completion)``: its answer, and whether another try may differ."""
 
     def __init__(

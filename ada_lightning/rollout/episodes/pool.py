@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ada_lightning.core.records import Grade
 from ada_lightning.rewards.pool import RewardPool
@@ -38,7 +38,7 @@ class EnvironmentPool(RewardPool):
     """
 
     setting = "environment"
-    work = staticmethod(worker.act)
+    work: ClassVar[staticmethod[[bytes], tuple[Any, bool]]] = staticmethod(worker.act)
 
     def __init__(
         self,
