@@ -89,8 +89,8 @@ def act(pickled_call: bytes) -> tuple[Reply, bool]:
 
 
 def _act(pickled_call: bytes) -> tuple[Reply, bool] | None:
-    if error := worker.load_error():
-        return failed(Grade(None, "not_loaded", detail=error)), False
+    if reason := worker.load_error():
+        return failed(Grade(None, "not_loaded", detail=reason)), False
     started, is_starting = time.perf_counter(), True
     try:
         prompt, call = pickle.loads(pickled_call)
@@ -171,7 +171,7 @@ def _reply(said: Any, environment: Environment, limit: str) -> Reply:
     return Reply(plain, state, **_counts(said))
 
 
-def _counts(said: Any) -> dict[str, int]:
+def _counts(said: Any) -> dict[str, Any]:
     """Figures of an answer, as plain numbers of a sane size."""
     if not isinstance(said, Say | End):
         return {}
