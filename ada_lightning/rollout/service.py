@@ -454,7 +454,7 @@ def _drawn(step: Step) -> DrawnPrompt:
     """Return all that was drawn for the only prompt of a step."""
     ((prompt, slot),) = [(group.pool.prompt, group.pool.slot) for group in step.finish()]
     draws = (
-        Draw(index, outcome.text, outcome.num_tokens, outcome.is_truncated, outcome.grade)
+        Draw(index, outcome.text, outcome.num_tokens, outcome.is_truncated, outcome.grade, outcome.turns)
         for index, outcome in sorted(step.outcomes(slot).items())
     )
     return DrawnPrompt(slot, prompt, tuple(draws))
