@@ -145,6 +145,7 @@ def test_with_verdicts_at_fixed_steps_so_are_the_answers_of_environments(monkeyp
     [
         ("Unlimited", 3, 1024, "turns", 3, 0.25),
         ("Unlimited", 9, 13, "context", 4, 0.25),  # 3 of the prompt, then 1 and 2 for each turn
+        ("Unlimited", 9, 12, "context", 3, 0.25),
     ],
 )
 def test_a_limit_ends_an_episode_and_the_environment_says_what_it_is_worth(
