@@ -143,6 +143,7 @@ class CostPreview(Callback):
         costs = StepCosts(
             engine=self._engine_speed(policy, data, this_run.num_sampled * num_filled_up),
             response_tokens=result.stats.generated_tokens / max(result.stats.num_drawn, 1),
+            computed_share=_computed_share(result),
             longest_response=longest_response(result),
             prompt_tokens=sum(len(pool.prompt.prompt_ids) for pool in pools) / len(pools),
             update_tokens_per_s=_update_speed(policy, data, result) / update_passes(data),
@@ -168,7 +169,9 @@ class StepCosts:
 
     engine: EngineSpeed
     response_tokens: float
-    """Mean length of a response."""
+    """Mean tokens of a response that the model draws."""
+    computed_share: float
+    """Tokens of a response that an update computes over those: above 1 where an environment adds its own."""
     longest_response: int
     """Tokens."""
     prompt_tokens: float
@@ -190,7 +193,7 @@ class StepCosts:
         trained = num_prompts * trained_tokens(
             expected,
             prompt_tokens=self.prompt_tokens,
-            response_tokens=self.response_tokens,
+            response_tokens=self.response_tokens * self.computed_share,
             share_prompts=self.share_prompts,
         )
         num_tokens = num_responses * self.response_tokens
@@ -198,6 +201,12 @@ class StepCosts:
             f"  {name:<12}{num_responses:>10.0f}{num_tokens:>9.0f}{seconds_text(rollout_s):>9}"
             f"{trained / self.update_tokens_per_s:>8.1f}s{expected.signal_ratio:>8.0%}"
         )
+
+
+def _computed_share(result: RolloutResult) -> float:
+    responses = [response for group in result.groups for response in group.pool.responses]
+    num_drawn = sum(response.num_tokens for response in responses)
+    return sum(len(response.response_ids) for response in responses) / num_drawn if num_drawn else 1.0
 
 
 def seconds_text(interval: tuple[float, float]) -> str:

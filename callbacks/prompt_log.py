@@ -154,7 +154,7 @@ def _row(result: RolloutResult, group: ResponseGroup) -> list[Any]:
         int(group.has_signal),
         int(pool.is_resolved),
         f"{sum(response.reward for response in pool.responses) / pool.num_sampled:.6g}" if pool.responses else "",
-        sum(len(response.response_ids) for response in pool.responses),
+        sum(response.num_tokens for response in pool.responses),
     ]
 
 

@@ -23,7 +23,7 @@ class ResponseLengths(RolloutListener):
 
     def rollout_figures(self, result: RolloutResult) -> dict[str, float]:
         """Return the quantiles of a step; none for a step without responses."""
-        lengths = [len(response.response_ids) for group in result.groups for response in group.pool.responses]
+        lengths = [response.num_tokens for group in result.groups for response in group.pool.responses]
         if not lengths:
             return {}
         values = np.percentile(lengths, QUANTILES)

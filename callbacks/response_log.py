@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,9 @@ COLUMNS = {
     "finish_reason": "string",
     "num_tokens": "int64",
     "text": "string",
+    "turns": "string",
+    "ended_by": "string",
+    "num_computed": "int64",
 }
 """Columns of the files and their Arrow types. :func:`read_responses` says what they mean."""
 
@@ -145,7 +149,12 @@ def read_responses(run_dir: str | Path, stage: str) -> pd.DataFrame:
     components            parts of the reward, a JSON object
     answer                what the reward took as the answer; missing where it found none
     finish_reason         ``stop``, or ``length`` where the length limit cut it
-    num_tokens, text      of the response
+    num_tokens            that the model drew
+    text                  of the response; the last turn's of an episode
+    turns                 of an episode, a JSON list of objects with the model's ``text``, the environment's ``reply``,
+                          ``num_calls``, ``num_call_errors``, ``seconds``; missing for a single turn
+    ended_by              what ended an episode, see :class:`~ada_lightning.core.episode.Episode`; else missing
+    num_computed          tokens behind the prompt, the environment's included
     ====================  ==============================================================================================
 
     Args:
@@ -168,7 +177,7 @@ def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
     prompt = group.pool.prompt
     question = prompt_text(prompt.messages)
     for response in group.pool.responses:
-        index = response.sample_index
+        index, episode = response.sample_index, response.episode
         yield {
             "slot": group.pool.slot,
             "task": prompt.task,
@@ -184,6 +193,9 @@ def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:
             "components": json.dumps(dict(response.components)),
             "answer": response.answer,
             "finish_reason": "length" if response.is_truncated else "stop",
-            "num_tokens": len(response.response_ids),
+            "num_tokens": response.num_tokens,
             "text": response.text,
+            "turns": json.dumps([asdict(turn) for turn in episode.turns]) if episode is not None else None,
+            "ended_by": episode.ended_by if episode is not None else None,
+            "num_computed": len(response.response_ids),
         }

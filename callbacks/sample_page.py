@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def write_sample_page(run_dir: Path, *, max_prompts: int = 8) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cut": _cut, "facts": _facts, "name": _name, "shown": _shown}
+    environment.filters |= {"cut": _cut, "facts": _facts, "name": _name, "shown": _shown, "turns": _turns}
     text = environment.get_template("sample_page.html.j2").render(
         title=RunDir(run_dir).title, training=_training(run_dir, max_prompts), heldout=_heldout(run_dir, max_prompts)
     )
@@ -116,13 +117,21 @@ def _shown(candidates: pd.DataFrame) -> Any:
 
 def _facts(row: Any) -> str:
     facts = [f"reward {row.reward:g}", f"{row.num_tokens} tokens"]
-    if row.finish_reason == "length":
+    if turns := _turns(row):
+        facts.append(f"{len(turns)} turns, ended by {row.ended_by}")
+    elif row.finish_reason == "length":
         facts.append("cut by the length limit")
     if isinstance(row.answer, str):
         facts.append(f"answer {row.answer}")
     if row.advantage == row.advantage and row.advantage is not None:  # neither NaN nor missing
         facts.append(f"advantage {row.advantage:+.3g}")
     return ", ".join(facts)
+
+
+def _turns(row: Any) -> list[dict[str, Any]]:
+    """The turns of an episode; none of a single response, or of a file from before there were any."""
+    turns = getattr(row, "turns", None)
+    return json.loads(turns) if isinstance(turns, str) else []
 
 
 def _name(frame: pd.DataFrame) -> str:

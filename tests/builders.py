@@ -147,7 +147,7 @@ class Collector:
 
     def collect(
         self, prompts, *, engine, grader, settings=SETTINGS, stage="train", clock=None, interrupt_check=lambda: None,
-        **options,
+        episodes=None, **options,
     ):  # fmt: skip
         """Return the groups and the counts of a step with these ``options``."""
         begun = Step(
@@ -159,7 +159,7 @@ class Collector:
             grader = StepwiseGrader(grader, delay=self._delay, interrupt_check=interrupt_check)
         driver = Driver(
             [begun], sampling=settings, settings=self._settings, grader=grader, decode=self._decode,
-            name=str(next(self._names)), interrupt_check=interrupt_check,
+            name=str(next(self._names)), interrupt_check=interrupt_check, episodes=episodes,
             waiting=lambda: nullcontext() if stage in ("eval", "preview") else clock.phase("grade"),
             report=lambda: clock.report(begun.stats.num_drawn, begun.num_launched),
         )  # fmt: skip

@@ -84,8 +84,11 @@ class SamplingParts:
         A reward function is known by its configuration only: after a change of its code, choose a new folder. The
         arguments are those of a :class:`~ada_lightning.analysis.offline.SamplingJob`, and its reward's configuration.
         """
+        environment = OmegaConf.select(cfg, "rollout.environment")
+        of_episodes = {} if environment is None else {"environment": OmegaConf.to_container(environment, resolve=True)}
         return JobSettings(
             {
+                **of_episodes,
                 "model": {"path": str(self.model.path), "weights": weights_digest(self.model.path)},
                 "sampling": {
                     name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p", "top_k")

@@ -20,6 +20,7 @@ from ada_lightning.config.advantage import (
     stratum_errors,
 )
 from ada_lightning.config.engine import model_errors, rollout_errors
+from ada_lightning.config.environment import environment_errors
 from ada_lightning.config.estimator import budget_errors, curriculum_errors, history_errors, label_errors
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
 from ada_lightning.config.notices import warn_of_settings
@@ -45,7 +46,8 @@ __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
 
 LIGHT_COMPONENTS = (
     "objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage", "loss", "parameters",
-    "attention", "reward.reward", "reward", "data.source", "rollout", "callbacks.alarms",
+    "attention", "reward.reward", "reward", "data.source", "environment", "rollout",
+    "callbacks.alarms",
     "callbacks.evaluation.sampling", "model", "trainer.strategy",
 )  # fmt: skip
 """Nodes whose constructor checks its arguments and does nothing else, so that it can be tried."""
@@ -108,7 +110,9 @@ def part_problems(run: Setup, components: Collection[str]) -> list[str]:
     for key in components:
         if not _is_above(key, wrong_keys):
             problems += run.errors(key)
-    return distinct([*problems, *_length_errors(run), *rollout_errors(run), *model_errors(run)])
+    return distinct(
+        [*problems, *_length_errors(run), *rollout_errors(run), *environment_errors(run), *model_errors(run)]
+    )
 
 
 def _value_errors(run: Setup, known_keys: Collection[str] | None) -> tuple[Collection[str], Collection[str], list[str]]:
@@ -256,6 +260,7 @@ RULES: tuple[Rule, ...] = (
     refill_errors,
     selection_errors,
     rollout_errors,
+    environment_errors,
     model_errors,
     staleness_errors,
     _resume_errors,

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.evaluation.arguments import OF_RUN
 from ada_lightning.config.engine import model_errors
+from ada_lightning.config.environment import environment_errors
 from ada_lightning.config.keys import unknown_keys
 from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.prepare import UNUSED, size_errors
@@ -37,6 +38,7 @@ def check_evaluation(cfg: DictConfig, overrides: Sequence[str] = ()) -> None:
         *_set_errors(run),
         *_value_errors(run),
         *_length_errors(run),
+        *environment_errors(run),
         *model_errors(run),
     ]
     if problems:

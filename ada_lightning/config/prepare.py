@@ -13,7 +13,7 @@ from ada_lightning.config.overrides import overrides_without_effect
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.config.setup import Setup
 
-COMPONENTS = ("reward.reward", "reward", "data.source", "data", "rollout", "model", "band")
+COMPONENTS = ("reward.reward", "reward", "data.source", "data", "environment", "rollout", "model", "band")
 UNUSED = (
     "num_steps", "data.prompts_per_step", "data.num_minibatches", "data.epochs_per_rollout",
     "data.max_tokens_per_microbatch", "data.share_prompts", "data.skip_groups_without_signal", "data.num_steps",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from ada_lightning.core.episode import Episode, Turn
 from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 from ada_lightning.core.stopping.rule import StoppingRule
 
@@ -55,7 +56,7 @@ def _made(name: str, items: Mapping[str, Any]) -> Any:
     rules: list[type] = [StoppingRule]
     for rule in rules:  # grows while it is walked through
         rules += rule.__subclasses__()
-    known = {kind.__name__: kind for kind in (Belief, Prompt, Response, ResponsePool, *rules)}
+    known = {kind.__name__: kind for kind in (Belief, Episode, Prompt, Response, ResponsePool, Turn, *rules)}
     if name not in known:
         raise ValueError(
             f"the checkpoint holds a {name}, which is neither part of a pool nor a stopping rule of this run's "

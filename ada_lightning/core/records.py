@@ -10,7 +10,7 @@ N      responses in the pool of one prompt (ragged)
 G      responses kept for one prompt, at most ``group_size``
 B      responses in a microbatch
 T      tokens of a microbatch, its documents end to end: prompts, each with one or more of its responses
-K      response tokens of a microbatch, flattened
+K      response tokens of a microbatch that the model drew, flattened
 H      hidden size
 V      vocabulary
 ====== =========================================================================
@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.episode import Episode, Turn
 
 if TYPE_CHECKING:
     from ada_lightning.core.stopping.rule import StoppingRule
@@ -91,7 +92,9 @@ class Completion:
     finish_reason: Literal["stop", "length"] = "stop"
     """``length`` where the length limit cut it."""
     num_tokens: int | None = None
-    """Response tokens, the end-of-sequence token included; None where whoever asks has not counted them."""
+    """Tokens that the model drew, the end-of-sequence token included; None where whoever asks has not counted them."""
+    turns: tuple[Turn, ...] = ()
+    """Of an episode with an environment, whose last turn ``text`` is; empty for a single response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,24 @@ class Response:
     """What the reward took as the answer; None where it found or tells none."""
     components: Mapping[str, float] = field(default_factory=dict)
     """Parts of the reward by name; empty where it has none."""
+    episode: Episode | None = None
+    """The turns that it is made of; None for a single one. ``text`` is then the last turn's, ``response_ids`` all that
+    follows the prompt, and ``sampling_logprobs`` is 0 at tokens that the model did not draw."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the model drew: those that were generated, and those that train."""
+        return len(self.response_ids) if self.episode is None else self.episode.num_sampled
+
+    @property
+    def sampled_logprobs(self) -> tuple[float, ...]:
+        """``sampling_logprobs`` of the tokens that the model drew."""
+        return self.sampling_logprobs if self.episode is None else self.episode.sampled(self.sampling_logprobs)
+
+    @property
+    def sampled_ids(self) -> tuple[int, ...]:
+        """``response_ids`` of the tokens that the model drew."""
+        return self.response_ids if self.episode is None else self.episode.sampled(self.response_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,7 +352,7 @@ class Step:
             if (request := self._open.pop((slot, index), None)) is not None:
                 self._dropped.append(request)
             if (outcome := run.told.pop(index, None)) is not None:
-                self.stats.wasted_tokens += len(outcome.response_ids)
+                self.stats.wasted_tokens += outcome.num_tokens
         run.num_launched = len(run.round_of)
         run.num_drops += 1
         self._ahead.note_dropped(run)
@@ -363,7 +363,7 @@ class Step:
         stats.num_drawn += 1
         stats.num_truncated += outcome.is_truncated
         stats.num_empty += not outcome.text.strip()
-        stats.generated_tokens += len(outcome.response_ids)
+        stats.generated_tokens += outcome.num_tokens
         stats.num_cache_hits += grade.is_cached
         reward = self._settings.reward(outcome)
         if grade.failure:
@@ -388,5 +388,6 @@ class Step:
                 is_masked=outcome.is_truncated and self._settings.truncated == "mask",
                 answer=grade.answer,
                 components=grade.components,
+                episode=outcome.episode,
             )
         )

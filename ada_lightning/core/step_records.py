@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from ada_lightning.core.checks import refuse, unmet
+from ada_lightning.core.episode import Episode, Turn
 from ada_lightning.core.records import Grade, Prompt, ResponsePool
 from ada_lightning.core.schedule import Continuous, Schedule
 
@@ -102,6 +103,18 @@ class Outcome:
     is_truncated: bool
     grade: Grade = field(default_factory=lambda: Grade(reward=0.0))
     """That of a response which no grader was asked about, see :meth:`StepSettings.asks_grader`, is 0."""
+    episode: Episode | None = None
+    """As in :class:`~ada_lightning.core.records.Response`."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the model drew."""
+        return len(self.response_ids) if self.episode is None else self.episode.num_sampled
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Of an episode; none of a single response."""
+        return () if self.episode is None else self.episode.turns
 
 
 @dataclass(slots=True, eq=False)

@@ -118,6 +118,6 @@ def whitened_groups(
     groups: Sequence[ResponseGroup], values: Sequence[Sequence[float]], *, by_tokens: bool, epsilon: float
 ) -> list[list[float]]:
     """Whiten one value per kept response over a whole rollout, each once, or each as often as it has tokens."""
-    weights = [float(len(kept.response.response_ids)) if by_tokens else 1.0 for group in groups for kept in group.kept]
+    weights = [float(kept.response.num_tokens) if by_tokens else 1.0 for group in groups for kept in group.kept]
     flat = iter(whitened([value for row in values for value in row], weights, epsilon=epsilon))
     return [[next(flat) for _ in row] for row in values]

@@ -81,6 +81,7 @@ class Evaluation:
         self.prompts = {name: encoder.encode(self._gradable(name, prompts)) for name, prompts in read.items()}
         self.left_out = {name: len(read[name]) - len(prompts) for name, prompts in self.prompts.items()}
         self.service = instantiate(cfg.rollout)
+        self.service.check_template(self.model.tokenizer, self.model.eos_token_ids)
         self.sampling = instantiate(cfg.sampling)
         self._check_room()
         self._is_open = False

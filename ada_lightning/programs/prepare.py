@@ -37,6 +37,7 @@ def prepare(cfg: DictConfig) -> int:
     store, run_dir = ResponseStore(cfg.run_dir), RunDir(cfg.run_dir)
     try:
         data = read_data(cfg, parts.model.tokenizer, parts.grader)
+        service.check_template(parts.model.tokenizer, parts.model.eos_token_ids)
         prompts = list({prompt.prompt_id: prompt for prompt in data.train_prompts}.values())  # an epoch may repeat some
         drawn: dict[str, Any] = {"prompts": prompts, "num_samples": cfg.num_samples, "stage": "prepare"}
         store.claim(parts.job_settings(cfg, cfg.reward.reward, **drawn, sampling=service.sampling))

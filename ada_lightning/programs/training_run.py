@@ -60,6 +60,7 @@ class Run:
         """Make the parts that need the tokenizer or the data."""
         cfg = self.cfg
         self.datamodule = self._data(model.tokenizer)
+        self.service.check_template(model.tokenizer, model.eos_token_ids)
         self.estimator = instantiate(cfg.estimator)
         if is_first_process():
             self.estimator.check_prompts(self.datamodule.train_prompts)

@@ -56,17 +56,21 @@ def raised(error: BaseException, detail: str) -> tuple[Grade, bool]:
     return Grade(reward, type(error).__name__, detail=detail), is_outage
 
 
-def lost(error: BaseException) -> Grade:
+def lost(error: BaseException, setting: str = "reward") -> Grade:
     """Grade of a response that its worker did not answer, by what the pool of processes says of it.
+
+    Args:
+        error: of the pool.
+        setting: node of the configuration that has the limits.
 
     Example:
         >>> lost(TimeoutError()).reward, lost(TimeoutError()).failure, lost(EOFError()).reward
         (0.0, 'timeout', None)
     """
     if isinstance(error, TimeoutError):
-        return Grade(0.0, "timeout", detail="no verdict within reward.time_limit_s")
+        return Grade(0.0, "timeout", detail=f"no verdict within {setting}.time_limit_s")
     if isinstance(error, MemoryError) or getattr(error, "exitcode", None) == MEMORY_EXIT_CODE:
-        return Grade(0.0, "memory", detail="the response needs more than reward.memory_limit_gb")
+        return Grade(0.0, "memory", detail=f"the response needs more than {setting}.memory_limit_gb")
     if isinstance(error, ProcessExpired):
         code = error.exitcode
         ending = f"was ended by a signal: {signal.strsignal(-code)}" if code < 0 else f"left with code {code}"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -78,6 +78,11 @@ class RewardPool:
         ValueError: a number is not positive, the reward cannot be pickled, or this system cannot limit memory.
     """
 
+    setting = "reward"
+    """Node of the configuration that has its settings, for messages."""
+    work: ClassVar[staticmethod[[bytes], tuple[Any, bool]]] = staticmethod(worker.grade)
+    """What a worker does with a pickled ``(prompt, completion)``: its answer, and whether another try may differ."""
+
     def __init__(
         self,
         reward: Reward,
@@ -89,15 +94,15 @@ class RewardPool:
         output_file: str | Path | None = None,
     ) -> None:
         if num_workers < 1:
-            raise ValueError(f"reward.num_workers must be at least 1; got {num_workers}")
+            raise ValueError(f"{self.setting}.num_workers must be at least 1; got {num_workers}")
         if not 0 < time_limit_s < float("inf"):
-            raise ValueError(f"reward.time_limit_s must be a positive number of seconds; got {time_limit_s}")
+            raise ValueError(f"{self.setting}.time_limit_s must be a positive number of seconds; got {time_limit_s}")
         if memory_limit_gb is not None and not 0 < memory_limit_gb < float("inf"):
             raise ValueError(
-                f"reward.memory_limit_gb must be a positive number of gigabytes, or null; got {memory_limit_gb}"
+                f"{self.setting}.memory_limit_gb must be a positive number of gigabytes, or null; got {memory_limit_gb}"
             )
         if memory_limit_gb is not None and sys.platform != "linux":
-            raise ValueError(f"reward.memory_limit_gb works on Linux only; use null on {sys.platform}")
+            raise ValueError(f"{self.setting}.memory_limit_gb works on Linux only; use null on {sys.platform}")
         try:
             self._pickled_reward = pickle.dumps(reward)
         except Exception as error:  # pickling runs the reward's own code
@@ -294,7 +299,7 @@ class RewardPool:
         return self._processes
 
     def _schedule(self, ticket: Hashable, pending: _Pending) -> None:
-        pending.future = self._working().schedule(worker.grade, args=(pending.payload,), timeout=self.time_limit_s)
+        pending.future = self._working().schedule(self.work, args=(pending.payload,), timeout=self.time_limit_s)
         self._pending[ticket] = pending
         pending.future.add_done_callback(partial(_announce, self._done, ticket))
 
@@ -308,7 +313,7 @@ class RewardPool:
             self._rebuild()
             return []
         del self._pending[ticket]
-        grade, may_succeed = future.result() if error is None else (lost(error), True)
+        grade, may_succeed = future.result() if error is None else (lost(error, self.setting), True)
         if may_succeed and not pending.was_tried_again:
             pending.was_tried_again = True
             self._schedule(ticket, pending)

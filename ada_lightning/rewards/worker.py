@@ -9,12 +9,13 @@ import pickle
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ada_lightning.core.records import Grade, Verdict
 from ada_lightning.rewards.failures import MEMORY_EXIT_CODE, raised
 from ada_lightning.rewards.isolation import Isolation, isolate
 
+T = TypeVar("T")
 _LEAST_ROOM_BYTES = 16_000_000
 _MAX_REPR_CHARS = 200
 _loaded: dict[str, Any] = {}  # this process's reward, or why there is none; written once, by load_reward
@@ -81,13 +82,23 @@ def grade(pickled_response: bytes) -> tuple[Grade, bool]:
     Whatever the reward does short of killing the process becomes a grade, but for a lack of memory, which ends it: what
     earlier responses left behind must fail no other one.
     """
+    return answered(_grade, pickled_response)
+
+
+def answered(work: Callable[[bytes], T | None], payload: bytes) -> T:
+    """Do what a process was asked for, and leave nothing behind for the next; the process ends where it gives None."""
     pid = os.getpid()
-    found = _grade(pickled_response)
+    found = work(payload)
     _leave_if_forked(pid)
     if found is None:
         os._exit(MEMORY_EXIT_CODE)
     signal.setitimer(signal.ITIMER_REAL, 0)  # an alarm that the reward forgot would strike between two responses
     return found
+
+
+def loaded() -> Any:
+    """This process's reward."""
+    return _loaded["reward"]
 
 
 def _leave_if_forked(worker_pid: int) -> None:

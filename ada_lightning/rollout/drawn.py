@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ada_lightning.core.episode import Turn
 from ada_lightning.core.records import Grade, Prompt
 
 
@@ -15,10 +16,12 @@ class Draw:
     """Position among the responses of its prompt, from 0."""
     text: str
     num_tokens: int
-    """Response tokens, the end-of-sequence token included where the model produced it."""
+    """Tokens that the model drew, the end-of-sequence token included where it did."""
     is_truncated: bool
-    """Cut by the length limit."""
+    """Cut by the length limit; of an episode, ended by a limit."""
     grade: Grade
+    turns: tuple[Turn, ...] = ()
+    """Of an episode with an environment, whose last turn ``text`` is; empty for a single response."""
 
 
 @dataclass(frozen=True, slots=True)

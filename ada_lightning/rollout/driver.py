@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
+from ada_lightning.core.episode import Episode
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Completion, Generation, Grade, SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, Request, StepSettings
 from ada_lightning.rollout.engines.errors import EngineError, guarded
+from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.grader import Grader
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
@@ -19,6 +22,22 @@ _MAX_UNGRADED = 8
 """Engines full of responses that may wait for the graders before another step is opened."""
 
 _Place = tuple[str, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What is being graded."""
+
+    step: Step
+    request: Request
+    generation: Generation
+    text: str
+    episode: Episode | None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that the model drew."""
+        return len(self.generation.response_ids) if self.episode is None else self.episode.num_sampled
 
 
 class Driver:
@@ -33,6 +52,7 @@ class Driver:
         settings: of the steps.
         grader: reward pool.
         decode: token ids to text.
+        episodes: where responses have turns, takes them to environments; None: each is a single turn.
         name: unique in the process; part of every request's name.
         outlives_engine: go on after an :class:`EngineError` with another engine, which draws again what was in flight.
         waiting: a context for the seconds spent waiting for graders.
@@ -48,6 +68,7 @@ class Driver:
         settings: StepSettings,
         grader: Grader,
         decode: Callable[[Sequence[int]], str],
+        episodes: OpenEpisodes | None = None,
         name: str = "0",
         outlives_engine: bool = False,
         waiting: Callable[[], AbstractContextManager[Any]] = nullcontext,
@@ -60,12 +81,12 @@ class Driver:
         """Tokens of them."""
         self._to_open = iter(steps)
         self._sampling, self._settings = sampling, settings
-        self._grader, self._decode, self._name = grader, decode, name
+        self._grader, self._decode, self._episodes, self._name = grader, decode, episodes, name
         self._outlives_engine = outlives_engine
         self._waiting, self._report, self._interrupt_check = waiting, report, interrupt_check
         self._open: list[Step] = []
         self._generating: dict[str, tuple[Step, Request]] = {}
-        self._grading: dict[_Place, tuple[Step, Request, Generation, str]] = {}
+        self._grading: dict[_Place, _Answer] = {}
 
     def run(self, engine: RolloutEngine) -> Iterator[Step]:
         """Yield each step as it becomes complete, by an engine with nothing in flight.
@@ -77,6 +98,7 @@ class Driver:
             while self._fill_slots(engine):
                 for generation in guarded(engine.poll):
                     self._receive(engine, generation)
+                self._take_turns(engine)
                 for place, grade in self._verdicts():
                     self._grade(engine, place, grade)
                 yield from self._complete()
@@ -89,6 +111,8 @@ class Driver:
                 raise
             for step, request in self._generating.values():
                 step.ask_again([request])
+                if self._episodes is not None:  # drawn again from its first turn
+                    self._episodes.drop(self._place(request))
             self._generating.clear()
             raise
         except BaseException:
@@ -102,17 +126,18 @@ class Driver:
             RuntimeError: a step is not complete, and asks for nothing.
         """
         num_slots, max_ungraded = engine.max_num_seqs, _MAX_UNGRADED * engine.max_num_seqs
+        self._submit_turns(engine)
         for step in self._open:
             if len(self._generating) >= num_slots:
                 break
             if step.num_waiting or len(self._open) == 1:  # one of several draws nothing ahead
                 self._submit(engine, step, num_slots)
-        while len(self._generating) < num_slots and len(self._grading) < max_ungraded:
+        while len(self._generating) < num_slots and self._num_out < max_ungraded:
             if (opened := next(self._to_open, None)) is None:
                 break
             self._open.append(opened)
             self._submit(engine, opened, 0)  # nothing ahead before all that is wanted runs
-        if self._generating or self._grading:
+        if self._generating or self._num_out:
             return True
         if stuck := [step for step in self._open if not step.is_complete]:
             raise RuntimeError(f"step {stuck[0].step} is not complete and asks for nothing: its sampler waits for ever")
@@ -126,28 +151,64 @@ class Driver:
         for name, request in zip(names, requests, strict=True):
             guarded(engine.submit, name, request.prompt.prompt_ids, self._sampling, request.seed)
 
+    @property
+    def _num_out(self) -> int:
+        """Responses that wait for somebody else than the engine."""
+        return len(self._grading) + (self._episodes.num_open if self._episodes is not None else 0)
+
+    def _submit_turns(self, engine: RolloutEngine) -> None:
+        """Give episodes that go on a slot before new ones: the engine still has their prefixes."""
+        if self._episodes is None:
+            return
+        turns = self._episodes.take_ready(engine.max_num_seqs - len(self._generating))
+        names = [f"{self._name}/{turn.request.slot}/{turn.request.sample_index}" for turn in turns]
+        self._generating |= {name: (turn.step, turn.request) for name, turn in zip(names, turns, strict=True)}
+        for name, turn in zip(names, turns, strict=True):
+            guarded(engine.submit, name, turn.ids, turn.sampling, turn.seed)
+
+    def _take_turns(self, engine: RolloutEngine) -> None:
+        """Go on with episodes whose environment has answered; wait for one only when nothing else is left to do."""
+        if self._episodes is None:
+            return
+        is_busy = self._generating or self._episodes.num_ready or any(step.num_waiting for step in self._open)
+        wait_s = 0.0 if is_busy or not self._episodes.num_at_environment else _IDLE_WAIT_S
+        for ended in self._episodes.receive(engine.max_model_tokens, wait_s):
+            answer = _Answer(ended.step, ended.request, ended.generation, ended.text, ended.episode)
+            self._ask_grader(engine, answer, ended.grade)
+
     def _receive(self, engine: RolloutEngine, generation: Generation) -> None:
-        """Hand a finished response to the graders."""
+        """Hand a finished response to the graders, and a turn of an episode to its environment."""
         found = self._generating.pop(generation.request_id, None)
         if found is None:  # dropped, because of one that finished in the same poll
             for only in self._open[:1]:  # steps of which several are open draw nothing ahead
                 only.note_wasted(len(generation.response_ids))
             return
         step, request = found
-        num_tokens = len(generation.response_ids)
-        self.num_generated += 1
-        self.num_tokens += num_tokens
-        text, place = self._decode(generation.response_ids), self._place(request)
-        self._grading[place] = step, request, generation, text
-        if self._settings.asks_grader(is_truncated=generation.is_truncated):
-            reason = "length" if generation.is_truncated else "stop"
-            self._grader.submit(place, request.prompt, Completion(text, reason, num_tokens))  # type: ignore[arg-type]
+        self.num_tokens += len(generation.response_ids)
+        text = self._decode(generation.response_ids)
+        if self._episodes is not None:
+            self._episodes.note_turn(self._place(request), step, request, generation, text)
         else:
+            self._ask_grader(engine, _Answer(step, request, generation, text, None))
+
+    def _ask_grader(self, engine: RolloutEngine, answer: _Answer, grade: Grade | None = None) -> None:
+        """Have a response graded that has no grade from elsewhere."""
+        place, is_truncated = self._place(answer.request), answer.generation.is_truncated
+        self.num_generated += 1
+        self._grading[place] = answer
+        if not self._settings.asks_grader(is_truncated=is_truncated):
             self._grade(engine, place, Grade(reward=0.0))
+        elif grade is not None:
+            self._grade(engine, place, grade)
+        else:
+            turns = answer.episode.turns if answer.episode is not None else ()
+            completion = Completion(answer.text, "length" if is_truncated else "stop", answer.num_tokens, turns)
+            self._grader.submit(place, answer.request.prompt, completion)
 
     def _verdicts(self) -> list[tuple[Any, Grade]]:
         """Take what the graders have; wait for them only when the engine has nothing left to do."""
-        if self._generating or any(step.num_waiting for step in self._open):
+        is_turning = self._episodes is not None and self._episodes.num_open
+        if self._generating or is_turning or any(step.num_waiting for step in self._open):
             return self._grader.poll()
         if not self._grading:
             return []
@@ -159,16 +220,19 @@ class Driver:
         waiting = self._grading.pop(place, None)
         if waiting is None:  # of a response that was dropped, or left over from an interrupted rollout
             return
-        step, request, generation, text = waiting
+        step, generation = waiting.step, waiting.generation
         ids, logprobs = generation.response_ids, generation.sampling_logprobs
-        step.tell(request, Outcome(text, ids, logprobs, generation.is_truncated, grade))
+        outcome = Outcome(waiting.text, ids, logprobs, generation.is_truncated, grade, waiting.episode)
+        step.tell(waiting.request, outcome)
         unwanted = step.dropped()
         names = [f"{self._name}/{request.slot}/{request.sample_index}" for request in unwanted]
         if running := [name for name in names if self._generating.pop(name, None)]:
             step.note_wasted(guarded(engine.abort, running))
         for dropped in unwanted:
             if graded := self._grading.pop(self._place(dropped), None):
-                step.note_wasted(len(graded[2].response_ids))
+                step.note_wasted(graded.num_tokens)
+            if self._episodes is not None:
+                step.note_wasted(self._episodes.drop(self._place(dropped)))
 
     def _complete(self) -> list[Step]:
         complete = [step for step in self._open if step.is_complete]
@@ -182,6 +246,8 @@ class Driver:
         self._generating.clear()
         self._grading.clear()
         self._grader.discard_pending()
+        if self._episodes is not None:
+            self._episodes.clear()
         try:
             engine.abort(leftovers)
         except Exception as error:

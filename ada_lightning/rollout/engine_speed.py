@@ -74,5 +74,5 @@ class EngineSpeed:
 
 def longest_response(result: RolloutResult) -> int:
     """Tokens of the longest response of a rollout: the engine steps that it took at least."""
-    lengths = [len(response.response_ids) for group in result.groups for response in group.pool.responses]
+    lengths = [response.num_tokens for group in result.groups for response in group.pool.responses]
     return max(lengths, default=0)

@@ -77,6 +77,13 @@ class FirstGrades:
             return
         counts = Counter(failures).most_common()
         detail = details.get(counts[0][0], "").strip() or counts[0][0]
+        if counts[0][0].startswith("environment_"):
+            raise RunStoppedError(
+                f"the environment has ended none of the {sum(failures.values())} episodes {where}: "
+                f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n"
+                f"{detail}\nCorrect it or its settings (environment.time_limit_s, environment.memory_limit_gb) and "
+                "start again; docs/environments.md says what it may return"
+            )
         raise RunStoppedError(
             f"{self._name} has graded none of the {sum(failures.values())} responses {where}: "
             f"{', '.join(f'{reason} {count}' for reason, count in counts)}. The first {counts[0][0]} says:\n{detail}\n"

@@ -27,6 +27,9 @@ from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.time_limit import TimeLimit
+from ada_lightning.rollout.episodes.continuation import Continuation
+from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
+from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader, StepwiseGrader
 from ada_lightning.rollout.phase_clock import PhaseClock
@@ -60,9 +63,10 @@ class RolloutService:
         reproducible: what the engine computes depends on seeds and weights alone: verdicts count at fixed engine steps,
             and every rollout starts with an empty prefix cache, whatever was sampled before it. It holds for an engine
             that steps when it is polled, as one in this process does, and for no other.
-        verdict_delay: then, engine steps between a response and its verdict.
         max_staleness: k, by how many steps the policy that samples lags behind the one that trains, exactly: step s is
             sampled by the policy of step ``max(0, s - k)``. Emulated in the trainer's process: nothing overlaps.
+        verdict_delay: then, engine steps between a response and its verdict, or a turn and the environment's answer.
+        environment: answers the model's turns, so that a response is an episode of several; None: it is a single turn.
 
     Raises:
         ValueError: a setting is out of range.
@@ -88,6 +92,7 @@ class RolloutService:
         reproducible: bool = False,
         verdict_delay: int = 4,
         max_staleness: int = 0,
+        environment: EnvironmentPool | None = None,
     ) -> None:
         for name, value, least, most in (
             ("max_model_tokens", max_model_tokens, 2, math.inf),
@@ -118,6 +123,8 @@ class RolloutService:
         self.reproducible = reproducible
         self.max_staleness = max_staleness
         self._verdict_delay = verdict_delay
+        self.environment = environment
+        self._continuation: Continuation | None = None
         self._names = map(str, count(1))
         self._engine_factory = engine or _vllm()
         self._max_engine_restarts = max_engine_restarts
@@ -133,9 +140,21 @@ class RolloutService:
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
         self._host.check()
+        if self.environment is not None:
+            self.environment.check()
         engine = self._engine_factory
         if isinstance(engine, partial) and callable(check := getattr(engine.func, "check_arguments", None)):
             check(**engine.keywords)
+
+    def check_template(self, tokenizer: Any, eos_token_ids: Sequence[int]) -> None:
+        """Find out how episodes are extended with this tokenizer, where responses are episodes.
+
+        Raises:
+            ContinuationError: its chat template does not allow it.
+        """
+        if self.environment is not None:
+            environment = self.environment
+            self._continuation = Continuation(tokenizer, environment.format, eos_token_ids, environment.role)
 
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
@@ -147,6 +166,9 @@ class RolloutService:
             ValueError: it was asked for something that it cannot do.
         """
         self._tokenizer = tokenizer
+        self.check_template(tokenizer, eos_token_ids)
+        if self.environment is not None:
+            self.environment.start()
         self.grade_with(grader)
         engine = partial(
             self._engine_factory,
@@ -287,6 +309,7 @@ class RolloutService:
             settings=raw,
             grader=self._grader,
             decode=self._decode,
+            episodes=self._episodes(sampling, raw),
             name=next(self._names),
             outlives_engine=True,
             report=tell_counts,
@@ -351,6 +374,25 @@ class RolloutService:
         self._discard_engine()
         self._open_engine = None
         self._time_limit.close()
+        if self.environment is not None:
+            self.environment.close()
+
+    def _episodes(
+        self, sampling: SamplingSettings, settings: StepSettings, interrupt_check: Callable[[], None] | None = None
+    ) -> OpenEpisodes | None:
+        """Return what takes turns to environments; with an ``interrupt_check``, at fixed engine steps where asked."""
+        if self.environment is None or self._continuation is None:
+            return None
+        environments: Any = self.environment
+        if self.reproducible and interrupt_check is not None:
+            environments = StepwiseGrader(environments, delay=self._verdict_delay, interrupt_check=interrupt_check)
+        return OpenEpisodes(
+            environments,
+            self._continuation.after,
+            sampling=sampling,
+            max_turns=self.environment.max_turns,
+            seed=settings.seed,
+        )
 
     def _sync(
         self, policy_version: int, weights: Callable[[], Iterable[tuple[str, Tensor]]], clock: PhaseClock
@@ -381,6 +423,7 @@ class RolloutService:
             settings=settings,
             grader=grader,
             decode=self._decode,
+            episodes=self._episodes(sampling, settings, interrupt_check),
             name=next(self._names),
             waiting=lambda: clock.phase("grade") if is_training else nullcontext(),
             report=lambda: clock.report(step.stats.num_drawn, step.num_launched),
@@ -434,7 +477,7 @@ def _drawn(step: Step) -> DrawnPrompt:
     """Return all that was drawn for the only prompt of a step."""
     ((prompt, slot),) = [(group.pool.prompt, group.pool.slot) for group in step.finish()]
     draws = (
-        Draw(index, outcome.text, len(outcome.response_ids), outcome.is_truncated, outcome.grade)
+        Draw(index, outcome.text, outcome.num_tokens, outcome.is_truncated, outcome.grade, outcome.turns)
         for index, outcome in sorted(step.outcomes(slot).items())
     )
     return DrawnPrompt(slot, prompt, tuple(draws))

@@ -33,6 +33,7 @@ def check_stored(settings: Mapping[str, Any], *, config_dir: Path, argv: Sequenc
     """
     given = frozenset(line.partition("=")[0].lstrip("+~") for line in argv)
     named = frozenset(re.findall(r"[\w.]+", " ".join(line.partition("=")[2] for line in argv)))
+    named |= _shipped(config_dir / "environment", "_target_|path")  # what comes along runs nothing that it is told
     refused = [
         f"  {key} = {value!r}"
         for part, node in settings.items()
@@ -49,10 +50,11 @@ def check_stored(settings: Mapping[str, Any], *, config_dir: Path, argv: Sequenc
         )
 
 
-def _shipped(folder: Path) -> frozenset[str]:
-    """Return what the files of a group name as ``_target_``."""
+def _shipped(folder: Path, keys: str = "_target_") -> frozenset[str]:
+    """Return what the files of a group name under some keys."""
     files = sorted(folder.rglob("*.yaml"))
-    return frozenset(name for file in files for name in re.findall(r"_target_: *([\w.]+)", file.read_text("utf-8")))
+    pattern = rf"(?:{keys}): *([\w.]+)"
+    return frozenset(name for file in files for name in re.findall(pattern, file.read_text("utf-8")))
 
 
 def _refused(key: str, node: Any, allowed: Collection[str], named: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -73,7 +75,7 @@ def _refused_of_mapping(
         yield f"{key}._target_", target
     for name, value in node.items():
         path = f"{key}.{name}"
-        if name in PASSED_ON:
+        if name in PASSED_ON and path != "rollout.environment":  # which is a part with a class of its own
             yield from _leaves(path, value)
         elif _is_risky(str(name), value, target) and not (isinstance(value, str) and value in named):
             yield path, value

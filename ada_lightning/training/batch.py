@@ -27,7 +27,7 @@ class Microbatch:
     predictor_K: Tensor
     """Index into T of the hidden state that predicts each response token. int64."""
     token_ids_K: Tensor
-    """The response tokens, end of sequence included. int64."""
+    """The response tokens that the model drew, end of sequence included. int64."""
     response_K: Tensor
     """Index into B of the response each token belongs to. int64."""
     sampling_logprobs_K: Tensor
@@ -35,7 +35,7 @@ class Microbatch:
     old_logprobs_K: Tensor
     """The trainer's own, before the first update with this rollout; meaningful only if the batch says so. float32."""
     num_tokens_B: Tensor
-    """Response tokens. float32."""
+    """Response tokens that the model drew. float32."""
     identity_B: Tensor
     """Names the response in its run: whatever is drawn for it in the update is a function of this. int64."""
     rewards_B: Tensor
@@ -82,7 +82,7 @@ class BatchCounts:
     num_responses: float
     """Responses kept, those of prompts without signal included."""
     num_response_tokens: float
-    """Tokens of those responses."""
+    """Tokens of those responses that the model drew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ class _Document:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Tokens of the prompt, then of each response."""
-        return len(self.group.pool.prompt.prompt_ids), *map(_num_response_tokens, self.kept)
+        """Tokens of the prompt, then of each response; an environment's are computed too."""
+        return len(self.group.pool.prompt.prompt_ids), *map(_num_computed_tokens, self.kept)
 
     @property
     def num_tokens(self) -> int:
@@ -79,7 +79,7 @@ def pack_for_replicas(
     counts = BatchCounts(
         num_prompts=len(groups) / num_filled,
         num_responses=sum(len(group.kept) for group in groups) / num_filled,
-        num_response_tokens=sum(_num_response_tokens(kept) for group in groups for kept in group.kept) / num_filled,
+        num_response_tokens=sum(_num_trained_tokens(kept) for group in groups for kept in group.kept) / num_filled,
     )
     order = list(groups)
     random.Random(shuffle_seed).shuffle(order)
@@ -116,20 +116,24 @@ def group_microbatch(*groups: ResponseGroup) -> Microbatch:
     return _microbatch([_Document(group, group.kept) for group in groups])
 
 
-def _num_response_tokens(kept: KeptResponse) -> int:
+def _num_computed_tokens(kept: KeptResponse) -> int:
     return len(kept.response.response_ids)
+
+
+def _num_trained_tokens(kept: KeptResponse) -> int:
+    return kept.response.num_tokens
 
 
 def _with_tokens(group: ResponseGroup, kept: Sequence[KeptResponse]) -> _Document:
     """What of a group passes through the policy. Empty responses have nothing to train."""
-    return _Document(group, tuple(filter(_num_response_tokens, kept)))
+    return _Document(group, tuple(filter(_num_trained_tokens, kept)))
 
 
 def _split(whole: _Document, max_tokens: int) -> list[_Document]:
     """Put as many of a group's responses in a document as fit, at least one."""
     documents: list[_Document] = []
     for kept in whole.kept:
-        if documents and documents[-1].num_tokens + _num_response_tokens(kept) <= max_tokens:
+        if documents and documents[-1].num_tokens + _num_computed_tokens(kept) <= max_tokens:
             documents[-1] = _Document(whole.group, (*documents[-1].kept, kept))
         else:
             documents.append(_Document(whole.group, (kept,)))
@@ -201,22 +205,25 @@ def _microbatch(documents: Sequence[_Document]) -> Microbatch:
         position_ids += range(len(prompt_ids))
         last_of_prompt = len(input_ids) - 1
         for kept in document.kept:
-            start, length = len(input_ids), _num_response_tokens(kept)
+            start, length = len(input_ids), _num_computed_tokens(kept)
             input_ids += kept.response.response_ids
             position_ids += range(len(prompt_ids), len(prompt_ids) + length)
             # The prompt's last token predicts the first of every response.
-            predictors += [last_of_prompt, *range(start, start + length - 1)][:length]
+            of_response = [last_of_prompt, *range(start, start + length - 1)][:length]
+            # Of an episode, only what the model drew trains; that may be predicted by a token of the environment.
+            episode = kept.response.episode
+            predictors += of_response if episode is None else episode.sampled(of_response)
     responses = [(document.group, kept) for document in documents for kept in document.kept]
-    lengths = torch.tensor([_num_response_tokens(kept) for _, kept in responses])
+    lengths = torch.tensor([_num_trained_tokens(kept) for _, kept in responses])
     num_response_tokens = int(lengths.sum())
     return Microbatch(
         input_ids_T=torch.tensor(input_ids, dtype=torch.int64),
         position_ids_T=torch.tensor(position_ids, dtype=torch.int64),
         document_lengths=tuple(document.lengths for document in documents),
         predictor_K=torch.tensor(predictors, dtype=torch.int64),
-        token_ids_K=torch.tensor([t for _, kept in responses for t in kept.response.response_ids], dtype=torch.int64),
+        token_ids_K=torch.tensor([t for _, kept in responses for t in kept.response.sampled_ids], dtype=torch.int64),
         response_K=torch.arange(len(responses)).repeat_interleave(lengths),
-        sampling_logprobs_K=_column([x for _, kept in responses for x in kept.response.sampling_logprobs]),
+        sampling_logprobs_K=_column([x for _, kept in responses for x in kept.response.sampled_logprobs]),
         old_logprobs_K=torch.zeros(num_response_tokens),
         num_tokens_B=lengths.to(torch.float32),
         identity_B=torch.tensor([_identity(group, kept) for group, kept in responses], dtype=torch.int64),

@@ -52,6 +52,8 @@ def expand_arguments(argv: Sequence[str], options_dir: Path, config_dir: Path) -
         if given.get("trust", "").lower() != "true":
             stored = {part: config[part] for part in taken}
             check_stored(stored, config_dir=config_dir, argv=argv, where=str(checkpoint.run))
+        if "environment" in given and "rollout" in taken:  # instead of the one that the run had
+            config["rollout"]["environment"] = "${environment}"
         for part in taken:
             file = options_dir / part / f"{OF_RUN}.yaml"
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -50,7 +50,7 @@ def _figures(groups: Sequence[ResponseGroup], num_samples: int) -> dict[str, flo
         figures[f"maj_at_{num_samples}"] = _mean(
             [majority_at_k([r.answer for r in d], [r.is_positive for r in d])[num_samples - 1] for d in countable]
         )
-    figures["response_tokens"] = _mean([len(response.response_ids) for response in every])
+    figures["response_tokens"] = _mean([response.num_tokens for response in every])
     figures["truncated_ratio"] = _mean([response.is_truncated for response in every])
     return figures
 

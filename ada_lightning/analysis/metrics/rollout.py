@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
+from ada_lightning.analysis.metrics.episodes import episode_figures
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.core.result import RolloutResult
 
@@ -28,6 +29,8 @@ class RolloutMetrics:
     ``reward/<name>`` is the mean of a component over the pools' responses that have it. ``grader/<reason>`` counts
     failed grades, ``grader/cache_hits`` grades that were known before. Of ``rollout/grader_failures`` those counted in
     ``rollout/grader_failures_excluded`` are left out, the others are worth 0.
+
+    Where responses are episodes, ``env/...`` says how they went (:mod:`ada_lightning.analysis.metrics.episodes`).
 
     Called with a step's result it returns ratios in [0, 1], means and counts by name; a reason for which graders
     failed in an earlier step is there as 0.
@@ -78,7 +81,7 @@ class RolloutMetrics:
                 f"reward/{_metric_name(name)}": components[name] / number for name, number in num_with_component.items()
             },
         }
-        return {name: float(value) for name, value in figures.items()}
+        return {name: float(value) for name, value in figures.items()} | episode_figures(result.groups)
 
 
 def _sums_of(group: ResponseGroup) -> dict[str, float]:
@@ -101,7 +104,7 @@ def _sums_of(group: ResponseGroup) -> dict[str, float]:
         "sampled": pool.num_sampled,
         "rounds": 1 + max((response.round_index for response in pool.responses), default=-1),
         "kept": len(group.kept),
-        "kept_tokens": sum(len(kept.response.response_ids) for kept in group.kept),
+        "kept_tokens": sum(kept.response.num_tokens for kept in group.kept),
         "trained": len(group.trained),
     }
 

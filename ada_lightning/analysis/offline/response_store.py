@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,11 +31,14 @@ SCHEMA = pa.schema(
         ("num_tokens", pa.int64()),
         ("text", pa.large_string()),
         ("prompt", pa.large_string()),
+        ("turns", pa.large_string()),
     ]
 )
 """One row per response. ``position``: index of the prompt in its list. ``reward``: null where the grader failed, and
 ``failure`` then says why (else it is empty). ``answer``: null where the reward tells none. ``components``: JSON object.
-``num_tokens``: of the response. ``prompt``: the turns as ``role: content`` lines."""
+``num_tokens``: of the response. ``prompt``: the turns as ``role: content`` lines. ``turns``: of an episode with an
+environment, a JSON list of objects with the fields of :class:`~ada_lightning.core.episode.Turn`; null for a single
+response, and in files from before there were episodes."""
 
 
 class ResponseStore:
@@ -160,12 +164,19 @@ def _rows(drawn: DrawnPrompt) -> Iterator[dict[str, Any]]:
             "num_tokens": draw.num_tokens,
             "text": draw.text,
             "prompt": text,
+            "turns": json.dumps([asdict(turn) for turn in draw.turns]) if draw.turns else None,
         }
 
 
 def _read(part: Path, columns: list[str] | None) -> pa.Table:
+    names = columns or SCHEMA.names
     try:
-        return pq.read_table(part, columns=columns, partitioning=None).select(columns or SCHEMA.names)
+        is_missing = "turns" in names and "turns" not in pq.read_schema(part).names
+        stored = [name for name in names if not (is_missing and name == "turns")]
+        table = pq.read_table(part, columns=stored, partitioning=None)
+        if is_missing:
+            table = table.append_column("turns", pa.nulls(len(table), SCHEMA.field("turns").type))
+        return table.select(names)
     except (OSError, pa.ArrowInvalid, KeyError) as error:
         raise ValueError(
             f"{part} is damaged ({type(error).__name__}: {error}); delete it, and its prompts are drawn again"

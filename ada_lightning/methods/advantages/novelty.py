@@ -48,7 +48,7 @@ class NoveltyAdvantage(Checked, Advantage):
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return the advantages, bonus included."""
         plain = GroupNormalizedAdvantage(normalize_std=self.normalize_std).of_group(group)
-        scores = np.array([fmean(kept.response.sampling_logprobs or [0.0]) for kept in group.kept])
+        scores = np.array([fmean(kept.response.sampled_logprobs or [0.0]) for kept in group.kept])
         novelty = self.scale * (1.0 - np.exp(scores - scores.mean()))
         is_right = np.array([kept.response.is_positive for kept in group.kept]) & (plain > 0)
         return plain + np.where(is_right, np.clip(novelty, 0.0, self.cap * np.abs(plain)), 0.0)

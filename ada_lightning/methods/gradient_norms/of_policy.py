@@ -46,7 +46,7 @@ class PolicyGradientNorm(GradientNorm, ABC):
         Raises:
             RuntimeError: no policy is connected, and there is a positive.
         """
-        return [self._mean(pool, [r for r in pool.responses if r.is_positive and r.response_ids]) for pool in pools]
+        return [self._mean(pool, [r for r in pool.responses if r.is_positive and r.num_tokens]) for pool in pools]
 
     def _mean(self, pool: ResponsePool, positives: Sequence[Response]) -> float:
         if not positives:

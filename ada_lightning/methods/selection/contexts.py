@@ -38,12 +38,12 @@ def response_contexts(pool: ResponsePool) -> NDArray[np.float64]:
         Shape ``(N, 10)``, rows in launch order; columns as in :data:`CONTEXTS`.
     """
     rate = pool.num_positive / max(pool.num_sampled, 1)
-    mean_length = sum(len(response.response_ids) for response in pool.responses) / max(pool.num_sampled, 1)
+    mean_length = sum(response.num_tokens for response in pool.responses) / max(pool.num_sampled, 1)
     rows = []
     for response, advantage in zip(pool.responses, pool_advantages(pool, normalize_std=True), strict=True):
         scaled = max(-1.0, min(1.0, advantage / _LARGEST_ADVANTAGE))
-        length = len(response.response_ids)
-        surprisal = -sum(response.sampling_logprobs) / max(length, 1)
+        length = response.num_tokens
+        surprisal = -sum(response.sampled_logprobs) / max(length, 1)
         rows.append(
             [
                 1.0,

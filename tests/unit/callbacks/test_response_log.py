@@ -33,10 +33,12 @@ def test_every_response_has_a_row_with_all_that_is_known(tmp_path):
     assert pd.isna(row.pop("advantage"))
     assert pd.isna(row.pop("selection_weight"))
     assert json.loads(row.pop("components")) == {"format": 0.5}
+    assert pd.isna([row.pop("turns"), row.pop("ended_by")]).all()  # of episodes
     assert row == {
         "stage": "train", "step": 3, "policy_version": 3, "slot": 5, "task": "sums", "prompt_id": "p",
         "prompt": "user: 1+1?", "sample_index": 0, "round": 0, "reward": 0.25, "is_positive": False, "is_kept": False,
         "answer": "2", "finish_reason": "length", "num_tokens": 3, "text": "2 — ü",
+        "num_computed": 3,
     }  # fmt: skip
 
 

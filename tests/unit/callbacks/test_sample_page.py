@@ -4,6 +4,7 @@ import pytest
 
 from ada_lightning.callbacks.response_log import ResponseLog
 from ada_lightning.callbacks.sample_page import MAX_CHARACTERS, SamplePage, write_sample_page
+from ada_lightning.core.episode import Episode, Turn
 from ada_lightning.core.result import EvaluationResult
 from tests.unit.callbacks.small_run import Leader, Policy, make_group, make_rollout
 
@@ -82,3 +83,17 @@ def test_no_prompts(tmp_path):
     assert write_sample_page(tmp_path).read_text(encoding="utf-8").count("<article>") == 0
     with pytest.raises(ValueError, match=r"max_prompts must be at least 1; got 0; .*~callbacks.sample_page"):
         SamplePage(run_dir="x", max_prompts=0)
+
+
+def test_turns_of_an_episode_are_told_from_what_the_environment_said(tmp_path):
+    group = make_group("p", [1.0, 0.0], 2)
+    turns = (Turn("calc: <1 + 1>", "result: 2"), Turn("2"))
+    episode = Episode(turns, (True, False), "turns")
+    group.pool.responses[0] = replace(group.pool.responses[0], text="2", episode=episode)
+    page = page_of(tmp_path, make_rollout(0, (group,)))
+    assert (
+        "<pre><span class=model>calc: &lt;1 + 1&gt;</span>\n<span class=environment>result: 2</span>\n"
+        "<span class=model>2</span>\n</pre>"
+    ) in page
+    assert "1 tokens, 2 turns, ended by turns" in page
+    assert page.count("<span class=environment>") == 1  # the other response is a single turn

@@ -14,6 +14,9 @@ import pytest
 import torch
 from lightning.pytorch import Trainer
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
+from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
@@ -26,9 +29,6 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
 from ada_lightning.training.policy import PolicyModule
-from callbacks.adaptive_sampling import AdaptiveSampling
-from callbacks.checkpoint import RolloutCheckpoint
-from callbacks.rollout_listener import RolloutListener
 from tests.unit.methods.curriculum.histories import prompts
 
 NUM_PROMPTS, PER_STEP, NUM_STEPS = 24, 4, 7

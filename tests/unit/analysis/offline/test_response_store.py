@@ -10,6 +10,7 @@ import pytest
 from ada_lightning.analysis.offline import JobSettings, ResponseStore
 from ada_lightning.analysis.offline import response_store as module
 from ada_lightning.analysis.offline.job_settings import prompts_digest, weights_digest
+from ada_lightning.core.episode import Turn
 from ada_lightning.core.records import Grade
 from ada_lightning.rollout.drawn import Draw, DrawnPrompt
 from tests.unit.analysis.offline.scripted_job import SETTINGS, make_prompts
@@ -43,6 +44,22 @@ def test_what_is_appended_comes_back_in_the_order_of_the_list(store):
         for position in (0, 1, 3)
         for index in range(2)
     ]
+
+
+def test_episodes_are_stored_with_their_turns_and_older_files_have_none(store, monkeypatch):
+    older = module.pa.schema([field for field in module.SCHEMA if field.name != "turns"])
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "SCHEMA", older)
+        store.append([drawn(0)])
+    episode = drawn(1, num_samples=1)
+    turns = (Turn("calc: 1", "result: 1", num_calls=1), Turn("é"))
+    store.append([replace(episode, draws=(replace(episode.draws[0], turns=turns),))])
+    stored = store.table().column("turns").to_pylist()
+    assert stored[:2] == [None, None]
+    assert [(turn["text"], turn["reply"], turn["num_calls"]) for turn in json.loads(stored[2])] == [
+        ("calc: 1", "result: 1", 1), ("é", "", 0),
+    ]  # fmt: skip
+    assert store.table(["position"]).column_names == ["position"]
 
 
 def test_a_write_that_fails_half_way_leaves_nothing(store, monkeypatch):

@@ -1,0 +1,46 @@
+"""What does not go with an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ada_lightning.config.setup import Setup
+from ada_lightning.data.episode_tasks import CalculatorTasks, GuessTasks
+from ada_lightning.data.formats import PlainFormat
+
+_TASKS = {"calculator": CalculatorTasks, "guess": GuessTasks}
+"""Sources whose prompts go with an environment that comes along, by its name."""
+
+
+def environment_errors(run: Setup) -> Iterator[str]:
+    """Compare ``environment`` with the format of prompts and with what they ask for."""
+    key = "environment" if run.kind("environment") is not object else "rollout.environment"
+    if run.kind(key) is object:
+        yield from _tasks_without_environment(run)
+        return
+    if run.is_a("data.format", PlainFormat):
+        yield (
+            f"{key} takes turns with the model, and data/format=plain does not tell turns apart; use data/format=chat "
+            "with an instruction-tuned model, or environment=none"
+        )
+    prompt, answer = run.number("data.max_prompt_tokens"), run.number("rollout.sampling.max_new_tokens")
+    room = run.number("rollout.max_model_tokens")
+    turns = run.number(f"{key}.max_turns")
+    if prompt is None or answer is None or room is None or turns is None:  # reported by themselves
+        return
+    if turns > 1 and room == prompt + answer:
+        yield (
+            f"rollout.max_model_tokens = {room} has room for the longest prompt and one turn "
+            f"(data.max_prompt_tokens + rollout.sampling.max_new_tokens = {prompt + answer}), and {key}.max_turns = "
+            f"{turns}: further turns would find none; use rollout.max_model_tokens={prompt + 2 * turns * answer}, or "
+            "lower data.max_prompt_tokens"
+        )
+
+
+def _tasks_without_environment(run: Setup) -> Iterator[str]:
+    for name, tasks in _TASKS.items():
+        if run.is_a("data.source", tasks):
+            yield (
+                f"data={name} asks for turns with an environment, and environment=none answers none; use "
+                f"environment={name}, or +experiment=environments/{name}"
+            )
