@@ -36,6 +36,8 @@ def run_sweep_job(cfg: DictConfig) -> float | None:
     make_private(sweep, beside=("multirun.yaml", Path(cfg.run_dir).name))
     if "mlflow" in cfg.logger:
         cfg.logger.mlflow.parent = sweep.name
+    for tool in {"wandb", "trackio"} & set(cfg.logger):
+        cfg.logger[tool].group = sweep.name
     SWEEP.way_on = f"{without_session(sys.argv[1:])} {how_to_continue(RunDir(cfg.run_dir))}"
     return SWEEP.run(partial(train, cfg), f"{cfg.run_name} ({' '.join(job.overrides.task)})")
 

@@ -27,11 +27,13 @@ ROOMS = (
     "cli",
 )
 """From the ground up: a room may import the rooms before it and none behind it. docs/architecture.md draws them."""
-PROGRAMS = ("train", "evaluate", "prepare", "report")
+PROGRAMS = ("train", "evaluate", "prepare", "report", "export")
 HOMES = {
     "vllm": {"rollout/engines"},
     "ray": {"rollout/engines"},
     "mlflow": {"callbacks"},
+    "wandb": {"callbacks"},
+    "trackio": {"callbacks"},
     "lightning": {"training", "data", "parallel", "config", "callbacks", "programs"},
     "hydra": {"config", "run", "callbacks", "programs", "cli"},
 }
