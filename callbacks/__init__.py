@@ -8,3 +8,44 @@ if __name__ == "callbacks":  # a second copy of every class, which no ``isinstan
         "the callbacks are ada_lightning.callbacks, in a checkout too: import them from there, and name them so in "
         "_target_: ada_lightning.callbacks.budget.Budget, for example"
     )
+
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "AdaptiveSampling": "adaptive_sampling",
+    "AlarmBound": "alarm_bound",
+    "Alarms": "alarms",
+    "Budget": "budget",
+    "CostPreview": "cost_preview",
+    "Curves": "curves",
+    "Environment": "environment",
+    "Evaluation": "evaluation",
+    "InterruptGuard": "interrupt_guard",
+    "MLflowTracking": "mlflow_logger",
+    "MetricsCsv": "metrics_csv",
+    "ObjectiveStatement": "objective_statement",
+    "Progress": "progress",
+    "PromptLog": "prompt_log",
+    "ResponseLengths": "response_lengths",
+    "ResponseLog": "response_log",
+    "RolloutCheckpoint": "checkpoint",
+    "RolloutListener": "rollout_listener",
+    "SamplePage": "sample_page",
+    "SamplingPlots": "sampling_plots",
+    "StreamingCheckpointIO": "streaming_checkpoint_io",
+    "Summary": "summary",
+    "TensorBoardTracking": "tensorboard_tracking",
+    "Tracker": "tracker",
+    "TrackioTracking": "trackio_tracking",
+    "WandbTracking": "wandb_tracking",
+    "WeightAverage": "weight_average",
+}
+"""File of each class, loaded when it is asked for: some of them need MLflow or pictures."""
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

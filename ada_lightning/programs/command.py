@@ -27,7 +27,11 @@ def start_of(program: str) -> list[str]:
 
 def own_command() -> str:
     """Command line of this job, without what names the run and says how to resume; empty where Hydra made none."""
-    return without_session(HydraConfig.get().overrides.task) if HydraConfig.initialized() else ""
+    if not HydraConfig.initialized():
+        return ""
+    job = HydraConfig.get()
+    added = [source.path for source in job.runtime.config_sources if source.provider == "command-line"]
+    return without_session([*(f"--config-dir={folder}" for folder in added), *job.overrides.task])
 
 
 def without_session(arguments: Sequence[str]) -> str:

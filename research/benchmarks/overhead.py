@@ -53,10 +53,10 @@ def main() -> None:
 
 def instrument(recorder: Recorder) -> None:
     """Wrap the functions between which a step divides its time."""
-    from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
     from torch import nn
 
     import ada_lightning.data.datamodule as datamodule
+    from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
     from ada_lightning.data.datamodule import RolloutDataModule
     from ada_lightning.rewards.pool import RewardPool
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine

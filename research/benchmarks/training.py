@@ -45,8 +45,9 @@ class Job:
 
         They go from one finished update to the next: everything between them, logging included.
         """
-        from ada_lightning.callbacks.metrics_csv import read_metrics
         from lightning.pytorch import Callback
+
+        from ada_lightning.callbacks.metrics_csv import read_metrics
 
         class Stopwatch(Callback):
             """Takes the time after each update."""

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 import torch
+
 from ada_lightning.callbacks.prompt_log import read_prompts
 from ada_lightning.callbacks.response_log import read_responses
-
 from ada_lightning.run.exit_codes import REQUEUE, STALLED
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_stopped import RunStoppedError
@@ -86,7 +86,6 @@ def unbroken():
     """Undo what the injector does to classes, for runs in this process."""
     from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
     from ada_lightning.callbacks.mlflow_run import MlflowRun
-
     from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 
     kept = VllmEngine.poll, VllmEngine.load_weights, RolloutCheckpoint.save, MlflowRun.log_metrics

@@ -21,14 +21,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
-from ada_lightning.callbacks.rollout_listener import RolloutListener
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from lightning.pytorch import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import Tensor, nn
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
+from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, Grade, Prompt, ResponseGroup, ResponsePool

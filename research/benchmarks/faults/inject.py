@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.callbacks.rollout_listener import RolloutListener
 from lightning.pytorch import LightningModule, Trainer
+
+from ada_lightning.callbacks.rollout_listener import RolloutListener
 
 if TYPE_CHECKING:
     from ada_lightning.core.result import RolloutResult

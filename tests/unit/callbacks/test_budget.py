@@ -2,10 +2,10 @@ import json
 import math
 
 import pytest
+
 from ada_lightning.callbacks.budget import Budget
 from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
 from ada_lightning.callbacks.summary import Summary
-
 from ada_lightning.rollout.phase_clock import PhaseClock
 from tests.unit.callbacks.small_run import Data
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+
 from ada_lightning.callbacks.cost_preview import (
     CostPreview,
     computes_all_groups,
@@ -10,7 +11,6 @@ from ada_lightning.callbacks.cost_preview import (
     trained_tokens,
     update_passes,
 )
-
 from ada_lightning.core.records import Prompt
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from ada_lightning.callbacks.environment import Environment, check_same_environment
 
+from ada_lightning.callbacks.environment import Environment, check_same_environment
 from tests.unit.callbacks.small_run import Policy
 
 CPU = torch.device("cpu")

@@ -1,9 +1,9 @@
 """When the callback evaluates, seen by a service that only counts; tests/integration has a real one."""
 
 import pytest
-from ada_lightning.callbacks.evaluation import Evaluation
 from lightning.pytorch import LightningDataModule, LightningModule
 
+from ada_lightning.callbacks.evaluation import Evaluation
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
 
+from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
 from ada_lightning.run.metrics_file import read_cells, read_cells_since
 
 

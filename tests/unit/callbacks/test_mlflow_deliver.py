@@ -15,12 +15,12 @@ from threading import Event, Thread
 import pandas as pd
 import pytest
 import requests
+from mlflow import MlflowClient
+
 from ada_lightning.callbacks import mlflow_logger
 from ada_lightning.callbacks.mlflow_deliver import main as deliver_main
 from ada_lightning.callbacks.mlflow_run import MlflowRun
 from ada_lightning.callbacks.mlflow_upload import MlflowUpload
-from mlflow import MlflowClient
-
 from ada_lightning.run.run_dir import RunDir
 from tests.unit.callbacks.small_run import Data
 from tests.unit.callbacks.test_mlflow_logger import Tracked

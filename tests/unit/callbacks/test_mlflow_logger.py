@@ -8,12 +8,12 @@ from threading import Event
 
 import pandas as pd
 import pytest
-from ada_lightning.callbacks import mlflow_run
-from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
-from ada_lightning.callbacks.mlflow_logger import MLflowTracking
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from mlflow import MlflowClient
 
+from ada_lightning.callbacks import mlflow_run
+from ada_lightning.callbacks.metrics_csv import MetricsCsv, read_metrics
+from ada_lightning.callbacks.mlflow_logger import MLflowTracking
 from ada_lightning.run.metrics_file import read_cells
 from ada_lightning.run.run_dir import RunDir
 from tests.unit.callbacks.small_run import Data

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from ada_lightning.callbacks.objective_statement import ObjectiveStatement
 
+from ada_lightning.callbacks.objective_statement import ObjectiveStatement
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import ExactAdvantage
 from ada_lightning.methods.curriculum import DifficultyBand

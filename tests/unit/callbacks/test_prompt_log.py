@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from ada_lightning.callbacks.prompt_log import COLUMNS, PromptLog, read_prompts, unbiased_pass_rate
 
+from ada_lightning.callbacks.prompt_log import COLUMNS, PromptLog, read_prompts, unbiased_pass_rate
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.stopping.rule import QuotaRule
 from tests.builders import make_pool

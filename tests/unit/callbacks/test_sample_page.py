@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 import pytest
+
 from ada_lightning.callbacks.response_log import ResponseLog
 from ada_lightning.callbacks.sample_page import MAX_CHARACTERS, SamplePage, write_sample_page
-
 from ada_lightning.core.result import EvaluationResult
 from tests.unit.callbacks.small_run import Leader, Policy, make_group, make_rollout
 

@@ -1,6 +1,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
+
 from ada_lightning.callbacks.curves import Curves, plot_curves
 from ada_lightning.callbacks.metrics_csv import MetricsCsv
 from ada_lightning.callbacks.prompt_log import PromptLog
@@ -14,8 +16,6 @@ from ada_lightning.callbacks.sampling_plots import (
     draw_samples,
     plot_sampling,
 )
-from matplotlib.figure import Figure
-
 from ada_lightning.run.run_dir import RunDir
 
 PNG = b"\x89PNG"

@@ -2,12 +2,12 @@ import json
 import re
 
 import pytest
+from lightning.pytorch import Callback
+
 from ada_lightning.callbacks.cost_preview import PreviewDone
 from ada_lightning.callbacks.metrics_csv import MetricsCsv
 from ada_lightning.callbacks.mlflow_logger import MLflowTracking
 from ada_lightning.callbacks.summary import Summary
-from lightning.pytorch import Callback
-
 from tests.unit.callbacks.small_run import Data, Driver
 
 

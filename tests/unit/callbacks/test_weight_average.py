@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from ada_lightning.callbacks.weight_average import WeightAverage
 from lightning.pytorch import LightningModule
 
+from ada_lightning.callbacks.weight_average import WeightAverage
 from ada_lightning.training.models.trained import AllParameters
 from ada_lightning.training.policy import PolicyModule
 

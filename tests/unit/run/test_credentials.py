@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from ada_lightning.callbacks.mlflow_deliver import main
-from ada_lightning.callbacks.mlflow_logger import MLflowTracking
 from omegaconf import OmegaConf
 
+from ada_lightning.callbacks.mlflow_deliver import main
+from ada_lightning.callbacks.mlflow_logger import MLflowTracking
 from ada_lightning.run.credentials import VARIABLES, hidden, take, take_from_config, take_from_start, whole
 
 ROOT = Path(__file__).parents[3]

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+
 from ada_lightning.callbacks.metrics_csv import MetricsCsv
 from ada_lightning.callbacks.prompt_log import PromptLog, read_prompts
 from ada_lightning.callbacks.response_log import ResponseLog, read_responses
-
 from ada_lightning.run.files import allow_open_files, append_whole, is_disk_full
 from ada_lightning.run.metrics_file import read_metrics
 from tests.unit.callbacks.small_run import Policy, make_rollout

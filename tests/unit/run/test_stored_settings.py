@@ -39,6 +39,13 @@ def test_present_names_are_left_alone_and_texts_too():
     assert with_present_names(settings) == settings
 
 
+def test_callbacks_are_found_by_the_name_of_their_package():
+    other = {"note": "callbacks.budget.max_seconds", "mine": "my_callbacks.X"}
+    gone = {"_target_": "callbacks.rollout_table.RolloutTable"}
+    present = with_present_names({"limit": {"_target_": "callbacks.budget.Budget"}, "table": gone, **other})
+    assert present == {"limit": {"_target_": "ada_lightning.callbacks.budget.Budget"}, **other}
+
+
 def test_the_more_exact_name_counts():
     moved = with_present_names("ada_lightning.models.sentence_encoder.SentenceEncoder")
     assert moved == "ada_lightning.methods.estimators.sentence_encoder.SentenceEncoder"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import weakref
-from pathlib import Path
 
 import hydra
 import pytest
 
-import train as program
+from ada_lightning.cli import train as program
+from ada_lightning.config.folder import CONFIG_DIR as CONF
 from ada_lightning.config.overrides import sweep_jobs
 from ada_lightning.programs import sweeps, training_run
 from ada_lightning.run.run_dir import RunCompleteError
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.sweep import JobError, Sweep, SweepJobError
-
-CONF = Path(program.__file__).parent / "conf"
 
 
 class FakeRun:
@@ -41,7 +39,7 @@ def sweep(monkeypatch, tmp_path, capsys):
     """Run a sweep in the folder ``sw``; returns its exit code (0 where it just ends), the jobs and what was printed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(training_run, "Run", FakeRun)
-    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(program.main.__wrapped__)
+    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="train")(program.run.__wrapped__)
 
     def run(*overrides, ends=None):
         monkeypatch.setattr(sweeps, "SWEEP", Sweep())

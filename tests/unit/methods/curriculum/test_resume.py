@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
-from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from lightning.pytorch import Callback, Trainer
 
+from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
+from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
