@@ -11,6 +11,7 @@ from ada_lightning.callbacks.objective_statement import FILE as OBJECTIVE
 from ada_lightning.callbacks.response_log import ResponseLog
 from ada_lightning.callbacks.tracker import Tracker
 from ada_lightning.config.check import check_config
+from ada_lightning.programs.sweeps import name_sweep
 from tests.unit.callbacks.small_run import Data, Leader, make_rollout
 from tests.unit.config.composing import composed, problems
 
@@ -148,3 +149,10 @@ def test_a_mode_that_wandb_does_not_have_is_refused(monkeypatch):
     monkeypatch.setattr("ada_lightning.callbacks.tracker.find_spec", lambda name: object())
     assert any("logger.wandb.mode must be one of online, offline" in text
                for text in problems("logger=wandb", "logger.wandb.mode=off"))  # fmt: skip
+
+
+def test_a_sweep_gives_its_name_to_every_tracker_that_groups_runs():
+    cfg = composed("logger=[mlflow,wandb,trackio,tensorboard]")
+    name_sweep(cfg.logger, "mine")
+    assert (cfg.logger.mlflow.parent, cfg.logger.wandb.group, cfg.logger.trackio.group) == ("mine", "mine", "mine")
+    assert "group" not in cfg.logger.tensorboard
