@@ -54,7 +54,7 @@ class Tracker(Logger):
 
     def __init__(self, *, run_dir: str | Path, run_name: str) -> None:
         super().__init__()
-        if find_spec(self.package) is None:
+        if not is_installed(self.package):
             raise ValueError(
                 f"logger={self.option} needs the package {self.package}, which is not installed: "
                 f"pip install 'ada-lightning[{self.option}]', or choose another logger"
@@ -207,3 +207,9 @@ class Tracker(Logger):
                 )
             return False
         return True
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; a folder of its name, as ``wandb`` leaves one where it ran, is none."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 STEP = "policy_updates"
 """What every chart is drawn over: W&B's own step counts calls, and refuses one that lies before the last."""
-MODES = (None, "online", "offline", "disabled", "shared")
+MODES = (None, "online", "offline")
 """Of ``wandb.init``; None leaves it to ``WANDB_MODE``."""
 
 
@@ -33,7 +33,7 @@ class WandbTracking(Tracker):
         project: W&B project.
         entity: user or team; None for the default one of the account.
         group: runs that belong together; a sweep sets its name.
-        mode: ``online``, ``offline`` or ``disabled``; None leaves it to ``WANDB_MODE``.
+        mode: ``online`` or ``offline``; None leaves it to ``WANDB_MODE``.
 
     Raises:
         ValueError: wandb is not installed, or there is no such mode.
@@ -53,7 +53,7 @@ class WandbTracking(Tracker):
     ) -> None:
         super().__init__(run_dir=run_dir, run_name=run_name)
         if mode not in MODES:
-            raise ValueError(f"logger.wandb.mode must be one of {', '.join(map(str, MODES[1:]))} or null; got {mode}")
+            raise ValueError(f"logger.wandb.mode must be online, offline or null; got {mode}")
         self.project, self.entity, self.group, self.mode = project, entity, group, mode
         self._run: Any = None
         self._how_to_open = ""
@@ -109,7 +109,7 @@ class WandbTracking(Tracker):
 
     def write_text(self, name: str, text: str, step: int) -> None:
         """Write the run's notes, which stand at the top of its page."""
-        self._run.notes = text
+        self._run.notes = self._run.notes or text  # a person's own, from WANDB_NOTES, stay
 
     def write_page(self, name: str, path: Path, step: int) -> None:
         """Log a ``wandb.Html``."""

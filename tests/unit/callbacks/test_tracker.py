@@ -9,7 +9,7 @@ import pytest
 
 from ada_lightning.callbacks.objective_statement import FILE as OBJECTIVE
 from ada_lightning.callbacks.response_log import ResponseLog
-from ada_lightning.callbacks.tracker import Tracker
+from ada_lightning.callbacks.tracker import Tracker, is_installed
 from ada_lightning.config.check import check_config
 from ada_lightning.programs.sweeps import name_sweep
 from tests.unit.callbacks.small_run import Data, Leader, make_rollout
@@ -130,7 +130,7 @@ def test_a_long_table_is_cut(tmp_path, monkeypatch):
     ],
 )
 def test_loggers_combine_and_each_comes_with_the_file_of_figures_before_it(choice, names, monkeypatch, tmp_path):
-    monkeypatch.setattr("ada_lightning.callbacks.tracker.find_spec", lambda name: object())
+    monkeypatch.setattr("ada_lightning.callbacks.tracker.is_installed", lambda name: True)
     cfg = composed(f"logger={choice}", f"run_dir={tmp_path / 'run'}")
     assert list(cfg.logger) == names
     check_config(cfg)
@@ -139,15 +139,15 @@ def test_loggers_combine_and_each_comes_with_the_file_of_figures_before_it(choic
 
 @pytest.mark.parametrize("name", ["wandb", "trackio", "tensorboard"])
 def test_a_tool_that_is_not_installed_is_refused_before_any_model_loads(name, monkeypatch):
-    monkeypatch.setattr("ada_lightning.callbacks.tracker.find_spec", lambda name: None)
+    monkeypatch.setattr("ada_lightning.callbacks.tracker.is_installed", lambda name: False)
     (problem,) = problems(f"logger={name}")
     assert problem.startswith(f"logger.{name}: logger={name} needs the package {name}, which is not installed: pip")
     assert f"ada-lightning[{name}]" in problem
 
 
 def test_a_mode_that_wandb_does_not_have_is_refused(monkeypatch):
-    monkeypatch.setattr("ada_lightning.callbacks.tracker.find_spec", lambda name: object())
-    assert any("logger.wandb.mode must be one of online, offline" in text
+    monkeypatch.setattr("ada_lightning.callbacks.tracker.is_installed", lambda name: True)
+    assert any("logger.wandb.mode must be online, offline or null" in text
                for text in problems("logger=wandb", "logger.wandb.mode=off"))  # fmt: skip
 
 
@@ -156,3 +156,11 @@ def test_a_sweep_gives_its_name_to_every_tracker_that_groups_runs():
     name_sweep(cfg.logger, "mine")
     assert (cfg.logger.mlflow.parent, cfg.logger.wandb.group, cfg.logger.trackio.group) == ("mine", "mine", "mine")
     assert "group" not in cfg.logger.tensorboard
+
+
+def test_a_folder_of_a_tools_name_is_no_tool(tmp_path, monkeypatch):
+    (tmp_path / "tool_of_nobody" / "run").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert is_installed("json")
+    assert not is_installed("tool_of_nobody")
+    assert not is_installed("tool_that_is_not_there")
