@@ -52,6 +52,7 @@ WITHOUT_TORCH = (
     "ada_lightning.rollout.service",
     "ada_lightning.run.run_dir",
     "ada_lightning.analysis.report.page",
+    "ada_lightning.analysis.export.folder",
 )
 """All of the core, and what else decides, grades or reports."""
 

@@ -114,6 +114,22 @@ def test_wandb(track, capsys):
     assert {record.run.run_id for record in second if record.WhichOneof("record_type") == "run"} == {run.run_id}
 
 
+@needs("wandb")
+def test_wandb_without_an_account_is_written_offline(tmp_path, monkeypatch, caplog, capsys):
+    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    tracker = WandbTracking(run_dir=tmp_path / "mine", run_name="mine", project="test")
+    tracker.log_metrics({"a": 1.0}, step=5)
+    tracker.finalize("failed")
+    assert "cannot be reached" in caplog.text
+    (kept,) = (tmp_path / "mine" / "wandb").glob("offline-run-*")
+    assert f"wandb sync {kept}" in capsys.readouterr().out
+    records = list(wandb_records(next(kept.glob("*.wandb"))))
+    assert [(row["a"], row["policy_updates"]) for row in history(records)] == [(1.0, 5)]
+    assert [record.exit.exit_code for record in records if record.WhichOneof("record_type") == "exit"] == [1]
+
+
 @needs("trackio")
 def test_trackio(track, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))  # read as it is imported
