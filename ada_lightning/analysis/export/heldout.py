@@ -54,7 +54,9 @@ def heldout_figures(source: ExportSource, *, seed: int = 0) -> HeldoutFigures | 
         return None
     first = min((int(row["step"]) for row in run.rows if key in row), default=version)
     before = next((row[key] for row in run.rows if int(row["step"]) == first and key in row), None)
-    means = {} if source.is_average else _means_by_prompt(run.folder / "responses" / "eval", {first, version})
+    means: Mapping[int, pd.Series[float]] = {}
+    if not source.is_average:
+        means = _means_by_prompt(run.folder / "responses" / "eval", {first, version})
     if version not in means:
         return HeldoutFigures(name, before if first < version else None, measured[version][column], None, first)
     if first == version or first not in means:

@@ -74,7 +74,7 @@ def card_of(folder):
 
 
 def test_the_folder_loads_in_transformers_and_computes_what_the_checkpoint_does(run, tmp_path, capsys):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline
 
     output = tmp_path / "exported"
     main([str(run), "--output", str(output)])
@@ -87,6 +87,9 @@ def test_the_folder_loads_in_transformers_and_computes_what_the_checkpoint_does(
     tokens = torch.tensor([tokenizer("1 + 1 =").input_ids])
     exported, trained = (AutoModelForCausalLM.from_pretrained(path)(tokens).logits for path in (output, weights))
     assert torch.equal(exported, trained)
+    generate = pipeline("text-generation", model=str(output))  # as the card says
+    (answer,) = generate([{"role": "user", "content": "1 + 1 = ?"}], max_new_tokens=2)
+    assert answer["generated_text"][-1]["role"] == "assistant"
 
 
 def test_the_card_says_what_was_done_what_was_optimised_and_what_came_out(run, tmp_path):
