@@ -158,8 +158,10 @@ def test_trackio(track, tmp_path, monkeypatch, capsys):
 
 def wandb_records(file):
     """Read an offline run: protocol buffers in the frame of LevelDB's log (blocks of 32 KiB, parts with a header)."""
+    import wandb
     from wandb.proto.wandb_internal_pb2 import Record
 
+    wandb.teardown()  # as at the end of a program: until then the file is not whole
     content = file.read_bytes()
     assert content[:4] == b":W&B"
     position, parts, block = 7, b"", 32768
@@ -178,6 +180,12 @@ def wandb_records(file):
 
 
 def history(records):
+    """Rows as they were logged; what stands for a file has keys of its own."""
     for record in records:
         if record.WhichOneof("record_type") == "history":
-            yield {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+            row = {}
+            for item in record.history.item:
+                *outer, name = item.nested_key or [item.key]
+                node = row.setdefault(outer[0], {}) if outer else row
+                node[name] = json.loads(item.value_json)
+            yield row
