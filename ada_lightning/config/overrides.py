@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def _override_errors(loader: ConfigLoader, config_name: str, overrides: Sequence
         return errors  # what a key may be depends on the options
     found: dict[str, None] = {}  # a set that keeps the order
     for choices in _variants(groups):
-        config = _compose_plain(config_name, choices) if choices else base
+        config = _retargeted(_compose_plain(config_name, choices) if choices else base, keys)
         found |= dict.fromkeys(unknown_key(key, base, "the configuration") for key in config if key not in base)
         found |= dict.fromkeys(message for override in keys if (message := _key_error(loader, override, config)))
     return list(found)
@@ -254,6 +255,20 @@ def _variants(groups: Sequence[Override]) -> Iterator[list[str]]:
     for index, lines in enumerate(swept):
         for line in lines[1:]:
             yield [*fixed, *first[:index], line, *first[index + 1 :]]
+
+
+def _retargeted(config: Mapping[str, Any], keys: Sequence[Override]) -> dict[str, Any]:
+    """Return the configuration with the classes that ``<part>._target_=...`` puts in the place of others.
+
+    What keys a part takes is its class's to say, and Hydra lays one override over the next.
+    """
+    changed: dict[str, Any] = deepcopy(dict(config))
+    for override in keys:
+        *names, last = override.key_or_group.split(".")
+        depth, node = _walk(changed, names)
+        if last == "_target_" and depth == len(names) and isinstance(node, dict) and isinstance(override.value(), str):
+            node[last] = override.value()
+    return changed
 
 
 def _key_error(loader: ConfigLoader, override: Override, config: Mapping[str, Any]) -> str | None:

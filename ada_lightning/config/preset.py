@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.config.assembly import make_parts
 from ada_lightning.config.check import RULES, part_problems
+from ada_lightning.config.composition import composed, own_hydra
 from ada_lightning.config.folder import CONFIG_DIR
-from ada_lightning.config.overrides import VERSION_BASE, override_errors
+from ada_lightning.config.overrides import override_errors
 from ada_lightning.config.problems import ConfigError, distinct
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.method import Method
@@ -49,8 +46,7 @@ class Preset:
 
     def __init__(self, experiment: str, *overrides: str, **sampler: Any) -> None:
         lines = [f"+experiment={experiment}", *overrides, *(f"sampler.{name}={sampler[name]}" for name in sampler)]
-        with _own_hydra():
-            cfg = _checked(lines)
+        cfg = _checked(lines)
         self.method = Method(
             estimator=instantiate(cfg.estimator),
             sampler=instantiate(cfg.sampler),
@@ -70,24 +66,14 @@ class Preset:
         """For :class:`~ada_lightning.data.datamodule.RolloutDataModule`, beside the source of prompts."""
 
 
-@contextmanager
-def _own_hydra() -> Iterator[None]:
-    """Set the Hydra of a program aside that this is a part of."""
-    before, GlobalHydra.instance().hydra = GlobalHydra.instance().hydra, None
-    try:
-        yield
-    finally:
-        GlobalHydra.instance().hydra = before
-
-
 def _checked(lines: list[str]) -> DictConfig:
     """Compose what the lines say, keep what is made of it here, and refuse what cannot work."""
     problems = [problem for line in lines if (problem := _unread(line))]
-    problems = problems or override_errors(lines, CONFIG_DIR, "train")
+    with own_hydra():
+        problems = problems or override_errors(lines, CONFIG_DIR, "train")
     if problems:
         raise ConfigError(problems)
-    with initialize_config_dir(str(CONFIG_DIR), version_base=VERSION_BASE):
-        cfg = OmegaConf.masked_copy(compose("train", overrides=lines), list(KEPT))
+    cfg = OmegaConf.masked_copy(composed(lines), list(KEPT))
     OmegaConf.set_struct(cfg, False)
     cfg.data.pop("source")
     run = Setup(cfg)

@@ -19,7 +19,6 @@ from ada_lightning.methods.sampling import (
     XrpoSampler,
 )
 from ada_lightning.methods.selection import ThinnedSelection
-from ada_lightning.training.losses import ResponseMeanReduction, TokenMeanReduction
 
 PLANS = (CobaSampler, EstimatedSampler, GvmSampler, KnapsackSampler, PilotSampler, VipSampler, XrpoSampler)
 """Samplers that do not go on in blocks; the default group size of those that do is small, for balanced selections."""
@@ -77,6 +76,8 @@ def _thinning_errors(run: Setup, key: str) -> Iterator[str]:
             f"{own} weighs what it keeps by its advantage, and loss = {run.name('loss')} trains on prompts whose "
             "rewards are all equal by other terms; use selection=all with this loss"
         )
+    from ada_lightning.training.losses import ResponseMeanReduction, TokenMeanReduction  # loads torch
+
     if run.is_a("loss.reduction", ResponseMeanReduction, TokenMeanReduction):
         yield (
             f"{own} leaves out responses by chance and makes up for it in others' advantages; loss.reduction = "

@@ -26,6 +26,9 @@ from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
 # torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
 # included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
+# Threads that wait sleep instead of spinning: beside other busy processes those that spin keep the one thread from its
+# core that all of them wait for (docs/performance.md, "On a busy machine"). Read once, as OpenMP is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 register_choices(CONFIG_DIR)
 
 

@@ -13,6 +13,7 @@ import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
 from research.studies.contest import Contest
 from research.studies.field.compare import CONTESTS as FIELD
+from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.fresh import CONTEST as FRESH
 from research.studies.field.tune import TUNING as FIELD_TUNING
+from research.studies.real_model.tune import table as real_model_tuning
 from research.studies.smollm2.compare import CONTESTS as SMOLLM2
 from research.studies.smollm2.tune import TUNING as SMOLLM2_TUNING
 from research.studies.tuning import NotTunedError
@@ -41,6 +44,7 @@ PAGES = tuple(
         "when_to_use",
         "studies/cost_benefit",
         "studies/gradient_variance",
+        "studies/real_model",
     )
 )
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -97,6 +101,11 @@ def _named_rows(found: Mapping[str, Mapping[str, Any]]) -> Rows:
 
 def _median(key: str, form: str, factor: float = 1.0) -> Cell:
     return lambda row: form.format(factor * statistics.median(row[key]))
+
+
+def _busy_machine() -> str:
+    columns = {"way": "{way}", "busy processes beside it": "{others}", "generation": "{generation_s:.1f} s"}
+    return _of(_load("busy_machine")["rows"], columns | {"update": "{update_s:.1f} s"})
 
 
 def _rollout() -> str:
@@ -398,8 +407,33 @@ def _of_contests(study: str, contests: Iterable[Contest]) -> dict[str, Callable[
     }
 
 
+def _started(contest: Contest) -> str:
+    """Return the table of a comparison, or how far it is."""
+    try:
+        return contest.table()
+    except ValueError as error:
+        return f"No figures yet: {error}.\n"
+
+
+def _gate() -> str:
+    found = _load("gate", DOCS / "studies" / "real_model")
+    figures = {
+        "prompts": found["num_prompts"],
+        "pass rate": f"{found['pass_rate']:.2f}",
+        "mean of p (1 - p)": f"{found['mean_spread']:.3f}",
+        "that of the best quarter, over it": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
+        "groups of four with a signal": f"**{found['signal_ratio_of_4']:.0%}** (asked: a third)",
+    }
+    rates = [
+        (f"pass rate, `{task}`" + ("" if row["is_readable"] else ", not to be read off"), f"{row['pass_rate']:.2f}")
+        for task, row in found["by_task"].items()
+    ]
+    return _markdown(["of the start", "figure"], [*figures.items(), *rates])
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
+    "busy_machine": _busy_machine,
     "update": _update,
     "update_memory": _update_memory,
     "step_vs_trl": _step_vs_trl,
@@ -428,6 +462,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "smollm2_tuning": SMOLLM2_TUNING.table,
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
+    **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
+    "real_model_tuning": real_model_tuning,
+    "real_model_gate": _gate,
     **VARIANCE_TABLES,
     "when_to_use": when_to_use,
 }

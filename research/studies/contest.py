@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
@@ -35,15 +35,15 @@ class Standing:
     """By cost: how many times less it spends along its whole run than the comparator."""
 
 
-def comparison(found: Mapping[str, Runs]) -> list[Standing]:
+def comparison(found: Mapping[str, Runs], comparator: Mapping[str, str] = COMPARATOR) -> list[Standing]:
     """Return how every method stands, the one with the fewest generated tokens first."""
-    if missing := [base for base in COMPARATOR.values() if base not in found]:
+    if missing := [base for base in comparator.values() if base not in found]:
         raise ValueError(f"no run of {missing[0]} is done, with which the others are compared; train one first")
     highest = max((found[name] for name in GRPO if name in found), key=lambda runs: final_level([*runs.values()]))
     standings = []
     for method, runs in found.items():
         levels = [final_level([run]) for run in runs.values()]
-        scales = {cost: time_scale(found[base], runs, cost) for cost, base in COMPARATOR.items()}
+        scales = {cost: time_scale(found[base], runs, cost) for cost, base in comparator.items()}
         gain = difference(highest, runs)
         standings.append(Standing(method, len(runs), fmean(levels), min(levels), max(levels), gain, scales))
     return sorted(standings, key=lambda standing: -standing.scales["generated_tokens"].value)
@@ -65,6 +65,8 @@ class Contest:
     unseen_seeds: Sequence[int] = ()
     """Seeds that nothing was chosen by: told apart."""
     discard_checkpoints: bool = False
+    comparator: Mapping[str, str] = field(default_factory=lambda: COMPARATOR)
+    """By cost, the method whose whole curve the others are held against."""
     is_closed: bool = False
     """Whether nothing more can be run, since its model is gone."""
 
@@ -91,15 +93,15 @@ class Contest:
         apart = [seed for seed in self.unseen_seeds if all(seed in runs for runs in found.values())]
         unseen = {method: {seed: runs[seed] for seed in apart} for method, runs in found.items()}
         rows = []
-        for row in comparison(found):
+        for row in comparison(found, self.comparator):
             scales = [
-                "1" if row.method == base else row.scales[cost].written(".2f") for cost, base in COMPARATOR.items()
+                "1" if row.method == base else row.scales[cost].written(".2f") for cost, base in self.comparator.items()
             ]
             if apart:  # two seeds tell of no interval
                 scales.append(f"{time_scale(unseen['grpo_n4'], unseen[row.method], 'generated_tokens').value:.2f}")
             level = f"{row.level:.3f} ({row.lowest:.3f} to {row.highest:.3f})"
             rows.append([f"`{row.method}`", level, row.gain.written("+.3f"), *scales, row.num_seeds])
-        costs = [f"{cost.replace('_', ' ')}, beside `{base}`" for cost, base in COMPARATOR.items()]
+        costs = [f"{cost.replace('_', ' ')}, beside `{base}`" for cost, base in self.comparator.items()]
         if apart:
             costs.append(f"tokens, seeds {' and '.join(map(str, apart))} alone")
         return markdown(["method", "held-out at the end", "over the best GRPO", *costs, "seeds"], rows)

@@ -48,7 +48,7 @@ class Estimate:
 
 def final_level(curves: Sequence[Curve]) -> float:
     """Return the mean held-out rate of the last three evaluations: a single one has the noise of 512 responses."""
-    return float(np.mean([np.mean([row["avg_at_4"] for row in curve[-3:]]) for curve in curves]))
+    return float(np.mean([np.mean([row["held_out"] for row in curve[-3:]]) for curve in curves]))
 
 
 def mean_curve(curves: Sequence[Curve], cost: str) -> tuple[Floats, Floats]:
@@ -58,7 +58,7 @@ def mean_curve(curves: Sequence[Curve], cost: str) -> tuple[Floats, Floats]:
         Costs, shape ``(G,)``, and rates by straight lines between evaluations, shape ``(R, G)``.
     """
     grid_G = np.linspace(0.0, min(curve[-1][TOKENS] for curve in curves), _GRID)
-    return _along(curves, cost, grid_G).mean(0), _along(curves, "avg_at_4", grid_G)
+    return _along(curves, cost, grid_G).mean(0), _along(curves, "held_out", grid_G)
 
 
 def _along(curves: Sequence[Curve], column: str, grid_G: Floats) -> Floats:
@@ -106,10 +106,15 @@ def time_scale(base: Runs, other: Runs, cost: str) -> Estimate:
     """
 
     def log_factor(seeds: Sequence[int]) -> float:
-        bases, others = (mean_curve([runs[seed] for seed in seeds], cost) for runs in (base, other))
-        return math.log(best_factor(bases[0], bases[1].mean(0), others[0], others[1].mean(0)))
+        return log_scale(base, other, cost, seeds)
 
     return jackknifed(log_factor, common_seeds(base, other), back=math.exp)
+
+
+def log_scale(base: Runs, other: Runs, cost: str, seeds: Sequence[int]) -> float:
+    """Return the logarithm of :func:`time_scale` of some seeds, repeats included."""
+    bases, others = (mean_curve([runs[seed] for seed in seeds], cost) for runs in (base, other))
+    return math.log(best_factor(bases[0], bases[1].mean(0), others[0], others[1].mean(0)))
 
 
 _FACTORS = np.geomspace(1 / 16, 16, 129)

@@ -58,6 +58,7 @@ METHODS: Mapping[str, Method] = {
     "ada_similar_4_updates": Method("ada", _SIMILAR, updates=4),
     "ada_similar_thinned_4_updates": Method("ada", (*_SIMILAR, "selection=thinned"), updates=4),
     # GRPO's groups, scaling and baseline on the prompts that ada_similar would choose: what the choice alone does.
+    "grpo_chosen": Method("grpo", (*_N4, *_SIMILAR)),
     "grpo_chosen_4_updates": Method("grpo", (*_N4, *_SIMILAR), updates=4),
 }
 SETTINGS_OF = {
@@ -90,12 +91,13 @@ def budget_run(
     more: Sequence[str] = (),
     checkpoint_steps: int = 0,
     prefix: str = "",
+    methods: Mapping[str, Method] = METHODS,
 ) -> StudyRun:
     """Return a run that ends at a budget of generated tokens, wasted and unused ones included.
 
     Args:
         study: folder of the runs.
-        method: one of :data:`METHODS`.
+        method: one of ``methods``.
         settings: the tuned ones.
         seed: of the run.
         max_tokens: the budget.
@@ -104,8 +106,9 @@ def budget_run(
         more: settings after them.
         checkpoint_steps: steps between checkpoints; 0: none.
         prefix: of the run's name, where one file has several tasks.
+        methods: the contestants.
     """
-    contestant = METHODS[method]
+    contestant = methods[method]
     overrides = (
         *task,
         *contestant.settings,

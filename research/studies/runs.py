@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,10 +55,11 @@ class StudyRun:
         command = [
             sys.executable,
             str(ROOT / "train.py"),
+            *(each for each in self.overrides if each.startswith("--")),  # which Hydra does not find between others
             f"+experiment={self.experiment}",
             f"seed={self.seed}",
             f"run_name={self.study}/{self.name}",
-            *self.overrides,
+            *(each for each in self.overrides if not each.startswith("--")),
             *(["ckpt=last"] if started else []),
         ]
         log = self.folder.parent / f"{self.folder.name}.log"
@@ -95,9 +97,13 @@ COSTS = {
 }
 """What a run has spent, and the columns of ``metrics.csv`` that add up to it."""
 
+_HELD_OUT = re.compile(r"eval(_average)?/avg_at_\d+")
+
 
 def cost_curve(rows: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return, for every evaluation, the number of updates, what has been spent by then, and held-out avg@4.
+    """Return, for every evaluation, the number of updates, what has been spent by then, and the held-out rate.
+
+    ``held_out_average`` is that of the average of the weights, where the run keeps one.
 
     Example:
         >>> row = {"step": 0, "eval/avg_at_4": 0.5, "rollout/num_sampled": 8, "rollout/generated_tokens": 90}
@@ -107,9 +113,11 @@ def cost_curve(rows: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     spent = dict.fromkeys(COSTS, 0.0)
     curve = []
     for row in rows:  # an evaluation stands in the row of the step that follows it
-        if "eval/avg_at_4" in row:
+        found = {key: _HELD_OUT.fullmatch(key) for key in row}
+        rates = {f"held_out{match[1] or ''}": row[key] for key, match in found.items() if match}
+        if rates:
             figures = {name: round(value, 3) for name, value in spent.items()}
-            curve.append({"updates": row["step"], **figures, "avg_at_4": row["eval/avg_at_4"]})
+            curve.append({"updates": row["step"], **figures, **rates})
         for name, columns in COSTS.items():
             spent[name] += sum(row.get(column, 0.0) for column in columns)
     return curve

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 
@@ -23,7 +22,6 @@ SMALLEST = {
     "benchmarks.memory_plan": [],
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
     "benchmarks.reward_attack": ["--num", 20, "--orders", 4],
-    "benchmarks.step_vs_trl": ["--turns", 1, "--steps", 1],
     "benchmarks.tables": ["--check"],
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
     "studies.field.compare": ["--report-only"],
@@ -36,11 +34,18 @@ SMALLEST = {
     "studies.when_to_use": [],
 }
 START_ONLY = {
+    "benchmarks.busy_machine",
     "benchmarks.engine_pool",
     "benchmarks.exact_resume",
     "benchmarks.rollout",
     "benchmarks.soak",
+    "benchmarks.step_vs_trl",
+    "studies.field.controls",
     "studies.field.warm_start",
+    "studies.real_model.compare",
+    "studies.real_model.gate",
+    "studies.real_model.tune",
+    "studies.real_model.warm_up",
 }
 """Their smallest sizes take a core half a minute or more, or a gigabyte of disk: ``--help``."""
 NOT_ON_A_PAGE = {"benchmarks.cluster_sim_cpu_curve", "benchmarks.simulation.pass_rates"} | {
@@ -67,8 +72,6 @@ def figures(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(SMALLEST.keys() | START_ONLY))
 def test_a_command_of_the_pages_does_its_smallest_work(name, programs, figures):
-    if name == "benchmarks.step_vs_trl" and importlib.util.find_spec("trl") is None:
-        pytest.skip("needs trl: pip install -e '.[bench]'")
     options = ["--folder", figures / "walk"] if name == "studies.sums" else []
     program = f"research/{name.replace('.', '/')}.py"
     done = programs.run(

@@ -30,9 +30,8 @@ defaults:
   - override /sampler: balance
 experiment_name: mine
 callbacks:
-  limit:
-    _target_: ada_lightning.callbacks.budget.Budget
-    max_generated_tokens: 1.0e+9
+  lengths_again:
+    _target_: ada_lightning.callbacks.response_lengths.ResponseLengths
 """
 
 

@@ -23,6 +23,7 @@ ROOMS = (
     "data",
     "analysis",
     "config",
+    "adapters",
     "programs",
     "cli",
 )
@@ -35,7 +36,9 @@ HOMES = {
     "wandb": {"callbacks"},
     "trackio": {"callbacks"},
     "lightning": {"training", "data", "parallel", "config", "callbacks", "programs"},
-    "hydra": {"config", "run", "callbacks", "programs", "cli"},
+    "hydra": {"config", "run", "adapters", "callbacks", "programs", "cli"},
+    "trl": {"adapters/trl"},
+    "tinker": {"adapters/tinker_loop"},
 }
 """Where a library may be imported, type checks included."""
 WITHOUT_TORCH = (
@@ -53,6 +56,7 @@ WITHOUT_TORCH = (
     "ada_lightning.run.run_dir",
     "ada_lightning.analysis.report.page",
     "ada_lightning.analysis.export.folder",
+    "ada_lightning.methods.estimators.beta_history",
 )
 """All of the core, and what else decides, grades or reports."""
 
@@ -122,6 +126,16 @@ def test_a_library_is_imported_where_it_is_at_home(library):
     users = {place(file) for file in sources() if any(name.split(".")[0] == library for name in imported(file))}
     assert users, f"{library} is not imported at all: the table is out of date"
     assert [user for user in users if not any((user + "/").startswith(home + "/") for home in HOMES[library])] == []
+
+
+def test_a_loop_of_ones_own_needs_no_torch():
+    code = (
+        "import sys; from ada_lightning.adapters import Core; "
+        "Core('ada_seq_balance', prompts=['a', 'b']); Core('ada', prompts=['a', 'b']); "
+        "print([name for name in ('torch', 'lightning', 'vllm', 'transformers', 'trl') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 def test_what_decides_and_what_grades_needs_no_torch():

@@ -42,6 +42,7 @@ def field_run(
     max_tokens: int,
     points: int,
     more: Sequence[str] = (),
+    prefix: str = "",
 ) -> StudyRun:
     """Return a run of a method; arguments as of :func:`~research.studies.methods.budget_run`."""
     task = (
@@ -60,5 +61,13 @@ def field_run(
         "rollout.engine.kv_cache_gib=0.25",
     )
     return budget_run(
-        f"field/{study}", method, settings, seed=seed, max_tokens=max_tokens, points=points, task=task, more=more
+        f"field/{study}",
+        method,
+        settings,
+        seed=seed,
+        max_tokens=max_tokens,
+        points=points,
+        task=task,
+        more=more,
+        prefix=prefix,
     )

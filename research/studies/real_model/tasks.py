@@ -14,24 +14,12 @@ from itertools import count
 from typing import Any
 
 import reasoning_gym
+import yaml
 
-TASKS: Mapping[str, Mapping[str, Any]] = {
-    "chain_sum": {"min_terms": 2, "max_terms": 5, "min_digits": 1, "max_digits": 3},
-    "products": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 3},
-    "leg_counting": {"min_animals": 1, "max_animals": 4, "min_instances": 1, "max_instances": 15},
-    "letter_counting": {"min_words": 3, "max_words": 9},
-    "gcd": {"min_numbers": 2, "max_numbers": 2, "min_value": 20, "max_value": 299},
-    "lcm": {"min_numbers": 2, "max_numbers": 2, "min_value": 10, "max_value": 99},
-    "prime_factorization": {"min_value": 100, "max_value": 4999},
-    "fraction_simplification": {
-        "min_value": 5,
-        "max_value": 40,
-        "min_factor": 2,
-        "max_factor": 20,
-        "styles": ["plain"],
-    },
-}
-"""Configuration by task."""
+from research.studies.runs import ROOT
+
+TASKS: Mapping[str, Mapping[str, Any]] = yaml.safe_load((ROOT / "conf/data/source/tasks/eight.yaml").read_text())
+"""Configuration by task: ``data/source/tasks=eight``."""
 READABLE = frozenset({"chain_sum", "products", "leg_counting", "letter_counting"})
 """Those whose text tells how hard a question is."""
 

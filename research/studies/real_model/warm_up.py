@@ -7,6 +7,7 @@ last digits on another machine, so a table is made of runs from one checkpoint, 
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import random
@@ -24,10 +25,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ada_lightning.training.models.cache import prepare_once
 from ada_lightning.training.models.wheel import SmolLM2Wheel
+from research.studies.real_model.setting import START
 from research.studies.real_model.tasks import TASKS, entries, worked
 from research.studies.runs import ROOT
 
-START = ROOT / "runs" / "real_model" / "start"
 NUM_STEPS, BATCH_SIZE, LR = 90, 16, 1e-4
 SEED_OF_QUESTIONS = 900_000_000
 """Far from the seeds of training and held-out prompts; a question that both have is as rare as one that repeats."""
@@ -91,6 +92,7 @@ def checksum(folder: Path = START) -> str:
 
 def main() -> None:
     """Make the checkpoint, unless it is there."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     prepare_once(START, warm_up)
     print(f"{START.relative_to(ROOT)}  {checksum()}")
 

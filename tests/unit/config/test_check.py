@@ -65,6 +65,13 @@ class Table:
         pass
 
 
+class Chart:
+    """Another one, with another parameter."""
+
+    def __init__(self, *, every_n_steps, kind):
+        pass
+
+
 @pytest.fixture(scope="module")
 def conf(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("conf")
@@ -236,6 +243,12 @@ class TestOverrideErrors:
     def test_hydra_can_start_afterwards(self, conf):
         errors(conf, "seed=1")
         assert composed(conf).seed == 0
+
+    def test_a_part_of_another_class_takes_the_keys_of_that_class(self, conf):
+        chart = "callbacks.table._target_=tests.unit.config.test_check.Chart"
+        assert errors(conf, chart, "+callbacks.table.kind=bar") == []
+        (problem,) = errors(conf, chart, "+callbacks.table.max_prompts=2")
+        assert problem == "unknown key callbacks.table.max_prompts; Chart takes: every_n_steps, kind"
 
 
 def test_top_level_keys_are_those_of_the_primary_config(conf):

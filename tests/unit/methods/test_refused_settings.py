@@ -10,7 +10,7 @@ import pytest
 from ada_lightning.methods import advantages, objectives, refill, sampling, selection
 from ada_lightning.methods.gradient_norms import ConstantNorm
 from ada_lightning.methods.pass_rates import FirstRoundRate, LeaveOneOutRate, PathCountingRate
-from tests.unit.rollout.test_stages import AlternatingLabels, PilotSampler
+from tests.unit.rollout.test_stages import AlternatingLabels, StagedSampler
 
 BALANCE = partial(sampling.BalanceSampler, k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
 POSITIVE = partial(sampling.PositiveSampler, k_pos=1, samples_per_round=4, n_max=32, group_size=4)
@@ -85,7 +85,7 @@ REFUSED = [
     (COMMIT, {"min_rate": 0.8}, "must be 0 <= min_rate <= max_rate <= 1; got 0.8 and 0.75"),
     (COMMIT, {"min_rate": 0.51, "max_rate": 0.52}, r"no pilot of 16 has a pass rate in \[0.51, 0.52\]; widen the band"),
     (PRUNED, {"rate": 1.0}, r"sampler\.rate must be in \[0, 1\), the share that is pruned; got 1.0"),
-    (PRUNED, {"sampler": PilotSampler()}, "PilotSampler plans in stages or labels pools itself, .* use it without"),
+    (PRUNED, {"sampler": StagedSampler()}, "StagedSampler plans in stages or labels pools itself, .* use it without"),
     (PRUNED, {"sampler": AlternatingLabels(group_size=4)}, "AlternatingLabels plans in stages or labels pools itself"),
     (sampling.GiveUpByPosterior, {"price": -1}, "give_up.price must not be negative; got -1"),
     (

@@ -39,6 +39,13 @@ class StagedSampler(UniformSampler):
         return self.wanted[pool.slot] - pool.num_drawn
 
 
+class SixAfterNone(PilotSampler):
+    """A pilot of two; six in all where none of them is right, else four."""
+
+    def make_rule(self):
+        return PilotRule((6, 4, 4))
+
+
 class AlternatingLabels(UniformSampler):
     """Calls every second response right."""
 
@@ -84,10 +91,10 @@ def test_a_pool_cut_off_where_another_pilot_would_have_ended_is_known_as_cut_off
     grader = InstantGrader(
         lambda text: Grade(None, "OSError") if (reward := next(verdicts, None)) is None else Grade(reward)
     )
-    rule = PilotRule((6, 4, 4))
-    (pool,) = collect(PilotSampler(rule, n_max=6, group_size=6), Continuous(), {1: 0.5}, grader, slowest=1)
+    sampler = SixAfterNone(group_size=6)
+    (pool,) = collect(sampler, Continuous(), {1: 0.5}, grader, slowest=1)
     assert (pool.num_positive, pool.num_negative, pool.num_drawn) == (1, 3, 12)
-    assert rule.stops(1, 3)  # had the right one been in the pilot
+    assert sampler.rule.stops(1, 3)  # had the right one been in the pilot
     assert pool.rule == PilotRule((4, 4, 4))
 
 

@@ -224,10 +224,10 @@ def test_a_prompt_without_responses_goes_through_the_whole_step():
         keep_groups_without_signal=True, share_prompts=True,
     )  # fmt: skip
     assert (batch.counts.num_prompts, batch.counts.num_responses) == (4.0, 24.0)
-    metrics, calibration = RolloutMetrics(), EstimatorCalibration()
-    metrics.update(RolloutResult(groups=tuple(groups), stats=stats, policy_version=0, step=0))
+    calibration = EstimatorCalibration()
     calibration.update([group.pool for group in groups])
-    figures = {name: float(value) for name, value in (metrics.compute() | calibration.compute()).items()}
+    figures = RolloutMetrics()(RolloutResult(groups=tuple(groups), stats=stats, policy_version=0, step=0))
+    figures |= {name: float(value) for name, value in calibration.compute().items()}
     assert figures["rollout/num_sampled"] == 24.0
     assert not any(map(math.isnan, figures.values()))
 

@@ -26,7 +26,7 @@ def rate(tokens):
 
 def curve(tokens, rates, seconds_per_token=2.0):
     return [
-        {"generated_tokens": at, "trained_tokens": at, "seconds": seconds_per_token * at, "avg_at_4": level}
+        {"generated_tokens": at, "trained_tokens": at, "seconds": seconds_per_token * at, "held_out": level}
         for at, level in zip(tokens, rates, strict=True)
     ]
 

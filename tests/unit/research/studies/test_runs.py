@@ -16,7 +16,7 @@ class Measured(StudyRun):
 
     def measured(self):
         costs = ("generated_tokens", "trained_tokens", "seconds")
-        curve = [{**dict.fromkeys(costs, 10.0 * point), "avg_at_4": self.seed / 10} for point in range(4)]
+        curve = [{**dict.fromkeys(costs, 10.0 * point), "held_out": self.seed / 10} for point in range(4)]
         seconds = {"rollout": 2.0, "update": 1.0, "sync": 0.5, "estimate": 0.25}
         return {"overrides": list(self.overrides), "seed": self.seed, "curve": curve, "seconds": seconds}
 
@@ -30,8 +30,8 @@ def test_what_a_run_spent_is_counted_up_to_each_evaluation_and_tokens_that_were_
     rows = [{"step": 0.0, "eval/avg_at_4": 0.1, **step}, {"step": 1.0, **step}, {"step": 2.0, "eval/avg_at_4": 0.3}]
     first, last = cost_curve(rows)
     spent = {"updates": 2.0, "responses": 16.0, "generated_tokens": 200.0, "trained_tokens": 80.0, "seconds": 6.0}
-    assert last == spent | {"avg_at_4": 0.3}
-    assert first == dict.fromkeys(spent, 0.0) | {"avg_at_4": 0.1}
+    assert last == spent | {"held_out": 0.3}
+    assert first == dict.fromkeys(spent, 0.0) | {"held_out": 0.1}
 
 
 def test_results_are_found_again_and_other_settings_are_refused(tmp_path):
@@ -100,7 +100,7 @@ def test_the_settings_that_end_highest_are_taken_and_gaps_are_named(tmp_path):
 
 def test_of_settings_as_good_as_the_best_the_quickest_is_taken():
     def ends(level, seconds):
-        return [{"seconds": seconds, "avg_at_4": level}] * 3
+        return [{"seconds": seconds, "held_out": level}] * 3
 
     curves = {8: ends(0.40, 90.0), 16: ends(0.39, 50.0), 32: ends(0.38, 20.0)}
     assert taken(curves, noise=0.015) == 16
@@ -129,7 +129,7 @@ def test_a_mean_over_fewer_seeds_does_not_stand_beside_the_others(tmp_path):
 
 
 def test_a_missing_comparator_is_named():
-    curve = [dict.fromkeys(("generated_tokens", "trained_tokens", "seconds", "avg_at_4"), 1.0)] * 3
+    curve = [dict.fromkeys(("generated_tokens", "trained_tokens", "seconds", "held_out"), 1.0)] * 3
     with pytest.raises(ValueError, match="no run of grpo_n4_4_updates is done, with which the others are compared"):
         comparison({"grpo_n4": {0: curve}})
 

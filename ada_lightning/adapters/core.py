@@ -1,0 +1,373 @@
+"""The core for a loop of one's own: plain values in and out, no model, no engine, no threads, no clock."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from ada_lightning.adapters.composed import compose_method
+from ada_lightning.adapters.json_state import from_json, to_json
+from ada_lightning.adapters.pools import Pool, Pools, Row
+from ada_lightning.core.named_state import load_named_state, named_state
+from ada_lightning.core.records import Belief, Prompt
+from ada_lightning.data.prompt_queue import PromptQueue, QueuePosition
+from ada_lightning.rollout.step_prompts import StepPrompts
+
+FORMAT = 1
+"""Of :meth:`Core.state_dict`."""
+
+
+class Core:
+    """Chooses prompts, says how often each is sampled and what trains, and learns from what came of it.
+
+    One step after another: :meth:`choose`, then ``want``, ``launch`` and ``add`` of its pools until none wants more,
+    then the rows of ``kept`` with :meth:`denominator` for the update, then :meth:`tell`. ``docs/own_loop.md`` has the
+    loop.
+
+    Every choice is a function of the seed and of what was added, in whatever order. Two cores with the same arguments
+    that are told the same do the same, so the processes of a group may each have one.
+
+    Args:
+        method: a name of ``conf/experiment``. One that asks the policy itself, or consists of a loss, is refused.
+        prompts: their ids, stable over runs; or what they say by id, for methods that expect something of a prompt by
+            its words.
+        seed: of every choice.
+        **overrides: another part by its group (``sampler="positive"``, ``objective="linear"``), a setting by its dotted
+            key (``**{"estimator.memory": 0.9}``), or one of the sampler's by its bare name (``group_size=8``).
+
+    Raises:
+        ConfigError: something that cannot work, or would have no effect here; all in one message.
+        ValueError: no prompts, or one twice.
+
+    Example:
+        >>> core = Core("grpo", prompts=["a", "b"], seed=0, group_size=2)
+        >>> pools = core.choose(num_prompts=2)
+        >>> for pool in pools:
+        ...     for index in pool.launch(pool.want()):
+        ...         pool.add(index, reward=float(index), num_tokens=3, payload=f"{pool.prompt_id}{index}")
+        >>> sorted((row.payload, round(row.advantage, 3)) for pool in pools for row in pool.kept())
+        [('a0', -0.707), ('a1', 0.707), ('b0', -0.707), ('b1', 0.707)]
+        >>> core.denominator(max_tokens=8)
+        16.0
+        >>> core.tell(pools)
+    """
+
+    def __init__(
+        self, method: str, *, prompts: Iterable[str] | Mapping[str, str], seed: int = 0, **overrides: Any
+    ) -> None:
+        self.method_name, self.seed = method, seed
+        texts = prompts if isinstance(prompts, Mapping) else dict.fromkeys(listed := list(prompts), "")
+        if not isinstance(prompts, Mapping) and len(texts) < len(listed):
+            twice = next(prompt_id for prompt_id in texts if listed.count(prompt_id) > 1)
+            raise ValueError(f"prompt {twice!r} is there twice: ids tell prompts apart")
+        if not texts:
+            raise ValueError("there are no prompts")
+        composed = compose_method(method, overrides, seed=seed)
+        if composed.needs_texts and not all(texts.values()):
+            raise ValueError(
+                f"method {method!r} expects something of a prompt by its words: give prompts as {{id: text}}, "
+                "each with a text"
+            )
+        self._composed, self._method = composed, composed.method
+        self._prompts = {
+            prompt_id: Prompt(prompt_id, ({"role": "user", "content": text},)) for prompt_id, text in texts.items()
+        }
+        self._method.estimator.check_prompts(list(self._prompts.values()))
+        self._step = 0
+        self._num_prompts = 0
+        self._queue: PromptQueue | None = None
+        self._picked: deque[list[str]] = deque()
+        self._pools: Pools | None = None
+
+    @property
+    def step(self) -> int:
+        """Steps that are done."""
+        return self._step
+
+    @property
+    def needs_logprobs(self) -> bool:
+        """Whether every response must come with its log-probabilities."""
+        return "logprobs" in self._composed.needs
+
+    def unmet(self, *, metrics: bool, refill: bool, answers: bool) -> list[str]:
+        """Say what the method needs of a loop that has not all of it.
+
+        Args:
+            metrics: the loop hands over figures of its updates.
+            refill: it lets prompts join a step.
+            answers: it tells the answer found in every response.
+        """
+        composed = self._composed
+        found = []
+        if composed.needs_metrics and not metrics:
+            found.append(
+                f"{self.method_name}: {type(self._method.selection).__name__} learns from the update's figures"
+            )
+        if self._method.refill.is_on and not refill:
+            found.append(f"{self.method_name}: {type(self._method.refill).__name__} lets further prompts join a step")
+        if "answer" in composed.needs and not answers:
+            found.append(f"{self.method_name}: {type(self._method.sampler).__name__} makes labels of answers")
+        return found
+
+    @property
+    def max_kept(self) -> int:
+        """Most responses of one prompt that train in a step; 0 where the parts do not say."""
+        selection = getattr(self._method.selection, "selection", self._method.selection)
+        most = int(getattr(selection, "group_size", 0) or 2 * getattr(selection, "max_per_class", 0))
+        sampler = self._method.sampler
+        drawn = int(getattr(sampler, "n_max", 0) or sampler.group_size)
+        return most or drawn
+
+    def pick(self, num_prompts: int) -> list[str]:
+        """Let the curriculum choose the prompts of the step after the last one picked.
+
+        For loops that have to name prompts before the step in front is done, as behind a data loader that reads ahead;
+        :meth:`choose` does it by itself. What is picked early does not know what the step in front will teach.
+
+        Raises:
+            ValueError: another number than in the steps before; or below 1.
+            RuntimeError: a step that is filled up takes as many as it needs, so the next one cannot be known.
+        """
+        self._check_number(num_prompts)
+        ahead = self._step + len(self._picked)
+        if self._method.refill.is_on and ahead > self._step:
+            raise RuntimeError(
+                "a step that is filled up takes as many prompts as it needs; pick() the next one after it"
+            )
+        queue = self._queue_at(ahead)
+        taken = [prompt.prompt_id for prompt in queue.first(self._method.first_wave(num_prompts))]
+        self._picked.append(taken)
+        return list(taken)
+
+    def picked(self, step: int, num_prompts: int) -> list[str]:
+        """Return the prompts of a step that has not begun or is under way, picked now where they were not before.
+
+        Of a step that is done nobody knows them any more, and any are returned: for data loaders that are wound on.
+
+        Raises:
+            ValueError, RuntimeError: as :meth:`pick`.
+        """
+        if step < self._step:
+            return (list(self._prompts) * num_prompts)[:num_prompts]
+        while step - self._step >= len(self._picked):
+            self.pick(num_prompts)
+        return list(self._picked[step - self._step])
+
+    def choose(self, num_prompts: int) -> Pools:
+        """Begin a step of so many prompts: chosen, with what is believed of each, and planned.
+
+        Raises:
+            ValueError, RuntimeError: as :meth:`pick`.
+            RuntimeError: the step before has not been told.
+        """
+        self._check_closed()
+        if not self._picked:
+            self.pick(num_prompts)
+        self._check_number(num_prompts)
+        return self.begin()
+
+    def begin(self, prompt_ids: Sequence[str] | None = None) -> Pools:
+        """Begin a step of the prompts picked first; or of others, where something else than this core chooses.
+
+        Raises:
+            RuntimeError: the step before has not been told, or nothing was picked.
+            ValueError: other prompts than those picked, or unknown ones.
+        """
+        self._check_closed()
+        if not self._picked:
+            raise RuntimeError("no prompts were picked; choose() does both")
+        if prompt_ids is not None and list(prompt_ids) != self._picked[0]:
+            raise ValueError(f"these are not the prompts that were picked for step {self._step}: {self._picked[0]}")
+        picked = [self._prompts[prompt_id] for prompt_id in self._picked[0]]
+        estimator, settings = self._method.estimator, self._composed.settings
+        options: dict[str, Any] = {}
+        if self._method.refill.is_on:
+            queue = self._queue_at(self._step)
+            source = StepPrompts(queue.first, estimator, _no_policy)
+            drawn = source.draw(0, len(picked))
+            options = {"draw": source.draw, "num_groups": self._num_prompts}
+            beliefs: Sequence[Belief] = [belief for _, belief in drawn]
+        else:
+            beliefs = estimator.predict(picked, _no_policy)
+        step = self._method.begin(
+            picked, settings=settings, beliefs=beliefs, step=self._step, policy_version=self._step, **options
+        )
+        self._pools = Pools(
+            step,
+            picked,
+            advantage=self._composed.advantage,
+            settings=settings,
+            reduction=self._composed.reduction,
+            needs=self._composed.needs,
+        )
+        return self._pools
+
+    def denominator(self, max_tokens: int) -> float:
+        """Return what the sum over all rows of the step is divided by (:meth:`Pools.denominator`).
+
+        Raises:
+            RuntimeError: no step is complete.
+            ValueError: ``max_tokens`` is below 1.
+        """
+        if self._pools is None:
+            raise RuntimeError("no step was begun; choose() begins one")
+        return self._pools.denominator(max_tokens)
+
+    def tell(self, pools: Pools, *, metrics: Mapping[str, float] | None = None) -> None:
+        """Let beliefs, sampler, selection and curriculum learn from a step: after its update, and once.
+
+        Args:
+            pools: of the step, complete.
+            metrics: figures of the update, for methods whose selection learns from them.
+
+        Raises:
+            RuntimeError: pools are open.
+            ValueError: these are not the pools of the step under way, or figures that are needed are missing, or there
+                are some that nothing reads.
+        """
+        if pools is not self._pools:
+            raise ValueError("these are not the pools of the step under way")
+        if bool(metrics) != self._composed.needs_metrics:
+            raise ValueError(
+                "this method's selection learns from rollout/reward_first_round and train/entropy: give tell() metrics"
+                if self._composed.needs_metrics
+                else "nothing of this method reads metrics; leave them out"
+            )
+        drawn = pools.pools_drawn()
+        if self._method.refill.is_on:
+            self._queue_at(self._step).num_used = pools.step.stats.num_prompts
+        self._method.learn(drawn, metrics or {})
+        self._picked.popleft()
+        self._step += 1
+        self._pools = None
+
+    def abandon(self) -> None:
+        """Forget the step under way: the next one is of the same prompts, with the same seeds."""
+        self._pools = None
+
+    def statement(self, adapter: str = "own loop: sum of advantage * log-probability / denominator") -> str:
+        """Say what the update follows, and what bends it, if the loop is what ``adapter`` says. Imports torch.
+
+        Args:
+            adapter: what becomes of the rows; stands in the first line.
+        """
+        from hydra.utils import instantiate
+
+        from ada_lightning.analysis.statement import describe_update
+        from ada_lightning.training.losses import ReinforceLoss
+
+        reduction = instantiate(self._composed.cfg.loss.reduction)
+        lines = describe_update(
+            advantage=self._composed.advantage,
+            sampler=self._method.sampler,
+            selection=self._method.selection,
+            loss=ReinforceLoss(reduction=reduction, importance_cap=0.0),
+            num_minibatches=1,
+            max_grad_norm=float("inf"),
+            truncated=self._composed.settings.truncated,
+            curriculum=self._method.curriculum,
+            refill=self._method.refill,
+        )
+        bent = [line for line in lines if "loss.importance_cap" not in line]  # the loop's own to correct
+        return "\n".join([f"{adapter}; one update for each step, of the policy that drew it", *bent])
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives a step, as JSON has it.
+
+        Raises:
+            RuntimeError: a step is under way: rows of one that is cut off are drawn anew.
+        """
+        self._check_closed()
+        queue = self._queue_at(self._step) if self._queue is not None and not self._picked else self._queue
+        position = None if queue is None else queue.now()
+        return {
+            "format": FORMAT,
+            "method": self.method_name,
+            "prompts": self._digest(),
+            "step": self._step,
+            "num_prompts": self._num_prompts,
+            "picked": [list(ids) for ids in self._picked],
+            "queue": None
+            if position is None
+            else [position.step, position.next_stretch, [prompt.prompt_id for prompt in position.waiting]],
+            "parts": to_json(self._method.state_dict()),
+            "curriculum": to_json(self._curriculum_state()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another core with the same prompts stopped.
+
+        Raises:
+            ValueError: of another format, of other prompts, or of parts that read it otherwise.
+            RuntimeError: a step is under way.
+        """
+        self._check_closed()
+        if state.get("format") != FORMAT:
+            raise ValueError(f"the state has format {state.get('format')!r}, and this version reads {FORMAT}")
+        if state["prompts"] != self._digest():
+            raise ValueError("the state is of other prompts: what is remembered by id would be lost or mistaken")
+        self._method.load_state_dict(from_json(state["parts"]))
+        curriculum = self._method.curriculum
+        if curriculum is not None and curriculum.learns:
+            load_named_state(curriculum, from_json(state["curriculum"]), setting="curriculum")
+        self._step, self._num_prompts = int(state["step"]), int(state["num_prompts"])
+        self._picked = deque([list(ids) for ids in state["picked"]])
+        self._queue = None
+        if state["queue"] is not None:
+            step, stretch, waiting = state["queue"]
+            self._queue = self._new_queue(
+                QueuePosition(int(step), int(stretch), tuple(self._prompts[prompt_id] for prompt_id in waiting))
+            )
+
+    def _curriculum_state(self) -> dict[str, Any]:
+        curriculum = self._method.curriculum
+        return named_state(curriculum) if curriculum is not None and curriculum.learns else {}
+
+    def _digest(self) -> str:
+        return blake2b(json.dumps(list(self._prompts)).encode(), digest_size=16).hexdigest()
+
+    def _check_closed(self) -> None:
+        if self._pools is not None:
+            raise RuntimeError(f"step {self._step} is under way: tell() it, or abandon() it, first")
+
+    def _check_number(self, num_prompts: int) -> None:
+        if num_prompts < 1 or self._num_prompts not in (0, num_prompts):
+            raise ValueError(
+                f"num_prompts must be at least 1 and the same in all steps (epochs are counted by it); got "
+                f"{num_prompts}{f' after {self._num_prompts}' if self._num_prompts else ''}"
+            )
+        self._num_prompts = num_prompts
+
+    def _queue_at(self, step: int) -> PromptQueue:
+        if self._queue is None:
+            self._queue = self._new_queue(QueuePosition(step, step))
+        self._queue.go_to(step)
+        return self._queue
+
+    def _new_queue(self, position: QueuePosition) -> PromptQueue:
+        return PromptQueue(
+            stretch=self._stretch, num_plain=self._num_prompts, num_distinct=len(self._prompts), position=position
+        )
+
+    def _stretch(self, number: int) -> list[Prompt]:
+        curriculum = self._method.curriculum
+        assert curriculum is not None  # every experiment has one
+        return curriculum.choose(
+            list(self._prompts.values()), self._num_prompts, step=number, seed=self.seed, recall=self._recall
+        )
+
+    def _recall(self, prompts: Sequence[Prompt]) -> Sequence[Belief]:
+        estimator = self._method.estimator
+        if estimator.remembers_prompts:
+            return estimator.recall(prompts)
+        return [Belief() for _ in prompts]
+
+
+def _no_policy(prompts: Sequence[Prompt]) -> Any:
+    raise RuntimeError("there is no policy to ask; methods that need one are refused when a core is made")
+
+
+__all__ = ["FORMAT", "Core", "Pool", "Pools", "Row"]

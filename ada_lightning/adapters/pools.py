@@ -1,0 +1,292 @@
+"""The prompts of one step as a loop of one's own sees them: what to launch, what came back, what trains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ada_lightning.adapters.reductions import Reduction
+from ada_lightning.core.protocols import Advantage
+from ada_lightning.core.records import Grade, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import Outcome, Request, StepSettings
+
+
+class _NotTold(Enum):
+    NOT_TOLD = "not told"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A response that trains."""
+
+    index: int
+    """Position in the launch order of its prompt, from 0."""
+    payload: Any
+    """What :meth:`Pool.add` was given: token ids, log-probabilities, or a name for them."""
+    reward: float
+    advantage: float
+    """Factor of each of its tokens' log-probabilities in the sum that is divided by :meth:`Pools.denominator`."""
+
+
+class Pool:
+    """One prompt of a step, from its first launch to what is kept of it. Made by :class:`Pools`."""
+
+    def __init__(self, pools: Pools, slot: int, prompt: Prompt) -> None:
+        self.slot = slot
+        """Position in the step, from 0; in a step that is filled up, further prompts come behind the others."""
+        self.prompt_id = prompt.prompt_id
+        self._pools = pools
+        self._waiting: list[Request] = []
+        self._launched: dict[int, Request] = {}
+        self._payloads: dict[int, Any] = {}
+
+    @property
+    def num_open(self) -> int:
+        """Responses launched and not added yet."""
+        return len(self._launched) - len(self._payloads)
+
+    def want(self) -> int:
+        """Return how many responses to launch now.
+
+        0 where the pool is complete, and where it waits: for what is in flight (:attr:`num_open`), or for other prompts
+        of the step.
+        """
+        self._pools.ask()
+        return len(self._waiting)
+
+    def launch(self, number: int) -> list[int]:
+        """Return the indices of the next responses, at most :meth:`want`.
+
+        Raises:
+            ValueError: more than are wanted.
+        """
+        if not 0 <= number <= self.want():
+            raise ValueError(f"prompt {self.prompt_id} wants {self.want()} responses now; launch({number}) is not that")
+        taken, self._waiting = self._waiting[:number], self._waiting[number:]
+        self._launched |= {request.sample_index: request for request in taken}
+        return [request.sample_index for request in taken]
+
+    def seed(self, index: int) -> int:
+        """Return the seed of a launched response: of 63 bits, a function of run, step, prompt and index alone."""
+        return int(self._request(index).seed or 0)
+
+    def add(
+        self,
+        index: int,
+        reward: float | None = None,
+        *,
+        num_tokens: int,
+        payload: Any = None,
+        is_truncated: bool = False,
+        failed: str = "",
+        answer: str | _NotTold | None = _NotTold.NOT_TOLD,
+        components: Mapping[str, float] | None = None,
+        logprobs: Sequence[float] = (),
+    ) -> None:
+        """Say what became of a launched response, in any order; the pool takes them in the order of launch.
+
+        Args:
+            index: as :meth:`launch` returned it.
+            reward: of the response; left out where ``failed`` says why there is none.
+            num_tokens: of the response, the end-of-sequence token included.
+            payload: comes back with the row where the response trains.
+            is_truncated: cut by the length limit; ``rollout.truncated`` says what it then counts as.
+            failed: why there is no reward through no doing of the response, as ``"infrastructure"``: it then is no
+                evidence (or a 0, with ``rollout.grader_failure="as_zero"``).
+            answer: the answer found in it, None where there is none, for methods that take majority votes; their
+                rewards are made of it, so none has to be given.
+            components: of the reward by name, for methods that look at them.
+            logprobs: of its tokens as it was drawn, in nats, for methods that look at them.
+
+        Raises:
+            ValueError: not launched, added before, no finite reward, or without what the method looks at.
+        """
+        request = self._request(index)
+        if index in self._payloads:
+            raise ValueError(f"response {index} of prompt {self.prompt_id} was added before")
+        grade = Grade(0.0)
+        if self._pools.settings.asks_grader(is_truncated=is_truncated):
+            found = None if isinstance(answer, _NotTold) else answer
+            grade = Grade(None if failed else self._checked(index, reward), failed, found, dict(components or {}))
+        told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
+        self._check_told(index, num_tokens, failed, told | {"logprobs": len(logprobs) == num_tokens})
+        if failed and reward is not None:
+            raise ValueError(f"response {index} of prompt {self.prompt_id} has a reward, and failed={failed!r}")
+        self._payloads[index] = payload
+        ids = (0,) * num_tokens  # a step only counts them
+        self._pools.tell(request, Outcome("", ids, tuple(logprobs), is_truncated, grade))
+
+    def kept(self) -> list[Row]:
+        """Return the responses that train; none has an advantage of 0.
+
+        Raises:
+            RuntimeError: pools of the step are open: what one prompt keeps may depend on the others.
+        """
+        group = self._pools.group(self.slot)
+        if group is None:
+            return []
+        share = self._pools.reduction.share
+        return [
+            Row(
+                kept.response.sample_index,
+                self._payloads[kept.response.sample_index],
+                kept.response.reward,
+                float(kept.advantage or 0.0) * share(group, kept),
+            )
+            for kept in group.trained
+        ]
+
+    @property
+    def num_drawn(self) -> int:
+        """Responses that count as drawn, once the step is complete."""
+        group = self._pools.group(self.slot, is_training=False)
+        return 0 if group is None else group.pool.num_drawn
+
+    @property
+    def num_positive(self) -> int:
+        """Right ones among them, once the step is complete."""
+        group = self._pools.group(self.slot, is_training=False)
+        return 0 if group is None else group.pool.num_positive
+
+    def offer(self, request: Request) -> None:
+        """Take a request of the step's that waits to be launched."""
+        self._waiting.append(request)
+
+    def _checked(self, index: int, reward: float | None) -> float:
+        if reward is None and "answer" in self._pools.needs:
+            return 0.0
+        if reward is None or not math.isfinite(reward):
+            raise ValueError(
+                f"response {index} of prompt {self.prompt_id} needs a finite reward, or failed='why'; got {reward}"
+            )
+        return float(reward)
+
+    def _check_told(self, index: int, num_tokens: int, failed: str, told: Mapping[str, bool]) -> None:
+        if num_tokens < 0:
+            raise ValueError(f"response {index} of prompt {self.prompt_id}: num_tokens = {num_tokens} is negative")
+        missing = sorted(name for name in self._pools.needs if not told[name] and not failed)
+        if missing:
+            raise ValueError(
+                f"response {index} of prompt {self.prompt_id}: this method looks at {' and '.join(missing)} of every "
+                "response (logprobs: one for each token); give add() what it is"
+            )
+
+    def _request(self, index: int) -> Request:
+        if index not in self._launched:
+            raise ValueError(f"response {index} of prompt {self.prompt_id} was not launched")
+        return self._launched[index]
+
+
+class Pools(Sequence[Pool]):
+    """The pools of one step, in the order of its prompts. In a step that is filled up further ones join behind.
+
+    Args:
+        step: not asked for anything yet.
+        prompts: of its first wave.
+        advantage: assigned once the step is complete.
+        settings: of the step.
+        reduction: how rows become a sum.
+        needs: what the method looks at of every response.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        prompts: Sequence[Prompt],
+        *,
+        advantage: Advantage,
+        settings: StepSettings,
+        reduction: Reduction,
+        needs: frozenset[str],
+    ) -> None:
+        self.step, self.settings, self.reduction, self.needs = step, settings, reduction, needs
+        self._advantage = advantage
+        self._pools = {slot: Pool(self, slot, prompt) for slot, prompt in enumerate(prompts)}
+        self._groups: tuple[ResponseGroup, ...] | None = None
+        self._training: dict[int, ResponseGroup] = {}
+
+    def __len__(self) -> int:
+        self.ask()
+        return len(self._pools)
+
+    def __getitem__(self, place: Any) -> Any:
+        self.ask()
+        return list(self._pools.values())[place]
+
+    def __iter__(self) -> Iterator[Pool]:
+        place = 0
+        while place < len(self):  # it may grow meanwhile
+            yield self[place]
+            place += 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no prompt wants more, and nothing is in flight."""
+        return self.step.is_complete
+
+    def ask(self) -> None:
+        """Hand what the step asks for to its pools."""
+        for request in self.step.ask():
+            if request.slot not in self._pools:
+                self._pools[request.slot] = Pool(self, request.slot, request.prompt)
+            self._pools[request.slot].offer(request)
+
+    def tell(self, request: Request, outcome: Outcome) -> None:
+        """Tell the step what became of a request."""
+        self.step.tell(request, outcome)
+
+    def finish(self) -> tuple[ResponseGroup, ...]:
+        """Select, and assign what each kept response weighs, once for the whole step.
+
+        Returns:
+            The groups that count in the denominator, those without a signal included.
+
+        Raises:
+            RuntimeError: pools are open.
+        """
+        if self._groups is None:
+            self._groups = self.step.finish()
+            division = self.step.division
+            trained = None if division is None else {pool.slot for pool in division.trained}
+            groups = [group for group in self._groups if trained is None or group.pool.slot in trained]
+            self._training = {
+                group.pool.slot: group.with_advantages(
+                    [
+                        value * kept.inverse_probability * group.pool.inverse_probability
+                        for kept, value in zip(group.kept, values, strict=True)
+                    ]
+                )
+                for group, values in zip(groups, self._advantage.assign(groups), strict=True)
+            }
+        return tuple(self._training.values())
+
+    def group(self, slot: int, *, is_training: bool = True) -> ResponseGroup | None:
+        """Return what a complete step has made of a prompt; None where it counts for nothing."""
+        self.finish()
+        if is_training:
+            return self._training.get(slot)
+        return next((group for group in self._groups or () if group.pool.slot == slot), None)
+
+    def pools_drawn(self) -> list[ResponsePool]:
+        """Return the pools of the complete step, for those who learn from it."""
+        self.finish()
+        return [group.pool for group in self._groups or ()]
+
+    def denominator(self, max_tokens: int) -> float:
+        """Return what the sum over all rows is divided by.
+
+        Args:
+            max_tokens: longest response. The rule ``constant``, which most methods have, divides by it times the number
+                of prompts, those without a signal included; of the others ``prompt_mean`` asks for it too.
+
+        Raises:
+            RuntimeError: pools are open.
+            ValueError: ``max_tokens`` is below 1.
+        """
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1; got {max_tokens}")
+        return self.reduction.denominator(self.finish(), max_tokens)

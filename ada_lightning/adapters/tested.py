@@ -1,0 +1,30 @@
+"""Whether another trainer's package is of the range that an adapter was tested with."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def check_version(package: str, oldest: tuple[int, int], below: tuple[int, int]) -> str:
+    """Return the installed version.
+
+    Args:
+        package: as it is distributed, and as this project's extra is called.
+        oldest: version that was tested, its first two numbers.
+        below: the first one that was not.
+
+    Raises:
+        ImportError: none is installed, or another version.
+    """
+    try:
+        found = version(package)
+    except PackageNotFoundError as error:
+        raise ImportError(f"this adapter needs {package}: pip install -e '.[{package}]'") from error
+    if not oldest <= tuple(int(part) for part in found.split(".")[:2]) < below:
+        tested = f">={_spelt(oldest)},<{_spelt(below)}"
+        raise ImportError(f"this adapter was tested with {package}{tested}, and {found} is installed")
+    return found
+
+
+def _spelt(numbers: tuple[int, int]) -> str:
+    return ".".join(map(str, numbers))

@@ -1,0 +1,6 @@
+"""Modules for other trainers are collected where those are installed: importing them says what is missing."""
+
+from importlib.util import find_spec
+
+_MODULES = {"trl": "ada_lightning/adapters/trl/*", "tinker": "ada_lightning/adapters/tinker_loop.py"}
+collect_ignore_glob = [pattern for package, pattern in _MODULES.items() if find_spec(package) is None]

@@ -1,0 +1,227 @@
+"""The library's contract: what it refuses, what order changes nothing, what its reductions and its state are."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from ada_lightning.adapters import Core, Pools
+from ada_lightning.config.problems import ConfigError
+from tests.unit.adapters.conformance import PROMPTS, drive, play_core
+
+IDS = list("abcdef")
+
+
+def begun(method: str = "grpo", **overrides) -> tuple[Core, Pools]:
+    core = Core(method, prompts=IDS, seed=1, **overrides)
+    return core, core.choose(num_prompts=2)
+
+
+def fill(pools: Pools, reward=lambda pool, index: float(index % 2)) -> None:
+    while not pools.is_complete:
+        for pool in pools:
+            for index in pool.launch(pool.want()):
+                pool.add(index, reward(pool, index), num_tokens=3 + index, payload=(pool.prompt_id, index))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"n_maxx": 8}, "did you mean n_max"),
+        ({"n_max": 7}, "does not divide"),
+        ({"data.num_minibatches": 2}, "has no effect here"),
+        ({"loss": "gspo"}, "has no effect|unknown key"),
+        ({"sampler": "positve"}, "positve"),
+        ({"objective": "power", "advantage": "grpo"}, "objective"),
+        ({"estimator.memory": 3}, "must be in"),
+        ({"refill": "dynamic", "refill.keep_surplus": True}, "no correction for it"),
+        ({"rollout.truncated": "drop"}, "truncated"),
+        ({"rollout.engine": 1}, "has no effect here"),
+        ({"group_size": "many"}, "whole number"),
+    ],
+)
+def test_what_cannot_work_or_has_no_effect_is_refused(overrides, said):
+    with pytest.raises(ValueError, match=said):
+        Core("ada_seq_balance", prompts=IDS, **overrides)
+
+
+def test_an_unknown_method_gets_the_nearest_name():
+    with pytest.raises(ConfigError, match="did you mean ada_seq_balance"):
+        Core("ada_seq_balanced", prompts=IDS)
+
+
+@pytest.mark.parametrize(("prompts", "said"), [([], "no prompts"), (["a", "b", "a"], "'a' is there twice")])
+def test_prompts_have_ids_of_their_own(prompts, said):
+    with pytest.raises(ValueError, match=said):
+        Core("grpo", prompts=prompts)
+
+
+def test_methods_that_read_prompts_need_their_texts():
+    with pytest.raises(ValueError, match=r"\{id: text\}"):
+        Core("grpo_chosen", prompts=IDS)
+    assert Core("grpo_chosen", prompts=PROMPTS).choose(num_prompts=3)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "wanted"),
+    [({"group_size": 3}, 3), ({"sampler": "estimated", "responses_per_prompt": 4, "n_max": 5}, 5)],
+)
+def test_a_bare_name_is_the_samplers_own_setting(overrides, wanted):
+    core = Core("grpo", prompts=IDS, **overrides)
+    assert core.max_kept == wanted
+
+
+def test_misuse_of_a_pool_is_refused():
+    _, pools = begun(group_size=2)
+    pool = pools[0]
+    with pytest.raises(ValueError, match="wants 2 responses now"):
+        pool.launch(3)
+    with pytest.raises(ValueError, match="was not launched"):
+        pool.add(0, 1.0, num_tokens=1)
+    pool.launch(2)
+    for wrong in ({"reward": None}, {"reward": math.nan}, {"reward": 1.0, "failed": "infrastructure"}):
+        with pytest.raises(ValueError, match="response 0 of prompt"):
+            pool.add(0, num_tokens=1, **wrong)
+    with pytest.raises(ValueError, match="negative"):
+        pool.add(0, 1.0, num_tokens=-1)
+    pool.add(0, 1.0, num_tokens=1)
+    with pytest.raises(ValueError, match="was added before"):
+        pool.add(0, 1.0, num_tokens=1)
+    assert (pool.num_open, pool.want()) == (1, 0)
+    with pytest.raises(RuntimeError, match="open pools"):
+        pool.kept()
+
+
+def test_steps_come_one_after_another():
+    core, pools = begun()
+    for call in (lambda: core.choose(2), core.begin, core.state_dict):
+        with pytest.raises(RuntimeError, match="under way"):
+            call()
+    with pytest.raises(RuntimeError, match="open pools"):
+        core.tell(pools)
+    fill(pools)
+    with pytest.raises(ValueError, match="nothing of this method reads metrics"):
+        core.tell(pools, metrics={"loss": 1.0})
+    core.tell(pools)
+    with pytest.raises(ValueError, match="not the pools of the step"):
+        core.tell(pools)
+    with pytest.raises(ValueError, match="the same in all steps"):
+        core.choose(num_prompts=3)
+
+
+def test_an_abandoned_step_is_drawn_again_as_it_was():
+    core, pools = begun("ada_seq_pos")
+    seeds = [(pool.prompt_id, pool.seed(index)) for pool in pools for index in pool.launch(pool.want())]
+    core.abandon()
+    again = core.choose(num_prompts=2)
+    assert seeds == [(pool.prompt_id, pool.seed(index)) for pool in again for index in pool.launch(pool.want())]
+
+
+def test_what_failed_through_no_doing_of_its_own_is_left_out():
+    core, pools = begun("ada_seq_pos", k_pos=1, samples_per_round=2, n_max=4)
+    pool = pools[0]
+    first, second = pool.launch(2)
+    pool.add(second, 1.0, num_tokens=2, payload="second")
+    assert pool.want() == 0  # waits for the first in the order of launch
+    pool.add(first, failed="infrastructure", num_tokens=0)
+    fill(pools, lambda pool, index: 1.0)
+    (drawn, _) = pools.pools_drawn()
+    assert drawn.num_failed == 1
+    assert drawn.responses[0].sample_index == second
+    assert pool.num_drawn == drawn.num_sampled + 1
+    core.tell(pools)
+
+
+def test_a_method_that_looks_at_more_of_a_response_says_so():
+    for method, what in (("xrpo", "logprobs"), ("gdpo", "components"), ("optpo", "answer")):
+        _, pools = begun(method)
+        (index, *_) = pools[0].launch(1)
+        with pytest.raises(ValueError, match=f"looks at {what} of every response"):
+            pools[0].add(index, 1.0, num_tokens=2)
+
+
+def test_a_bandit_learns_from_the_figures_of_the_update():
+    core, pools = begun("rollout_bandits")
+    while not pools.is_complete:
+        for pool in pools:
+            for index in pool.launch(pool.want()):
+                pool.add(index, float(index % 2), num_tokens=1, logprobs=[-1.0])
+    with pytest.raises(ValueError, match="give tell\\(\\) metrics"):
+        core.tell(pools)
+    core.tell(pools, metrics={"rollout/reward_first_round": 0.5, "train/entropy": 1.0})
+    assert core.step == 1
+
+
+def test_a_step_that_is_filled_up_grows_while_it_is_walked_through():
+    core = Core("grpo", prompts=[f"p{number}" for number in range(50)], seed=0, refill="dynamic", group_size=2)
+    pools = core.choose(num_prompts=4)
+    first = [pool.prompt_id for pool in pools]
+    fill(pools, lambda pool, index: float(index % 2) if pool.slot % 3 == 0 else 0.0)
+    assert len(pools) > len(first) == 4
+    assert sum(bool(pool.kept()) for pool in pools) == 4
+    assert core.denominator(max_tokens=10) == 40
+    with pytest.raises(RuntimeError, match="takes as many prompts as it needs"):
+        core.pick(4)
+    core.tell(pools)
+    assert not {pool.prompt_id for pool in core.choose(num_prompts=4)} & {pool.prompt_id for pool in pools}
+
+
+def test_prompts_may_be_picked_a_step_ahead():
+    ahead, plain = (Core("grpo", prompts=IDS, seed=2) for _ in range(2))
+    ahead.pick(2)
+    second = ahead.pick(2)
+    for core in (ahead, plain):
+        pools = core.choose(num_prompts=2)
+        fill(pools)
+        core.tell(pools)
+    assert ahead.picked(0, 2) == IDS[:2]  # done: any will do
+    assert ahead.picked(1, 2) == second
+    assert [pool.prompt_id for pool in plain.choose(2)] == second == [pool.prompt_id for pool in ahead.choose(2)]
+    ahead.abandon()
+    with pytest.raises(ValueError, match="not the prompts that were picked"):
+        ahead.begin(["a", "a"])
+
+
+def test_a_state_with_prompts_picked_ahead_goes_on_with_them():
+    core = Core("ada", prompts=PROMPTS, seed=0)
+    core.pick(5)
+    core.pick(5)
+    pools = core.begin()
+    drive(core, pools, "in order")
+    core.tell(pools)
+    state = json.loads(json.dumps(core.state_dict()))
+    other = Core("ada", prompts=PROMPTS, seed=0)
+    other.load_state_dict(state)
+    assert other.picked(1, 5) == core.picked(1, 5)
+    first, second = play_core(core, "in order", num_steps=3), play_core(other, "in order", num_steps=3)
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"format": 2}, "format 2"), ({"prompts": "other"}, "other prompts")],
+)
+def test_a_state_of_something_else_is_refused(change, said):
+    core = Core("grpo", prompts=IDS)
+    with pytest.raises(ValueError, match=said):
+        core.load_state_dict(core.state_dict() | change)
+
+
+def test_a_state_of_parts_that_remember_otherwise_is_refused():
+    core, pools = begun("ada")
+    fill(pools)
+    core.tell(pools)
+    with pytest.raises(ValueError, match="BetaHistory"):
+        Core("ada", prompts=IDS, estimator="ema").load_state_dict(core.state_dict())
+
+
+def test_the_longest_response_is_a_number_of_tokens():
+    core, pools = begun()
+    fill(pools)
+    with pytest.raises(ValueError, match="at least 1"):
+        core.denominator(max_tokens=0)
+    core.tell(pools)
+    with pytest.raises(RuntimeError, match="no step was begun"):
+        core.denominator(max_tokens=8)

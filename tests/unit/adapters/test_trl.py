@@ -1,0 +1,516 @@
+"""TRL's GRPOTrainer with adaptive rollouts: rows, gradient, two processes, resume, what is refused."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import runpy
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("trl")
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+
+import torch
+from trl import GRPOConfig, GRPOTrainer
+
+from ada_lightning.adapters import tested
+from ada_lightning.adapters.pools import Row
+from ada_lightning.adapters.trl import AdaRollouts, arguments, installed, sampling
+from ada_lightning.adapters.trl.grading import Grading
+from ada_lightning.adapters.trl.rows import Drawn, Rows
+from ada_lightning.config.problems import ConfigError
+from tests.tapes import world
+from tests.unit.adapters import trl_world
+from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played, assert_same, outcome, truth
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+# The conformance suite, with TRL's arithmetic in the place of its trainer.
+
+
+class Trainer:
+    """What a rollout function sees of GRPOTrainer."""
+
+    def __init__(self, ada: AdaRollouts, tmp_path: Path) -> None:
+        self.args = GRPOConfig(
+            output_dir=str(tmp_path),
+            use_cpu=True,
+            bf16=False,
+            max_completion_length=world.MAX_NEW_TOKENS,
+            **ada.config(),
+        )
+        self.model = SimpleNamespace(training=True)
+        self.accelerator = SimpleNamespace(process_index=0, num_processes=1, is_main_process=True)
+        self.callback_handler = SimpleNamespace(callbacks=[ada.callback])
+        self.train_dataset, self.reward_funcs = ada.dataset, [ada.advantages]
+        self.num_generations, self.max_completion_length = self.args.num_generations, self.args.max_completion_length
+        self.tools, self.environment_factories = [], None
+        self.use_vllm = self.is_fsdp_enabled = self.is_deepspeed_enabled = False
+        self.eos_token_ids = [0]
+        self.processing_class = SimpleNamespace(batch_decode=lambda ids, **options: [world.text_of(row) for row in ids])
+
+    def _tokenize_prompts(self, prompts):
+        return [list(world.prompt_tokens(world.TEXTS.index(prompt))) for prompt in prompts], None, {}
+
+
+def play_trl(rule: str, objective: str, tmp_path: Path) -> list[Played]:
+    """Steps of the world: what TRL makes of each row, by the name of the response that it is."""
+
+    def draw(prompt_ids, seeds):
+        return [(respond(ids[0], seed).token_ids, None) for ids, seed in zip(prompt_ids, seeds, strict=True)]
+
+    def respond(number, seed):
+        return world.respond(number, seed, ada.core.step, graded=False)
+
+    def grade(completion_ids, **columns):
+        verdicts = [world.grade(world.text_of(ids)) for ids in completion_ids]
+        return [verdict.reward for verdict in verdicts]
+
+    rows = [{"prompt": text, "name": f"p{number}"} for number, text in enumerate(world.TEXTS)]
+    choice = {"objective": objective} if rule in WITH_OBJECTIVE else {}
+    ada = AdaRollouts(
+        rule, rows, reward=grade, num_prompts=world.PROMPTS_PER_STEP, id_column="name", sample=draw, **choice
+    )
+    trainer = Trainer(ada, tmp_path)
+    size, stream, steps = trainer.num_generations, iter(ada.dataset), []
+    for _ in range(world.NUM_STEPS):
+        chosen = [next(stream) for _ in range(world.PROMPTS_PER_STEP)]
+        output = ada.rollout([row["prompt"] for row in chosen for _ in range(size)], trainer)
+        assert {len(column) for column in output.values() if column is not None} == {world.PROMPTS_PER_STEP * size}
+        rewards = ada.advantages(completions=output["completion_ids"], ada=output["ada"])
+        pools = ada._pools
+        played = Played([row["name"] for row in chosen], [pool.num_drawn for pool in pools])
+        for slot, pool in enumerate(pools):
+            group = range(slot * size, (slot + 1) * size)
+            mean = sum(rewards[row] for row in group) / size
+            assert abs(mean) <= 1e-12 * max(map(abs, rewards))  # the absorber's doing: nothing is subtracted
+            names = iter([row.index for row in pool.kept()])
+            for row in group:
+                if output["env_mask"][row][0]:
+                    weight = (rewards[row] - mean) / (len(rewards) * world.MAX_NEW_TOKENS)
+                    played.weights[f"{slot}/{next(names)}"] = weight
+                else:
+                    assert (output["completion_ids"][row], output["env_mask"][row]) == ([0], [0])
+        steps.append(played)
+        ada.learn()
+    return steps
+
+
+@pytest.mark.parametrize(("rule", "objective"), COMBINATIONS)
+def test_rows_advantages_and_denominator_are_those_of_the_projects_own_loop(rule, objective, tmp_path):
+    assert_same(play_trl(rule, objective, tmp_path), truth(rule, objective))
+
+
+def test_the_scripted_policy_is_that_of_the_other_adapters():
+    drawn = world.respond(3, 5, 0, graded=False)
+    assert outcome("p3", 5, 0, graded=False)["num_tokens"] == len(drawn.token_ids)
+
+
+# The real trainer on a tiny model.
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "config"),
+    [
+        ("ada_seq_balance", {"n_max": 8}, {}),
+        ("ada_seq_balance", {"n_max": 8}, {"per_device_train_batch_size": 10, "gradient_accumulation_steps": 2}),
+        ("ada_seq_pos", {"n_max": 8, "objective": "linear"}, {}),
+        ("ada", {}, {}),
+        ("ada_seq_balance_official", {"n_max": 8}, {}),  # token_mean: another denominator, by the scale of the rows
+    ],
+)
+def test_the_gradient_is_the_closed_form(method, options, config):
+    found = trl_world.difference(method, config=config, **options)
+    assert len(set(found["kept"])) > 1 or method == "ada"  # ragged
+    assert found["norm"] > 1e-4
+    assert found["relative"] < 1e-6
+
+
+def test_under_another_loss_it_is_not_and_trl_says_approximate(capsys):
+    found = trl_world.difference("ada_seq_balance", config={"loss_type": "dapo"}, n_max=8)
+    assert found["relative"] > 0.1
+    assert 'approximate: loss_type="dapo" divides by what was kept' in capsys.readouterr().out
+
+
+def test_two_processes_make_the_same_gradient():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    given = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.unit.adapters.trl_world", "ada_seq_balance"]
+    processes = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | given | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        (said, errors), _ = (process.communicate() for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], errors[-3000:]
+    (line,) = [line for line in said.splitlines() if line.startswith("RESULT")]
+    found = json.loads(line.removeprefix("RESULT"))
+    assert len(set(found["kept"])) > 1
+    assert found["relative"] < 1e-6
+
+
+def _noted(ada: AdaRollouts) -> list:
+    """Keep what every rollout returns."""
+    steps, rollout = [], ada.rollout
+
+    def noting(prompts, trainer):
+        output = rollout(prompts, trainer)
+        steps.append({name: output[name] for name in ("prompt_ids", "completion_ids", "ada")})
+        return output
+
+    ada.rollout = noting
+    return steps
+
+
+def test_a_run_that_is_stopped_goes_on_with_the_same_prompts_and_rows(tmp_path):
+    whole = trl_world.rollouts("ada")
+    steps = _noted(whole)
+    trl_world.trainer_of(whole, max_steps=4, save_strategy="steps", save_steps=2, output_dir=str(tmp_path)).train()
+    assert len(steps) == 4
+    assert len({str(step["prompt_ids"]) for step in steps}) == 4
+    resumed = trl_world.rollouts("ada")
+    again = _noted(resumed)
+    trainer = trl_world.trainer_of(resumed, max_steps=4, output_dir=str(tmp_path))
+    trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert again == steps[2:]
+    assert resumed.core.state_dict() == whole.core.state_dict()
+
+
+def test_responses_of_the_trainers_own_model(tmp_path):
+    ada = trl_world.rollouts("ada_seq_pos", sample=None, n_max=8, eval_rows=trl_world.ROWS[:4])
+    trainer = trl_world.trainer_of(ada, max_steps=2, per_device_eval_batch_size=5, output_dir=str(tmp_path))
+    trainer.train()
+    (*_, last) = [log for log in trainer.state.log_history if "ada/tokens" in log]
+    assert last["ada/responses"] >= 4 * trl_world.NUM_PROMPTS
+    assert ada.core.step == 2
+    from datasets import Dataset
+
+    figures = trainer.evaluate(Dataset.from_list(trl_world.ROWS[:2]))
+    assert 0 <= figures["eval_reward"] <= 1
+    with pytest.raises(ValueError, match="pass eval_rows"):
+        trainer.evaluate(Dataset.from_list([{"prompt": "never seen"}]))
+
+
+def test_the_page_for_trl_users_runs(tmp_path, monkeypatch, capsys):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    page = (ROOT / "docs" / "trl.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (said,) = re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    folder = trl_world.model_folder()
+    settings = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "report_to": "none", "save_steps": 1}
+    names = {
+        "dataset": trl_world.ROWS, "is_right": trl_world.reward, "tokenizer": AutoTokenizer.from_pretrained(folder),
+        "model": AutoModelForCausalLM.from_pretrained(folder), "settings": settings | {"disable_tqdm": True},
+    }  # fmt: skip
+    exec(code, names)
+    assert said in capsys.readouterr().out
+    assert json.loads((tmp_path / "runs/mine/checkpoint-2/trainer_state.json").read_text())["global_step"] == 2
+
+
+def test_the_example_is_a_script_of_trls(tmp_path, monkeypatch, capsys):
+    options = ["--model", str(trl_world.model_folder()), "--prompts", "2", "--n-max", "8", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["trl_ada.py", *options, "--steps", "1"])
+    runpy.run_path(str(ROOT / "examples" / "trl_ada.py"), run_name="__main__")
+    assert "as far as 8 responses can see" in capsys.readouterr().out
+
+
+# Arguments.
+
+
+def _trainer(tmp_path, **changes):
+    ada = trl_world.rollouts("ada_seq_balance")
+    trainer = Trainer(ada, tmp_path)
+    for name, value in changes.items():
+        for owner in (trainer.args, trainer):
+            if hasattr(owner, name):
+                setattr(owner, name, value)
+    return ada, trainer
+
+
+def test_the_arguments_that_config_gives_are_exact(tmp_path):
+    ada, trainer = _trainer(tmp_path)
+    assert ada.check(trainer) == []
+    assert "rows as asked for (exact)" in ada.statement()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"train_dataset": None}, "train_dataset must be ada.dataset"),
+        ({"reward_funcs": [len]}, "advantages alone"),
+        ({"reward_weights": [2.0]}, "AdaRollouts takes reward_weights"),
+        ({"scale_rewards": "group"}, "would rescale"),
+        ({"multi_objective_aggregation": "normalize_then_sum"}, "would rescale"),
+        ({"num_generations": 4}, "less than the 4 rows"),
+        ({"generation_batch_size": 10}, r"ada\.config\(\) has numbers that fit"),
+        ({"gradient_accumulation_steps": 8}, "several rollouts for one update"),
+        ({"shuffle_dataset": True}, "reorder the prompts"),
+        ({"tools": [len]}, "on top of rows"),
+        ({"mask_truncated_completions": True}, "behind the core's back"),
+        ({"restore_callback_states_from_checkpoint": True}, "restores itself"),
+        ({"ignore_data_skip": True}, "after a resume"),
+        ({"is_fsdp_enabled": True}, "use vLLM"),
+        ({"callback_handler": SimpleNamespace(callbacks=[])}, "must hold ada.callback"),
+        ({"accelerator": SimpleNamespace(num_processes=8)}, "does not divide by 8"),
+    ],
+)
+def test_arguments_with_which_rows_would_mean_something_else_are_refused(tmp_path, changes, said):
+    ada, trainer = _trainer(tmp_path, **changes)
+    with pytest.raises(ConfigError, match=said):
+        ada.check(trainer)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss_type": "grpo"},
+        {"num_iterations": 2},
+        {"steps_per_generation": 8},
+        {"beta": 0.1},
+        {"importance_sampling_level": "sequence"},
+        {"off_policy_mask_threshold": 0.5},
+        {"top_entropy_quantile": 0.2},
+        {"entropy_coef": 0.1},
+        {"use_liger_kernel": True},
+        {"top_p": 0.9},
+        {"generation_kwargs": {"seed": 1}},
+        {"use_vllm": True, "vllm_importance_sampling_mode": "sequence_mask"},
+        {"use_vllm": True, "vllm_importance_sampling_correction": False},
+        {"use_vllm": True},
+    ],
+)
+def test_arguments_that_bend_the_update_are_named(tmp_path, changes):
+    ada, trainer = _trainer(tmp_path, **changes)
+    (reason,) = ada.check(trainer)
+    assert f"  approximate: {reason}" in ada.statement()
+
+
+def test_every_argument_that_is_looked_at_is_one_of_trls():
+    known = set(GRPOConfig.__dataclass_fields__)
+    source = (ROOT / "ada_lightning/adapters/trl/arguments.py").read_text()
+    read = set(re.findall(r"args\.(\w+)", source)) | set(arguments._NEUTRAL)
+    assert len(read) > 20
+    assert read <= known
+
+
+def test_config_has_numbers_that_divide(tmp_path):
+    ada = trl_world.rollouts("ada_seq_balance")
+    assert ada.config()["num_generations"] == 5
+    assert ada.config(num_processes=2, rows_per_device=5)["gradient_accumulation_steps"] == 2
+    for wrong in ({"num_processes": 3}, {"rows_per_device": 7}):
+        with pytest.raises(ValueError, match="must divide"):
+            ada.config(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("rollout_bandits", "learns from the update's figures"),
+        ("dapo", "join a step"),
+        ("optpo", "makes labels of answers"),
+    ],
+)
+def test_methods_that_need_more_than_trl_gives_are_refused(method, said):
+    with pytest.raises(ConfigError, match=said):
+        trl_world.rollouts(method)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "no rows"),
+        ([{"prompt": "a"}, {"prompt": ""}], "row 1 of the data set has no prompt"),
+        ([{"prompt": "a", "answer": 1}, {"prompt": "a", "answer": 2}], "has the prompt of an earlier one"),
+        ([{"prompt": "a", "name": 1}, {"prompt": "b", "name": 1}], "has the name of an earlier one, '1'"),
+    ],
+)
+def test_a_data_set_in_which_references_cannot_be_told_apart_is_refused(rows, said):
+    with pytest.raises(ValueError, match=said):
+        AdaRollouts(
+            "grpo", rows, reward=trl_world.reward, num_prompts=1, id_column="name" if "name" in str(rows) else None
+        )
+
+
+def test_prompts_are_known_again_however_their_messages_are_spelt():
+    ada = AdaRollouts("grpo", [{"prompt": [{"role": "user", "content": "hi"}]}], reward=trl_world.reward, num_prompts=1)
+    assert ada.rows.id_of([{"content": "hi", "role": "user", "tool_calls": None}]) == next(iter(ada.rows.by_id))
+    assert ada.rows.id_of([{"content": "ho", "role": "user"}]) is None
+
+
+def test_several_reward_functions_add_up_and_none_of_one_leaves_a_response_out():
+    def first(completions, level, **columns):
+        return [float(len(text)) + add for text, add in zip(completions, level, strict=True)]
+
+    def second(prompts, completion_ids, **columns):
+        return [None if not ids else float(ids[0]) for ids in completion_ids]
+
+    grading = Grading([first, second], [1.0, 10.0])
+    rows = [{"prompt": "a", "level": 100}, {"prompt": "b", "level": 200}]
+    (one, parts), (none, left) = grading(rows, ["xy", "z"], [[3], []])
+    assert (one, parts) == (132.0, {"first": 102.0, "second": 3.0})
+    assert (none, left) == (None, {"first": 201.0})
+    assert grading([], [], []) == []
+
+
+def test_messages_are_answered_by_a_message():
+    seen = []
+    Grading(lambda completions, **columns: seen.extend(completions) or [1.0])(
+        [{"prompt": [{"role": "user", "content": "hi"}]}], ["ho"], [[1]]
+    )
+    assert seen == [[{"role": "assistant", "content": "ho"}]]
+
+
+async def _later(**columns):
+    return []
+
+
+@pytest.mark.parametrize(
+    ("functions", "weights"), [(_later, None), (["a name"], None), ([], None), ([len], [1.0, 2.0])]
+)
+def test_what_cannot_grade_is_refused(functions, weights):
+    with pytest.raises((TypeError, ValueError)):
+        Grading(functions, weights)
+
+
+def test_a_reward_for_every_response():
+    with pytest.raises(ValueError, match="returned 0 rewards for 1 responses"):
+        Grading(lambda **columns: [])([{"prompt": "a"}], ["b"], [[1]])
+
+
+# Generation by contract: the colocated engine is local, a server wants all processes with as many prompts.
+
+
+class Engine:
+    use_vllm, vllm_mode = True, "server"
+    accelerator, args = SimpleNamespace(num_processes=2), SimpleNamespace(vllm_tensor_parallel_size=1)
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def _generate_single_turn(self, prompt_ids, images, fields, num_generations):
+        assert (images, fields, num_generations) == (None, {}, 1)
+        self.calls.append(len(prompt_ids))
+        return [[*ids, 9] for ids in prompt_ids], [[-0.5] for _ in prompt_ids]
+
+
+@pytest.mark.parametrize("own", [0, 1, 3])
+def test_processes_that_generate_together_make_as_many_calls_of_one_size(monkeypatch, own):
+    engine = Engine()
+    monkeypatch.setattr(sampling, "gather_object", lambda mine: [*mine, (3, [[7]])])
+    drawn = sampling.generate(engine, [[5]] * own, at_once=2)
+    assert engine.calls == [2, 1]
+    assert [(one.completion_ids, one.logprobs) for one in drawn] == [([5, 9], [-0.5])] * own
+
+
+class Colocated:
+    """What stands in the place of vLLM in the trainer's process: it draws from the trainer's own model."""
+
+    def __init__(self, trainer) -> None:
+        self.trainer, self.num_syncs = trainer, 0
+
+    def sync_weights(self):
+        self.num_syncs += 1
+
+    @torch.no_grad()
+    def generate(self, prompts, images, num_generations, profiler):
+        assert (images, num_generations) == (None, 1)
+        completions, logprobs = [], []
+        for prompt in prompts:
+            tokens, chances = list(prompt), []
+            for _ in range(3):
+                row = self.trainer.model(torch.tensor([tokens])).logits[0, -1].log_softmax(-1)
+                token = int(torch.multinomial(row.exp(), 1))
+                tokens.append(token)
+                chances.append([float(row[token])])
+            completions.append(tokens[len(prompt) :])
+            logprobs.append(chances)
+        return prompts, completions, logprobs, None
+
+
+def test_the_trainers_path_through_an_engine_in_its_process(tmp_path):
+    ada = trl_world.rollouts(
+        "ada_seq_balance",
+        sample=None,
+        n_max=8,
+        reward=lambda completion_ids, **columns: [float(ids[0] % 2) for ids in completion_ids],
+    )
+    trainer = trl_world.trainer_of(ada, max_steps=2, output_dir=str(tmp_path))
+    trainer.use_vllm, trainer._last_loaded_step = True, -1  # after the engine would have been started
+    trainer.vllm_generation = engine = Colocated(trainer)
+    trainer.train()
+    figures = [log for log in trainer.state.log_history if "ada/signal" in log]
+    assert len(figures) == engine.num_syncs == 2
+    for log in figures:
+        assert log["ada/signal"] > 0
+        for name in ("min", "mean", "max"):  # engine and trainer are one model: what is corrected is rounding
+            assert log[f"sampling/importance_sampling_ratio/{name}"] == pytest.approx(1.0, abs=1e-4)
+    assert ["token_truncate" in reason for reason in ada.reasons] == [True]
+
+
+def test_an_engine_in_its_own_process_draws_what_is_wanted_and_no_more():
+    engine = Engine()
+    engine.vllm_mode = "colocate"
+    assert [len(sampling.generate(engine, [[5]] * number, at_once=8)) for number in (3, 0)] == [3, 0]
+    assert engine.calls == [3]
+
+
+def test_engine_logprobs_reach_trl_and_fillers_have_one():
+    rows = Rows()
+    kept = [Row(0, Drawn([4, 0], [-0.1, -0.2]), 1.0, 0.5)]
+    rows.add_group([1], kept, scale=2.0, group_size=3, eos_token_id=0)
+    output = rows.output(with_logprobs=True)
+    assert output["logprobs"] == [[-0.1, -0.2], [0.0], [0.0]]
+    assert output["ada"] == [1.0, -0.5, -0.5]
+    assert output["env_mask"] == [[1, 1], [0], [0]]
+    rows.add_group([1], [Row(0, Drawn([4], None), 1.0, 0.5)], scale=1.0, group_size=2, eos_token_id=0)
+    with pytest.raises(ValueError, match="came without"):
+        rows.output(with_logprobs=True)
+    with pytest.raises(ValueError, match="raise num_generations"):
+        rows.add_group([1], kept * 2, scale=1.0, group_size=2, eos_token_id=0)
+
+
+# The installed version.
+
+
+@pytest.mark.parametrize("found", ["1.15.2", "1.17.0", "2.0.0"])
+def test_another_version_is_refused_in_one_line(monkeypatch, found):
+    monkeypatch.setattr(tested, "version", lambda name: found)
+    with pytest.raises(ImportError, match=r"tested with trl>=1.16,<1.17, and") as caught:
+        installed.check_installed()
+    assert "\n" not in str(caught.value)
+
+
+def test_no_trl_and_a_name_that_is_gone_are_refused_in_one_line(monkeypatch):
+    monkeypatch.delattr(GRPOTrainer, "_tokenize_prompts")
+    with pytest.raises(ImportError, match=r"has no GRPOTrainer\._tokenize_prompts"):
+        installed.check_installed()
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(tested, "version", missing)
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[trl\]'"):
+        installed.check_installed()
