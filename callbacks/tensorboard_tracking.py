@@ -97,8 +97,9 @@ class TensorBoardTracking(Tracker):
                     key: value if isinstance(value, bool | int | float) else str(value)
                     for key, value in self._settings.items()
                 }
+                file: Any = self._writer.file_writer
                 for summary in hparams(values, {}):  # add_hparams would make a second run of it
-                    self._writer.file_writer.add_summary(summary)
+                    file.add_summary(summary)
         return self._writer
 
 
