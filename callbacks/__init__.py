@@ -35,6 +35,10 @@ _MODULES = {
     "SamplingPlots": "sampling_plots",
     "StreamingCheckpointIO": "streaming_checkpoint_io",
     "Summary": "summary",
+    "TensorBoardTracking": "tensorboard_tracking",
+    "Tracker": "tracker",
+    "TrackioTracking": "trackio_tracking",
+    "WandbTracking": "wandb_tracking",
     "WeightAverage": "weight_average",
 }
 """File of each class, loaded when it is asked for: some of them need MLflow or pictures."""

@@ -34,10 +34,16 @@ def run_sweep_job(cfg: DictConfig) -> float | None:
     cfg.run_dir = job.runtime.output_dir
     cfg.run_name = f"{sweep.name}/{job.job.num}"
     make_private(sweep, beside=("multirun.yaml", Path(cfg.run_dir).name))
-    if "mlflow" in cfg.logger:
-        cfg.logger.mlflow.parent = sweep.name
+    name_sweep(cfg.logger, sweep.name)
     SWEEP.way_on = f"{without_session(sys.argv[1:])} {how_to_continue(RunDir(cfg.run_dir))}"
     return SWEEP.run(partial(train, cfg), f"{cfg.run_name} ({' '.join(job.overrides.task)})")
+
+
+def name_sweep(loggers: DictConfig, sweep: str) -> None:
+    """Tell the trackers of a job which sweep it belongs to, each by the option that it has for that."""
+    for tool, option in (("mlflow", "parent"), ("wandb", "group"), ("trackio", "group")):
+        if tool in loggers:
+            loggers[tool][option] = sweep
 
 
 def foresee_refusals(argv: Sequence[str]) -> None:

@@ -168,7 +168,7 @@ class RunDir:
         """Command that made :meth:`stored_config`, without what names and continues the run; empty where unknown."""
         newest = self.newest_config()
         first, _, _ = newest.read_text(encoding="utf-8").partition("\n") if newest.exists() else ("", "", "")
-        return first.removeprefix("# ") if first.startswith("# python ") else ""
+        return first.removeprefix("# ") if first.startswith(("# python ", "# ada ")) else ""
 
     def newest_config(self) -> Path:
         """File with the settings that the run was started or last continued with; it may not be there."""

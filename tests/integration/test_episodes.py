@@ -9,7 +9,7 @@ import shlex
 import pytest
 import torch
 
-from callbacks.response_log import read_responses
+from ada_lightning.callbacks.response_log import read_responses
 from tests.integration.conftest import QUIET, ROOT, SMALL, column
 
 pytestmark = pytest.mark.vllm

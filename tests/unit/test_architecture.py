@@ -28,11 +28,13 @@ ROOMS = (
     "cli",
 )
 """From the ground up: a room may import the rooms before it and none behind it. docs/architecture.md draws them."""
-PROGRAMS = ("train", "evaluate", "prepare", "report")
+PROGRAMS = ("train", "evaluate", "prepare", "report", "export")
 HOMES = {
     "vllm": {"rollout/engines"},
     "ray": {"rollout/engines"},
     "mlflow": {"callbacks"},
+    "wandb": {"callbacks"},
+    "trackio": {"callbacks"},
     "lightning": {"training", "data", "parallel", "config", "callbacks", "programs"},
     "hydra": {"config", "run", "adapters", "callbacks", "programs", "cli"},
     "trl": {"adapters/trl"},
@@ -53,6 +55,7 @@ WITHOUT_TORCH = (
     "ada_lightning.rollout.service",
     "ada_lightning.run.run_dir",
     "ada_lightning.analysis.report.page",
+    "ada_lightning.analysis.export.folder",
     "ada_lightning.methods.estimators.beta_history",
 )
 """All of the core, and what else decides, grades or reports."""

@@ -26,7 +26,7 @@ def policy(tmp_path):
     )  # fmt: skip
 
 
-def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
+def test_statement_of_the_run_is_printed_at_its_setup_and_kept_from_the_first_update_on(policy, capsys, tmp_path):
     data = RolloutDataModule(
         source=None, prompts_per_step=8, max_prompt_tokens=8, num_steps=1, seed=0, num_minibatches=3,
         curriculum=DifficultyBand(),
@@ -34,9 +34,14 @@ def test_statement_of_the_run_is_printed_at_its_setup(policy, capsys):
     callback = ObjectiveStatement(
         sampler=BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=16, group_size=4),
         selection=BalancedSelection(group_size=4), truncated="mask",
+        run_dir=tmp_path / "run",
     )  # fmt: skip
     callback.setup(SimpleNamespace(datamodule=data, is_global_zero=True), policy, "fit")
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out
+    assert not (tmp_path / "run").exists()  # the run may be refused yet, and a preview has no folder
+    callback.on_train_batch_start(None, policy, None, 0)
+    assert (tmp_path / "run" / "objective.txt").read_text() == printed
+    lines = printed.splitlines()
     assert lines[0].endswith("log p as far as 16 responses can see: f'(p) = (1 - (1-p)^15) / p")
     for words in (
         "curriculum: prompts with a believed pass rate in [0.1, 0.9], and prompts never seen, come first",

@@ -1,0 +1,215 @@
+"""What every tracking tool beside MLflow is told of a run, and why none of them can stop it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from abc import abstractmethod
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities import rank_zero_only
+
+from ada_lightning.run.atomic import replacing
+from ada_lightning.run.run_dir import RunDir
+
+from .objective_statement import FILE as OBJECTIVE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger(__name__)
+
+MAX_TABLE_ROWS = 1000
+"""Responses of a file that go into a table, the first ones: more is nothing to look at in a browser."""
+
+
+class Tracker(Logger):
+    """Shows a run in a tracking tool: figures, settings, plots, sampled responses, and what the update optimises.
+
+    Figures go out as they are logged, by policy update. Everything else is a file of the run folder, which goes out
+    when the folder has a new version of it; ``<tool>.json`` in the folder remembers which ones did, so that a resume
+    goes on with the same run of the tool and repeats no file. Steps that a resume repeats are told once more.
+
+    Where the tool fails, one warning says so and training goes on: the run folder has all of it.
+
+    Args:
+        run_dir: folder of the run.
+        run_name: name of the run in the tool.
+
+    Raises:
+        ValueError: the tool's package is not installed.
+    """
+
+    tool: ClassVar[str]
+    """What people call it."""
+    option: ClassVar[str]
+    """Its ``logger=<option>``, the extra that installs it, and the name of its file in the run folder."""
+    package: ClassVar[str]
+    """What is imported."""
+
+    def __init__(self, *, run_dir: str | Path, run_name: str) -> None:
+        super().__init__()
+        if not is_installed(self.package):
+            raise ValueError(
+                f"logger={self.option} needs the package {self.package}, which is not installed: "
+                f"pip install 'ada-lightning[{self.option}]', or choose another logger"
+            )
+        self.run_dir = RunDir(run_dir)
+        self.run_name = run_name
+        self._memory_file = self.run_dir.path / f"{self.option}.json"
+        self.memory: dict[str, Any] = {"files": {}}
+        """What a resume has to know; plain values."""
+        self._is_open = False
+        self._is_given_up = False
+        self._has_warned = False
+        self._step = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the run in the tool."""
+        return self.run_name
+
+    @property
+    def version(self) -> str:
+        """Empty: a run folder belongs to one run of the tool."""
+        return ""
+
+    @property
+    @abstractmethod
+    def how_to_open(self) -> str:
+        """What a person does to see the run."""
+
+    @rank_zero_only
+    def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
+        """Begin, with the settings; in the tool they have the names that they have on the command line."""
+        self._begin(vars(params) if isinstance(params, Namespace) else params)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Send figures of a policy update, and what is new in the run folder."""
+        self._begin({})
+        self._step = step or 0
+        self._try(lambda: self.write_metrics({name: float(value) for name, value in metrics.items()}, self._step))
+        self._try(self._send_files)
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Send what is left, end the run in the tool, and say how to look at it."""
+        if not self._is_open:
+            return
+        self._try(self._send_files)
+        self._try(lambda: self.close(is_failed=status not in ("success", "finished")))
+        self._is_open = False
+        if not self._has_warned:
+            print(f"{self.tool}: {self.how_to_open}", flush=True)
+
+    @abstractmethod
+    def open(self, settings: Mapping[str, Any], *, is_resumed: bool) -> None:
+        """Begin a run in the tool, or go on with the one of an earlier session."""
+
+    @abstractmethod
+    def write_metrics(self, metrics: Mapping[str, float], step: int) -> None:
+        """Send figures of one policy update, some of which may be no numbers (NaN, infinite)."""
+
+    @abstractmethod
+    def write_picture(self, name: str, path: Path, step: int) -> None:
+        """Send a PNG file; ``name`` stays the same over the run."""
+
+    @abstractmethod
+    def write_responses(self, name: str, responses: pd.DataFrame, step: int) -> None:
+        """Send sampled responses, with the columns that :func:`~.response_log.read_responses` explains."""
+
+    @abstractmethod
+    def write_text(self, name: str, text: str, step: int) -> None:
+        """Send lines that are to be shown as they are."""
+
+    @abstractmethod
+    def close(self, *, is_failed: bool) -> None:
+        """End the run in the tool."""
+
+    def write_page(self, name: str, path: Path, step: int) -> None:
+        """Send an HTML page, where the tool shows such."""
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        """Open, once a session; a tool that does not open is left alone until the next."""
+        if self._is_open or self._is_given_up:
+            return
+        self._is_given_up = not self._try(lambda: self._open(settings))
+
+    def _open(self, settings: Mapping[str, Any]) -> None:
+        is_resumed = self._memory_file.exists()
+        if is_resumed:
+            self.memory |= json.loads(self._memory_file.read_text(encoding="utf-8"))
+        self.run_dir.path.mkdir(parents=True, exist_ok=True)
+        self.open(settings, is_resumed=is_resumed)
+        self._is_open = True
+        self._remember()
+
+    def _remember(self) -> None:
+        with replacing(self._memory_file) as temporary:
+            temporary.write_text(json.dumps(self.memory, indent=1) + "\n", encoding="utf-8")
+
+    def _send_files(self) -> None:
+        sent, has_news = self.memory["files"], False
+        try:
+            for name, path, send in self._files():
+                facts = path.stat()
+                version = f"{facts.st_mtime_ns}:{facts.st_size}"
+                if sent.get(name) != version:
+                    sent[name], has_news = version, True  # first: one that cannot be sent must not be tried every step
+                    send(path)
+        finally:
+            if has_news:
+                self._remember()
+
+    def _files(self) -> Iterator[tuple[str, Path, Callable[[Path], None]]]:
+        """Name in the folder, place, and what sends it."""
+        folder = self.run_dir.path
+        if (folder / OBJECTIVE).is_file():
+            yield OBJECTIVE, folder / OBJECTIVE, self._send_text
+        for path in sorted(folder.glob("[!.]*.png")):
+            yield path.name, path, lambda path: self.write_picture(path.stem, path, self._step)
+        for path in sorted(folder.glob("[!.]*.html")):
+            yield path.name, path, lambda path: self.write_page(path.stem, path, self._step)
+        for path in sorted(folder.glob("responses/*/step_*.parquet")):
+            yield str(path.relative_to(folder)), path, self._send_responses
+
+    def _send_text(self, path: Path) -> None:
+        self.write_text(path.stem, path.read_text(encoding="utf-8"), self._step)
+
+    def _send_responses(self, path: Path) -> None:
+        import pandas as pd
+
+        responses = pd.read_parquet(path)
+        step = int(responses["policy_version"].iloc[0])
+        self.write_responses(f"responses/{path.parent.name}", responses.head(MAX_TABLE_ROWS), step)
+
+    def _try(self, write: Callable[[], None]) -> bool:
+        """Do what may fail; whether it did not."""
+        if self._is_given_up:
+            return False
+        try:
+            write()
+        except Exception as error:  # servers, disks and tools fail in every way; training must not
+            if not self._has_warned:
+                self._has_warned = True
+                log.warning(
+                    "%s failed (%s: %s). Training goes on; every figure is in %s, and all else beside it",
+                    self.tool,
+                    type(error).__name__,
+                    error,
+                    self.run_dir.metrics_csv,
+                )
+            return False
+        return True
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; a folder of its name, as ``wandb`` leaves one where it ran, is none."""
+    spec = find_spec(package)
+    return spec is not None and spec.origin is not None
