@@ -17,7 +17,7 @@ _TRUNCATED = 0.05
 
 
 def best_rule(audit: Audit) -> RuleRow | None:
-    """Return the exact rule with the most signal per length that is better than the log's beyond its interval."""
+    """Return the exact rule with the most comparisons per length, if its interval lies above the log's."""
     better = [
         row
         for row in audit.rules
@@ -26,7 +26,7 @@ def best_rule(audit: Audit) -> RuleRow | None:
         and row.versus_logged.low is not None
         and row.versus_logged.low > 1.0
     ]
-    return max(better, key=lambda row: row.signal_per_1k.value, default=None)
+    return max(better, key=lambda row: row.comparisons_per_1k.value, default=None)
 
 
 def advice(audit: Audit) -> list[str]:
@@ -43,11 +43,8 @@ def _of_rules(audit: Audit) -> list[str]:
         return []
     unit = audit.gathered.unit.value
     return [
-        f"Draw {best.name}: {number(best.versus_logged)} times as many prompts with a signal per 1,000 {unit} as "
-        f"this log. "
-        f"Of the prompts asked, {percent(best.signal)} would have one (here {percent(audit.rules[0].signal)}), so "
-        f"ask more "
-        "prompts for the same cost."
+        f"Draw {best.name}: {number(best.versus_logged)} times as many comparisons of right with wrong responses per 1,000 "
+        f"{unit} as this log, with {number(best.responses)} responses a prompt."
     ]
 
 
@@ -85,16 +82,15 @@ def _of_history(audit: Audit) -> list[str]:
     gain = audit.figures.get("gain")
     if gain is None or gain.low is None or gain.low <= 0:
         return []
-    chosen, returning = audit.figures["chosen_signal_per_1k"], audit.figures["returning_signal_per_1k"]
     text = (
         "Choose prompts by their own counts: what earlier steps drew of a prompt foretells its next group by "
         f"{number(gain)} nats a response better than the mean of all."
     )
-    if chosen.value > returning.value:
+    ratio = audit.figures["chosen_versus_returning"]
+    if ratio.low is not None and ratio.low > 1.0:
         text += (
-            f" The half of the returning prompts whose counts promised most had {number(chosen)} prompts with a "
-            f"signal per "
-            f"1,000 {audit.gathered.unit.value}, all of them {number(returning)}."
+            f" The half of the returning prompts that promised most had {number(ratio)} times as many comparisons per 1,000 "
+            f"{audit.gathered.unit.value} as all that returned."
         )
     return [text]
 

@@ -14,11 +14,20 @@ from ada_lightning.audit.groups import Gathered, Group, gather
 from ada_lightning.audit.history import Visit, visits
 from ada_lightning.audit.intervals import MIN_PROMPTS, Estimate, Figure, Sums, estimate
 from ada_lightning.audit.pass_rates import Mixture, fit_mixture, raw_shares
-from ada_lightning.audit.records import Cause, Hole, Log, Sampling
+from ada_lightning.audit.records import Cause, Hole, Log, Order, Sampling
 from ada_lightning.audit.rules import Candidate, Outcome, candidates, outcome
 
 LOGGED = "as logged"
 """Name of the row of the rule that the log was written with."""
+RULE_FIGURES = (
+    "responses",
+    "length",
+    "signal",
+    "rows",
+    "signal_per_1k",
+    "comparisons_per_1k",
+    "versus_logged",
+)
 FEW_RESPONSES = 8
 FEW_PROMPTS = 200
 Floats = NDArray[np.float64]
@@ -36,8 +45,11 @@ class RuleRow:
     """Share of prompts whose rewards differ."""
     signal_per_1k: Estimate
     """Such prompts per 1,000 units of length."""
+    comparisons_per_1k: Estimate
+    """Effective comparisons of right with wrong responses per 1,000 units of length: what groups of two cannot buy by
+    being many."""
     versus_logged: Estimate | None
-    """``signal_per_1k`` over that of the log, on the same resamples; None for the log itself."""
+    """``comparisons_per_1k`` over that of the log, on the same resamples; None for the log itself."""
     rows: Estimate
     """Responses that train, where all of a group with both classes do."""
     is_extrapolated: bool = False
@@ -54,7 +66,7 @@ class Audit:
     gathered: Gathered
     figures: dict[str, Estimate]
     """By name: ``no_gradient``, ``lost:<cause>``, ``pass_rate``, ``signal``, ``pq``, ``length_gap``, ``truncated``,
-    ``change``, ``spread``, ``half_life``, ``gain``, ``returning_signal_per_1k`` and ``chosen_signal_per_1k``."""
+    ``change``, ``spread``, ``half_life``, ``gain``, ``chosen_versus_returning`` ..."""
     rules: list[RuleRow]
     why_no_rules: str
     """Why other rules were not tried; empty where they were."""
@@ -124,7 +136,7 @@ def audit(
         why_not,
         mixture,
         raw_shares(counts),
-        [*_general_holes(gathered, returning, num_signal), *log.holes],
+        [*_general_holes(gathered, returning, num_signal, log.order), *log.holes],
         num_signal,
     )
 
@@ -139,6 +151,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, Floats]:
         "length": [group.length for group in groups],
         "no_gradient": [sum(group.lost.values()) for group in groups],
         "signal": [float(group.differs) for group in groups],
+        "comparisons": [group.comparisons for group in groups],
         "rows": [(group.positives + group.negatives) * float(group.differs) for group in groups],
         "graded": [float(number > 0) for number in numbers],
         "pass_rate": [group.positives / max(number, 1) for group, number in zip(groups, numbers, strict=True)],
@@ -168,21 +181,20 @@ def _history_columns(groups: Sequence[Group], returning: Sequence[Visit]) -> dic
     middles: dict[int, float] = {}
     for step in {visit.group.step for visit in returning}:
         middles[step] = median(visit.usefulness for visit in returning if visit.group.step == step)
-    names = ("moved", "moves", "num_steps", "gain", "returns", "returning_signal", "returning_length")
-    names += ("chosen", "chosen_signal", "chosen_length")
+    names = ("moved", "moves", "num_steps", "gain", "returns", "returning_comparisons", "returning_length")
+    names += ("chosen_comparisons", "chosen_length")
     columns = {name: np.zeros(len(groups)) for name in names}
     for index, group in enumerate(groups):
         visit = by_group.get(id(group))
         if visit is None:
             continue
         columns["returns"][index], columns["gain"][index] = 1.0, visit.gain
-        columns["returning_signal"][index], columns["returning_length"][index] = float(group.differs), group.length
+        columns["returning_comparisons"][index], columns["returning_length"][index] = group.comparisons, group.length
         if visit.moved is not None:
             columns["moves"][index], columns["moved"][index] = 1.0, visit.moved
             columns["num_steps"][index] = visit.num_steps
         if visit.usefulness >= middles[group.step]:
-            columns["chosen"][index], columns["chosen_signal"][index] = 1.0, float(group.differs)
-            columns["chosen_length"][index] = group.length
+            columns["chosen_comparisons"][index], columns["chosen_length"][index] = group.comparisons, group.length
     return columns
 
 
@@ -192,7 +204,7 @@ def _rule_columns(
     """Values by group of a rule, and (responses, signal) past the log; None where nothing is."""
     gaps = [gap for group in groups if (gap := _length_gap(group)) is not None]
     gap = float(np.mean(gaps)) if gaps else 0.0
-    names = ("rule_prompts", "rule_responses", "rule_length", "rule_signal", "rule_rows")
+    names = ("rule_prompts", "rule_responses", "rule_length", "rule_signal", "rule_rows", "rule_comparisons")
     columns = {name: np.zeros(len(groups)) for name in names}
     beyond, is_beyond = [0.0, 0.0], False
     known: dict[tuple[int, int], Outcome] = {}
@@ -207,6 +219,7 @@ def _rule_columns(
         columns["rule_responses"][index] = found.positives + found.negatives
         columns["rule_length"][index] = found.positives * means[0] + found.negatives * means[1]
         columns["rule_signal"][index], columns["rule_rows"][index] = found.signal, found.rows
+        columns["rule_comparisons"][index] = found.comparisons
         is_beyond |= sum(group.first) < candidate.rule.n_max
         beyond = [beyond[0] + found.responses_beyond, beyond[1] + found.signal_beyond]
     if not is_beyond:
@@ -228,8 +241,8 @@ def _tried(gathered: Gathered) -> tuple[list[Candidate], str]:
     sizes = [sum(group.first) for group in gathered.groups if sum(group.first)]
     if gathered.rewards > 2:
         return [], "rewards take more than two values; rules of right and wrong ignore what differs beyond"
-    if not sizes or min(sizes) < 2:
-        return [], "some groups have fewer than two graded responses"
+    if not sizes or median(sizes) < 2:
+        return [], "most groups have fewer than two graded responses"
     several = {group.num_responses for group in gathered.groups}
     if (
         gathered.sampling is Sampling.ADAPTIVE
@@ -241,7 +254,7 @@ def _tried(gathered: Gathered) -> tuple[list[Candidate], str]:
             "responses are not "
             "exchangeable. Say --sampling uniform if sizes were fixed before anything was drawn"
         )
-    return candidates(min(sizes)), ""
+    return candidates(int(median(sizes)), min(sizes)), ""
 
 
 def _by_prompt(columns: Mapping[str, Floats], groups: Sequence[Group], num_prompts: int) -> dict[str, Floats]:
@@ -272,8 +285,12 @@ def _figures(gathered: Gathered, returns: bool) -> dict[str, Figure]:
             "steps_between": _ratio("num_steps", "moves"),
             "half_life": lambda sums: _spread(sums) * sums["num_steps"] / sums["moved"],
             "gain": _ratio("gain", "returns"),
-            "returning_signal_per_1k": _ratio("returning_signal", "returning_length", 1000.0),
-            "chosen_signal_per_1k": _ratio("chosen_signal", "chosen_length", 1000.0),
+            "returning_comparisons_per_1k": _ratio("returning_comparisons", "returning_length", 1000.0),
+            "chosen_comparisons_per_1k": _ratio("chosen_comparisons", "chosen_length", 1000.0),
+            "chosen_versus_returning": lambda sums: (
+                (sums["chosen_comparisons"] / sums["chosen_length"])
+                / (sums["returning_comparisons"] / sums["returning_length"])
+            ),
         }
     return figures
 
@@ -288,14 +305,15 @@ def _rule_figures(prefix: str) -> dict[str, Figure]:
     rule = f"{prefix}rule_" if prefix else ""
 
     def per_1k(sums: Sums, of: str = rule) -> Floats:
-        return 1000.0 * sums[f"{of}signal"] / sums[f"{of}length"]
+        return 1000.0 * sums[f"{of}comparisons"] / sums[f"{of}length"]
 
     return {
         "responses": _ratio(f"{rule}responses", f"{rule}prompts"),
         "length": _ratio(f"{rule}length", f"{rule}prompts"),
         "signal": _ratio(f"{rule}signal", f"{rule}prompts"),
         "rows": _ratio(f"{rule}rows", f"{rule}prompts"),
-        "signal_per_1k": per_1k,
+        "signal_per_1k": _ratio(f"{rule}signal", f"{rule}length", 1000.0),
+        "comparisons_per_1k": per_1k,
         "versus_logged": lambda sums: per_1k(sums) / per_1k(sums, ""),
     }
 
@@ -303,7 +321,7 @@ def _rule_figures(prefix: str) -> dict[str, Figure]:
 def _rule_row(name: str, prefix: str, found: Mapping[str, Estimate], beyond: tuple[float, float] | None) -> RuleRow:
     parts: dict[str, Any] = {
         key: found[f"{prefix}{key}"]
-        for key in ("responses", "length", "signal", "rows", "signal_per_1k", "versus_logged")
+        for key in RULE_FIGURES
     }
     if name == LOGGED:
         parts["versus_logged"] = None
@@ -316,7 +334,9 @@ def _rule_row(name: str, prefix: str, found: Mapping[str, Estimate], beyond: tup
     )
 
 
-def _general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: int) -> list[Hole]:
+def _general_holes(
+    gathered: Gathered, returning: Sequence[Visit], num_signal: int, order: Order
+) -> list[Hole]:
     """What any log may lack, whatever wrote it."""
     groups = gathered.groups
     tests: list[tuple[Callable[[], bool], Hole]] = [
@@ -342,6 +362,14 @@ def _general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: i
                 f"groups of {FEW_RESPONSES} or more",
                 "rules that draw more are extrapolated, and hard prompts look impossible",
                 f"{FEW_RESPONSES} responses a prompt while recording, 16 if many prompts are hard",
+            ),
+        ),
+        (
+            lambda: order is Order.FINISH,
+            Hole(
+                "the order of launch",
+                "responses stand in the order of finishing: where a step was cut by count, short ones are too many",
+                "log every response that was started, or count in the order of launch",
             ),
         ),
         (

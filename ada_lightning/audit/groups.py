@@ -34,6 +34,8 @@ class Group:
     positive_length: float
     """Sum over positives, in the log's unit."""
     negative_length: float
+    ungraded_length: float
+    """Of responses without a reward."""
     first: tuple[int, int]
     """Positives and negatives that no stopping rule chose: all of them where sampling is uniform, else those of the
     first block."""
@@ -52,7 +54,10 @@ class Group:
         """Length of every response, those without a reward included."""
         return self.positive_length + self.negative_length + self.ungraded_length
 
-    ungraded_length: float = 0.0
+    @property
+    def comparisons(self) -> float:
+        """Effective comparisons of a right response with a wrong one, ``1 / (1 / right + 1 / wrong)``."""
+        return self.positives * self.negatives / max(self.positives + self.negatives, 1)
 
 
 @dataclass(frozen=True)
@@ -138,13 +143,13 @@ def _group(rows: Sequence[Row], prompt: int, unit: Unit, threshold: float, sampl
         negatives=len(negative),
         positive_length=_total(positive, unit),
         negative_length=_total(negative, unit),
+        ungraded_length=_total(rows, unit) - _total(graded, unit),
         first=(len(classes[0]), len(classes[1])),
         first_length=(_total(classes[0], unit), _total(classes[1], unit)),
         differs=differs,
         num_responses=len(rows),
         lost=lost,
         num_truncated=None if None in truncated else sum(map(bool, truncated)),
-        ungraded_length=_total(rows, unit) - _total(graded, unit),
     )
 
 

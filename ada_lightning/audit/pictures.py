@@ -75,15 +75,15 @@ def draw_pass_rates(audit: Audit) -> Drawing:
 
 
 def draw_rules(audit: Audit) -> Drawing | None:
-    """Draw signal per length of every rule with its interval; None where no rule was tried."""
+    """Draw comparisons per length of every rule with its interval; None where no rule was tried."""
     if len(audit.rules) < 2:
         return None
     rows = audit.rules
     with blank(6.8, 0.9 + 0.22 * len(rows)) as figure:
         axes = figure.subplots()
-        axes.axvline(rows[0].signal_per_1k.value, color=INK, alpha=0.35, linewidth=1, linestyle="--")
+        axes.axvline(rows[0].comparisons_per_1k.value, color=INK, alpha=0.35, linewidth=1, linestyle="--")
         for place, row in enumerate(rows):
-            found = row.signal_per_1k
+            found = row.comparisons_per_1k
             color = INK if row.name == LOGGED else GRADIENT
             if found.low is not None and found.high is not None:
                 axes.plot([found.low, found.high], [place, place], color=color, linewidth=1.6, alpha=0.8)
@@ -92,6 +92,6 @@ def draw_rules(audit: Audit) -> Drawing | None:
         axes.set_yticks(range(len(rows)), [row.name for row in rows])
         axes.invert_yaxis()
         axes.set_xlim(left=0)
-        tidy(axes, f"Prompts with a signal per 1,000 {audit.gathered.unit.value}")
+        tidy(axes, f"Comparisons of right with wrong per 1,000 {audit.gathered.unit.value}")
         axes.grid(visible=False, axis="y")
-        return finished(figure, "rules", f"prompts with a signal per 1,000 {audit.gathered.unit.value}")
+        return finished(figure, "rules", f"comparisons of right with wrong per 1,000 {audit.gathered.unit.value}")

@@ -45,6 +45,10 @@ class Outcome:
     """Chance that both classes are there at the end."""
     rows: float
     """Responses that train where all of a group with both classes do."""
+    comparisons: float
+    """Effective comparisons of a right response with a wrong one, ``E[a b / (a + b)]``: how sharply the group tells the
+    direction from wrong to right, since the difference of two class means has the variance ``1/a + 1/b``. Also the sum
+    of squared rewards after taking off their mean. Of n responses to a prompt ``(n - 1) p q``."""
     responses_beyond: float = 0.0
     """Responses past those of the log."""
     signal_beyond: float = 0.0
@@ -63,13 +67,13 @@ CANDIDATES = (
 ``ada_seq_pos``, four and more where they differ a screen as SPEED-RL's."""
 
 
-def candidates(num_responses: int) -> list[Candidate]:
-    """Return the rules to try on groups of at least that size: exact ones, and extrapolated ones without memory."""
+def candidates(typical: int, smallest: int) -> list[Candidate]:
+    """Return the rules to try on groups of these sizes: exact ones, and extrapolated ones that have no memory."""
     return [
         candidate
         for candidate in CANDIDATES
-        if candidate.rule.n_max <= num_responses
-        or (candidate.rule.n_max <= MAX_EXTRAPOLATION * num_responses and not candidate.rule.branches())
+        if candidate.rule.n_max <= smallest
+        or (candidate.rule.n_max <= MAX_EXTRAPOLATION * typical and not candidate.rule.branches())
     ]
 
 
@@ -104,7 +108,7 @@ def outcome(rule: StoppingRule, num_positive: int, num_negative: int, mixture: M
         return inside
     posterior = mixture.posterior(*counts)
     sums = path_sums(rule, {counts: 1.0})
-    positives = negatives = signal = rows = beyond = 0.0
+    positives = negatives = signal = rows = comparisons = beyond = 0.0
     for a, b in _ends(rule):
         if a < num_positive or b < num_negative or a + b <= total or sums[a, b] == 0.0:
             continue
@@ -113,12 +117,14 @@ def outcome(rule: StoppingRule, num_positive: int, num_negative: int, mixture: M
         positives, negatives = positives + chance * a, negatives + chance * b
         if a and b:
             signal, rows = signal + chance, rows + chance * (a + b)
+            comparisons += chance * a * b / (a + b)
         beyond += chance * (a + b - total)
     return Outcome(
         inside.positives + positives,
         inside.negatives + negatives,
         inside.signal + signal,
         inside.rows + rows,
+        inside.comparisons + comparisons,
         beyond,
         signal,
     )
@@ -130,7 +136,7 @@ def exact_outcome(rule: StoppingRule, num_positive: int, num_negative: int) -> O
     total = num_positive + num_negative
     orders = comb(total, num_positive)
     paths = reach(rule)
-    positives = negatives = signal = rows = 0.0
+    positives = negatives = signal = rows = comparisons = 0.0
     for a, b in _ends(rule):
         if a > num_positive or b > num_negative:
             continue
@@ -138,7 +144,8 @@ def exact_outcome(rule: StoppingRule, num_positive: int, num_negative: int) -> O
         positives, negatives = positives + chance * a, negatives + chance * b
         if a and b:
             signal, rows = signal + chance, rows + chance * (a + b)
-    return Outcome(positives, negatives, signal, rows)
+            comparisons += chance * a * b / (a + b)
+    return Outcome(positives, negatives, signal, rows, comparisons)
 
 
 @lru_cache(maxsize=1024)

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def coverage(population: Population, seeds: range, num_resamples: int = 2000) -> dict[str, dict[str, float]]:
-    """Return by figure: its ``truth``, its ``mean`` over seeds, how many ``intervals`` there were, and held it (``covered``)."""
+    """Return by figure: ``truth``, ``mean`` over seeds, number of ``intervals``, how many held it (``covered``)."""
     truth = true_figures(population)
     found: dict[str, dict[str, float]] = {
         name: {"truth": value, "mean": 0.0, "intervals": 0, "covered": 0} for name, value in truth.items()

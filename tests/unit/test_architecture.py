@@ -22,6 +22,7 @@ ROOMS = (
     "training",
     "data",
     "analysis",
+    "audit",
     "config",
     "programs",
 )
@@ -49,6 +50,7 @@ WITHOUT_TORCH = (
     "ada_lightning.rollout.service",
     "ada_lightning.run.run_dir",
     "ada_lightning.analysis.report.page",
+    "ada_lightning.audit.command",
 )
 """All of the core, and what else decides, grades or reports."""
 
