@@ -43,8 +43,8 @@ def _of_rules(audit: Audit) -> list[str]:
         return []
     unit = audit.gathered.unit.value
     return [
-        f"Draw {best.name}: {number(best.versus_logged)} times as many comparisons of right with wrong responses per 1,000 "
-        f"{unit} as this log, with {number(best.responses)} responses a prompt."
+        f"Draw {best.name}: {number(best.versus_logged)} times as many comparisons of right with wrong responses "
+        f"per 1,000 {unit} as this log, with {number(best.responses)} responses a prompt."
     ]
 
 
@@ -89,8 +89,8 @@ def _of_history(audit: Audit) -> list[str]:
     ratio = audit.figures["chosen_versus_returning"]
     if ratio.low is not None and ratio.low > 1.0:
         text += (
-            f" The half of the returning prompts that promised most had {number(ratio)} times as many comparisons per 1,000 "
-            f"{audit.gathered.unit.value} as all that returned."
+            f" The half of the returning prompts that promised most had {number(ratio)} times as many comparisons "
+            f"per 1,000 {audit.gathered.unit.value} as all that returned."
         )
     return [text]
 

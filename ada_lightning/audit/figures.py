@@ -319,10 +319,7 @@ def _rule_figures(prefix: str) -> dict[str, Figure]:
 
 
 def _rule_row(name: str, prefix: str, found: Mapping[str, Estimate], beyond: tuple[float, float] | None) -> RuleRow:
-    parts: dict[str, Any] = {
-        key: found[f"{prefix}{key}"]
-        for key in RULE_FIGURES
-    }
+    parts: dict[str, Any] = {key: found[f"{prefix}{key}"] for key in RULE_FIGURES}
     if name == LOGGED:
         parts["versus_logged"] = None
     return RuleRow(
@@ -334,9 +331,7 @@ def _rule_row(name: str, prefix: str, found: Mapping[str, Estimate], beyond: tup
     )
 
 
-def _general_holes(
-    gathered: Gathered, returning: Sequence[Visit], num_signal: int, order: Order
-) -> list[Hole]:
+def _general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: int, order: Order) -> list[Hole]:
     """What any log may lack, whatever wrote it."""
     groups = gathered.groups
     tests: list[tuple[Callable[[], bool], Hole]] = [

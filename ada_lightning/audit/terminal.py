@@ -32,7 +32,7 @@ def as_text(name: str, audit: Audit) -> str:
     if len(audit.rules) > 1:
         width = max(len(row.name) for row in audit.rules)
         lines.append(
-            f"  {'rule':<{width}}  {'responses':>9}  {unit:>9}  {'signal':>6}  {'per 1,000 ' + unit:<22}  against "
+            f"  {'rule':<{width}}  {'responses':>9}  {unit:>9}  {'signal':>6}  {'comparisons per 1,000':<22}  against "
             f"the log"
         )
         lines += [_rule(row, width) for row in audit.rules]
@@ -51,7 +51,7 @@ def _rule(row: RuleRow, width: int) -> str:
     return (
         f"  {row.name:<{width}}  {row.responses.value:>9.1f}  {row.length.value:>9,.0f}  "
         f"{100 * row.signal.value:>4.0f} %  "
-        f"{number(row.signal_per_1k):<22}  {versus}{mark}"
+        f"{number(row.comparisons_per_1k):<22}  {versus}{mark}"
     ).rstrip()
 
 

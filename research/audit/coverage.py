@@ -10,14 +10,13 @@ import argparse
 import json
 from collections.abc import Mapping
 
-from ada_lightning.audit.figures import Audit, audit
+from ada_lightning.audit.figures import RULE_FIGURES, Audit, audit
 from ada_lightning.audit.intervals import Estimate
 from research.audit.synthetic import Population, draw
 from research.audit.truth import true_figures
 from research.benchmarks.report import DOCS, header
 
 FILE = DOCS / "audit" / "coverage.json"
-RULE_FIGURES = ("responses", "length", "signal", "rows", "signal_per_1k", "versus_logged")
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ CLIMB = 0.25
 """Chance that a prompt has the next higher rate at its next visit."""
 GAP = -15.0
 """Mean length of a right response minus that of a wrong one, in tokens."""
-LENGTH_LIMIT = 90
+LENGTH_LIMIT = 70
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def true_figures(population: Population) -> dict[str, float]:
         "change": moved,
         "half_life": spread / moved,
     }
-    logged = signal / length
+    logged = mean(lambda p: (size - 1) * p * (1 - p)) / length
     for candidate in CANDIDATES:
         if candidate.rule.n_max <= size:
             found |= _of_rule(candidate.name, candidate.rule, weights_K, logged)
@@ -62,19 +62,32 @@ def _cut(rate: float) -> float:
 
 
 def _of_rule(name: str, rule: StoppingRule, weights_K: Floats, logged: float) -> dict[str, float]:
-    totals = np.zeros(4)
+    totals = np.zeros(5)
     for weight, rate in zip(weights_K, RATES, strict=True):
         for positives, negatives in ends(rule):
             chance = weight * end_probability(rule, (positives, negatives), rate)
             length = positives * mean_length(rate, is_right=True) + negatives * mean_length(rate, is_right=False)
             both = float(positives > 0 and negatives > 0)
-            totals += chance * np.array([positives + negatives, length, both, (positives + negatives) * both])
-    responses, length, signal, rows = map(float, totals)
+            totals += chance * np.array(
+                [
+                    positives + negatives,
+                    length,
+                    both,
+                    (positives + negatives) * both,
+                    _comparisons(positives, negatives),
+                ]
+            )
+    responses, length, signal, rows, comparisons = map(float, totals)
     return {
         f"{name}/responses": responses,
         f"{name}/length": length,
         f"{name}/signal": signal,
         f"{name}/rows": rows,
         f"{name}/signal_per_1k": 1000 * signal / length,
-        f"{name}/versus_logged": signal / length / logged,
+        f"{name}/comparisons_per_1k": 1000 * comparisons / length,
+        f"{name}/versus_logged": comparisons / length / logged,
     }
+
+
+def _comparisons(positives: int, negatives: int) -> float:
+    return positives * negatives / (positives + negatives)

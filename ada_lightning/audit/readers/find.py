@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ada_lightning.audit.readers import run_folder, slime, tinker, trl, verifiers, verl
 from ada_lightning.audit.readers.options import Options
 from ada_lightning.audit.records import Log
 from ada_lightning.audit.untrusted import RefusedFileError, json_lines, parquet_rows, shown
 
-
-class Reader(Protocol):
-    """A module of this room."""
-
-    NAME: str
-    files: Callable[[Path], list[Path]]
-    read: Callable[[Sequence[Path], Options], Log]
-
-
-READERS: dict[str, Any] = {
+READERS: Mapping[str, Any] = {
     "ada": run_folder,
     "trl": trl,
     "verl": verl,
@@ -29,7 +20,7 @@ READERS: dict[str, Any] = {
     "slime": slime,
     "verifiers": verifiers,
 }
-"""By name, as ``--format`` takes it."""
+"""Modules with ``NAME``, ``files(folder)`` and ``read(paths, options)``, by the names that ``--format`` takes."""
 _PICKLES = {".pkl", ".pickle", ".joblib", ".ckpt", ".bin", ".pth", ".npy", ".npz"}
 
 

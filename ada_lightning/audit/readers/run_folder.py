@@ -36,12 +36,15 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         RefusedFileError: a file cannot be read as this format.
     """
     folder = paths[0].parent.parent.parent
+    settings = _settings(folder / "config.yaml", options)
+    rollout = settings.get("rollout")
+    masks = isinstance(rollout, dict) and rollout.get("truncated") == "mask"
     rows: list[Row] = []
     for path in paths:
         columns, content = parquet_rows(path, options.limits)
         if missing := [name for name in NEEDED if name not in columns]:
             raise RefusedFileError(f"{shown(path)} lacks the columns {', '.join(missing)} of a response log")
-        rows += [_row(Fields(record, f"{shown(path)}, row {index}")) for index, record in enumerate(content)]
+        rows += [_row(Fields(record, f"{shown(path)}, row {index}"), masks) for index, record in enumerate(content)]
         if len(rows) > options.limits.max_rows:
             raise RefusedFileError(f"more than {options.limits.max_rows} responses; give fewer steps")
     holes = [EXCLUDED]
@@ -56,10 +59,10 @@ def read(paths: Sequence[Path], options: Options) -> Log:
                 RECORDING,
             )
         )
-    return Log(NAME, rows, holes, Order.LAUNCH, sampling=_sampling(folder / "config.yaml", options))
+    return Log(NAME, rows, holes, Order.LAUNCH, sampling=_sampling(settings))
 
 
-def _row(fields: Fields) -> Row:
+def _row(fields: Fields, masks: bool) -> Row:
     record = fields.record
     advantage, truncated = fields.number("advantage"), record.get("finish_reason") == "length"
     kept = bool(record["is_kept"])
@@ -76,7 +79,7 @@ def _row(fields: Fields) -> Row:
         num_characters=len(str(record.get("text") or "")),
         is_truncated=truncated,
         advantage=advantage,
-        untrained=None if kept else Cause.MASKED if truncated and not fields.whole("round") else Cause.NOT_KEPT,
+        untrained=None if kept else Cause.MASKED if truncated and masks else Cause.NOT_KEPT,
         block=fields.whole("round") or 0,
         components=_components(record.get("components"), fields),
     )
@@ -106,17 +109,22 @@ def _num_groups(path: Path, options: Options) -> int | None:
             raise RefusedFileError(f"{shown(path)} is no prompt log") from None
 
 
-def _sampling(path: Path, options: Options) -> Sampling | None:
-    """Whether the run drew the same number for every prompt, by the class of its sampler."""
+def _settings(path: Path, options: Options) -> dict[str, Any]:
+    """The settings of the run; empty where they are not there."""
     if not path.is_file():
-        return None
+        return {}
     if checked(path, options.limits).stat().st_size > 2**20:
         raise RefusedFileError(f"{shown(path)} is larger than a run's settings")
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
     except (yaml.YAMLError, RecursionError):
-        raise RefusedFileError(f"{shown(path)} is no YAML") from None
-    sampler = settings.get("sampler") if isinstance(settings, dict) else None
+        raise RefusedFileError(f"{shown(path)} is no YAML of plain values") from None
+    return settings if isinstance(settings, dict) else {}
+
+
+def _sampling(settings: dict[str, Any]) -> Sampling | None:
+    """Whether the run drew the same number for every prompt, by the class of its sampler."""
+    sampler = settings.get("sampler")
     target = str(sampler.get("_target_", "")) if isinstance(sampler, dict) else ""
     if not target:
         return None

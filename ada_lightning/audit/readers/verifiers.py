@@ -139,5 +139,10 @@ def _reward(fields: Fields) -> float | None:
 
 def _advantage(nodes: Sequence[Fields]) -> float | None:
     """The largest credit of any token, with its sign; None where no node was assigned any."""
-    found = [value for node in nodes for value in node.rows("advantages") if isinstance(value, int | float)]
+    found = [
+        value
+        for node in nodes
+        for value in node.rows("advantages")
+        if isinstance(value, int | float) and abs(value) < 1e300
+    ]
     return max(found, key=abs) if found else None

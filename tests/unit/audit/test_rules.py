@@ -31,11 +31,12 @@ def drawn(rule, outcomes):
     while taken < len(outcomes) and not rule.has_ended(outcomes[:taken]):
         taken += 1
     positives = sum(outcomes[:taken])
-    return np.array([positives, taken - positives, 0 < positives < taken, taken * (0 < positives < taken)], float)
+    both = 0 < positives < taken
+    return np.array([positives, taken - positives, both, taken * both, positives * (taken - positives) / taken], float)
 
 
 def summed(found):
-    return np.array([found.positives, found.negatives, found.signal, found.rows])
+    return np.array([found.positives, found.negatives, found.signal, found.rows, found.comparisons])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
@@ -51,7 +52,7 @@ def test_an_exact_outcome_is_the_mean_over_all_orders(rule, num_positive):
 @pytest.mark.parametrize("num_positive", [0, 1, 4])
 def test_past_the_log_a_rule_goes_on_with_what_the_counts_leave_of_the_mixture(rule, num_positive):
     posterior = MIXTURE.posterior(num_positive, 4 - num_positive)
-    total, beyond = np.zeros(4), 0.0
+    total, beyond = np.zeros(5), 0.0
     every = list(orders(num_positive, 4 - num_positive))
     for order in every:
         for tail in product([True, False], repeat=4):
@@ -65,7 +66,7 @@ def test_past_the_log_a_rule_goes_on_with_what_the_counts_leave_of_the_mixture(r
 
 
 def test_a_rule_that_remembers_is_not_extrapolated():
-    assert all(not candidate.rule.branches() for candidate in candidates(4) if candidate.rule.n_max > 4)
+    assert all(not candidate.rule.branches() for candidate in candidates(4, 4) if candidate.rule.n_max > 4)
     with pytest.raises(ValueError, match=r"draws more than the 4 responses"):
         outcome(PilotRule((4, 8, 8, 8, 4)), 0, 4, MIXTURE)
 
