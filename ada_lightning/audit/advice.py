@@ -9,8 +9,7 @@ from ada_lightning.audit.spelling import number, percent
 
 LIMIT = (
     "These are costs and signals with the policy and the prompts as they were recorded. Whether a run would have "
-    "learned "
-    "faster is not in a log."
+    "learned faster is not in a log."
 )
 _MANY = 0.1
 _TRUNCATED = 0.05
@@ -55,16 +54,14 @@ def _of_causes(audit: Audit) -> list[str]:
     if wrong.value >= _MANY:
         found.append(
             f"Ask fewer prompts that are too hard now: groups without a right response took {percent(wrong)} of all "
-            f"{audit.gathered.unit.value}. By the fitted distribution {percent(Estimate(shares[0]))} of the "
-            f"prompts are solved "
-            "less than once in 50."
+            f"{audit.gathered.unit.value}. By the fitted distribution {percent(Estimate(shares[0]))} of the prompts "
+            "are solved less than once in 50."
         )
     if right.value >= _MANY:
         found.append(
-            f"Ask fewer prompts that are too easy now: groups that were right throughout took {percent(right)} of all "
-            f"{audit.gathered.unit.value}. By the fitted distribution {percent(Estimate(shares[-1]))} of the "
-            f"prompts are solved "
-            "more than 49 times in 50."
+            f"Ask fewer prompts that are too easy now: groups that were right throughout took {percent(right)} of "
+            f"all {audit.gathered.unit.value}. By the fitted distribution {percent(Estimate(shares[-1]))} of the "
+            "prompts are solved more than 49 times in 50."
         )
     other = sum(
         audit.figures[f"lost:{cause.name}"].value for cause in Cause if cause not in (Cause.ALL_RIGHT, Cause.ALL_WRONG)
@@ -72,8 +69,8 @@ def _of_causes(audit: Audit) -> list[str]:
     if other >= _MANY:
         found.append(
             f"Look at what is drawn and then left out: {percent(Estimate(other))} of all "
-            f"{audit.gathered.unit.value} were of "
-            "responses that could have had a gradient by their rewards, or that have no reward."
+            f"{audit.gathered.unit.value} were of responses that could have had a gradient by their rewards, or "
+            "that have no reward."
         )
     return found
 

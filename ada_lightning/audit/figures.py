@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ada_lightning.audit.groups import Gathered, Group, gather
-from ada_lightning.audit.history import Visit, visits
-from ada_lightning.audit.intervals import MIN_PROMPTS, Estimate, Figure, Sums, estimate
+from ada_lightning.audit.columns import by_prompt, history_columns, log_columns, rule_columns
+from ada_lightning.audit.general_holes import general_holes
+from ada_lightning.audit.groups import Gathered, gather
+from ada_lightning.audit.history import visits
+from ada_lightning.audit.intervals import MIN_PROMPTS, Estimate, Figure, Floats, Sums, estimate
 from ada_lightning.audit.pass_rates import Mixture, fit_mixture, raw_shares
-from ada_lightning.audit.records import Cause, Hole, Log, Order, Sampling
-from ada_lightning.audit.rules import Candidate, Outcome, candidates, outcome
+from ada_lightning.audit.records import Cause, Hole, Log, Sampling
+from ada_lightning.audit.rules import Candidate, candidates
 
 LOGGED = "as logged"
 """Name of the row of the rule that the log was written with."""
@@ -28,9 +27,6 @@ RULE_FIGURES = (
     "comparisons_per_1k",
     "versus_logged",
 )
-FEW_RESPONSES = 8
-FEW_PROMPTS = 200
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -110,22 +106,20 @@ def audit(
     counts = [(group.positives, group.negatives) for group in groups]
     mixture = fit_mixture(counts)
     returning = visits(groups) if gathered.knows_prompts else []
-    columns = _columns(groups)
-    columns |= _history_columns(groups, returning)
+    columns = log_columns(groups)
+    columns |= history_columns(groups, returning)
     tried, why_not = _tried(gathered)
     beyond = {}
     for index, candidate in enumerate(tried):
-        found, beyond[index] = _rule_columns(groups, candidate, mixture)
+        found, beyond[index] = rule_columns(groups, candidate, mixture)
         columns |= {f"{index}:{name}": values for name, values in found.items()}
     figures = _figures(gathered, bool(returning)) | {
         f"{index}:{name}": figure for index in range(len(tried)) for name, figure in _rule_figures(f"{index}:").items()
     }
     figures |= {f"{LOGGED}:{name}": figure for name, figure in _rule_figures("").items()}
-    by_prompt = _by_prompt(columns, groups, gathered.num_prompts)
-    num_signal = int((by_prompt["signal"] > 0).sum())
-    found = estimate(
-        by_prompt, figures, with_intervals=num_signal >= MIN_PROMPTS, seed=seed, num_resamples=num_resamples
-    )
+    sums = by_prompt(columns, groups, gathered.num_prompts)
+    num_signal = int((sums["signal"] > 0).sum())
+    found = estimate(sums, figures, with_intervals=num_signal >= MIN_PROMPTS, seed=seed, num_resamples=num_resamples)
     rules = [_rule_row(LOGGED, f"{LOGGED}:", found, None)]
     rules += [_rule_row(candidate.name, f"{index}:", found, beyond[index]) for index, candidate in enumerate(tried)]
     return Audit(
@@ -136,104 +130,9 @@ def audit(
         why_not,
         mixture,
         raw_shares(counts),
-        [*_general_holes(gathered, returning, num_signal, log.order), *log.holes],
+        [*general_holes(gathered, returning, num_signal, log.order), *log.holes],
         num_signal,
     )
-
-
-def _columns(groups: Sequence[Group]) -> dict[str, Floats]:
-    """Values by group that figures of the log itself are made of."""
-    numbers = [group.positives + group.negatives for group in groups]
-    pairs = [number * (number - 1) for number in numbers]
-    rows: dict[str, list[float]] = {
-        "prompts": [1.0] * len(groups),
-        "responses": [group.num_responses for group in groups],
-        "length": [group.length for group in groups],
-        "no_gradient": [sum(group.lost.values()) for group in groups],
-        "signal": [float(group.differs) for group in groups],
-        "comparisons": [group.comparisons for group in groups],
-        "rows": [(group.positives + group.negatives) * float(group.differs) for group in groups],
-        "graded": [float(number > 0) for number in numbers],
-        "pass_rate": [group.positives / max(number, 1) for group, number in zip(groups, numbers, strict=True)],
-        "paired": [float(pair > 0) for pair in pairs],
-        "pq": [group.positives * group.negatives / max(pair, 1) for group, pair in zip(groups, pairs, strict=True)],
-        "square": [
-            group.positives * (group.positives - 1) / max(pair, 1) for group, pair in zip(groups, pairs, strict=True)
-        ],
-        "both": [float(group.positives > 0 and group.negatives > 0) for group in groups],
-        "gap": [_length_gap(group) or 0.0 for group in groups],
-        "truncated": [float(group.num_truncated or 0) for group in groups],
-    }
-    rows |= {f"lost:{cause.name}": [group.lost.get(cause, 0.0) for group in groups] for cause in Cause}
-    return {name: np.asarray(values, float) for name, values in rows.items()}
-
-
-def _length_gap(group: Group) -> float | None:
-    """Mean length of positives minus that of negatives; None without both."""
-    if not group.positives or not group.negatives:
-        return None
-    return group.positive_length / group.positives - group.negative_length / group.negatives
-
-
-def _history_columns(groups: Sequence[Group], returning: Sequence[Visit]) -> dict[str, Floats]:
-    """Values by group of what its prompt's earlier visits tell; 0 for a first visit."""
-    by_group = {id(visit.group): visit for visit in returning}
-    middles: dict[int, float] = {}
-    for step in {visit.group.step for visit in returning}:
-        middles[step] = median(visit.usefulness for visit in returning if visit.group.step == step)
-    names = ("moved", "moves", "num_steps", "gain", "returns", "returning_comparisons", "returning_length")
-    names += ("chosen_comparisons", "chosen_length")
-    columns = {name: np.zeros(len(groups)) for name in names}
-    for index, group in enumerate(groups):
-        visit = by_group.get(id(group))
-        if visit is None:
-            continue
-        columns["returns"][index], columns["gain"][index] = 1.0, visit.gain
-        columns["returning_comparisons"][index], columns["returning_length"][index] = group.comparisons, group.length
-        if visit.moved is not None:
-            columns["moves"][index], columns["moved"][index] = 1.0, visit.moved
-            columns["num_steps"][index] = visit.num_steps
-        if visit.usefulness >= middles[group.step]:
-            columns["chosen_comparisons"][index], columns["chosen_length"][index] = group.comparisons, group.length
-    return columns
-
-
-def _rule_columns(
-    groups: Sequence[Group], candidate: Candidate, mixture: Mixture
-) -> tuple[dict[str, Floats], tuple[float, float] | None]:
-    """Values by group of a rule, and (responses, signal) past the log; None where nothing is."""
-    gaps = [gap for group in groups if (gap := _length_gap(group)) is not None]
-    gap = float(np.mean(gaps)) if gaps else 0.0
-    names = ("rule_prompts", "rule_responses", "rule_length", "rule_signal", "rule_rows", "rule_comparisons")
-    columns = {name: np.zeros(len(groups)) for name in names}
-    beyond, is_beyond = [0.0, 0.0], False
-    known: dict[tuple[int, int], Outcome] = {}
-    for index, group in enumerate(groups):
-        if not sum(group.first):
-            continue
-        if group.first not in known:
-            known[group.first] = outcome(candidate.rule, *group.first, mixture)
-        found = known[group.first]
-        means = _mean_lengths(group, gap)
-        columns["rule_prompts"][index] = 1.0
-        columns["rule_responses"][index] = found.positives + found.negatives
-        columns["rule_length"][index] = found.positives * means[0] + found.negatives * means[1]
-        columns["rule_signal"][index], columns["rule_rows"][index] = found.signal, found.rows
-        columns["rule_comparisons"][index] = found.comparisons
-        is_beyond |= sum(group.first) < candidate.rule.n_max
-        beyond = [beyond[0] + found.responses_beyond, beyond[1] + found.signal_beyond]
-    if not is_beyond:
-        return columns, None
-    total = float(columns["rule_responses"].sum()), float(columns["rule_signal"].sum())
-    return columns, tuple(part / whole if whole else 0.0 for part, whole in zip(beyond, total, strict=True))  # type: ignore[return-value]
-
-
-def _mean_lengths(group: Group, gap: float) -> tuple[float, float]:
-    """Mean length of a positive and of a negative; of a class that the group lacks, by the usual difference."""
-    counts, totals = group.first, group.first_length
-    positive = totals[0] / counts[0] if counts[0] else max(totals[1] / counts[1] + gap, 0.0)
-    negative = totals[1] / counts[1] if counts[1] else max(positive - gap, 0.0)
-    return positive, negative
 
 
 def _tried(gathered: Gathered) -> tuple[list[Candidate], str]:
@@ -250,17 +149,10 @@ def _tried(gathered: Gathered) -> tuple[list[Candidate], str]:
         and sizes == [group.positives + group.negatives for group in gathered.groups if sum(group.first)]
     ):
         return [], (
-            "groups differ in size and the log does not say why: where a rule stopped by what it saw, the "
-            "responses are not "
-            "exchangeable. Say --sampling uniform if sizes were fixed before anything was drawn"
+            "groups differ in size and the log does not say why: where a rule stopped by what it saw, responses "
+            "are not exchangeable. Say --sampling uniform if sizes were fixed before anything was drawn"
         )
     return candidates(int(median(sizes)), min(sizes)), ""
-
-
-def _by_prompt(columns: Mapping[str, Floats], groups: Sequence[Group], num_prompts: int) -> dict[str, Floats]:
-    """Add up the visits of a prompt."""
-    prompt_G = np.array([group.prompt for group in groups])
-    return {name: np.bincount(prompt_G, weights=values, minlength=num_prompts) for name, values in columns.items()}
 
 
 def _ratio(numerator: str, denominator: str, scale: float = 1.0) -> Figure:
@@ -329,53 +221,3 @@ def _rule_row(name: str, prefix: str, found: Mapping[str, Estimate], beyond: tup
         responses_beyond=beyond[0] if beyond else 0.0,
         signal_beyond=beyond[1] if beyond else 0.0,
     )
-
-
-def _general_holes(gathered: Gathered, returning: Sequence[Visit], num_signal: int, order: Order) -> list[Hole]:
-    """What any log may lack, whatever wrote it."""
-    groups = gathered.groups
-    tests: list[tuple[Callable[[], bool], Hole]] = [
-        (
-            lambda: num_signal < MIN_PROMPTS,
-            Hole(
-                f"only {num_signal} prompts with a signal",
-                f"with fewer than {MIN_PROMPTS} there are figures and no intervals",
-                f"{FEW_PROMPTS} prompts in each of 3 steps or more",
-            ),
-        ),
-        (
-            lambda: gathered.knows_prompts and not returning,
-            Hole(
-                "prompts that come back",
-                "no prompt was seen twice: nothing is said of drift or of what history foretells",
-                "log a second epoch, or more steps of fewer prompts",
-            ),
-        ),
-        (
-            lambda: max(group.positives + group.negatives for group in groups) < FEW_RESPONSES,
-            Hole(
-                f"groups of {FEW_RESPONSES} or more",
-                "rules that draw more are extrapolated, and hard prompts look impossible",
-                f"{FEW_RESPONSES} responses a prompt while recording, 16 if many prompts are hard",
-            ),
-        ),
-        (
-            lambda: order is Order.FINISH,
-            Hole(
-                "the order of launch",
-                "responses stand in the order of finishing: where a step was cut by count, short ones are too many",
-                "log every response that was started, or count in the order of launch",
-            ),
-        ),
-        (
-            lambda: gathered.sampling is Sampling.ADAPTIVE,
-            Hole(
-                "uniform sampling",
-                "a rule that stopped by what it saw leaves responses that are not exchangeable: other rules are "
-                "tried on "
-                "the first block alone, or not at all, and pass rates by raw counts are biased",
-                "the same number of responses for every prompt while recording",
-            ),
-        ),
-    ]
-    return [hole for test, hole in tests if test()]

@@ -24,8 +24,7 @@ def about(audit: Audit) -> str:
     prompts = f"{gathered.num_prompts:,} prompts" if gathered.knows_prompts else "prompts without a name"
     return (
         f"{audit.log.format}, {steps}: {num_responses:,} responses, {size} for each of {len(gathered.groups):,} "
-        f"groups; "
-        f"{prompts}. Rewards above {gathered.threshold:g} count as right."
+        f"groups; {prompts}. Rewards above {gathered.threshold:g} count as right."
     )
 
 
@@ -53,9 +52,9 @@ def facts(audit: Audit) -> list[tuple[str, str, str]]:
             (
                 "change between visits",
                 number(figures["change"]),
-                f"mean squared change of a prompt's pass rate, chance taken out, after "
-                f"{number(figures['steps_between'])} "
-                f"steps; between prompts the variance is {number(figures['spread'])}",
+                "mean squared change of a prompt's pass rate, chance taken out, after "
+                f"{number(figures['steps_between'])} steps; between prompts the variance is "
+                f"{number(figures['spread'])}",
             ),
             (
                 "half-life of history",
@@ -76,13 +75,13 @@ def about_intervals(audit: Audit) -> str:
     """Return what the brackets mean, or why there are none."""
     if not audit.has_intervals:
         return (
-            f"Only {audit.num_signal_prompts} prompts have a signal: too few for intervals, so take every figure as an "
-            "anecdote."
+            f"Only {audit.num_signal_prompts} prompts have a signal: too few for intervals, so take every figure as "
+            "an anecdote."
         )
     return (
         "In brackets: 95 % intervals by resampling prompts (BCa, 2,000 times), all visits of a prompt together. "
-        "They say "
-        "how far other prompts of the same kind would differ, in this run; another seed may differ by more."
+        "They say how far other prompts of the same kind would differ, in this run; another seed may differ by "
+        "more."
     )
 
 
@@ -96,6 +95,7 @@ def about_rules(audit: Audit) -> str:
         else "the first block of each group, which no rule had chosen: exact, no model"
     )
     return (
-        f"Each rule is tried on {basis}. A rule that draws more than the log has goes on with pass rates of the fitted "
-        "distribution: such rows are marked extrapolated, and their interval holds only as far as the fit does."
+        f"Each rule is tried on {basis}. A rule that draws more than the log has goes on with pass rates of the "
+        "fitted distribution: such rows are marked extrapolated, and their interval holds only as far as the fit "
+        "does."
     )

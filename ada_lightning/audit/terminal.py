@@ -32,8 +32,8 @@ def as_text(name: str, audit: Audit) -> str:
     if len(audit.rules) > 1:
         width = max(len(row.name) for row in audit.rules)
         lines.append(
-            f"  {'rule':<{width}}  {'responses':>9}  {unit:>9}  {'signal':>6}  {'comparisons per 1,000':<22}  against "
-            f"the log"
+            f"  {'rule':<{width}}  {'responses':>9}  {unit:>9}  {'signal':>6}  {'comparisons per 1,000':<22}  "
+            "against the log"
         )
         lines += [_rule(row, width) for row in audit.rules]
     lines += ["", "What to change"] + [line for text in advice(audit) for line in _wrapped(text, "  - ")]
@@ -50,8 +50,7 @@ def _rule(row: RuleRow, width: int) -> str:
     mark = f"  extrapolated ({100 * row.responses_beyond:.0f} % of responses)" if row.is_extrapolated else ""
     return (
         f"  {row.name:<{width}}  {row.responses.value:>9.1f}  {row.length.value:>9,.0f}  "
-        f"{100 * row.signal.value:>4.0f} %  "
-        f"{number(row.comparisons_per_1k):<22}  {versus}{mark}"
+        f"{100 * row.signal.value:>4.0f} %  {number(row.comparisons_per_1k):<22}  {versus}{mark}"
     ).rstrip()
 
 

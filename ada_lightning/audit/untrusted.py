@@ -40,9 +40,8 @@ def checked(path: Path, limits: Limits) -> Path:
         raise RefusedFileError(f"{shown(path)} is no plain file; give the files of a log or their folder")
     if about.st_size > limits.max_bytes:
         raise RefusedFileError(
-            f"{shown(path)} has {about.st_size / GIB:.1f} GiB, more than the {limits.max_bytes / GIB:.3g} that "
-            f"are read; "
-            "give fewer steps, or allow more by --max-gib"
+            f"{shown(path)} has {about.st_size / GIB:.1f} GiB, more than the {limits.max_bytes / GIB:.3g} that are "
+            "read; give fewer steps, or allow more by --max-gib"
         )
     return path
 
@@ -61,8 +60,8 @@ def json_lines(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, Any]
             number += 1
             if len(line) > limits.max_line_bytes:
                 raise RefusedFileError(
-                    f"{shown(path)}, line {number} is longer than {limits.max_line_bytes / 2**20:.3g} MiB: this is no "
-                    "log of responses"
+                    f"{shown(path)}, line {number} is longer than {limits.max_line_bytes / 2**20:.3g} MiB: this is "
+                    "no log of responses"
                 )
             if not line.strip():
                 continue
@@ -72,8 +71,8 @@ def json_lines(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, Any]
                 if not line.endswith(b"\n"):
                     return
                 raise RefusedFileError(
-                    f"{shown(path)}, line {number} is no JSON ({type(error).__name__}); is it a log of responses, one "
-                    "JSON object a line?"
+                    f"{shown(path)}, line {number} is no JSON ({type(error).__name__}); is it a log of responses, "
+                    "one JSON object a line?"
                 ) from None
             if not isinstance(content, dict):
                 raise RefusedFileError(f"{shown(path)}, line {number} is no JSON object")
@@ -99,8 +98,7 @@ def parquet_rows(path: Path, limits: Limits) -> tuple[list[str], Iterator[dict[s
     if file.metadata.num_rows > limits.max_rows or sum(group.total_byte_size for group in groups) > limits.max_bytes:
         raise RefusedFileError(
             f"{shown(path)} unpacks to more than {limits.max_rows} rows or {limits.max_bytes / GIB:.3g} GiB; give "
-            f"fewer "
-            "steps, or allow more by --max-gib"
+            "fewer steps, or allow more by --max-gib"
         )
     return list(file.schema_arrow.names), _unpacked(file, path, limits)
 
@@ -114,8 +112,8 @@ def _unpacked(file: Any, path: Path, limits: Limits) -> Iterator[dict[str, Any]]
             num_bytes += batch.nbytes
             if num_bytes > limits.max_bytes:
                 raise RefusedFileError(
-                    f"{shown(path)} unpacks to more than {limits.max_bytes / GIB:.3g} GiB; give fewer steps, or allow "
-                    "more by --max-gib"
+                    f"{shown(path)} unpacks to more than {limits.max_bytes / GIB:.3g} GiB; give fewer steps, or "
+                    "allow more by --max-gib"
                 )
             yield from batch.to_pylist()
     except (pa.ArrowException, OSError) as error:

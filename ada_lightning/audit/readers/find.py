@@ -65,9 +65,8 @@ def _of_folder(path: Path, format: str | None) -> tuple[Any, list[Path]]:
             return reader, paths
     raise RefusedFileError(
         f"{shown(path)} has no files that a reader knows: completions/completions_*.parquet (TRL), <step>.jsonl "
-        f"(verl), "
-        "*rollout_summaries.jsonl (tinker-cookbook), rollout_data/*.pt (slime), rollouts/step_*/train/*/traces.jsonl "
-        "(prime-rl), or responses/train/step_*.parquet (ada_lightning)"
+        "(verl), *rollout_summaries.jsonl (tinker-cookbook), rollout_data/*.pt (slime), "
+        "rollouts/step_*/train/*/traces.jsonl (prime-rl), or responses/train/step_*.parquet (ada_lightning)"
     )
 
 
@@ -75,7 +74,7 @@ def _by_content(path: Path, options: Options) -> Any:
     if path.suffix in _PICKLES:
         raise RefusedFileError(
             f"{shown(path)} is a pickle by its name: reading it could run code. It is not read; record as "
-            f"docs/audit.md says"
+            "docs/audit.md says"
         )
     if path.suffix == ".pt":
         return slime

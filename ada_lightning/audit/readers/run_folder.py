@@ -54,8 +54,8 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         holes.append(
             Hole(
                 f"{num_logged - len(groups)} of {num_logged} groups",
-                "figures are of the prompts and steps whose responses were kept; these are a random sample of "
-                "the run's",
+                "figures are of the prompts and steps whose responses were kept; these are a random sample of the "
+                "run's",
                 RECORDING,
             )
         )

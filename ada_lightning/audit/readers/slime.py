@@ -70,17 +70,15 @@ def _load(path: Path, options: Options) -> Any:
     ):
         raise RefusedFileError(
             f"{shown(path)} unpacks to more than {options.limits.max_bytes / GIB:.3g} GiB or is packed, as "
-            f"torch.save never "
-            "packs; allow more by --max-gib"
+            "torch.save never packs; allow more by --max-gib"
         )
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, RecursionError) as error:
         raise RefusedFileError(
-            f"{shown(path)} holds more than tensors and plain values ({type(error).__name__}), and reading it "
-            f"could run "
-            "code: it is not read. Save samples whose metadata is plain (numbers, texts, lists), or convert the file "
-            "where you trust it"
+            f"{shown(path)} holds more than tensors and plain values ({type(error).__name__}), and reading it could "
+            "run code: it is not read. Save samples whose metadata is plain (numbers, texts, lists), or convert "
+            "the file where you trust it"
         ) from None
 
 

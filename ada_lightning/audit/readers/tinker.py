@@ -50,8 +50,8 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         holes.append(
             Hole(
                 "which prompt a group is",
-                "prompts that come back count as new ones: no drift, and intervals that are too narrow where "
-                "they repeat",
+                "prompts that come back count as new ones: no drift, and intervals that are too narrow where they "
+                "repeat",
                 f"return a tag '{TAG}<id>' from EnvGroupBuilder.logging_tags()",
             )
         )

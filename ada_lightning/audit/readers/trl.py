@@ -118,8 +118,7 @@ def _groups(keys: Sequence[str], path: Path, options: Options) -> list[int]:
         sizes = ", ".join(str(size) for size, _ in Counter(runs).most_common(5))
         raise RefusedFileError(
             f"{shown(path)}: consecutive rows with one prompt come in runs of {sizes}, which are no multiples of "
-            f"{size}; "
-            "give num_generations by --group-size"
+            f"{size}; give num_generations by --group-size"
         )
     return [index // size for index in range(len(keys))]
 
@@ -133,9 +132,8 @@ def _agree(rows: Sequence[Row], names: Sequence[str]) -> None:
         differ = len({reward for reward, _ in pairs}) > 1
         if differ and any(later < earlier - _NO_ADVANTAGE for earlier, later in pairwise(advantages)):
             raise RefusedFileError(
-                f"{rows[0].source}: the sum of the columns {', '.join(map(printable, names))} does not go with "
-                f"the logged "
-                "advantages; name the rewards and their weights by --reward NAME=WEIGHT"
+                f"{rows[0].source}: the sum of the columns {', '.join(map(printable, names))} does not go with the "
+                "logged advantages; name the rewards and their weights by --reward NAME=WEIGHT"
             )
 
 
