@@ -43,7 +43,10 @@ def main() -> None:
 
 
 def coverage(population: Population, seeds: range, num_resamples: int = 2000) -> dict[str, dict[str, float]]:
-    """Return by figure: ``truth``, ``mean`` over seeds, number of ``intervals``, how many held it (``covered``)."""
+    """Return by figure: ``truth``, ``mean`` over seeds, number of ``intervals``, how many held it (``covered``).
+
+    A figure that no resample changes, such as what a fixed number of responses costs, has none.
+    """
     truth = true_figures(population)
     found: dict[str, dict[str, float]] = {
         name: {"truth": value, "mean": 0.0, "intervals": 0, "covered": 0} for name, value in truth.items()

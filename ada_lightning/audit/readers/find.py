@@ -65,7 +65,7 @@ def _of_folder(path: Path, format: str | None) -> tuple[Any, list[Path]]:
             return reader, paths
     raise RefusedFileError(
         f"{shown(path)} has no files that a reader knows: completions/completions_*.parquet (TRL), <step>.jsonl "
-        "(verl), *rollout_summaries.jsonl (tinker-cookbook), rollout_data/*.pt (slime), "
+        "(verl), train_rollout_summaries.jsonl (tinker-cookbook), rollout_data/*.pt (slime), "
         "rollouts/step_*/train/*/traces.jsonl (prime-rl), or responses/train/step_*.parquet (ada_lightning)"
     )
 

@@ -13,7 +13,7 @@ from ada_lightning.audit.untrusted import Fields, RefusedFileError, json_lines, 
 NAME = "tinker-cookbook"
 TAG = "prompt_id="
 """Begins the tag of an environment group that names its prompt."""
-_PATTERN = "*rollout_summaries.jsonl"
+_PATTERN = "train*rollout_summaries.jsonl"
 
 
 def files(folder: Path) -> list[Path]:
