@@ -42,8 +42,8 @@ def _of_rules(audit: Audit) -> list[str]:
         return []
     unit = audit.gathered.unit.value
     return [
-        f"Draw {best.name}: {number(best.versus_logged)} times as many comparisons of right with wrong responses "
-        f"per 1,000 {unit} as this log, with {number(best.responses)} responses a prompt."
+        f"Draw {best.name}: by this log {number(best.versus_logged)} times as many comparisons of right with wrong "
+        f"responses per 1,000 {unit} as it was drawn, with {number(best.responses)} responses a prompt on average."
     ]
 
 

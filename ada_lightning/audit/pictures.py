@@ -60,7 +60,7 @@ def draw_causes(audit: Audit) -> Drawing:
 
 def draw_pass_rates(audit: Audit) -> Drawing:
     """Draw the classes of pass rates, as fitted and as raw shares show them."""
-    with blank(5.6, 2.9) as figure:
+    with blank(5.6, 4.3) as figure:
         axes = figure.subplots()
         places = np.arange(len(BINS))
         axes.bar(places, audit.mixture.shares(), width=0.78, color=GRADIENT, label="fitted: chance taken out")
@@ -79,7 +79,7 @@ def draw_rules(audit: Audit) -> Drawing | None:
     if len(audit.rules) < 2:
         return None
     rows = audit.rules
-    with blank(6.8, 0.9 + 0.22 * len(rows)) as figure:
+    with blank(12.4, 0.9 + 0.24 * len(rows)) as figure:
         axes = figure.subplots()
         axes.axvline(rows[0].comparisons_per_1k.value, color=INK, alpha=0.35, linewidth=1, linestyle="--")
         for place, row in enumerate(rows):

@@ -52,18 +52,18 @@ class Outcome:
     responses_beyond: float = 0.0
     """Responses past those of the log."""
     signal_beyond: float = 0.0
-    """Part of :attr:`signal` from ends past the log."""
+    """Part of :attr:`signal` that the responses of the log do not have."""
 
 
 CANDIDATES = (
-    *(Candidate(f"{n} each (GRPO)", FixedRule(n)) for n in (2, 4, 8, 16, 32)),
-    *(Candidate(f"blocks of 4 until one right and one wrong, at most {n}", QuotaRule(1, 1, 4, n)) for n in (8, 16, 32)),
-    *(Candidate(f"blocks of 4 until two right and two wrong, at most {n}", QuotaRule(2, 2, 4, n)) for n in (8, 16, 32)),
-    *(Candidate(f"blocks of 4 until one right, at most {n}", QuotaRule(1, 0, 4, n)) for n in (8, 16, 32)),
+    *(Candidate(f"{n} each, as GRPO", FixedRule(n)) for n in (2, 4, 8, 16, 32)),
+    *(Candidate(f"fours until 1 right and 1 wrong, at most {n}", QuotaRule(1, 1, 4, n)) for n in (8, 16, 32)),
+    *(Candidate(f"fours until 2 right and 2 wrong, at most {n}", QuotaRule(2, 2, 4, n)) for n in (8, 16, 32)),
+    *(Candidate(f"fours until 1 right, at most {n}", QuotaRule(1, 0, 4, n)) for n in (8, 16, 32)),
     Candidate("4, and 4 more where they differ", PilotRule((4, 8, 8, 8, 4))),
     Candidate("4, and 12 more where they differ", PilotRule((4, 16, 16, 16, 4))),
 )
-"""In the order of the page. Blocks until two of both are ``ada_seq_balance`` of this project, until one right
+"""In the order of the page. Fours until two of both are ``ada_seq_balance`` of this project, until one right
 ``ada_seq_pos``, four and more where they differ a screen as SPEED-RL's."""
 
 
@@ -126,7 +126,7 @@ def outcome(rule: StoppingRule, num_positive: int, num_negative: int, mixture: M
         inside.rows + rows,
         inside.comparisons + comparisons,
         beyond,
-        signal,
+        signal * (not (num_positive and num_negative)),
     )
 
 

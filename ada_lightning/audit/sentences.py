@@ -61,7 +61,11 @@ def facts(audit: Audit) -> list[tuple[str, str, str]]:
                 number(figures["half_life"]),
                 "steps until a prompt has moved as far as prompts differ",
             ),
-            ("history foretells", number(figures["gain"]), "nats a response better than the mean of all prompts"),
+            (
+                "history foretells",
+                number(figures["gain"]),
+                "a prompt's own counts against the mean of all prompts: gain in log-likelihood, nats a response",
+            ),
         ]
     return rows
 

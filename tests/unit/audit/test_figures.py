@@ -74,9 +74,9 @@ def test_an_adaptive_run_is_tried_on_its_first_blocks():
     later = [row("b", i, float(i == 9), block=i // 4) for i in range(12)]
     found = audit(log_of(*early, *later, sampling=Sampling.ADAPTIVE))
     rules = {rule.name: rule for rule in found.rules}
-    assert not rules["4 each (GRPO)"].is_extrapolated
-    assert rules["4 each (GRPO)"].signal.value == 0.5  # of b's first block all are wrong
-    assert rules["8 each (GRPO)"].is_extrapolated
+    assert not rules["4 each, as GRPO"].is_extrapolated
+    assert rules["4 each, as GRPO"].signal.value == 0.5  # of b's first block all are wrong
+    assert rules["8 each, as GRPO"].is_extrapolated
     assert any("uniform sampling" in hole.what for hole in found.holes)
 
 

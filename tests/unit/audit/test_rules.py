@@ -63,6 +63,7 @@ def test_past_the_log_a_rule_goes_on_with_what_the_counts_leave_of_the_mixture(r
     found = outcome(rule, num_positive, 4 - num_positive, MIXTURE)
     assert summed(found) == pytest.approx(total, abs=1e-12)
     assert found.responses_beyond == pytest.approx(beyond, abs=1e-12)
+    assert (found.signal_beyond == 0.0) == (num_positive == 1)  # its four have both classes
 
 
 def test_a_rule_that_remembers_is_not_extrapolated():
