@@ -12,6 +12,7 @@ LIMIT = (
     "learned faster is not in a log."
 )
 _MANY = 0.1
+_FEW = 0.05
 _TRUNCATED = 0.05
 
 
@@ -52,11 +53,19 @@ def _of_causes(audit: Audit) -> list[str]:
     shares = audit.mixture.shares()
     found = []
     if wrong.value >= _MANY:
-        found.append(
-            f"Ask fewer prompts that are too hard now: groups without a right response took {percent(wrong)} of all "
-            f"{audit.gathered.unit.value}. By the fitted distribution {percent(Estimate(shares[0]))} of the prompts "
-            "are solved less than once in 50."
-        )
+        text = f"Groups without a right response took {percent(wrong)} of all {audit.gathered.unit.value}. "
+        never = percent(Estimate(shares[0]))
+        if shares[0] < _FEW:
+            text += (
+                f"By the fitted distribution only {never} of the prompts are solved less than once in 50: most of those"
+            )
+            text += " groups were unlucky, so stop early where the first responses agree, rather than drop prompts."
+        else:
+            text += (
+                f"Ask fewer prompts that are too hard now: by the fitted distribution {never} are solved less than once"
+            )
+            text += " in 50."
+        found.append(text)
     if right.value >= _MANY:
         found.append(
             f"Ask fewer prompts that are too easy now: groups that were right throughout took {percent(right)} of "
