@@ -19,6 +19,8 @@ MAX_BCA_PROMPTS = 4000
 _MAX_CELLS = 4_000_000
 """Counts of resamples held at once: 32 MB."""
 _DECIMALS = 12
+_ROUNDING = 1e-9
+"""Intervals that are narrower, as a part of the figure, are those of a constant."""
 
 Floats = NDArray[np.float64]
 Sums = Mapping[str, Floats]
@@ -95,7 +97,7 @@ def estimate(
         ).confidence_interval
     found = {}
     for name, value, low, high in zip(figures, point_F, interval.low, interval.high, strict=True):
-        is_known = np.isfinite(low) and np.isfinite(high) and high > low
+        is_known = np.isfinite(low) and np.isfinite(high) and high - low > _ROUNDING * max(1.0, abs(value))
         found[name] = Estimate(float(value), float(low), float(high)) if is_known else Estimate(float(value))
     return found
 

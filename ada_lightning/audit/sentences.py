@@ -58,7 +58,7 @@ def facts(audit: Audit) -> list[tuple[str, str, str]]:
             ),
             (
                 "half-life of history",
-                number(figures["half_life"]),
+                _half_life(audit),
                 "steps until a prompt has moved as far as prompts differ",
             ),
             (
@@ -68,6 +68,14 @@ def facts(audit: Audit) -> list[tuple[str, str, str]]:
             ),
         ]
     return rows
+
+
+def _half_life(audit: Audit) -> str:
+    """Steps; unknown where the change of pass rates may be none."""
+    change = audit.figures["change"]
+    if change.value <= 0 or (change.low is not None and change.low <= 0):
+        return "no change seen"
+    return number(audit.figures["half_life"])
 
 
 def percent_plain(share: float) -> str:

@@ -50,7 +50,7 @@ def make_ours(num_steps: int) -> None:
         f"data.source.path={problems.relative_to(ROOT)}",
         *("data.source.num_heldout=32", "reward=exact_match", "data.max_prompt_tokens=72", *ENGINE_ARGUMENTS),
         *(f"data.prompts_per_step={PROMPTS_PER_STEP}", f"num_steps={num_steps}", "optimizer.lr=1e-3", "logger=csv"),
-        *("callbacks.response_log.every_n_steps=1", "callbacks.response_log.max_prompts=.inf"),
+        *("callbacks.response_log.every_n_steps=1", "callbacks.response_log.max_prompts=inf"),
         *("~callbacks.preview", "~callbacks.sample_page"),
         f"run_dir={(FOLDER / 'ours').relative_to(ROOT)}",
     ]

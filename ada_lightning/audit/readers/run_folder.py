@@ -16,7 +16,7 @@ from ada_lightning.audit.untrusted import Fields, RefusedFileError, checked, par
 
 NAME = "ada_lightning"
 NEEDED = ("step", "slot", "prompt_id", "sample_index", "round", "reward", "is_positive", "is_kept", "num_tokens")
-RECORDING = "callbacks.response_log.every_n_steps=1 callbacks.response_log.max_prompts=.inf"
+RECORDING = "callbacks.response_log.every_n_steps=1 callbacks.response_log.max_prompts=inf"
 EXCLUDED = Hole(
     "responses that are no evidence",
     "tokens of responses whose grading failed, or that rollout.truncated=exclude took out, are missing",

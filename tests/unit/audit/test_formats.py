@@ -138,5 +138,5 @@ def test_our_run_says_how_much_of_it_was_not_kept(log, tmp_path):
     WRITERS["ada"](log.rows, tmp_path)
     (tmp_path / "responses" / "train" / "step_000002.parquet").unlink()
     ((_, read),) = read_logs([tmp_path], Options())
-    (hole,) = (hole for hole in read.holes if "max_prompts=.inf" in hole.setting)
+    (hole,) = (hole for hole in read.holes if "max_prompts=inf" in hole.setting)
     assert hole.what == "60 of 180 groups"
