@@ -55,8 +55,10 @@ def history_columns(groups: Sequence[Group], returning: Sequence[Visit]) -> dict
     middles: dict[int, float] = {}
     for step in {visit.group.step for visit in returning}:
         middles[step] = median(visit.usefulness for visit in returning if visit.group.step == step)
-    names = ("moved", "moves", "num_steps", "gain", "returns", "returning_comparisons", "returning_length")
-    names += ("chosen_comparisons", "chosen_length")
+    names = [
+        *("moved", "moves", "num_steps", "gain", "returns", "returning_comparisons"),
+        *("returning_length", "chosen_comparisons", "chosen_length"),
+    ]
     columns = {name: np.zeros(len(groups)) for name in names}
     for index, group in enumerate(groups):
         visit = by_group.get(id(group))
@@ -113,4 +115,7 @@ def _mean_lengths(group: Group, gap: float) -> tuple[float, float]:
 def by_prompt(columns: Mapping[str, Floats], groups: Sequence[Group], num_prompts: int) -> dict[str, Floats]:
     """Add up the visits of a prompt."""
     prompt_G = np.array([group.prompt for group in groups])
-    return {name: np.bincount(prompt_G, weights=values, minlength=num_prompts) for name, values in columns.items()}
+    return {
+        name: np.bincount(prompt_G, weights=values, minlength=num_prompts).astype(float)
+        for name, values in columns.items()
+    }

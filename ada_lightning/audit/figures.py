@@ -111,8 +111,8 @@ def audit(
     tried, why_not = _tried(gathered)
     beyond = {}
     for index, candidate in enumerate(tried):
-        found, beyond[index] = rule_columns(groups, candidate, mixture)
-        columns |= {f"{index}:{name}": values for name, values in found.items()}
+        of_rule, beyond[index] = rule_columns(groups, candidate, mixture)
+        columns |= {f"{index}:{name}": values for name, values in of_rule.items()}
     figures = _figures(gathered, bool(returning)) | {
         f"{index}:{name}": figure for index in range(len(tried)) for name, figure in _rule_figures(f"{index}:").items()
     }

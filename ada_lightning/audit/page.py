@@ -72,7 +72,8 @@ def as_html(audits: Named) -> str:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"percent": percent, "number": number, "svg": lambda drawing: Markup(drawing.svg)}
+    environment.filters |= {"percent": percent, "number": number}
+    environment.filters["svg"] = lambda drawing: Markup(drawing.svg)
     sheets = [loader.get_source(environment, name)[0] for name in ("page.css", "audit.css")]
     return environment.get_template("audit.html.j2").render(
         style_sheet=Markup("\n".join(sheets)), logs=[_parts(name, audit) for name, audit in audits], limit=LIMIT
