@@ -22,6 +22,7 @@ ROOMS = (
     "training",
     "data",
     "analysis",
+    "audit",
     "config",
     "adapters",
     "programs",
@@ -57,6 +58,7 @@ WITHOUT_TORCH = (
     "ada_lightning.analysis.report.page",
     "ada_lightning.analysis.export.folder",
     "ada_lightning.methods.estimators.beta_history",
+    "ada_lightning.audit.command",
 )
 """All of the core, and what else decides, grades or reports."""
 

@@ -1,0 +1,117 @@
+"""``ada audit``: reads logs, prints what they say and writes the page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ada_lightning.audit.figures import audit
+from ada_lightning.audit.page import write_page
+from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
+from ada_lightning.audit.readers.options import Options
+from ada_lightning.audit.records import Sampling
+from ada_lightning.audit.terminal import as_text
+from ada_lightning.audit.untrusted import GIB, Limits
+
+EXAMPLES = """
+examples:
+  python -m ada_lightning.audit trl_output/                      completions/*.parquet of TRL
+  python -m ada_lightning.audit verl_rollouts/ --tokenizer model/tokenizer.json
+  python -m ada_lightning.audit runs/grpo_n16-20261121-064238    a run of this project
+  python -m ada_lightning.audit a/ b/ --output both.html         two logs, one below the other on one page
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Read, compute, print, write.
+
+    Args:
+        argv: arguments after the command's name; those of the process if left out.
+    """
+    arguments = _arguments(argv)
+    try:
+        options = _options(arguments)
+        logs = read_logs(arguments.logs, options, arguments.format)
+        sampling = Sampling(arguments.sampling) if arguments.sampling else None
+        audits = [(name, audit(log, threshold=arguments.positive_above, sampling=sampling)) for name, log in logs]
+        files = write_page(audits, arguments.output)
+    except (ValueError, OSError) as error:
+        sys.exit("\n".join(f"error: {line}" for line in str(error).splitlines()))
+    print("\n\n".join(as_text(name, found) for name, found in audits))
+    print(f"\n{files[0]} (numbers: {files[1].name})")
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    options = Options(
+        rewards=dict(arguments.reward),
+        group_size=arguments.group_size,
+        limits=Limits(max_bytes=int(arguments.max_gib * GIB)),
+    )
+    if arguments.tokenizer is None:
+        return options
+    return Options(options.rewards, options.group_size, tokenizer_of(arguments.tokenizer, options), options.limits)
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="audit",
+        description="What a log of rollouts says of where its tokens went: what gave no gradient and why, how hard the "
+        "prompts are, what other sampling rules would have cost on them, and what the log does not say.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("logs", nargs="+", type=Path, metavar="LOG", help="files, or folders that a trainer wrote")
+    add("--output", type=_html, default=Path("audit.html"), help="the page (default: audit.html); numbers go beside it")
+    add("--format", choices=list(READERS), help="of the logs (default: found by what is in them)")
+    add(
+        "--reward",
+        action="append",
+        type=_weighted,
+        default=[],
+        metavar="NAME[=WEIGHT]",
+        help="a column or part that the reward is made of, and its weight (default 1); may be repeated",
+    )
+    add("--positive-above", type=float, help="rewards above it are right (default: middle of lowest and highest)")
+    add("--group-size", type=_whole, help="responses per prompt, for logs that do not mark groups (TRL)")
+    add("--tokenizer", type=Path, help="a model's tokenizer.json, for logs without token counts")
+    add(
+        "--sampling",
+        choices=[sampling.value for sampling in Sampling],
+        help="whether every prompt got as many responses whatever they were (default: as the log says or seems)",
+    )
+    add("--max-gib", type=_positive, default=4.0, help="largest file that is read, also unpacked (default: 4)")
+    return parser.parse_args(argv)
+
+
+def _html(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in (".html", ".htm"):
+        raise argparse.ArgumentTypeError(f"{text} must end in .html: the numbers are named after it")
+    return path
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    name, _, weight = text.partition("=")
+    try:
+        return name, float(weight or 1.0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} must be NAME or NAME=WEIGHT with a number") from None
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} must be a whole number of at least 1")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text} must be a number above 0")
+    return value

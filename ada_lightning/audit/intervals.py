@@ -1,0 +1,111 @@
+"""Figures of a log with their intervals: prompts are resampled, and all that was drawn for a prompt goes with it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import DegenerateDataWarning, bootstrap
+
+CONFIDENCE = 0.95
+NUM_RESAMPLES = 2000
+MIN_PROMPTS = 30
+"""With fewer prompts that have a signal, there are figures and no intervals."""
+MAX_BCA_PROMPTS = 4000
+"""Above, intervals are percentiles: the correction of BCa vanishes as 1/prompts, and its cost grows as prompts^2."""
+_MAX_CELLS = 4_000_000
+"""Counts of resamples held at once: 32 MB."""
+_DECIMALS = 12
+_ROUNDING = 1e-9
+"""Intervals that are narrower, as a part of the figure, are those of a constant."""
+
+Floats = NDArray[np.float64]
+Sums = Mapping[str, Floats]
+"""Sum over the prompts of each column, the same shape for all."""
+Figure = Callable[[Sums], Floats]
+"""A figure as a function of sums; it has to stay the same if every prompt is there twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure, with its interval where there are enough prompts for one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is one."""
+        return self.low is not None
+
+
+def estimate(
+    columns: Mapping[str, Floats],
+    figures: Mapping[str, Figure],
+    *,
+    with_intervals: bool = True,
+    seed: int = 0,
+    num_resamples: int = NUM_RESAMPLES,
+) -> dict[str, Estimate]:
+    """Estimate figures, with BCa intervals (Efron 1987) over prompts, all on the same resamples.
+
+    The order of the prompts does not matter: they are sorted by their values first.
+
+    Args:
+        columns: values by name, shape ``(prompts,)``; of all the visits of a prompt together.
+        figures: what to compute of the sums of columns, by name. Not a number where a denominator is 0.
+        with_intervals: False for figures alone.
+        seed: of the resampling.
+        num_resamples: how often.
+
+    Returns:
+        One per figure, in their order. Without an interval where it is the same in all resamples, or is no number in
+        one of them.
+    """
+    names = list(columns)
+    values_PC = np.column_stack([columns[name] for name in names]).astype(float)
+    values_PC = values_PC[np.lexsort(values_PC.T[::-1])]
+
+    def compute(sums_C: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sums = dict(zip(names, sums_C, strict=True))
+            found = [np.broadcast_to(figure(sums), sums_C.shape[1:]) for figure in figures.values()]
+        return np.round(np.asarray(found, float), _DECIMALS)
+
+    point_F = compute(values_PC.sum(axis=0))
+    if not with_intervals or len(values_PC) < 2:
+        return {name: Estimate(float(value)) for name, value in zip(figures, point_F, strict=True)}
+
+    def statistic(rows: NDArray[np.int64], axis: int) -> Floats:
+        return compute(_sums(values_PC, rows))
+
+    num_prompts = len(values_PC)
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        interval = bootstrap(
+            (np.arange(num_prompts),),
+            statistic,
+            n_resamples=num_resamples,
+            batch=max(1, _MAX_CELLS // num_prompts),
+            confidence_level=CONFIDENCE,
+            method="BCa" if num_prompts <= MAX_BCA_PROMPTS else "percentile",
+            rng=np.random.default_rng(seed),
+        ).confidence_interval
+    found = {}
+    for name, value, low, high in zip(figures, point_F, interval.low, interval.high, strict=True):
+        is_known = np.isfinite(low) and np.isfinite(high) and high - low > _ROUNDING * max(1.0, abs(value))
+        found[name] = Estimate(float(value), float(low), float(high)) if is_known else Estimate(float(value))
+    return found
+
+
+def _sums(values_PC: Floats, rows: NDArray[np.int64]) -> Floats:
+    """Sums of the columns over drawn prompts, shape ``(..., rows)``, by one product of matrices. ``(columns, ...)``."""
+    drawn = rows.reshape(-1, rows.shape[-1])
+    cells = drawn + np.arange(len(drawn))[:, None] * len(values_PC)
+    counts = np.bincount(cells.ravel(), minlength=len(drawn) * len(values_PC)).reshape(len(drawn), len(values_PC))
+    sums = counts.astype(float) @ values_PC
+    return np.moveaxis(sums.reshape(*rows.shape[:-1], -1), -1, 0)

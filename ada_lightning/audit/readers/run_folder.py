@@ -1,0 +1,131 @@
+"""This project: a run's folder, whose ``responses/train/step_*.parquet`` has the responses of its prompts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ada_lightning.audit.readers.options import Options
+from ada_lightning.audit.records import Cause, Hole, Log, Order, Row, Sampling
+from ada_lightning.audit.untrusted import Fields, RefusedFileError, checked, parquet_rows, printable, shown
+
+NAME = "ada_lightning"
+NEEDED = ("step", "slot", "prompt_id", "sample_index", "round", "reward", "is_positive", "is_kept", "num_tokens")
+RECORDING = "callbacks.response_log.every_n_steps=1 callbacks.response_log.max_prompts=inf"
+EXCLUDED = Hole(
+    "responses that are no evidence",
+    "tokens of responses whose grading failed, or that rollout.truncated=exclude took out, are missing",
+    "rollout.truncated=grade; prompts.csv has how many failed",
+)
+
+
+def files(folder: Path) -> list[Path]:
+    """Return the tables of training responses of a run."""
+    return sorted(folder.glob("responses/train/step_*.parquet"))
+
+
+def read(paths: Sequence[Path], options: Options) -> Log:
+    """Read the tables of a run, how it sampled (``config.yaml``), and how much was not kept (``prompts.csv``).
+
+    Raises:
+        RefusedFileError: a file cannot be read as this format.
+    """
+    folder = paths[0].parent.parent.parent
+    settings = _settings(folder / "config.yaml", options)
+    rollout = settings.get("rollout")
+    masks = isinstance(rollout, dict) and rollout.get("truncated") == "mask"
+    rows: list[Row] = []
+    for path in paths:
+        columns, content = parquet_rows(path, options.limits)
+        if missing := [name for name in NEEDED if name not in columns]:
+            raise RefusedFileError(f"{shown(path)} lacks the columns {', '.join(missing)} of a response log")
+        rows += [_row(Fields(record, f"{shown(path)}, row {index}"), masks) for index, record in enumerate(content)]
+        if len(rows) > options.limits.max_rows:
+            raise RefusedFileError(f"more than {options.limits.max_rows} responses; give fewer steps")
+    holes = [EXCLUDED]
+    groups = {(row.step, row.group_key) for row in rows}
+    num_logged = _num_groups(folder / "prompts.csv", options)
+    if num_logged is not None and num_logged > len(groups):
+        holes.append(
+            Hole(
+                f"{num_logged - len(groups)} of {num_logged} groups",
+                "figures are of the prompts and steps whose responses were kept; these are a random sample of the "
+                "run's",
+                RECORDING,
+            )
+        )
+    return Log(NAME, rows, holes, Order.LAUNCH, sampling=_sampling(settings))
+
+
+def _row(fields: Fields, masks: bool) -> Row:
+    record = fields.record
+    advantage, truncated = fields.number("advantage"), record.get("finish_reason") == "length"
+    kept = bool(record["is_kept"])
+    return Row(
+        source=fields.where,
+        step=fields.need("step"),
+        group_key=str(fields.need("slot")),
+        sample_index=fields.need("sample_index"),
+        reward=fields.number("reward"),
+        prompt_key=str(record["prompt_id"]),
+        policy_version=fields.whole("policy_version"),
+        is_positive=bool(record["is_positive"]),
+        num_tokens=fields.count("num_tokens"),
+        num_characters=len(str(record.get("text") or "")),
+        is_truncated=truncated,
+        advantage=advantage,
+        untrained=None if kept else Cause.MASKED if truncated and masks else Cause.NOT_KEPT,
+        block=fields.whole("round") or 0,
+        components=_components(record.get("components"), fields),
+    )
+
+
+def _components(text: Any, fields: Fields) -> dict[str, float]:
+    if not isinstance(text, str):
+        return {}
+    try:
+        parts = json.loads(text)
+    except (ValueError, RecursionError):
+        raise RefusedFileError(f"{fields.where}: components is no JSON") from None
+    if not isinstance(parts, dict):
+        raise RefusedFileError(f"{fields.where}: components is no object")
+    known = Fields(parts, fields.where)
+    return {printable(name): value for name in parts if (value := known.number(name)) is not None}
+
+
+def _num_groups(path: Path, options: Options) -> int | None:
+    """Groups of the prompt log that drew anything; None where there is no such log."""
+    if not path.is_file():
+        return None
+    with checked(path, options.limits).open(encoding="utf-8", errors="replace", newline="") as file:
+        try:
+            return sum(1 for row in csv.DictReader(file) if (row.get("num_sampled") or "0") != "0")
+        except csv.Error:
+            raise RefusedFileError(f"{shown(path)} is no prompt log") from None
+
+
+def _settings(path: Path, options: Options) -> dict[str, Any]:
+    """The settings of the run; empty where they are not there."""
+    if not path.is_file():
+        return {}
+    if checked(path, options.limits).stat().st_size > 2**20:
+        raise RefusedFileError(f"{shown(path)} is larger than a run's settings")
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+    except (yaml.YAMLError, RecursionError):
+        raise RefusedFileError(f"{shown(path)} is no YAML of plain values") from None
+    return settings if isinstance(settings, dict) else {}
+
+
+def _sampling(settings: dict[str, Any]) -> Sampling | None:
+    """Whether the run drew the same number for every prompt, by the class of its sampler."""
+    sampler = settings.get("sampler")
+    target = str(sampler.get("_target_", "")) if isinstance(sampler, dict) else ""
+    if not target:
+        return None
+    return Sampling.UNIFORM if target.rpartition(".")[2] == "UniformSampler" else Sampling.ADAPTIVE

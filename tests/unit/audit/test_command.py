@@ -1,0 +1,68 @@
+"""``python -m ada_lightning.audit`` from a log to its page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ada_lightning.audit.command import main
+from research.audit.synthetic import Population, draw
+from research.audit.writers import WRITERS
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    rows = draw(Population(num_prompts=60, num_steps=2, group_size=16), 0).rows
+    WRITERS["trl"](rows, folder / "trl")
+    WRITERS["verl"](rows, folder / "verl")
+    return folder
+
+
+def test_two_logs_become_one_page_that_needs_nothing_else(logs, tmp_path, capsys):
+    page = tmp_path / "both.html"
+    main([str(logs / "trl"), str(logs / "verl"), "--output", str(page)])
+    text, out = page.read_text(), capsys.readouterr().out
+    assert text.count('<section class="log">') == 2
+    assert text.count("<svg") == 6
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/", "")
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    assert [log["format"] for log in numbers] == ["TRL", "verl"]
+    share = numbers[0]["figures"]["no_gradient"]
+    sentence = (
+        f"{100 * share['value']:.0f} % [{100 * share['low']:.0f}, {100 * share['high']:.0f}] of all tokens gave no"
+    )
+    assert sentence in text
+    assert sentence in out
+    assert "--tokenizer" in out  # what closes a hole of verl's
+    assert "extrapolated" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "error: nothing does not exist"),
+        (["x", "--output", "page.txt"], "must end in .html"),
+        (["x", "--reward", "accuracy=much"], "must be NAME or NAME=WEIGHT"),
+        (["x", "--group-size", "0"], "must be a whole number of at least 1"),
+        (["x", "--max-gib", "-1"], "must be a number above 0"),
+        (["x", "--tokenizer", "no.json"], "no.json does not exist"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_way_out(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert message in capsys.readouterr().err + str(stopped.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_is_a_command(tmp_path):
+    run = [sys.executable, "-m", "ada_lightning.audit", "--help"]
+    assert "folders that a trainer wrote" in subprocess.run(run, cwd=ROOT, capture_output=True, text=True).stdout

@@ -1,0 +1,142 @@
+"""The same log, as each trainer writes it, gives one answer."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict, replace
+
+import pytest
+
+from ada_lightning.audit.figures import audit
+from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
+from ada_lightning.audit.readers.options import Options
+from ada_lightning.audit.records import Cause
+from ada_lightning.audit.untrusted import RefusedFileError
+from research.audit.synthetic import Population, draw
+from research.audit.writers import WRITERS, write_word_tokenizer
+
+POPULATION = Population(num_prompts=60, num_steps=3, group_size=8)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return draw(POPULATION, 0)
+
+
+@pytest.fixture(scope="module")
+def expected(log):
+    return answer(log)
+
+
+def answer(log):
+    """Every figure of a log that all formats have."""
+    found = audit(log, num_resamples=300)
+    figures = {name: asdict(value) for name, value in found.figures.items() if name != "truncated"}
+    return {"figures": figures, "rules": [asdict(row) for row in found.rules], "raw": found.raw}
+
+
+def flat(value, name=""):
+    if isinstance(value, dict):
+        return {key: leaf for part in value for key, leaf in flat(value[part], f"{name}/{part}").items()}
+    if isinstance(value, list):
+        return {key: leaf for at, item in enumerate(value) for key, leaf in flat(item, f"{name}/{at}").items()}
+    return {name: value}
+
+
+@pytest.mark.parametrize("format", WRITERS)
+def test_one_answer(format, log, expected, tmp_path):
+    rows = log.rows
+    if format in ("verl", "verifiers"):  # theirs name groups; lines come as they end
+        rows = sorted(rows, key=lambda row: (row.step, random.Random(row.group_key + str(row.sample_index)).random()))
+    WRITERS[format](rows, tmp_path)
+    write_word_tokenizer(tmp_path / "words.json")
+    options = Options()
+    if format == "verl":
+        options = Options(tokenizer=tokenizer_of(tmp_path / "words.json", options))
+    ((_, read),) = read_logs([tmp_path], options)
+    assert read.format == READERS[format].NAME
+    assert len(read.rows) == len(log.rows)
+    found, wanted = flat(answer(read)), flat(expected)
+    assert found.keys() == wanted.keys()
+    texts = {name for name, value in wanted.items() if isinstance(value, str | None | bool)}
+    assert {name: found[name] for name in texts} == {name: wanted[name] for name in texts}
+    numbers = [name for name in wanted if name not in texts]
+    assert [found[name] for name in numbers] == pytest.approx([wanted[name] for name in numbers], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("format", [name for name in WRITERS if name not in ("verl",)])
+def test_a_file_alone_is_known_by_its_content(format, log, tmp_path):
+    WRITERS[format](log.rows, tmp_path)
+    paths = READERS[format].files(tmp_path)
+    assert len(paths) == POPULATION.num_steps
+    ((_, read),) = read_logs([paths[1]], Options())
+    assert {row.step for row in read.rows} == {1}
+
+
+def test_files_of_one_folder_are_one_log(log, tmp_path):
+    WRITERS["trl"](log.rows, tmp_path)
+    ((name, read),) = read_logs(sorted((tmp_path / "completions").iterdir()), Options())
+    assert name.endswith("completions")
+    assert len({row.step for row in read.rows}) == 3
+
+
+def test_verl_without_a_tokenizer_counts_characters_and_says_so(log, tmp_path):
+    WRITERS["verl"](log.rows, tmp_path)
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [row.num_characters for row in read.rows[:50]] == [row.num_characters for row in log.rows[:50]]
+    assert read.holes[0].what == "token counts"
+    assert "--tokenizer" in read.holes[0].setting
+    assert read.remarks == ["3 rows that only fill the batch are left out"]
+
+
+def test_verl_joins_the_outputs_of_an_episode(tmp_path):
+    line = {"input": "q", "output": "ab", "gts": "1", "score": 0.0, "step": 4}
+    lines = [line | {"uid": "u_0_0"}, line | {"uid": "u_0_1", "score": 1.0, "output": "cde"}, line | {"uid": "u_1_0"}]
+    (tmp_path / "4.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [(row.sample_index, row.reward, row.num_characters) for row in read.rows] == [(0, 1.0, 5), (1, 0.0, 2)]
+
+
+def test_verifiers_says_which_episodes_a_filter_took_out(log, tmp_path):
+    WRITERS["verifiers"](log.rows, tmp_path)
+    effective = tmp_path / "rollouts" / "step_1" / "train" / "effective" / "traces.jsonl"
+    effective.write_text("".join(effective.read_text().splitlines(keepends=True)[8:]))
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [row.untrained for row in read.rows if row.step == 1][:9] == [Cause.FILTERED] * 8 + [None]
+
+
+def test_trl_finds_a_repeated_rollout_and_missing_steps(log, tmp_path):
+    rows = [replace(row, step=3 * row.step) for row in log.rows]
+    WRITERS["trl"](rows, tmp_path)
+    WRITERS["trl"]([replace(row, step=row.step + 1) for row in rows if not row.step], tmp_path / "again")
+    (tmp_path / "again" / "completions" / "completions_00001.parquet").rename(
+        tmp_path / "completions" / "completions_00001.parquet"
+    )
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert len(read.rows) == len(rows)
+    assert read.remarks == ["1 files repeat the rollout of an earlier step"]
+    assert any(hole.setting == "logging_steps=1" for hole in read.holes)
+
+
+def test_trl_refuses_rewards_that_its_advantages_contradict(log, tmp_path):
+    WRITERS["trl"]([replace(row, advantage=-row.advantage) for row in log.rows], tmp_path)
+    with pytest.raises(RefusedFileError, match=r"columns accuracy does not go with the logged advantages.*--reward"):
+        read_logs([tmp_path], Options())
+    ((_, read),) = read_logs([tmp_path], Options(rewards={"accuracy": -1.0}))
+    assert {row.reward for row in read.rows} == {0.0, -1.0}
+
+
+def test_trl_asks_for_a_group_size_where_prompts_stand_beside_each_other(log, tmp_path):
+    rows = [row for row in log.rows if row.step == 0][:20]  # groups of 8, 8 and 4
+    WRITERS["trl"]([rows[0]] * 3 + rows, tmp_path)
+    with pytest.raises(RefusedFileError, match=r"runs of .* give num_generations by --group-size"):
+        read_logs([tmp_path], Options())
+
+
+def test_our_run_says_how_much_of_it_was_not_kept(log, tmp_path):
+    WRITERS["ada"](log.rows, tmp_path)
+    (tmp_path / "responses" / "train" / "step_000002.parquet").unlink()
+    ((_, read),) = read_logs([tmp_path], Options())
+    (hole,) = (hole for hole in read.holes if "max_prompts=inf" in hole.setting)
+    assert hole.what == "60 of 180 groups"
