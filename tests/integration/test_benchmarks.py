@@ -40,6 +40,7 @@ START_ONLY = {
     "benchmarks.exact_resume",
     "benchmarks.rollout",
     "benchmarks.soak",
+    "studies.choose",
     "studies.field.warm_start",
 }
 """Their smallest sizes take a core half a minute or more, or a gigabyte of disk: ``--help``."""
