@@ -19,7 +19,7 @@ from tests.unit.documented import commands
 
 SEVERAL_PROCESSES = [
     (page, overrides)
-    for page in ("README.md", "docs/scaling.md", "docs/slurm_example.sh")
+    for page in ("docs/use.md", "docs/scaling.md", "docs/slurm_example.sh")
     for overrides in commands(page)
     if "trainer=fsdp" in overrides
 ]
@@ -27,7 +27,7 @@ SEVERAL_PROCESSES = [
 
 OWN_DATA = [
     (page, program.removesuffix(".py"), overrides)
-    for page in ("README.md", "docs/data.md")
+    for page in ("docs/use.md", "docs/data.md")
     for program in ("train.py", "prepare.py")
     for overrides in commands(page, program)
     if any(word.startswith("data.source.path=") for word in overrides) and "..." not in " ".join(overrides)
@@ -58,7 +58,7 @@ def checked(overrides, monkeypatch, launched):
 
 
 def test_the_pages_have_such_commands():
-    assert {page for page, _ in SEVERAL_PROCESSES} == {"README.md", "docs/scaling.md", "docs/slurm_example.sh"}
+    assert {page for page, _ in SEVERAL_PROCESSES} == {"docs/use.md", "docs/scaling.md", "docs/slurm_example.sh"}
     assert len(SEVERAL_PROCESSES) == 5
 
 
@@ -117,7 +117,7 @@ def test_a_command_for_data_of_ones_own_leaves_room_for_an_answer_and_says_where
 
 def test_the_pages_have_commands_for_data_of_ones_own():
     assert [(page, program) for page, program, _ in OWN_DATA] == [
-        ("README.md", "train"),
+        ("docs/use.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "prepare"),
