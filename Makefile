@@ -1,5 +1,5 @@
-# train and test on a fresh machine: `make train`, `make test`; the site: `make docs`. Settings go in ARGS: `make train ARGS="num_steps=5"`,
-# another experiment of conf/experiment in EXPERIMENT: `make train EXPERIMENT=ada`.
+# train and test on a fresh machine: `make train`, `make test`; the site: `make docs`. Settings go in ARGS:
+# `make train ARGS="num_steps=5"`, another experiment of conf/experiment in EXPERIMENT: `make train EXPERIMENT=ada`.
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 EXPERIMENT ?= ada_seq_balance

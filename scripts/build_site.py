@@ -1,9 +1,8 @@
 """Build the site into ``site/``, strictly: ``make docs`` runs this in ``.venv-docs``.
 
 A page that no entry of the navigation names, a link or an anchor that leads nowhere, and a part of the reference that
-is not there end the build with an error. ``docs/experiments.md`` is made here: every experiment with what its file claims
-and what
-``docs/methods.md`` says of it, so neither is written twice.
+is not there end the build with an error. ``docs/experiments.md`` is made here: every experiment with what its file
+claims and what ``docs/methods.md`` says of it, so neither is written twice.
 """
 
 from __future__ import annotations
