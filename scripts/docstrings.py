@@ -1,7 +1,7 @@
-"""Docstrings for the site: roles and tables of reStructuredText become Markdown. mkdocstrings loads it (zensical.toml).
+"""Docstrings for the site: what they have of reStructuredText becomes Markdown. mkdocstrings loads it (zensical.toml).
 
-The code writes ``:func:`~a.b.c``` and tables between lines of ``=``; pages are Markdown. Needs griffe, which
-``requirements/docs.txt`` brings.
+The code writes ``:func:`~a.b.c```, tables between lines of ``=`` and examples that start with ``>>>``; pages are
+Markdown. Needs griffe, which ``requirements/docs.txt`` brings.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 import griffe
 
 _ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod|obj):`(~?)([\w.]+)`")
+_EXAMPLE = re.compile(r"^([ ]*)>>> .*(?:\n(?=.*\S).*)*\n?", re.MULTILINE)
+"""From a prompt to the next empty line."""
 _RULE = re.compile(r"^\s*=+(?:\s+=+)+\s*$")
 
 
@@ -26,8 +28,13 @@ class MarkdownDocstrings(griffe.Extension):
 
 
 def as_markdown(text: str) -> str:
-    """Return a docstring with links for roles, and its tables as Markdown has them."""
-    return _ROLE.sub(_link, _with_tables(text))
+    """Return a docstring with links for roles, its tables as Markdown has them and its examples as code."""
+    return _EXAMPLE.sub(_fenced, _ROLE.sub(_link, _with_tables(text)))
+
+
+def _fenced(found: re.Match[str]) -> str:
+    margin, example = found[1], found[0].rstrip()
+    return f"{margin}```pycon\n{example}\n{margin}```\n"
 
 
 def _link(found: re.Match[str]) -> str:

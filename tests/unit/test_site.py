@@ -75,6 +75,14 @@ def test_tables_are_markdown_and_what_stands_around_them_stays(as_markdown):
     assert as_markdown(table) == "\n".join(["Axes:", "", *lines, "", "End."])
 
 
+def test_examples_are_code_to_the_next_empty_line(as_markdown):
+    text = "Add.\n\nExample:\n    >>> add(1, 2)  # [a][b]\n    3\n\n    Then:\n\n    >>> add(2, 2)\n    4"
+    first = "    ```pycon\n    >>> add(1, 2)  # [a][b]\n    3\n    ```\n"
+    assert as_markdown(text) == (
+        f"Add.\n\nExample:\n{first}\n    Then:\n\n    ```pycon\n    >>> add(2, 2)\n    4\n    ```\n"
+    )
+
+
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_a_link_of_a_page_outside_of_the_site_leads_somewhere(page):
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text())
