@@ -169,35 +169,46 @@
     place.setAttribute("aria-label", "Share of prompts by right responses of 16: yours and the mix");
   }
 
+  function showSums(figures, mix, counts, price) {
+    const rows = costs(figures, mix, price).sort((one, other) => one.cost - other.cost);
+    const widest = Math.min(Math.max(...rows.map((row) => row.cost)), 3);
+    find(".choose-bars").replaceChildren(...rows.map((row) => bar(row.name, row.cost, widest)));
+    find(".choose-caption").textContent =
+      `At a price of ${price}, over the cheapest GRPO (the line); below 1 it pays. For the mean pass rate, prompts that come back, ` +
+      "scores of unit norm.";
+    find(".choose-fit").textContent = `Computed for ${describe(mix)}.`;
+    histogram(counts, mix.seen);
+  }
+
   function show(figures) {
     const error = find(".choose-error");
+    const [visits, aim] = [find("#choose-visits").value, find("#choose-aim").value];
+    const bySums = visits === "many" && aim === "mean"; // elsewhere runs decide, and neither pass rates nor price do
+    find("#choose-visits").disabled = aim !== "mean";
+    for (const field of root.querySelectorAll("#choose-rates, #choose-price, [data-mix]")) field.disabled = !bySums;
     try {
-      const price = Number(find("#choose-price").value);
-      const [lowest, highest] = figures.prices;
-      if (!(price >= lowest && price <= highest)) {
-        throw new Error(`A price from ${lowest} to ${highest}: what training a token costs in generated ones.`);
+      let mix = null;
+      if (bySums) {
+        const price = Number(find("#choose-price").value);
+        const [lowest, highest] = figures.prices;
+        if (!(price >= lowest && price <= highest)) {
+          throw new Error(`A price from ${lowest} to ${highest}: what training a token costs in generated ones.`);
+        }
+        const counts = parse(find("#choose-rates").value, figures.drawn);
+        mix = likeliest(figures.mixes, counts);
+        showSums(figures, mix, counts, price);
       }
-      const counts = parse(find("#choose-rates").value, figures.drawn);
-      const mix = likeliest(figures.mixes, counts);
-      const taken = advice(find("#choose-visits").value, find("#choose-aim").value, mix, price);
+      const taken = advice(visits, aim, mix, Number(find("#choose-price").value));
       find(".choose-command").textContent = `python train.py +experiment=${taken.take}`;
       find(".choose-because").textContent = taken.because;
       find(".choose-known").textContent = `Known from: ${taken.known}.`;
-      const rows = costs(figures, mix, price).sort((one, other) => one.cost - other.cost);
-      const widest = Math.min(Math.max(...rows.map((row) => row.cost)), 3);
-      find(".choose-bars").replaceChildren(...rows.map((row) => bar(row.name, row.cost, widest)));
-      find(".choose-caption").textContent =
-        `At a price of ${price}, over the cheapest GRPO (the line); below 1 it pays. For the mean pass rate, prompts that come back, ` +
-        "scores of unit norm.";
-      find(".choose-fit").textContent = `Computed for ${describe(mix)}.`;
-      histogram(counts, mix.seen);
       error.hidden = true;
     } catch (problem) {
       error.textContent = problem.message;
       error.hidden = false;
     }
     find(".choose-result").hidden = !error.hidden;
-    find(".choose-sums").hidden = !error.hidden;
+    find(".choose-sums").hidden = !error.hidden || !bySums;
   }
 
   /** The table that prepare.py would print for a mix, of 1,000 prompts. */
