@@ -33,6 +33,14 @@ OWN_DATA = [
     if any(word.startswith("data.source.path=") for word in overrides) and "..." not in " ".join(overrides)
 ]
 
+FIRST_READ = [
+    (page, program, [word.replace("<run_name>", "name") for word in overrides])
+    for page in ("README.md", "docs/start.md", "docs/use.md")
+    for program in ("train", "prepare", "evaluate")
+    for overrides in commands(page, f"{program}.py")
+    if overrides != ["job"]  # of --cfg
+]
+
 
 @pytest.fixture
 def problems_file(tmp_path):
@@ -55,6 +63,20 @@ def checked(overrides, monkeypatch, launched):
     monkeypatch.setattr("ada_lightning.config.parallel.launch", lambda: launched)
     check_config(cfg)
     return cfg
+
+
+@pytest.mark.parametrize(("page", "program", "overrides"), FIRST_READ, ids=lambda value: str(value)[:80])
+def test_a_command_of_the_pages_that_are_read_first_names_what_there_is(page, program, overrides):
+    assert override_errors(["-m", *overrides], CONF, program) == []
+
+
+def test_the_pages_that_are_read_first_have_commands():
+    assert {(page, program) for page, program, _ in FIRST_READ} >= {
+        ("README.md", "train"),
+        ("docs/start.md", "train"),
+        ("docs/start.md", "evaluate"),
+        ("docs/use.md", "prepare"),
+    }
 
 
 def test_the_pages_have_such_commands():
