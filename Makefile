@@ -1,11 +1,11 @@
-# train and test on a fresh machine: `make train`, `make test`. Settings go in ARGS: `make train ARGS="num_steps=5"`,
-# another experiment of conf/experiment in EXPERIMENT: `make train EXPERIMENT=ada`.
+# train and test on a fresh machine: `make train`, `make test`; the site: `make docs`. Settings go in ARGS:
+# `make train ARGS="num_steps=5"`, another experiment of conf/experiment in EXPERIMENT: `make train EXPERIMENT=ada`.
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 EXPERIMENT ?= ada_seq_balance
 ARGS ?=
 
-.PHONY: train test setup clean
+.PHONY: train test docs setup clean
 
 train: setup
 	$(VENV_PYTHON) train.py +experiment=$(EXPERIMENT) $(ARGS)
@@ -16,6 +16,15 @@ test: setup
 	$(VENV_PYTHON) -m mypy
 	$(VENV_PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadgroup $(ARGS)
 
+# Has an environment of its own: the site needs nothing of what trains, and the other way round.
+docs: .venv-docs/.ready
+	.venv-docs/bin/python scripts/build_site.py
+
+.venv-docs/.ready: requirements/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --no-deps --disable-pip-version-check -qq -r requirements/docs.txt
+	@touch $@
+
 setup: .venv/.ready
 
 # Runs again only when what is installed could differ.
@@ -25,5 +34,5 @@ setup: .venv/.ready
 
 # What `make` made. Runs, MLflow's store and the model cache stay.
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .venv-docs site .cache docs/experiments.md .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +

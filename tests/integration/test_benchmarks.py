@@ -41,6 +41,7 @@ START_ONLY = {
     "benchmarks.soak",
     "benchmarks.step_vs_trl",
     "studies.field.controls",
+    "studies.choose",
     "studies.field.warm_start",
     "studies.real_model.compare",
     "studies.real_model.gate",

@@ -19,7 +19,7 @@ from tests.unit.documented import commands
 
 SEVERAL_PROCESSES = [
     (page, overrides)
-    for page in ("README.md", "docs/scaling.md", "docs/slurm_example.sh")
+    for page in ("docs/use.md", "docs/scaling.md", "docs/slurm_example.sh")
     for overrides in commands(page)
     if "trainer=fsdp" in overrides
 ]
@@ -27,10 +27,18 @@ SEVERAL_PROCESSES = [
 
 OWN_DATA = [
     (page, program.removesuffix(".py"), overrides)
-    for page in ("README.md", "docs/data.md")
+    for page in ("docs/use.md", "docs/data.md")
     for program in ("train.py", "prepare.py")
     for overrides in commands(page, program)
     if any(word.startswith("data.source.path=") for word in overrides) and "..." not in " ".join(overrides)
+]
+
+FIRST_READ = [
+    (page, program, [word.replace("<run_name>", "name") for word in overrides])
+    for page in ("README.md", "docs/start.md", "docs/use.md")
+    for program in ("train", "prepare", "evaluate")
+    for overrides in commands(page, f"{program}.py")
+    if overrides != ["job"]  # of --cfg
 ]
 
 
@@ -57,8 +65,22 @@ def checked(overrides, monkeypatch, launched):
     return cfg
 
 
+@pytest.mark.parametrize(("page", "program", "overrides"), FIRST_READ, ids=lambda value: str(value)[:80])
+def test_a_command_of_the_pages_that_are_read_first_names_what_there_is(page, program, overrides):
+    assert override_errors(["-m", *overrides], CONF, program) == []
+
+
+def test_the_pages_that_are_read_first_have_commands():
+    assert {(page, program) for page, program, _ in FIRST_READ} >= {
+        ("README.md", "train"),
+        ("docs/start.md", "train"),
+        ("docs/start.md", "evaluate"),
+        ("docs/use.md", "prepare"),
+    }
+
+
 def test_the_pages_have_such_commands():
-    assert {page for page, _ in SEVERAL_PROCESSES} == {"README.md", "docs/scaling.md", "docs/slurm_example.sh"}
+    assert {page for page, _ in SEVERAL_PROCESSES} == {"docs/use.md", "docs/scaling.md", "docs/slurm_example.sh"}
     assert len(SEVERAL_PROCESSES) == 5
 
 
@@ -117,7 +139,7 @@ def test_a_command_for_data_of_ones_own_leaves_room_for_an_answer_and_says_where
 
 def test_the_pages_have_commands_for_data_of_ones_own():
     assert [(page, program) for page, program, _ in OWN_DATA] == [
-        ("README.md", "train"),
+        ("docs/use.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "prepare"),

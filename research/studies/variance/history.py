@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from scipy.stats import binom
@@ -89,7 +89,7 @@ def divided(mix: Mix, name: str) -> Plan:
     """Return how a sampler of ``research/benchmarks/allocators.py`` divides a step, with the exact estimator of p."""
     numbers, believed = _planned_counts(mix), beliefs(mix)
     counts_of_prompts = [count for count, number in enumerate(numbers) for _ in range(number)]
-    responses = sampler_of(name).divide([believed[count] for count in counts_of_prompts], VISIT * NUM_PLANNED)  # type: ignore[attr-defined]
+    responses = _sampler(name).divide([believed[count] for count in counts_of_prompts], VISIT * NUM_PLANNED)  # type: ignore[attr-defined]
     tables = {n: leave_one_out(n) for n in set(responses) if n > 0}
     plan: dict[int, list[Part]] = {}
     for count, number in enumerate(numbers):
@@ -98,6 +98,7 @@ def divided(mix: Mix, name: str) -> Plan:
     return plan
 
 
+@cache
 def leave_one_out(size: int) -> Ends:
     """Return the ends of a fixed number of responses with the exact estimator of p; nothing trains of a single one."""
     if size < 2:
@@ -153,6 +154,10 @@ PLANS: Mapping[str, Callable[[Mix], Plan]] = {
     "best quarter by history, 4 responses": partial(best_share, share=0.25, size=4),
 }
 """Every rule with a memory, by name; all are unbiased for p except where a share is taken."""
+
+
+_sampler = cache(sampler_of)
+"""Composed once: dividing a step leaves a sampler as it was."""
 
 
 def _planned_counts(mix: Mix) -> list[int]:

@@ -1,0 +1,126 @@
+"""Build the site into ``site/``, strictly: ``make docs`` runs this in ``.venv-docs``.
+
+A page that no entry of the navigation names, a link or an anchor that leads nowhere, and a part of the reference that
+is not there end the build with an error. ``docs/experiments.md`` is made here: every experiment with what its file
+claims and what ``docs/methods.md`` says of it, so neither is written twice.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+EXPERIMENTS = ROOT / "conf" / "experiment"
+PAGE = DOCS / "experiments.md"
+_OVERRIDE = re.compile(r"^ +- (?:override )?/([\w/]+): (\S+)", re.MULTILINE)
+_NOTHING = "\N{EN DASH}"
+_INTRODUCTION = """\
+# Every experiment
+
+Made by `make docs` from `conf/experiment/` and the tables of [what each changes](methods.md), where the words
+*faithful* and *after* are explained. All run on the same engine with the same count of tokens.
+
+"""
+
+
+def main() -> None:
+    """Make the page of experiments, look for pages without an entry, and build."""
+    PAGE.write_text(experiments_page(), encoding="utf-8")
+    problems = navigation_problems(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])
+    if problems:
+        raise SystemExit("\n".join(problems))
+    command = [str(Path(sys.executable).with_name("zensical")), "build", "--clean", "--strict"]
+    raise SystemExit(subprocess.run(command, cwd=ROOT, check=False).returncode)
+
+
+def navigation_problems(nav: list[Any]) -> list[str]:
+    """Return what is wrong between the navigation and the pages in ``docs/``."""
+    named = list(_pages(nav))
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} | {PAGE.name}
+    missing = [f"zensical.toml names {page}, which docs/ does not have" for page in named if page not in there]
+    orphans = [f"docs/{page} stands in no entry of nav: add it to zensical.toml" for page in sorted(there - set(named))]
+    twice = [f"zensical.toml names {page} twice" for page in sorted(set(named)) if named.count(page) > 1]
+    return missing + orphans + twice
+
+
+def _pages(nav: list[Any]) -> Iterator[str]:
+    for entry in nav:
+        for target in entry.values():
+            yield from _pages(target) if isinstance(target, list) else [target]
+
+
+def experiments_page() -> str:
+    """Return the page: a section for each file of ``conf/experiment``, the paper's own runs as a list."""
+    described = rows_by_experiment((DOCS / "methods.md").read_text(encoding="utf-8"))
+    sections = [
+        _section(file.stem, file.read_text(encoding="utf-8"), described.get(file.stem, {}))
+        for file in sorted(EXPERIMENTS.glob("*.yaml"))
+    ]
+    papers = "".join(f"- `+experiment=paper/{file.stem}`\n" for file in sorted(EXPERIMENTS.glob("paper/*.yaml")))
+    of_papers = (
+        "## The paper's own runs\n\nSettings of arXiv:2510.04996 for four models; they need a GPU and its data, and "
+        "have been checked, never run.\n\n"
+    )
+    return _INTRODUCTION + "\n".join([*sections, of_papers + papers])
+
+
+def rows_by_experiment(page: str) -> dict[str, dict[str, str]]:
+    """Return the cells of the tables of ``docs/methods.md`` by experiment, then by the head of their column."""
+    found: dict[str, dict[str, str]] = {}
+    head: list[str] = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if line.startswith("| experiment |"):
+            head = [cell or "fidelity" for cell in (cell.strip() for cell in line.strip("|").split("|"))]
+        elif not line.startswith("|"):
+            head = []
+        elif head and line.startswith("| `"):
+            for name in re.findall(r"`(\w+)`", cells[0]):
+                found[name] = dict(zip(head, cells, strict=True))
+    for row in list(found.values()):  # variants that only the last column names
+        for name in re.findall(r"`(ada_\w+)`", row["where it departs"]):
+            found.setdefault(name, {"what it changes": f"a variant of {row['experiment']}"})
+    return found
+
+
+def _section(name: str, text: str, row: dict[str, str]) -> str:
+    comments = []
+    for line in text.splitlines():
+        if line.startswith("# ") and not line.startswith(("# @package", "# python ")):
+            comments.append(line[2:])
+        elif not line.startswith("#"):
+            break
+    parts = ", ".join(f"`{part}={choice}`" for part, choice in _OVERRIDE.findall(text))
+    facts = [
+        f"- **{label}**: {row[key]}"
+        for key, label in (
+            ("what it changes", "Changes"),
+            ("what it needs", "Needs"),
+            ("responses per prompt", "Responses per prompt"),
+            ("cost", "Cost"),
+            ("fidelity", "Fidelity"),
+            ("where it departs", "Where it departs"),
+        )
+        if row.get(key, _NOTHING) != _NOTHING
+    ]
+    facts += [f"- **Made of**: {parts}"] if parts else []
+    command = f"```bash\npython train.py +experiment={name}\n```\n"
+    return f"## {name}\n\n{_linked(' '.join(comments))}\n\n{command}\n" + "\n".join(facts) + "\n"
+
+
+def _linked(text: str) -> str:
+    """Return a comment as Markdown: papers and pages are links, settings and file names code."""
+    text = re.sub(r"(?<![\w`])([a-z_]+(?:[./][a-z_]+)*=[\w.,:\[\]|-]*\w)", r"`\1`", text)
+    text = re.sub(r"docs/([\w/]+)\.md", r"[\1](\1.md)", text)
+    return re.sub(r"(?:arXiv:)(\d{4}\.\d{5})(v\d)?", r"[arXiv:\1\2](https://arxiv.org/abs/\1\2)", text)
+
+
+if __name__ == "__main__":
+    main()
