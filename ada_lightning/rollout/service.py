@@ -287,13 +287,7 @@ class RolloutService:
         if self._loaded_version is not None:
             raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
         sampling = settings or self.sampling
-        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
-        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
-            raise ValueError(
-                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
-                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
-                "or lower data.max_prompt_tokens"
-            )
+        self._check_room(prompts, sampling)
         raw = replace(self.settings, truncated="grade")  # what a response counts as is the reader's to say
         begin = partial(Step, sampler=UniformSampler(group_size=num_samples), selection=AllSelection(), settings=raw)
         counts = DrawCounts()
@@ -315,7 +309,20 @@ class RolloutService:
             report=tell_counts,
             interrupt_check=interrupt_check,
         )
-        held: list[DrawnPrompt] = []  # until a response is graded: what a broken reward said is not to be kept
+        yield from self._once_one_is_graded(driver, counts)
+
+    def _check_room(self, prompts: Sequence[tuple[int, Prompt]], sampling: SamplingSettings) -> None:
+        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
+        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
+            raise ValueError(
+                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
+                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
+                "or lower data.max_prompt_tokens"
+            )
+
+    def _once_one_is_graded(self, driver: Driver, counts: DrawCounts) -> Generator[DrawnPrompt, None, None]:
+        """Hold prompts back until a response is graded: what a broken reward said is not to be kept."""
+        held: list[DrawnPrompt] = []
         for step in self._steps_in_spite_of_breaks(driver):
             counts.num_prompts += 1
             held.append(_drawn(step))
