@@ -24,5 +24,5 @@ class ShuffledWords(WordEmbedding):
 
     def __call__(self, prompts: Sequence[Prompt], represent: Callable[[Sequence[Prompt]], Tensor]) -> Tensor:
         """Return the row of a training prompt that the id picks. Shape ``(P, H)``, float32."""
-        picked = [xxhash.xxh64_intdigest(prompt.prompt_id) % len(self._lenders) for prompt in prompts]
+        picked = [xxhash.xxh64_intdigest(prompt.prompt_id.encode()) % len(self._lenders) for prompt in prompts]
         return super().__call__([self._lenders[index] for index in picked], represent)
