@@ -73,7 +73,7 @@ class AdaRollouts:
             raise ValueError(f"num_prompts must be at least 1; got {num_prompts}")
         self.dataset = IterableDataset.from_generator(_Stream(self))
         """``train_dataset`` of the trainer: the prompts that are chosen, one step ahead."""
-        self.callback = AdaState(self)
+        self.callback = AdaState(self.core, learn=self.learn, abandon=self.abandon)
         """For ``callbacks`` of the trainer."""
         self.reasons: list[str] = []
         """Why the update is not exactly what the statement says; known once a rollout was made."""

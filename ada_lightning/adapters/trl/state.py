@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from transformers import TrainerCallback
 from transformers.trainer_callback import ExportableState
 
-if TYPE_CHECKING:
-    from ada_lightning.adapters.trl.rollouts import AdaRollouts
+from ada_lightning.adapters.core import Core
 
 
 class AdaState(TrainerCallback, ExportableState):
     """Lets the core learn when an update is done, and keeps its state in ``trainer_state.json``.
 
     Args:
-        owner: whose core it is.
+        core: what remembers.
+        learn: called when an update is done.
+        abandon: called before a checkpoint is written.
     """
 
-    def __init__(self, owner: AdaRollouts) -> None:
-        self._owner = owner
+    def __init__(self, core: Core, *, learn: Callable[[], object], abandon: Callable[[], object]) -> None:
+        self._core, self._learn, self._abandon = core, learn, abandon
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Go on where the checkpoint was written.
@@ -33,13 +35,13 @@ class AdaState(TrainerCallback, ExportableState):
         saved = state.stateful_callbacks.get(type(self).__name__)
         if saved is None:
             raise ValueError("the checkpoint has nothing of ada.callback: was the run started without it?")
-        self._owner.core.load_state_dict(json.loads(saved["attributes"]["core"]))
+        self._core.load_state_dict(json.loads(saved["attributes"]["core"]))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         """Learn from the step whose update has just been made."""
-        self._owner.learn()
+        self._learn()
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds; of a rollout that an interrupt cut off nothing: it is drawn again."""
-        self._owner.abandon()
-        return {"args": {}, "attributes": {"core": json.dumps(self._owner.core.state_dict())}}
+        self._abandon()
+        return {"args": {}, "attributes": {"core": json.dumps(self._core.state_dict())}}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.core.stopping.rule import StoppingRule
+from ada_lightning.core.stopping.rule import Branch, StoppingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class PilotRule(StoppingRule):
 
 
 @dataclass(frozen=True, slots=True)
-class PilotBranch(StoppingRule):
+class PilotBranch(Branch):
     """Prompts whose pilot decided on ``n_max`` responses. Counts alone say where each of them goes."""
 
     rule: PilotRule

@@ -9,10 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ada_lightning.core.stopping.pilot import PilotBranch
 
 
 class StoppingRule(ABC):
@@ -38,9 +34,21 @@ class StoppingRule(ABC):
         """Return this rule, cut off at ``n_max`` responses."""
         return CappedRule(self, n_max)
 
-    def branches(self) -> tuple[PilotBranch, ...]:
+    def branches(self) -> tuple[Branch, ...]:
         """Walks that this rule is made of where it remembers how its prompt began; none where counts say it all."""
         return ()
+
+
+class Branch(StoppingRule):
+    """One of the walks that a rule is made of."""
+
+    @abstractmethod
+    def holds(self, num_positive: int, num_negative: int) -> bool:
+        """Whether a walk that has come this far may be of this branch."""
+
+    @abstractmethod
+    def ends_at(self, num_positive: int, num_negative: int) -> bool:
+        """Whether a prompt of this branch ends at these counts."""
 
 
 @dataclass(frozen=True, slots=True)
