@@ -55,7 +55,7 @@ def test_every_prompt_gets_its_responses_with_what_became_of_them(whole):
     assert rows[0] | {"text": "", "reward": 0.0, "answer": ""} == {
         "prompt_id": "p0", "position": 0, "task": "scripted", "sample_index": 0, "reward": 0.0, "failure": "",
         "answer": "", "components": '{"right": 1.0}', "is_truncated": False, "num_tokens": 1, "text": "",
-        "prompt": "user: question 0",
+        "prompt": "user: question 0", "turns": None,
     }  # fmt: skip
     for row in rows:
         is_ungradable = row["position"] == 4 and row["text"] == "0"
