@@ -18,7 +18,18 @@ from ada_lightning.core.method import Method
 
 METHOD = ("objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage")
 UPDATE = ("loss", "parameters", "attention", "optimizer")
-KEPT = (*METHOD, *UPDATE, "token_masks", "policy", "rollout", "data", "seed", "num_steps", "reproducible")
+KEPT = (
+    *METHOD,
+    *UPDATE,
+    "token_masks",
+    "policy",
+    "rollout",
+    "environment",
+    "data",
+    "seed",
+    "num_steps",
+    "reproducible",
+)
 """What of a composed configuration a preset is made of."""
 
 

@@ -34,6 +34,8 @@ SMALLEST = {
     "studies.when_to_use": [],
 }
 START_ONLY = {
+    "audit.coverage",
+    "audit.logs",
     "benchmarks.busy_machine",
     "benchmarks.engine_pool",
     "benchmarks.exact_resume",
@@ -41,6 +43,7 @@ START_ONLY = {
     "benchmarks.soak",
     "benchmarks.step_vs_trl",
     "studies.field.controls",
+    "studies.field.staleness",
     "studies.choose",
     "studies.field.warm_start",
     "studies.real_model.compare",

@@ -17,6 +17,7 @@ from lightning.pytorch import Trainer
 from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
 from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from ada_lightning.callbacks.rollout_listener import RolloutListener
+from ada_lightning.core.method import Method
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
@@ -170,9 +171,12 @@ def fit(
     watch = Watch(**interrupt)
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
     sampling = AdaptiveSampling(
-        service=service, grader=Grader(), estimator=estimator or BetaHistory(), tokenizer=TOKENIZER, eos_token_ids=[0],
-        sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
-        selection=BalancedSelection(group_size=2), run_dir=folder,
+        method=Method(
+            estimator=estimator or BetaHistory(),
+            sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
+            selection=BalancedSelection(group_size=2),
+        ),
+        service=service, grader=Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
     )  # fmt: skip
     trainer = Trainer(
         accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
