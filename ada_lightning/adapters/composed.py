@@ -230,6 +230,16 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: PolicyEmbedding places prompts by the policy's hidden states, which a loop outside does "
             "not hand over; use **{'estimator/embedding': 'words'}, or estimator='beta_history'"
         )
+    if _name(run, "estimator") == "KlHistory":
+        yield (
+            f"{experiment}: KlHistory forgets by how far the policy has moved on earlier responses, which a loop "
+            "outside does not hand over; use estimator='beta_history'"
+        )
+    if (advantage := _name(run, "advantage")) in ("DpoAdvantage", "IpoAdvantage"):
+        yield (
+            f"{experiment}: {advantage} compares with the initial policy's log-probabilities, which a loop outside "
+            "does not hand over; use another advantage"
+        )
     norm = _name(run, "sampler.gradient_norm")
     if norm not in ("", "ConstantNorm"):
         yield (

@@ -51,7 +51,9 @@ def test_an_environment_of_one_turn_trains_bit_by_bit_as_without_it(train):
 @pytest.fixture
 def ends_often(monkeypatch):
     """Half of the bytes end a turn: the tiny model draws one end of a turn among 259 tokens."""
-    monkeypatch.setattr("ada_lightning.config.assembly._eos_token_ids", lambda path, tokenizer: [2, *range(131, 259)])
+    monkeypatch.setattr(
+        "ada_lightning.training.models.served._eos_token_ids", lambda path, tokenizer: [2, *range(131, 259)]
+    )
 
 
 def test_a_run_killed_with_open_episodes_goes_on_bit_by_bit(train, ends_often, monkeypatch):

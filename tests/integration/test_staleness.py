@@ -21,7 +21,7 @@ def test_a_lagging_run_says_how_far_it_is_behind_and_goes_on_as_if_it_had_not_be
     first, *later = column(whole, "staleness/kl")
     assert first < 1e-8
     assert min(later) > 100 * first
-    assert all(0.5 < value < 1 - 1e-9 for value in column(whole, "staleness/ess")[1:])
+    assert all(value < 1 - 1e-9 for value in column(whole, "staleness/ess")[1:])
     train(*LAG, "num_steps=2", name="parts")
     parts = train(*LAG, "num_steps=4", "ckpt=last", name="parts")
     for name in ("train/loss", "train/grad_norm", "sync/logprob_gap", "staleness/kl", "rollout/num_sampled"):

@@ -23,12 +23,14 @@ from tests.unit.adapters.conformance import (
     truth,
 )
 
-ASKS_THE_POLICY = {"ada_est_value", "gvm_grpo", "gvm_raft", "vip", "vip_dr_grpo"}
+ASKS_THE_POLICY = {"ada_est_value", "dpo", "gvm_grpo", "gvm_raft", "ipo", "vip", "vip_dr_grpo"}
+OFF_POLICY = {"spo"}
 IS_A_LOSS = {"capo", "cispo", "divergence_ppo_kl", "divergence_ppo_tv", "flowrl", "gspo", "jackpot"}
 TAPES = sorted(
     {name for name in experiments() if "/" not in name}
     - ASKS_THE_POLICY
     - IS_A_LOSS
+    - OFF_POLICY
     - GRADED_ONLY
     - {"rollout_bandits"}
 )
@@ -74,4 +76,10 @@ def test_every_experiment_that_is_taken_does_what_its_tape_says(name):
 def test_what_asks_the_policy_or_is_a_loss_is_refused_by_a_sentence(name):
     reason = "a loop outside does not hand over" if name in ASKS_THE_POLICY else "do this part in your own update"
     with pytest.raises(ConfigError, match=reason):
+        Core(name, prompts=PROMPTS)
+
+
+@pytest.mark.parametrize("name", sorted(OFF_POLICY))
+def test_what_updates_several_times_with_a_rollout_is_refused_by_a_sentence(name):
+    with pytest.raises(ConfigError, match="updates of each rollout, all but the first of them off-policy"):
         Core(name, prompts=PROMPTS)
