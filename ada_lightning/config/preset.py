@@ -18,19 +18,10 @@ from ada_lightning.core.method import Method
 
 METHOD = ("objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage")
 UPDATE = ("loss", "parameters", "attention", "optimizer")
-KEPT = (
-    *METHOD,
-    *UPDATE,
-    "token_masks",
-    "policy",
-    "rollout",
-    "environment",
-    "data",
-    "seed",
-    "num_steps",
-    "reproducible",
-)
-"""What of a composed configuration a preset is made of."""
+YOURS = ("model", "reward", "trainer", "callbacks", "logger")
+"""Parts that are made by their own constructors where a preset is used."""
+OF_A_RUN = ("experiment_name", "run_name", "run_dir", "ckpt", "allow_other_method", "preview", "hydra")
+"""Settings of the program's runs."""
 
 
 class Preset:
@@ -84,7 +75,8 @@ def _checked(lines: list[str]) -> DictConfig:
         problems = problems or override_errors(lines, CONFIG_DIR, "train")
     if problems:
         raise ConfigError(problems)
-    cfg = OmegaConf.masked_copy(composed(lines), list(KEPT))
+    whole = composed(lines)
+    cfg = OmegaConf.masked_copy(whole, [key for key in whole if key not in (*YOURS, *OF_A_RUN)])
     OmegaConf.set_struct(cfg, False)
     cfg.data.pop("source")
     run = Setup(cfg)
@@ -99,12 +91,14 @@ def _unread(line: str) -> str:
     key = line.partition("=")[0].lstrip("+~")
     top, _, below = key.replace("/", ".").partition(".")
     is_source = top == "data" and (not below or below.partition(".")[0] == "source")
-    if top == "experiment" or (top in KEPT and not is_source):
-        return ""
-    return (
-        f"{line} has no effect here: the model, the source of prompts, the reward, the trainer, its callbacks and its "
-        f"loggers are made by their own constructors. What can be set are {', '.join(sorted(KEPT))}"
-    )
+    if top in OF_A_RUN:
+        return f"{line} has no effect here: a preset has no run of its own; leave it out"
+    if top in YOURS or is_source:
+        return (
+            f"{line} has no effect here: the model, the source of prompts, the reward, the trainer, its callbacks and "
+            "its loggers are made by their own constructors (docs/python.md)"
+        )
+    return ""
 
 
 def _arguments(node: DictConfig) -> dict[str, Any]:
