@@ -76,7 +76,7 @@ def _checked(lines: list[str]) -> DictConfig:
     if problems:
         raise ConfigError(problems)
     whole = composed(lines)
-    cfg = OmegaConf.masked_copy(whole, [key for key in whole if key not in (*YOURS, *OF_A_RUN)])
+    cfg = OmegaConf.masked_copy(whole, [str(key) for key in whole if key not in (*YOURS, *OF_A_RUN)])
     OmegaConf.set_struct(cfg, False)
     cfg.data.pop("source")
     run = Setup(cfg)
