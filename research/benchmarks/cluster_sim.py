@@ -188,7 +188,7 @@ def scaling() -> list[dict[str, Any]]:
     return rows
 
 
-def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 8, num_warm: int = 3) -> None:
+def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 16, num_warm: int = 4) -> None:
     """Seconds of a step by lag, way of giving weights, and number of engines; printed and saved.
 
     Efficiency is seconds of a rollout alone with one engine, over those of a step, divided by the number of engines.

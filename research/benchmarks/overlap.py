@@ -66,9 +66,9 @@ class OverlappedRun:
     _committed: int = 0
 
     def run(self, num_steps: int) -> list[tuple[ResponseGroup, ...]]:
-        """Do so many steps; return the groups of each."""
-        while len(self._sampled_at) < num_steps:
-            self._admit(num_steps)
+        """Do so many steps; return the groups of each. Later ones begin as well: the last would have it easy alone."""
+        while any(step not in self._sampled_at for step in range(num_steps)):
+            self._admit()
             self._submit()
             if not self._in_flight:  # the engines wait for an update
                 self.engine.now = max(self.engine.now, self._admissible_at(len(self._groups) + len(self._open)))
@@ -80,7 +80,10 @@ class OverlappedRun:
         return [self._groups[step] for step in range(num_steps)]
 
     def period(self, num_warm: int) -> float:
-        """Mean seconds of a step after the first ``num_warm``."""
+        """Mean seconds of a step after the first ``num_warm``.
+
+        The first k + 1 begin together and stay bunched, so a whole multiple of k + 1 steps should follow.
+        """
         return (self.ends[-1] - self.ends[num_warm - 1]) / (len(self.ends) - num_warm)
 
     @property
@@ -97,9 +100,9 @@ class OverlappedRun:
             return float("inf")
         return self.ends[version - 1] if version else 0.0
 
-    def _admit(self, num_steps: int) -> None:
+    def _admit(self) -> None:
         step = len(self._groups) + len(self._open)
-        while step < num_steps and self._admissible_at(step) <= self.engine.now:
+        while self._admissible_at(step) <= self.engine.now:
             if self.drains and any(self._version(other) < self._version(step) for other in self._open):
                 return
             self._open[step] = Step(

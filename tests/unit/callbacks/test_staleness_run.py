@@ -18,6 +18,7 @@ from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
 from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.method import Method
+from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
@@ -33,6 +34,7 @@ from ada_lightning.training.policy import PolicyModule
 from tests.unit.methods.curriculum.histories import prompts
 
 NUM_PROMPTS, PER_STEP, NUM_STEPS = 24, 4, 7
+BALANCE = BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2)
 CHOICE = ExpectedUsefulness(usefulness=Learnability())  # reads history, and holds no state
 TOKENIZER = SimpleNamespace(
     decode=lambda response_ids, **options: str(response_ids[0]), save_pretrained=lambda path: None
@@ -146,7 +148,7 @@ class Watch(RolloutListener):
 
 def fit(
     folder, k, *, latency=lambda prompt, is_positive: 1, num_minibatches=1, num_steps=NUM_STEPS, resume=False,
-    estimator=None, curriculum=None, **interrupt,
+    estimator=None, curriculum=None, sampler=BALANCE, **interrupt,
 ):  # fmt: skip
     data = RolloutDataModule(
         source=None, prompts_per_step=PER_STEP, max_prompt_tokens=8, num_steps=num_steps, seed=0,
@@ -173,7 +175,7 @@ def fit(
     sampling = AdaptiveSampling(
         method=Method(
             estimator=estimator or BetaHistory(),
-            sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2),
+            sampler=sampler,
             selection=BalancedSelection(group_size=2),
         ),
         service=service, grader=Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
@@ -304,6 +306,36 @@ def test_an_estimator_learns_by_what_it_was_told_of_the_steps_own_prompts(stop, 
         ]
         if asked[0][1] is not None:  # of a version before the stop, which the second session has not seen
             assert rows[step].tolist() == asked
+
+
+class Growing(Sampler):
+    """Draws one response more for every step that it has learned from."""
+
+    group_size, samples_per_round = 2, 16
+
+    def __init__(self):
+        self.num_learned = 0
+
+    def num_to_draw(self, pool):
+        return 0 if pool.num_drawn else 1 + self.num_learned
+
+    def learn(self, pools):
+        self.num_learned += 1
+
+    def state_dict(self):
+        return {"num_learned": self.num_learned}
+
+    def load_state_dict(self, state):
+        self.num_learned = state["num_learned"]
+
+
+@pytest.mark.parametrize("stop", [{}, {"interrupt_after": 3}])
+def test_a_step_is_sampled_by_what_its_sampler_had_learned_when_it_was_prepared(stop, tmp_path):
+    run = fit(tmp_path, 2, sampler=Growing(), **stop)
+    if stop:
+        run = fit(tmp_path, 2, sampler=Growing(), resume=True)
+    sizes = {step: {group.pool.num_drawn for group in result.groups} for step, result in run.results.items()}
+    assert sizes == {step: {1 + max(0, step - 2)} for step in range(3 if stop else 0, NUM_STEPS)}
 
 
 def test_quick_right_answers_and_slow_hard_prompts_bias_nothing(plain, tmp_path):
