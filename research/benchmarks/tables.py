@@ -184,6 +184,11 @@ def _cluster_engines() -> str:
     return _of(_load("cluster_sim")["engines"], columns)
 
 
+def _cluster_overlap() -> str:
+    columns = {"engines": "{engines}", "lag": "{lag}", "weights": "{way}", "step": "{period_s:.1f} s"}
+    return _of(_load("cluster_overlap")["rows"], columns | {"efficiency": "{efficiency:.0%}", "dropped": "{waste:.1%}"})
+
+
 def _engine_pool() -> str:
     columns: dict[str, Cell] = {
         "engine in": "{way}",
@@ -442,6 +447,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cluster": _cluster,
     "cluster_validation": _cluster_validation,
     "cluster_engines": _cluster_engines,
+    "cluster_overlap": _cluster_overlap,
     "engine_pool": _engine_pool,
     "attack_summary": _attack_summary,
     "attack": _attack,
