@@ -15,7 +15,6 @@ from typing import Any
 
 from research.audit.synthetic import Population, draw
 from research.audit.writers import write_verl, write_word_tokenizer
-from research.studies.field.setting import ENGINE_ARGUMENTS
 from research.studies.field.sums import write
 from research.studies.runs import ROOT
 
@@ -48,7 +47,9 @@ def make_ours(num_steps: int) -> None:
     command = [
         *("+experiment=grpo_n16", "model=pretrained", f"model.path={MODEL.relative_to(ROOT)}", "data=jsonl"),
         f"data.source.path={problems.relative_to(ROOT)}",
-        *("data.source.num_heldout=32", "reward=exact_match", "data.max_prompt_tokens=72", *ENGINE_ARGUMENTS),
+        *("data.source.num_heldout=32", "reward=exact_match", "data.max_prompt_tokens=72"),
+        *("rollout.sampling.max_new_tokens=56", "rollout.max_model_tokens=128"),
+        *("rollout.engine.dtype=float32", "rollout.engine.kv_cache_gib=0.25"),
         *(f"data.prompts_per_step={PROMPTS_PER_STEP}", f"num_steps={num_steps}", "optimizer.lr=1e-3", "logger=csv"),
         *("callbacks.response_log.every_n_steps=1", "callbacks.response_log.max_prompts=inf"),
         *("~callbacks.preview", "~callbacks.sample_page"),
