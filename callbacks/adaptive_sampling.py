@@ -132,6 +132,7 @@ class AdaptiveSampling(Callback):
                 grader=self.grader,
                 log_file=folder / "engine.log",
             )
+        policy.sends_adapters = self.service.takes_adapters
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: TrainingBatch, batch_idx: int
@@ -169,6 +170,10 @@ class AdaptiveSampling(Callback):
             logger.log_metrics(metrics, step=policy.policy_version - 1)
         self._check_gap(metrics)
 
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Give the engine to the final evaluation: a run that ends before its last step has begun further ones."""
+        self.service.stop_started()
+
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Stop engine and graders, however the run ended."""
         self.service.close()
@@ -201,7 +206,7 @@ class AdaptiveSampling(Callback):
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
     ) -> tuple[Sequence[ResponseGroup], int]:
         if self._ahead is not None:
-            result, figures = self._sample_prepared(self._ahead, policy, data, step)
+            result, figures = self._ahead.rollout(policy, data, step)
             training = result.groups
         elif self.method.refill.is_on:
             result, training, figures = self._sample_filled_up(policy, data, step)
@@ -227,33 +232,12 @@ class AdaptiveSampling(Callback):
         seed_generators(seed=self.service.settings.seed, part="rollout", index=step)
         return self.service.rollout(
             partial(self.method.begin, prompts, step=step, **options),
-            weights=policy.named_weights,
+            weights=policy.engine_weights,
             policy_version=policy.policy_version,
             stage="train",
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
-
-    def _sample_prepared(
-        self, ahead: StepsAhead, policy: PolicyModule, data: RolloutDataModule, step: int
-    ) -> tuple[RolloutResult, dict[str, float]]:
-        """Sample a step as it was decided some steps ago, from the policy of that time: the result, and figures."""
-        ahead.prepare(policy, data, until=step + ahead.max_staleness)  # nothing is left to do but in the first step
-        ahead.publish(policy, data)
-        prepared = ahead.step(step)
-        version = prepared.policy_version
-        seed_generators(seed=self.service.settings.seed, part="rollout", index=step)
-        begin = partial(self.method.begin, sampler=prepared.sampler, beliefs=prepared.beliefs, step=step)
-        result = self.service.rollout(
-            partial(begin, prepared.prompts),
-            weights=lambda: ahead.weights(version),
-            policy_version=version,
-            stage="train",
-            clock=policy.clock,
-            interrupt_check=policy.interrupt_check,
-            probe=lambda engine: ahead.probe(engine, version, data),
-        )
-        return result, ahead.figures(prepared, policy, data)
 
     def _sample_filled_up(
         self, policy: PolicyModule, data: RolloutDataModule, step: int
@@ -289,7 +273,6 @@ class AdaptiveSampling(Callback):
         self.method.learn(pools, self._step_metrics, timed=policy.clock.phase)  # logged with the next step
         if self._ahead is not None:
             self._ahead.note_learned(step, updates_per_rollout=data.updates_per_rollout)
-            self._ahead.prepare(policy, data, until=step + 1 + self._ahead.max_staleness)
 
     def _check_gap(self, metrics: Mapping[str, float]) -> None:
         """Compare how probable engine and trainer found the same tokens; before a checkpoint is written of the update.

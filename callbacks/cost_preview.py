@@ -105,7 +105,7 @@ class CostPreview(Callback):
         prompts, uniform = data.step_prompts(0)[: self.num_prompts], UniformSampler(group_size=num_samples)
         return self.service.rollout(
             partial(Step, prompts, sampler=uniform, selection=AllSelection(), step=index),
-            weights=policy.named_weights,
+            weights=policy.engine_weights,
             policy_version=policy.policy_version,
             stage="preview",
             clock=policy.clock,

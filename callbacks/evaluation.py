@@ -173,7 +173,7 @@ class Evaluation(RolloutListener):
         uniform = UniformSampler(group_size=self.num_samples)
         return self.service.rollout(
             partial(Step, prompts, sampler=uniform, selection=AllSelection()),
-            weights=policy.named_weights,
+            weights=policy.engine_weights,
             policy_version=version,
             sampling=self.sampling,
             stage="eval",

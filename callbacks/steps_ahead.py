@@ -1,13 +1,14 @@
-"""Rollout steps prepared before their turn, and the older policies that sample them: an exact lag, emulated.
+"""Rollout steps prepared before their turn, and the older policies that sample them: an exact lag.
 
-Step s samples from the policy of step s - k: nothing overlaps, so a run takes as long as without the lag, and what
-staleness does to learning is measured apart from what it saves. Prompts, beliefs and the sampler of step s are fixed
-when step s - k - 1 has been learned from, as they would be if the step were sampled from then on.
+Step s samples from the policy of step s - k. Its prompts, its beliefs and its sampler are fixed when step s - k - 1 has
+been learned from, and its policy is published then: it may be sampled from then on, beside the updates of the k steps
+before it, or when its turn has come. That is the same step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,16 +19,18 @@ from ada_lightning.core.method import Method
 from ada_lightning.core.prepared_step import PreparedStep, sampling_version
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Prompt
+from ada_lightning.core.result import RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rollout.canary import Canary
-from ada_lightning.rollout.service import RolloutService
+from ada_lightning.rollout.sampling_thread import Sample
+from ada_lightning.rollout.service import RolloutService, result_of
 from ada_lightning.rollout.weight_ring import WeightRing
 from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.policy import PolicyModule
 
 
 class StepsAhead:
-    """Prepares up to k + 1 steps, holds the weights that will sample them, and says when neither is needed any more.
+    """Prepares up to k + 1 steps, has them sampled, and holds the weights for it as long as they are needed.
 
     Between two steps it holds k versions besides the policy's own, and one more from a rollout until its last update.
 
@@ -42,13 +45,33 @@ class StepsAhead:
         self._steps: dict[int, PreparedStep] = {}
         self._restored: list[Mapping[str, Any]] = []
         """Prepared steps of a checkpoint, until the training prompts are at hand."""
+        self._started: dict[int, Sample] = {}
         self._ring = WeightRing()
         self._canary_logprobs: dict[int, Tensor] = {}
         """What the policy said of the tokens after each prefix, by version. Shape ``(L, V)``."""
         self._canary: Canary | None = None
-        self._canary_gap = 0.0
+        self._canary_gaps: dict[int, float] = {}
+        """By step: how far engine and trainer disagreed about the version that sampled it."""
 
-    def prepare(self, policy: PolicyModule, data: RolloutDataModule, *, until: int) -> None:
+    def rollout(
+        self, policy: PolicyModule, data: RolloutDataModule, step: int
+    ) -> tuple[RolloutResult, dict[str, float]]:
+        """Return a step that is to be trained on now, with its figures, and go on sampling those after it.
+
+        Raises:
+            EngineError: as :meth:`~ada_lightning.rollout.service.RolloutService.rollout` does.
+            RunStoppedError: as there.
+        """
+        self._prepare(policy, data, until=step + self.max_staleness)
+        self._publish(policy, data)
+        for number in range(step, min(step + self.max_staleness + 1, data.num_steps)):
+            if number not in self._started:
+                self._started[number] = self._start(self._steps[number], data)
+        seed_generators(seed=self._service.settings.seed, part="rollout", index=step)
+        sampled = self._started.pop(step)(clock=policy.clock, interrupt_check=policy.interrupt_check)
+        return result_of(sampled), self._figures(self._steps[step], sampled.stats.seconds, policy, data)
+
+    def _prepare(self, policy: PolicyModule, data: RolloutDataModule, *, until: int) -> None:
         """Fix every step up to this one that is not, by what is known now. Steps beyond the run's last are, too.
 
         They cost little, are never sampled, and a run that is continued with more steps finds them.
@@ -57,36 +80,47 @@ class StepsAhead:
         for step in range(max(self._steps, default=-1) + 1, until + 1):
             self._steps[step] = self._prepared(policy, data, step)
 
-    def publish(self, policy: PolicyModule, data: RolloutDataModule) -> None:
+    def _publish(self, policy: PolicyModule, data: RolloutDataModule) -> None:
         """Keep the policy as it is, before the updates of a step, for the step that will sample from it."""
         version = policy.policy_version
         if version % data.updates_per_rollout or version in self._ring.versions:
             return
         with policy.clock.phase("sync"):
-            self._ring.hold(version, policy.named_weights(), self._service.weight_dtype)
+            self._ring.hold(version, policy.engine_weights(), self._service.weight_dtype)
             canary = self._canary_of(data)
             self._canary_logprobs[version] = policy.next_token_logprobs(canary.token_ids, canary.num_prefixes)
 
-    def step(self, step: int) -> PreparedStep:
-        """Return a prepared step."""
-        return self._steps[step]
+    def _start(self, prepared: PreparedStep, data: RolloutDataModule) -> Sample:
+        version, canary = prepared.policy_version, self._canary_of(data)
 
-    def weights(self, version: int) -> Iterator[tuple[str, Tensor]]:
-        """Yield the named tensors of a version in the engine's type."""
-        return self._ring.read(version)
+        def probe(engine: RolloutEngine) -> None:
+            self._canary_gaps[prepared.step] = canary.gap(engine, self._canary_logprobs[version])
 
-    def probe(self, engine: RolloutEngine, version: int, data: RolloutDataModule) -> None:
-        """Note how far engine and trainer disagree about a version that the engine has loaded."""
-        self._canary_gap = self._canary_of(data).gap(engine, self._canary_logprobs[version])
+        return self._service.start(
+            partial(
+                self._method.begin,
+                prepared.prompts,
+                sampler=prepared.sampler,
+                beliefs=prepared.beliefs,
+                step=prepared.step,
+            ),
+            weights=lambda: self._ring.read(version),
+            policy_version=version,
+            probe=probe,
+        )
 
-    def figures(self, prepared: PreparedStep, policy: PolicyModule, data: RolloutDataModule) -> dict[str, float]:
+    def _figures(
+        self, prepared: PreparedStep, sampling_s: float, policy: PolicyModule, data: RolloutDataModule
+    ) -> dict[str, float]:
         """Return how old the policy is that sampled the step, and whether its weights had arrived."""
         lag = policy.policy_version - policy.policy_version % data.updates_per_rollout - prepared.policy_version
+        beside = {"rollout/latency_s": sampling_s} if self._service.samples_beside_trainer else {}
         return {
             **prepared.figures,
+            **beside,
             "staleness/steps": lag / data.updates_per_rollout,
             "staleness/versions": float(lag),
-            "sync/canary_gap": self._canary_gap,
+            "sync/canary_gap": self._canary_gaps.pop(prepared.step),
         }
 
     def remind(self, step: int) -> None:

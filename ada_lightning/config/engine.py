@@ -14,7 +14,8 @@ from ada_lightning.parallel import hardware
 from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
-from ada_lightning.rollout.engines.weight_transfer import CudaIpc, Reload
+from ada_lightning.rollout.engines.weight_transfer import Adapter, CudaIpc, Reload
+from ada_lightning.training.models.lora import LoraParameters
 
 _ROPE_WITHOUT_FACTOR = ("default", "llama3", "longrope", "su", "yarn")
 """Kinds of position encoding whose ``max_position_embeddings`` is the longest sequence as it stands."""
@@ -53,7 +54,12 @@ def rollout_errors(run: Setup) -> Iterator[str]:
 
 def _transfer_errors(run: Setup) -> Iterator[str]:
     transfer, host = run.kind("rollout.engine.weight_transfer"), run.kind("rollout.host")
-    if transfer in (object, Reload):
+    if transfer is Adapter and not run.is_a("parameters", LoraParameters):
+        yield (
+            f"rollout.engine.weight_transfer: Adapter has nothing to bring with parameters: {run.name('parameters')}, "
+            "which trains every weight; use parameters=lora, or rollout/weight_transfer=reload"
+        )
+    if transfer is object or issubclass(transfer, Reload):
         return
     own, way_out = f"rollout.engine.weight_transfer: {transfer.__name__}", "use rollout/weight_transfer=reload"
     if run.is_cpu:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ada_lightning.analysis.statement.staleness import has_trust_region
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.protocols import Refill, Sampler
-from ada_lightning.rollout.engines.host import TrainerProcess
+from ada_lightning.rollout.engines.weight_transfer import Reload
 from ada_lightning.training.losses import PolicyLoss
 
 _KEY = "rollout.max_staleness"
@@ -43,11 +43,12 @@ def staleness_errors(run: Setup) -> Iterator[str]:
 
 
 def _place_errors(run: Setup, own: str) -> Iterator[str]:
-    """It is emulated: one process trains, holds the older policies, and drives an engine of its own."""
-    if run.kind("rollout.host") is not object and not run.is_a("rollout.host", TrainerProcess):
+    """One process trains, holds the older policies, and gives an engine the one whose turn it is."""
+    transfer = run.kind("rollout.engine.weight_transfer")
+    if transfer is not object and not issubclass(transfer, Reload):
         yield (
-            f"{own} is emulated in the trainer's process, and rollout.host = {run.name('rollout.host')} is another "
-            f"place; use rollout=vllm_cpu or vllm_gpu, or {_KEY}=0"
+            f"{own} keeps older weights in memory of the CPU, and rollout.engine.weight_transfer: {transfer.__name__} "
+            f"reads those of the trainer's GPU; use rollout/weight_transfer=reload, or {_KEY}=0"
         )
     if run.value("rollout.seed_requests") is False:
         yield (
@@ -57,8 +58,8 @@ def _place_errors(run: Setup, own: str) -> Iterator[str]:
     processes = (run.number("trainer.devices") or 1) * (run.number("trainer.num_nodes") or 1)
     if processes > 1:
         yield (
-            f"{own} is emulated by one training process, and trainer.devices x trainer.num_nodes = {processes}; use "
-            f"trainer.devices=1 trainer.num_nodes=1, or {_KEY}=0"
+            f"{own} keeps older weights in one training process, and trainer.devices x trainer.num_nodes = "
+            f"{processes}; use trainer.devices=1 trainer.num_nodes=1, or {_KEY}=0"
         )
     if level := run.number("rollout.engine.sleep_level"):
         yield (

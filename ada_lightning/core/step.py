@@ -105,6 +105,11 @@ class Step:
         return self._num_unfinished == 0
 
     @property
+    def num_open(self) -> int:
+        """Pools that are not complete."""
+        return self._num_unfinished
+
+    @property
     def num_waiting(self) -> int:
         """Responses wanted that nobody has been asked for yet."""
         return len(self._waiting)

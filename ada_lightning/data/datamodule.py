@@ -350,8 +350,7 @@ class RolloutDataModule(LightningDataModule):
     @property
     def _next_choice(self) -> int:
         """Step whose prompts a resumed run asks for first; those of steps that were prepared it has."""
-        num_prepared = self._max_staleness + 1 if self._max_staleness else 0
-        return self.num_updates_done // self.updates_per_rollout + num_prepared
+        return self.num_updates_done // self.updates_per_rollout + self._max_staleness
 
     def _position(self) -> QueuePosition | None:
         """Where the step begins whose prompts a resumed run asks for first; None where that follows from its number."""

@@ -6,12 +6,13 @@ import gc
 import math
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.protocols import RolloutEngine
@@ -33,9 +34,13 @@ from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader, StepwiseGrader
 from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.rollout.sampling_thread import Sample, SamplingThread
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+_TURN_WAIT_S = 0.2
 
 
 class RolloutService:
@@ -64,7 +69,8 @@ class RolloutService:
             and every rollout starts with an empty prefix cache, whatever was sampled before it. It holds for an engine
             that steps when it is polled, as one in this process does, and for no other.
         max_staleness: k, by how many steps the policy that samples lags behind the one that trains, exactly: step s is
-            sampled by the policy of step ``max(0, s - k)``. Emulated in the trainer's process: nothing overlaps.
+            sampled by the policy of step ``max(0, s - k)``. Steps are then sampled while the trainer updates if the
+            engine lives outside of its process; else nothing overlaps.
         verdict_delay: then, engine steps between a response and its verdict, or a turn and the environment's answer.
         environment: answers the model's turns, so that a response is an episode of several; None: it is a single turn.
 
@@ -132,10 +138,17 @@ class RolloutService:
         self._time_limit = TimeLimit(
             stall_limit_s=stall_limit_s, start_limit_s=start_limit_s, report_file=Path("stalled.txt")
         )
+        self.weight_dtype = ""
+        """Type that the engine wants weights in, once it is open."""
+        self.takes_adapters = False
+        """Whether it wants a policy's adapters alone."""
         self._open_engine: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._loaded_version: int | None = None
         self._num_restarts = 0
+        self._turn = Lock()
+        """Of whoever samples with the engine."""
+        self._thread: SamplingThread | None = None
 
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
@@ -185,6 +198,7 @@ class RolloutService:
         except Exception as error:
             raise EngineError(f"it did not start: {type(error).__name__}: {error}") from error
         self._loaded_version = None
+        self.weight_dtype, self.takes_adapters = self._engine.weight_dtype, self._engine.takes_adapters
 
     def rollout(
         self,
@@ -196,12 +210,11 @@ class RolloutService:
         sampling: SamplingSettings | None = None,
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
-        probe: Callable[[RolloutEngine], object] = lambda engine: None,
     ) -> RolloutResult:
         """Drive a step with the given policy version.
 
         The weights are loaded before the first request, once per version. A broken engine is replaced and the step
-        repeated; seeded requests then give the same responses again.
+        repeated; seeded requests then give the same responses again. Steps that were started go first.
 
         Args:
             begin: makes the step whenever it is called, with ``settings``, ``stage``, ``policy_version`` and
@@ -213,43 +226,122 @@ class RolloutService:
             sampling: how tokens are drawn; as in training if not given.
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
-            probe: called with the engine when it has the weights, before the first request.
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
             RunStoppedError: the reward has graded nothing, neither in this rollout nor before.
             RuntimeError: the service is not open.
         """
-        if self.reproducible:  # cached prefixes were computed in batches that a resumed run does not repeat
-            self._loaded_version = None
+        return result_of(
+            self._sample(
+                begin,
+                weights=weights,
+                policy_version=policy_version,
+                stage=stage,
+                sampling=sampling,
+                clock=clock,
+                interrupt_check=interrupt_check,
+            )
+        )
+
+    def start(
+        self,
+        begin: Callable[..., Step],
+        *,
+        weights: Callable[[], Iterable[tuple[str, Tensor]]],
+        policy_version: int,
+        probe: Callable[[RolloutEngine], object] = lambda engine: None,
+    ) -> Sample:
+        """Have a training step sampled by weights that stay, after those that were started before.
+
+        With an engine that works by itself that happens from now on, beside whatever the caller does; else when it is
+        asked for. The step is the same. What it keeps is to be chosen when its turn to train has come
+        (:func:`result_of`), as a selection may learn.
+
+        Args:
+            begin: as in :meth:`rollout`; must not read what the caller changes meanwhile.
+            weights: as in :meth:`rollout`.
+            policy_version: of those weights.
+            probe: called with the engine when it has the weights, before the first request.
+
+        Returns:
+            What gives the complete step, and raises what :meth:`rollout` does.
+        """
+        sample = partial(
+            self._sample, begin, weights=weights, policy_version=policy_version, stage="train", probe=probe
+        )
+        if not self.samples_beside_trainer:
+            return sample
+        self._thread = self._thread or SamplingThread()
+        return self._thread.start(sample)
+
+    @property
+    def samples_beside_trainer(self) -> bool:
+        """Whether a step that was started is sampled while the trainer updates."""
+        return self._host.works_by_itself
+
+    def stop_started(self) -> None:
+        """Leave steps that were started where they are: nobody will ask for them."""
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
+
+    def _sample(
+        self,
+        begin: Callable[..., Step],
+        *,
+        weights: Callable[[], Iterable[tuple[str, Tensor]]],
+        policy_version: int,
+        stage: str,
+        sampling: SamplingSettings | None = None,
+        clock: PhaseClock,
+        interrupt_check: Callable[[], None],
+        probe: Callable[[RolloutEngine], object] = lambda engine: None,
+    ) -> Step:
+        """Return the complete step, when everybody else is done with the engine."""
         sampling = sampling or self.sampling
         settings = self.settings
         if stage == "eval":
             settings = replace(settings, truncated="grade", grader_failure="as_zero")
-        for attempt in range(self._max_engine_restarts + 1):
-            try:
-                # An engine may have less room than it was asked for.
-                room = min(self.max_model_tokens, self._opened_engine().max_model_tokens)
-                step = begin(
-                    settings=settings,
-                    stage=stage,
-                    policy_version=policy_version,
-                    max_prompt_tokens=room - sampling.max_new_tokens,
+        with self._own_turn(clock, interrupt_check):
+            if self.reproducible:  # cached prefixes were computed in batches that a resumed run does not repeat
+                self._loaded_version = None
+            for attempt in range(self._max_engine_restarts + 1):
+                try:
+                    # An engine may have less room than it was asked for.
+                    room = min(self.max_model_tokens, self._opened_engine().max_model_tokens)
+                    step = begin(
+                        settings=settings,
+                        stage=stage,
+                        policy_version=policy_version,
+                        max_prompt_tokens=room - sampling.max_new_tokens,
+                    )
+                    self._sync(policy_version, weights, clock)
+                    probe(self._opened_engine())
+                    self._drive(step, settings, sampling, clock, interrupt_check)
+                except EngineError as error:
+                    if attempt == self._max_engine_restarts:
+                        raise
+                    self._note_broken(error)
+                    continue
+                where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(
+                    stage, f"of step {step.step}"
                 )
-                self._sync(policy_version, weights, clock)
-                probe(self._opened_engine())
-                self._drive(step, settings, sampling, clock, interrupt_check)
-            except EngineError as error:
-                if attempt == self._max_engine_restarts:
-                    raise
-                self._note_broken(error)
-                continue
-            where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(stage, f"of step {step.step}")
-            self._first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
-            groups = step.finish()
-            own = len(groups) - len(step.carried)
-            return RolloutResult(step.step, policy_version, groups[:own], step.stats, groups[own:], step.division)
+                self._first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
+                return step
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    @contextmanager
+    def _own_turn(self, clock: PhaseClock, interrupt_check: Callable[[], None]) -> Iterator[None]:
+        """Wait for whoever samples."""
+        if not self._turn.acquire(blocking=False):
+            with clock.phase("rollout"):
+                while not self._turn.acquire(timeout=_TURN_WAIT_S):
+                    interrupt_check()
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def draw(
         self,
@@ -362,22 +454,14 @@ class RolloutService:
         return self._opened_engine().max_num_seqs
 
     @property
-    def weight_dtype(self) -> str:
-        """Type that the engine wants weights in, as :attr:`~ada_lightning.core.protocols.RolloutEngine.weight_dtype`.
-
-        Raises:
-            EngineError: a broken engine could not be replaced.
-            RuntimeError: the service is not open.
-        """
-        return self._opened_engine().weight_dtype
-
-    @property
     def num_restarts(self) -> int:
         """Engines replaced so far, by this service and within a pool."""
-        return self._num_restarts + (self._engine.num_restarts if self._engine else 0)
+        engine = self._engine  # a step that is sampled beside the trainer may discard it now
+        return self._num_restarts + (engine.num_restarts if engine else 0)
 
     def close(self) -> None:
         """Stop the engine. Safe to call twice."""
+        self.stop_started()
         self._discard_engine()
         self._open_engine = None
         self._time_limit.close()
@@ -478,6 +562,13 @@ class RolloutService:
 
     def _decode(self, response_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(response_ids, skip_special_tokens=True)
+
+
+def result_of(step: Step) -> RolloutResult:
+    """Choose what a complete step keeps."""
+    groups = step.finish()
+    own = len(groups) - len(step.carried)
+    return RolloutResult(step.step, step.policy_version, groups[:own], step.stats, groups[own:], step.division)
 
 
 def _drawn(step: Step) -> DrawnPrompt:

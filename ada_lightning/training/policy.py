@@ -142,6 +142,8 @@ class PolicyModule(LightningModule):
         in the process that rolls out."""
         self.interrupt_check: Callable[[], None] = lambda: None
         """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
+        self.sends_adapters = False
+        """Whether the engine has the frozen weights and takes adapters alone."""
         self._drift = Drift()
         self.ranks = Ranks()
         """The processes that train this policy. The strategy of several processes replaces it."""
@@ -516,6 +518,10 @@ class PolicyModule(LightningModule):
             yield from self.trained.named_weights(self.model)
         else:
             yield from self.ranks.stream("weights", whole_weights(self.model))
+
+    def engine_weights(self) -> Iterator[tuple[str, Tensor]]:
+        """What the engine loads: :meth:`named_weights`, or the adapters alone where it has the rest."""
+        return self.trained.named_adapters(self.model) if self.sends_adapters else self.named_weights()
 
     def save_weights(self, folder: Path) -> None:
         """Write the policy as a Hugging Face checkpoint in float32. Where weights are sharded, the leader does it."""

@@ -29,6 +29,7 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from ada_lightning.core.protocols import Sampler
@@ -39,7 +40,7 @@ from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from research.benchmarks import report
-from research.benchmarks.overlap import SYNC_S, OverlappedRun
+from research.benchmarks.overlap import COPY_S, OPTIMIZER_S, SYNC_S, OverlappedRun
 from research.benchmarks.simulation import cpu, validation
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.gpu import MODELS, h100
@@ -199,15 +200,18 @@ def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 
     work_s = alone.period(1)
     rows: list[dict[str, Any]] = []
     for replicas in engines:
-        for lag, drains in ((0, True), (1, True), (1, False), (2, False), (3, False)):
-            run = _overlapped(replicas, lag=lag, update_s=update_s, drains=drains)
+        for (lag, drains), streams in product(
+            ((0, True), (1, True), (1, False), (2, False), (3, False)), (False, True)
+        ):
+            run = _overlapped(replicas, lag=lag, update_s=update_s, drains=drains, streams=streams)
             run.run(num_steps)
             period = run.period(num_warm)
             way = "in turns" if lag == 0 else "drained" if drains else "side by side"
-            row = {"engines": replicas, "lag": lag, "way": way, "period_s": round(period, 2)}
+            row = {"engines": replicas, "lag": lag, "way": way, "streamed": streams, "period_s": round(period, 2)}
             rows.append(row | {"efficiency": round(work_s / replicas / period, 3), "waste": round(run.waste, 4)})
             print(rows[-1], flush=True)
-        settings = {"update_s": update_s, "sync_s": SYNC_S, "steps": num_steps, "warm_up": num_warm}
+        assumed = {"update_s": update_s, "sync_s": SYNC_S, "copy_s": COPY_S, "optimizer_s": OPTIMIZER_S}
+        settings = {**assumed, "steps": num_steps, "warm_up": num_warm}
         in_order = sorted(rows, key=lambda row: row["engines"])
         figures: dict[str, Any] = {"work_s": round(work_s, 2), "settings": settings, "rows": in_order}
         print(report.save("cluster_overlap", module="cluster_sim", **figures), flush=True)

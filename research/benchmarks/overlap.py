@@ -1,15 +1,17 @@
 """Rollouts and updates that overlap with an exact lag, simulated.
 
 ``python -m research.benchmarks.cluster_sim --overlap`` prints and saves what comes of it in the paper's setting. What
-``rollout.max_staleness`` emulates, on a virtual clock: the real steps and samplers draw from simulated engines, up to
+``rollout.max_staleness`` means, on a virtual clock: the real steps and samplers draw from simulated engines, up to
 k + 1 steps at once, and step s is admitted when update s - k - 1 is done and its weights are published. Two ways to
 give a version to the engines:
 
 - ``drained``: one version at a time in all of them. A step of the next one waits until everything older is done, so of
-  the lag only the update is hidden.
+  the lag only the update is hidden. So the product does it, with engines outside of the trainer's process.
 - ``side by side``: every engine serves every version, as it could with adapters. Steps fill each other's tails.
 
-Neither is part of the product, which has the emulation. What a step samples is the same under both and under none.
+And two ways to use what was sampled: a step trains when all of it is there, or ``streamed``: each prompt is computed as
+soon as it is complete and the update before is done, so that only the last prompts and the optimiser are left when the
+step ends. What a step samples is the same under all of them and under none.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from research.benchmarks.simulation.engine import SimulatedEngine
 
 SYNC_S = 1.0
 """Assumed seconds from the end of an update to new weights in the engines."""
+COPY_S = 0.2
+"""Of those, the seconds until the trainer may change its weights again: 3 GB at 15 GB/s. Assumed."""
+OPTIMIZER_S = 0.5
+"""Of an update, the seconds that need the gradients of all prompts. Assumed."""
 
 
 @dataclass
@@ -43,6 +49,7 @@ class OverlappedRun:
         update_s: seconds of an update.
         sync_s: seconds from its end to new weights in the engines.
         drains: whether a version waits until no older one samples.
+        streams: whether prompts are computed as they are complete.
     """
 
     engine: SimulatedEngine
@@ -54,6 +61,7 @@ class OverlappedRun:
     update_s: float
     sync_s: float = SYNC_S
     drains: bool = False
+    streams: bool = False
     ends: list[float] = field(default_factory=list)
     """When the weights of each update were published, seconds."""
     versions_at_once: int = 0
@@ -61,6 +69,9 @@ class OverlappedRun:
     _open: dict[int, Step] = field(default_factory=dict)
     _groups: dict[int, tuple[ResponseGroup, ...]] = field(default_factory=dict)
     _sampled_at: dict[int, float] = field(default_factory=dict)
+    _completed_at: dict[int, list[float]] = field(default_factory=dict)
+    """By step: when each of its pools was complete."""
+    _trained_at: float = 0.0
     _in_flight: dict[str, tuple[int, Request]] = field(default_factory=dict)
     _wasted: int = 0
     _committed: int = 0
@@ -128,8 +139,10 @@ class OverlappedRun:
 
     def _tell(self, number: int, request: Request, generation: Any) -> None:
         step, ids = self._open[number], generation.response_ids
+        num_open = step.num_open
         grade = Grade(float(ids[0] == POSITIVE_TOKEN))
         step.tell(request, Outcome(str(ids[0]), ids, generation.sampling_logprobs, generation.is_truncated, grade))
+        self._completed_at.setdefault(number, []).extend([self.engine.now] * (num_open - step.num_open))
         unwanted = [f"{number}/{dropped.slot}/{dropped.sample_index}" for dropped in step.dropped()]
         if running := [name for name in unwanted if self._in_flight.pop(name, None)]:
             step.note_wasted(self.engine.abort(running))
@@ -142,8 +155,18 @@ class OverlappedRun:
             self._wasted += step.stats.wasted_tokens
             self._committed += step.stats.generated_tokens
         while len(self.ends) in self._sampled_at:
-            begin = max(self._sampled_at[len(self.ends)], self.ends[-1] if self.ends else 0.0)
-            self.ends.append(begin + self.update_s + self.sync_s)
+            self._train(len(self.ends))
+
+    def _train(self, step: int) -> None:
+        free_at = self._trained_at + (min(COPY_S, self.sync_s) if step else 0.0)
+        if self.streams:
+            completed_at, optimizer_s = self._completed_at[step], min(OPTIMIZER_S, self.update_s)
+            for at in completed_at:
+                free_at = max(free_at, at) + (self.update_s - optimizer_s) / len(completed_at)
+            self._trained_at = free_at + optimizer_s
+        else:
+            self._trained_at = max(free_at, self._sampled_at[step]) + self.update_s
+        self.ends.append(self._trained_at + self.sync_s)
 
 
 def _of_step(prompt: Prompt, step: int) -> Prompt:

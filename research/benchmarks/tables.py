@@ -185,8 +185,10 @@ def _cluster_engines() -> str:
 
 
 def _cluster_overlap() -> str:
-    columns = {"engines": "{engines}", "lag": "{lag}", "weights": "{way}", "step": "{period_s:.1f} s"}
-    return _of(_load("cluster_overlap")["rows"], columns | {"efficiency": "{efficiency:.0%}", "dropped": "{waste:.1%}"})
+    columns: dict[str, Cell] = {"engines": "{engines}", "lag": "{lag}", "weights": "{way}"}
+    columns["gradient"] = lambda row: "streamed" if row["streamed"] else "at the end"
+    columns |= {"step": "{period_s:.1f} s", "efficiency": "{efficiency:.0%}", "dropped": "{waste:.1%}"}
+    return _of(_load("cluster_overlap")["rows"], columns)
 
 
 def _engine_pool() -> str:

@@ -41,6 +41,7 @@ START_ONLY = {
     "benchmarks.exact_resume",
     "benchmarks.rollout",
     "benchmarks.soak",
+    "benchmarks.step_overlap",
     "benchmarks.step_vs_trl",
     "studies.field.controls",
     "studies.field.staleness",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
@@ -65,6 +67,22 @@ def test_a_run_gives_the_same_responses_as_with_the_engine_in_the_trainers_proce
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(outside, name) == column(inside, name), name
     assert max(column(outside, "sync/logprob_gap")) < 1e-3
+
+
+LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=0", "num_steps=3")
+
+
+def test_steps_that_overlap_are_those_of_the_emulation_bit_for_bit(train):
+    """One response at a time, and blocks too long to be shared: rounding depends on what is computed together."""
+    alone, elsewhere = ("rollout.engine.max_num_seqs=1", "rollout.engine.block_size=128"), "rollout=vllm_process"
+    emulated = train(*LAG, *alone, name="emulated", vllm=True)
+    threads = f"rollout.host.num_threads={torch.get_num_threads()}"
+    beside = train(*LAG, *alone, elsewhere, threads, name="beside", vllm=True)
+    assert column(beside, "rollout/latency_s")  # sampled beside the trainer
+    for name in ("rollout/num_sampled", "train/loss", "train/grad_norm", "staleness/kl", "sync/logprob_gap"):
+        assert column(beside, name) == column(emulated, name), name
+    weights = [load_file(folder / "checkpoints/last/policy/model.safetensors") for folder in (emulated, beside)]
+    assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
 
 
 def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_stale_one(monkeypatch, tmp_path):

@@ -26,6 +26,8 @@ class RolloutEngine:
     """Torch's name of the type that weights should arrive in; empty where any will do."""
     weight_transfer: Any = None
     """How weights come from another process, if not by :meth:`load_weights`: a ``WeightTransfer`` with a backend."""
+    takes_adapters: bool = False
+    """Whether :meth:`load_weights` takes a policy's adapters alone, beside the weights that it was opened with."""
     num_workers: int = 1
     """Processes that a weight transfer goes to."""
 

@@ -60,6 +60,7 @@ class Ready:
     num_workers: int
     """Processes of the engine that weights go to."""
     can_sleep: bool
+    takes_adapters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,4 +186,5 @@ def _introduction(engine: RolloutEngine) -> Ready:
         weight_transfer=transfer if transfer is not None and transfer.backend else None,
         num_workers=engine.num_workers,
         can_sleep=engine.sleep_level > 0,
+        takes_adapters=engine.takes_adapters,
     )

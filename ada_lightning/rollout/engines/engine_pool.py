@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
@@ -97,6 +97,7 @@ class PoolHost(EngineHost):
         ValueError: a number is out of range; all in one message.
     """
 
+    works_by_itself: ClassVar[bool] = True
     num_engines: int = 1
     max_restarts: int = 2
     affinity: int = 4
@@ -174,6 +175,8 @@ class EnginePool(RolloutEngine):
             self.close()
             raise
         self.max_model_tokens = min(seat.told.max_model_tokens for seat in self._seats)
+        self.weight_dtype = self._seats[0].told.weight_dtype
+        self.takes_adapters = self._seats[0].told.takes_adapters
         self._note_size()
 
     def loads(self) -> list[int]:
@@ -257,7 +260,7 @@ class EnginePool(RolloutEngine):
             if transfer := self._seats[0].told.weight_transfer:
                 self._send_by(transfer, remaining, policy_version)
                 return
-            self._weights = self._place.publish(remaining, policy_version, self._seats[0].told.weight_dtype)
+            self._weights = self._place.publish(remaining, policy_version, self.weight_dtype)
             self._policy_version = policy_version
         except EngineError:
             for _ in remaining:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ada_lightning.core.protocols import RolloutEngine
 
 
 class EngineHost:
     """Opens engines in a place of its own. The engine's own settings stay in ``rollout.engine`` wherever it lives."""
+
+    works_by_itself: ClassVar[bool] = False
+    """Whether engines there decode while the trainer computes."""
 
     def check(self) -> None:
         """Raise ValueError for what is wrong with the place, before a model loads."""

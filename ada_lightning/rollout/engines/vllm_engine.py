@@ -14,13 +14,15 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.rollout.engines.adapter_files import write_adapter
 from ada_lightning.rollout.engines.errors import check_fits
 from ada_lightning.rollout.engines.published_weights import chunks
-from ada_lightning.rollout.engines.weight_transfer import Reload, WeightTransfer
+from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
 from ada_lightning.run.terminal import logger_to_file, output_to_file
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class VllmEngine(RolloutEngine):
             vLLM's CPU default of 128 shares nothing of a 50-token prompt.
         dtype: of weights and activations in the engine.
         tensor_parallel_size: GPUs (on a CPU: processes) that one engine is spread over; vLLM starts a process for each.
-        weight_transfer: how weights come; anything but reloading needs a GPU and an engine in another process.
+        weight_transfer: how weights come; CUDA IPC and NCCL need a GPU and an engine in another process.
         sleep_level: what :meth:`sleep` does. 0: nothing; 1: weights go to memory of the CPU and the KV cache is given
             back; 2: both are given back. GPU only, and not with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
         enforce_eager: skip graph capture and compilation. True on CPU, where compiling costs a minute.
@@ -63,6 +65,9 @@ class VllmEngine(RolloutEngine):
     Raises:
         ValueError: see :meth:`check_arguments`.
     """
+
+    _adapter: Any = None
+    _num_adapters = 0
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class VllmEngine(RolloutEngine):
         self.max_num_seqs = max_num_seqs
         self.weight_dtype = dtype
         self.weight_transfer = weight_transfer
+        self.takes_adapters = isinstance(weight_transfer, Adapter)
         self.num_workers = tensor_parallel_size
         self.sleep_level = sleep_level
         self._asleep: set[str] = set()
@@ -153,7 +159,8 @@ class VllmEngine(RolloutEngine):
             stop_token_ids=self._eos_token_ids,
             output_kind=self._final_only,
         )
-        self._engine.add_request(request_id, {"prompt_token_ids": list(prompt_ids)}, params)
+        prompt = {"prompt_token_ids": list(prompt_ids)}
+        self._engine.add_request(request_id, prompt, params, lora_request=self._adapter)
         self._in_flight.add(request_id)
 
     def poll(self) -> list[Generation]:
@@ -191,6 +198,10 @@ class VllmEngine(RolloutEngine):
         """
         if self._in_flight:
             raise RuntimeError(f"load_weights with {len(self._in_flight)} requests in flight")
+        if self.takes_adapters:
+            self._load_adapter(named_tensors)
+            self._use_new_weights(policy_version)
+            return
         dtype = self._engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
         cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)
         self._wake("weights")
@@ -251,8 +262,23 @@ class VllmEngine(RolloutEngine):
         cleanup_dist_env_and_memory()
         gc.collect()
 
+    def _load_adapter(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
+        """Put an adapter in the place of the last one, under a name of its own: cached prefixes go by it, too."""
+        from vllm.lora.request import LoRARequest
+
+        if self._adapter is not None:
+            self._engine.remove_lora(self._adapter.lora_int_id)
+        self._num_adapters += 1
+        with TemporaryDirectory(prefix="adapter-") as folder:  # read once: later requests find it by its number
+            write_adapter(Path(folder), named_tensors)
+            self._adapter = LoRARequest(f"policy-{self._num_adapters}", self._num_adapters, folder)
+            self._engine.add_lora(self._adapter)
+        if self._engine.list_loras() != {self._num_adapters}:
+            raise RuntimeError(f"vLLM has adapters {self._engine.list_loras()} instead of {self._num_adapters}")
+
     def _use_new_weights(self, policy_version: int | str) -> None:
-        self._engine.collective_rpc(_repack_tied_head)
+        if not self.takes_adapters:
+            self._engine.collective_rpc(_repack_tied_head)
         self._has_weights = True
         self._wake("kv_cache")
         # Returns False silently while blocks are held; stale prefixes would be sampled from the old policy.
@@ -295,6 +321,8 @@ class VllmEngine(RolloutEngine):
         }
 
     def _transfer_arguments(self) -> dict[str, Any]:
+        if isinstance(self.weight_transfer, Adapter):
+            return {"enable_lora": True, "max_loras": 1, "max_lora_rank": self.weight_transfer.max_rank}
         if not self.weight_transfer.backend:
             return {}
         from vllm.config import WeightTransferConfig

@@ -17,6 +17,9 @@ from ada_lightning.rollout.engines.published_weights import chunks
 if TYPE_CHECKING:
     from torch import Tensor
 
+_LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""``vllm.config.lora.MaxLoRARanks``, by which it reserves memory."""
+
 Call = Callable[[str, dict[str, Any]], None]
 """Has a method of ``VLLMWeightSyncClient`` called in every worker of the engine, with its argument; waits for it."""
 
@@ -47,6 +50,33 @@ class Reload:
     def connect(self, call: Call, num_workers: int) -> WeightSender:
         """Raise TypeError: there is nothing to connect, as tensors are handed to ``load_weights``."""
         raise TypeError("weights that are reloaded need no connection")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter(Reload):
+    """The engine keeps the initial weights and reads adapters: megabytes, where the rest of the policy is frozen.
+
+    Args:
+        rank: of the adapters, ``parameters.rank``.
+
+    Raises:
+        ValueError: vLLM has no room for that rank.
+    """
+
+    rank: int
+
+    def __post_init__(self) -> None:
+        """Check the rank."""
+        if not 0 < self.rank <= _LORA_RANKS[-1]:
+            raise ValueError(
+                f"rollout.engine.weight_transfer.rank must be from 1 to {_LORA_RANKS[-1]}, vLLM's largest; got "
+                f"{self.rank}: use rollout/weight_transfer=reload for larger ones"
+            )
+
+    @property
+    def max_rank(self) -> int:
+        """The least of vLLM's ranks with room for it."""
+        return next(rank for rank in _LORA_RANKS if rank >= self.rank)
 
 
 @dataclass(frozen=True, slots=True)

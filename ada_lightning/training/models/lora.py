@@ -25,7 +25,8 @@ class LoraParameters(TrainedParameters):
 
     Memory for gradients and optimiser states falls to the adapters' share. The frozen weights are kept once and serve
     as the reference of a KL term too, with the adapters switched off. B starts at 0, so the first policy is the initial
-    model. The engine gets merged weights, made one layer at a time; a checkpoint holds ``adapter/`` in peft's format,
+    model. The engine gets merged weights, made one layer at a time, or the
+    adapters alone (``rollout/weight_transfer=adapter``); a checkpoint holds ``adapter/`` in peft's format,
     which peft, transformers and vLLM load beside the initial model, and ``policy/`` with merged weights.
 
     There is no dropout: it would make the policy that trains another one than the engine's.
@@ -120,6 +121,13 @@ class LoraParameters(TrainedParameters):
                 with torch.no_grad():
                     weight = weight + layer.get_delta_weight(_NAME).to(weight.dtype)
             yield name.replace(".base_layer.", "."), weight
+
+    def named_adapters(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+        """A and scale * B of every adapted layer."""
+        for name, layer in _adapted_layers(model):
+            a, b = (getattr(layer, part)[_NAME].weight.detach() for part in ("lora_A", "lora_B"))
+            yield f"base_model.model.{name}.lora_A.weight", a
+            yield f"base_model.model.{name}.lora_B.weight", b * layer.scaling[_NAME]
 
     def write(self, model: Any, folder: Path) -> None:
         """With merged weights, so that it loads where any model does."""

@@ -38,6 +38,14 @@ class TrainedParameters:
         for name, parameter in model.named_parameters():
             yield name, parameter.detach()
 
+    def named_adapters(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+        """Yield what is added to weights that are frozen, under peft's names and with its scale.
+
+        Raises:
+            TypeError: there is no such thing.
+        """
+        raise TypeError(f"{type(self).__name__} has no adapters")
+
     def write(self, model: Any, folder: Path) -> None:
         """Write the whole model as a Hugging Face checkpoint in float32."""
         model.save_pretrained(folder)

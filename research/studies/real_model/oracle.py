@@ -78,7 +78,7 @@ def _measure(
     sampler = UniformSampler(group_size=num_samples)
     result = sampling.service.rollout(
         partial(Step, prompts, sampler=sampler, selection=AllSelection(), step=version),
-        weights=policy.named_weights,
+        weights=policy.engine_weights,
         policy_version=version,
         stage="preview",
         clock=policy.clock,

@@ -114,7 +114,7 @@ def test_seconds_of_a_rollout_are_those_of_a_warm_engine_with_as_many_sequences(
     data = RolloutDataModule(source=None, prompts_per_step=16, max_prompt_tokens=8, num_steps=1, seed=0)
     data.train_prompts = prompts
     policy = SimpleNamespace(
-        policy_version=0, named_weights=None, clock=PhaseClock(), interrupt_check=None, rehearse=lambda batch: None,
+        policy_version=0, engine_weights=None, clock=PhaseClock(), interrupt_check=None, rehearse=lambda batch: None,
         ranks=SimpleNamespace(num_replicas=1), advantage=GroupNormalizedAdvantage(), needs_groups_without_signal=False,
         loss=SimpleNamespace(needs_groups_without_signal=False),
     )  # fmt: skip

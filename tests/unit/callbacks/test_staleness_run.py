@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import math
 import random
+import threading
+import time
 from collections import Counter
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lightning.pytorch import Trainer
 
 from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
@@ -20,12 +25,15 @@ from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.curriculum import ExpectedUsefulness, Learnability, UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
-from ada_lightning.methods.sampling import BalanceSampler
-from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
+from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.attention import SdpaAttention
@@ -54,11 +62,21 @@ class Grader(ScriptedGrader):
 class Engine(ScriptedEngine):
     """Answers by the weight it was given; takes as long as ``latency(prompt, is_positive)`` says, whatever the seed."""
 
-    def __init__(self, latency, **options):
+    def __init__(self, latency, pause, **options):
         super().__init__(pass_rates={}, **options)
-        self.latency, self.loaded, self.finished = latency, [], {}
+        self.latency, self.pause, self.loaded, self.finished = latency, pause, [], {}
+        self.begun, self.num_left = set(), None
+
+    def poll(self):
+        self.pause()
+        return super().poll()
+
+    def close(self):
+        self.num_left = self.num_in_flight()
+        super().close()
 
     def load_weights(self, named_tensors, policy_version):
+        self.pause()
         super().load_weights([], policy_version)
         self.weight = float(dict(named_tensors)["bias"])
         self.loaded.append((policy_version, self.weight))
@@ -71,6 +89,16 @@ class Engine(ScriptedEngine):
         rollout, slot, *_ = request_id.split("/")
         if rollout != "canary":
             self.finished[int(rollout) - 1, int(slot)] = at
+            self.begun.add(int(rollout) - 1)
+
+
+class Elsewhere(EngineHost):
+    """As a process of its own: the engine works while the trainer does. Only its clock is that of this process."""
+
+    works_by_itself = True
+
+    def open(self, engine, log_file):
+        return engine(log_file=log_file)
 
 
 class Model(torch.nn.Linear):
@@ -103,6 +131,7 @@ class Policy(PolicyModule):
 
     def training_step(self, batch, batch_idx):
         self.check_version(batch)
+        self.pause()
         self.batches = [*getattr(self, "batches", []), batch]
         share = sum(float(microbatch.rewards_B.mean()) for microbatch in batch) if batch.microbatches else 0.0
         (-self.model(torch.zeros(1, 1)).sum() * (0.2 + share)).backward()
@@ -114,8 +143,9 @@ class Policy(PolicyModule):
 class Watch(RolloutListener):
     """Keeps every rollout; raises Ctrl-C after as many updates as asked, or before one is done."""
 
-    def __init__(self, interrupt_after=-1, interrupt_in_update=-1):
-        self.results, self.figures = {}, {}
+    def __init__(self, interrupt_after=-1, interrupt_in_update=-1, evaluate_after=()):
+        self.results, self.figures, self.evaluated = {}, {}, {}
+        self.evaluate_after = evaluate_after
         self.interrupt_after, self.interrupt_in_update = interrupt_after, interrupt_in_update
 
     def on_rollout_end(self, trainer, pl_module, result):
@@ -127,6 +157,15 @@ class Watch(RolloutListener):
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self.figures[pl_module.policy_version] = {k: float(v) for k, v in trainer.callback_metrics.items()}
+        if pl_module.policy_version in self.evaluate_after:
+            begin = partial(
+                Step, trainer.datamodule.train_prompts, sampler=UniformSampler(group_size=2), selection=AllSelection()
+            )
+            result = self.sampling.service.rollout(
+                begin, weights=pl_module.engine_weights, policy_version=pl_module.policy_version, stage="eval",
+                clock=pl_module.clock,
+            )  # fmt: skip
+            self.evaluated[pl_module.policy_version] = [group.pool.num_positive for group in result.groups]
         if pl_module.policy_version == self.interrupt_after:
             raise KeyboardInterrupt
 
@@ -148,7 +187,8 @@ class Watch(RolloutListener):
 
 def fit(
     folder, k, *, latency=lambda prompt, is_positive: 1, num_minibatches=1, num_steps=NUM_STEPS, resume=False,
-    estimator=None, curriculum=None, sampler=BALANCE, **interrupt,
+    estimator=None, curriculum=None, sampler=BALANCE, selection=None, beside=False, pause=lambda: None,
+    update=lambda policy, engines: None, engine_type=Engine, max_engine_restarts=2, **watching,
 ):  # fmt: skip
     data = RolloutDataModule(
         source=None, prompts_per_step=PER_STEP, max_prompt_tokens=8, num_steps=num_steps, seed=0,
@@ -164,22 +204,25 @@ def fit(
     engines = []
 
     def engine(**options):
-        engines.append(Engine(latency, max_num_seqs=6))
+        engines.append(engine_type(latency, pause, max_num_seqs=6))
         return engines[-1]
 
     service = RolloutService(
-        engine=engine, max_model_tokens=64, seed=0, sampling=SamplingSettings(max_new_tokens=4), max_staleness=k
-    )
-    watch = Watch(**interrupt)
+        engine=engine, max_model_tokens=64, seed=0, sampling=SamplingSettings(max_new_tokens=4), max_staleness=k,
+        host=Elsewhere() if beside else TrainerProcess(), max_engine_restarts=max_engine_restarts,
+    )  # fmt: skip
+    policy.pause = partial(update, policy, engines)
+    watch = Watch(**watching)
     checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
     sampling = AdaptiveSampling(
         method=Method(
             estimator=estimator or BetaHistory(),
             sampler=sampler,
-            selection=BalancedSelection(group_size=2),
+            selection=selection or BalancedSelection(group_size=2),
         ),
         service=service, grader=Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
     )  # fmt: skip
+    watch.sampling = sampling
     trainer = Trainer(
         accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
         enable_checkpointing=False, default_root_dir=folder, callbacks=[sampling, checkpoint, watch],
@@ -187,9 +230,13 @@ def fit(
     try:
         trainer.fit(policy, datamodule=data, ckpt_path=last / "trainer.ckpt" if resume else None)
     except (KeyboardInterrupt, SystemExit):
-        assert interrupt
+        assert watching
         checkpoint.save(trainer, policy)
-    watch.policy, watch.data, watch.engine, watch.sampling = policy, data, engines[0], sampling
+    finally:
+        service.close()  # as programs do, whatever happened
+    watch.policy, watch.data, watch.engine = policy, data, engines[0]
+    assert watch.engine.num_left == 0
+    assert not any(thread.name.startswith("sampling") for thread in threading.enumerate())
     return watch
 
 
@@ -249,10 +296,106 @@ def test_prompts_and_beliefs_of_a_step_know_the_steps_up_to_k_before_its_last(k,
     assert k == 0 or choices != {step: as_chosen(step, step) for step in choices}
 
 
-@pytest.mark.parametrize("num_minibatches", [1, 2])
+class Alternating(BalancedSelection):
+    """Keeps more of the pools of every other step, by what it has learned when they train."""
+
+    def __init__(self):
+        super().__init__(group_size=2)
+
+    def learn(self, metrics):
+        self.group_size = 6 - self.group_size
+
+    def state_dict(self):
+        return {"group_size": self.group_size}
+
+    def load_state_dict(self, state):
+        self.group_size = state["group_size"]
+
+
+def pauses(number):
+    """Seconds of another world, too short for anything but another order of events."""
+    clock, lock = random.Random(f"pause/{number}"), threading.Lock()
+
+    def pause(*_):
+        with lock:
+            seconds = clock.choice((0, 0, 0, 0.0005, 0.002))
+        time.sleep(seconds)
+
+    return pause
+
+
+def without_clock(run):
+    """All logged figures but seconds, and what was thrown away of what was drawn ahead."""
+    return {
+        update: {name: value for name, value in row.items() if not name.endswith("_s") and "wast" not in name}
+        for update, row in run.figures.items()
+    }
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    k=st.integers(1, 3),
+    num_minibatches=st.integers(1, 2),
+    number=st.integers(0, 10**6),
+    evaluate_after=st.sets(st.integers(1, 6), max_size=3),
+)
+def test_steps_that_are_sampled_while_the_trainer_updates_are_those_of_the_emulation(
+    k, num_minibatches, number, evaluate_after, tmp_path_factory
+):
+    """Whatever takes how long: the same tokens, groups, updates and weights, bit for bit."""
+    options = {"num_minibatches": num_minibatches, "evaluate_after": evaluate_after}
+    emulated = fit(tmp_path_factory.mktemp("emulated"), k, **options, selection=Alternating())
+    run = fit(
+        tmp_path_factory.mktemp("beside"), k, **options, selection=Alternating(), beside=True,
+        latency=random_latency(number), pause=pauses(number), update=pauses(-number),
+    )  # fmt: skip
+    assert run.outcome() == emulated.outcome()
+    assert run.policy.weight_of == emulated.policy.weight_of
+    assert run.evaluated == emulated.evaluated
+    assert without_clock(run) == without_clock(emulated)
+    assert set(run.engine.loaded) == set(emulated.engine.loaded)
+
+
 @pytest.mark.parametrize("k", [1, 2])
-def test_a_killed_run_goes_on_as_one_that_never_stopped(k, num_minibatches, tmp_path):
-    options = {"num_minibatches": num_minibatches}
+def test_an_update_and_the_sampling_of_the_next_step_happen_at_once(k, tmp_path):
+    """The update of a step waits until the next one is being sampled, which no emulation could do."""
+
+    def wait_for_next(policy, engines):
+        while policy.policy_version + 1 < NUM_STEPS and policy.policy_version + 1 not in engines[0].begun:
+            time.sleep(0.001)
+
+    assert list(fit(tmp_path, k, beside=True, update=wait_for_next).results) == list(range(NUM_STEPS))
+
+
+def test_nothing_is_sampled_beyond_the_last_step(tmp_path):
+    assert fit(tmp_path, 3, beside=True, num_steps=3).engine.begun == {0, 1, 2}
+
+
+class Breaking(Engine):
+    """Breaks when the weights of the second update come."""
+
+    def load_weights(self, named_tensors, policy_version):
+        if policy_version == 2:
+            raise RuntimeError("out of memory")
+        super().load_weights(named_tensors, policy_version)
+
+
+def test_what_breaks_beside_the_trainer_reaches_it_when_that_steps_turn_has_come(tmp_path):
+    updates = []
+    with pytest.raises(EngineError, match="out of memory"):
+        fit(
+            tmp_path, 2, beside=True, engine_type=Breaking, max_engine_restarts=0,
+            update=lambda policy, engines: updates.append(policy.policy_version),
+        )  # fmt: skip
+    assert updates == [0, 1, 2, 3]  # the version of update 2 samples step 4
+    assert not any(thread.name.startswith("sampling") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("num_minibatches", [1, 2])
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_killed_run_goes_on_as_one_that_never_stopped(k, beside, num_minibatches, tmp_path):
+    options = {"num_minibatches": num_minibatches, "beside": beside}
     whole = fit(tmp_path / "whole", k, **options)
     before = fit(tmp_path / "parts", k, **options, interrupt_after=3 * num_minibatches)
     after = fit(tmp_path / "parts", k, **options, resume=True)
@@ -285,7 +428,7 @@ def test_no_more_weights_are_held_than_later_steps_need(num_minibatches, tmp_pat
     run = fit(tmp_path, 2, num_minibatches=num_minibatches)
     state = run.sampling.state_dict()["ahead"]
     assert sorted(state["weights"]["tensors"]) == [num_minibatches * step for step in (5, 6)]
-    assert [step["step"] for step in state["steps"]] == [7, 8, 9]
+    assert [step["step"] for step in state["steps"]] == [7, 8]
 
 
 @pytest.mark.parametrize("stop", [{}, {"interrupt_after": 3}])

@@ -33,6 +33,8 @@ def no_gpu(monkeypatch):
         f"{LAG} loss=divergence_tv",
         f"{LAG} loss=reinforce loss/importance=geometric_rejection",
         f"{LAG} data.num_minibatches=2",  # the decoupled objective
+        f"{BEHAVIOUR} rollout=vllm_process",  # overlapped
+        f"{BEHAVIOUR} rollout=ray",
     ],
 )
 def test_a_lag_with_something_that_bounds_the_drift_passes(command):
@@ -47,8 +49,9 @@ def test_a_lag_with_something_that_bounds_the_drift_passes(command):
         (f"{LAG} loss=flowrl advantage=grpo selection=all sampler=uniform", [UNBOUNDED]),
         (f"{LAG} loss/importance=sequence_truncation", [UNBOUNDED]),
         (f"{LAG} data.num_minibatches=2 loss.importance_cap=0", [UNBOUNDED]),
-        (f"{BEHAVIOUR} refill=dynamic rollout.seed_requests=false rollout=vllm_process",
-         ["use refill=none", "use rollout.seed_requests=true", "rollout.host = ProcessPool is another place"]),
+        (f"{BEHAVIOUR} refill=dynamic rollout.seed_requests=false",
+         ["use refill=none", "use rollout.seed_requests=true"]),
+        (f"{BEHAVIOUR} rollout=vllm_gpu_process trainer.accelerator=cuda", ["use rollout/weight_transfer=reload"]),
         (f"{BEHAVIOUR} +experiment=gvm_grpo", ["reads the policy between its stages"]),
         (f"{BEHAVIOUR} trainer.devices=2", ["trainer.devices x trainer.num_nodes = 2"]),
         (f"{BEHAVIOUR} +rollout.engine.sleep_level=1", ["use rollout.engine.sleep_level=0"]),
