@@ -61,26 +61,19 @@ def test_aborted_requests_return_the_tokens_generated_for_them(engine):
     assert finished == {"a2", "a3"}
 
 
-def test_a_run_gives_the_same_responses_as_with_the_engine_in_the_trainers_process(train):
-    inside = train(name="inside", vllm=True)
-    outside = train("rollout=vllm_process", "rollout.host.num_threads=1", name="outside", vllm=True)
-    for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
-        assert column(outside, name) == column(inside, name), name
-    assert max(column(outside, "sync/logprob_gap")) < 1e-3
-
-
 LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=0", "num_steps=3")
 
 
-def test_steps_that_overlap_are_those_of_the_emulation_bit_for_bit(train):
+def test_a_run_whose_steps_overlap_is_that_of_the_emulation_in_the_trainers_process_bit_for_bit(train):
     """One response at a time, and blocks too long to be shared: rounding depends on what is computed together."""
     alone, elsewhere = ("rollout.engine.max_num_seqs=1", "rollout.engine.block_size=128"), "rollout=vllm_process"
     emulated = train(*LAG, *alone, name="emulated", vllm=True)
     threads = f"rollout.host.num_threads={torch.get_num_threads()}"
     beside = train(*LAG, *alone, elsewhere, threads, name="beside", vllm=True)
     assert column(beside, "rollout/latency_s")  # sampled beside the trainer
-    for name in ("rollout/num_sampled", "train/loss", "train/grad_norm", "staleness/kl", "sync/logprob_gap"):
+    for name in ("rollout/num_sampled", "train/loss", "staleness/kl", "sync/logprob_gap"):
         assert column(beside, name) == column(emulated, name), name
+    assert max(column(beside, "sync/canary_gap")) < 1e-3
     weights = [load_file(folder / "checkpoints/last/policy/model.safetensors") for folder in (emulated, beside)]
     assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
 
