@@ -39,6 +39,8 @@ class PhaseClock:
         self._step: dict[str, float] = {}
         self._total: dict[str, float] = {}
         self._listeners: list[Callable[[PhaseEvent], None]] = []
+        self.last_event = PhaseEvent("", 0, 0)
+        """For whoever asks now and then, and from another thread, how far it is."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -52,9 +54,9 @@ class PhaseClock:
 
     def report(self, done: int, total: int) -> None:
         """Tell listeners how far the running phase is."""
-        event = PhaseEvent(self._stack[-1] if self._stack else "", done, total)
+        self.last_event = PhaseEvent(self._stack[-1] if self._stack else "", done, total)
         for listener in self._listeners:
-            listener(event)
+            listener(self.last_event)
 
     def subscribe(self, listener: Callable[[PhaseEvent], None]) -> None:
         """Call ``listener`` with every event, in the trainer's process and thread."""

@@ -9,7 +9,7 @@ from threading import Event
 from typing import Protocol
 
 from ada_lightning.core.step import Step
-from ada_lightning.rollout.phase_clock import PhaseClock, PhaseEvent
+from ada_lightning.rollout.phase_clock import PhaseClock
 
 _WAIT_S = 0.2
 """How long an interrupt may wait for a step."""
@@ -40,9 +40,8 @@ class SamplingThread:
 
     def start(self, sample: Sample) -> Sample:
         """Have a step sampled after those that were started before; return what waits for it."""
-        clock, last = PhaseClock(), [PhaseEvent("", 0, 0)]
-        clock.subscribe(lambda event: last.__setitem__(0, event))
-        return partial(_result, self._executor.submit(self._run, sample, clock), last)
+        own_clock = PhaseClock()
+        return partial(_result, self._executor.submit(self._run, sample, own_clock), own_clock)
 
     def close(self) -> None:
         """Stop within an engine step, and leave nothing in flight. Safe to call twice."""
@@ -63,10 +62,10 @@ class SamplingThread:
 
 
 def _result(
-    future: Future[Step], last: list[PhaseEvent], *, clock: PhaseClock, interrupt_check: Callable[[], None]
+    future: Future[Step], own_clock: PhaseClock, *, clock: PhaseClock, interrupt_check: Callable[[], None]
 ) -> Step:
     with clock.phase("rollout"):
         while not wait([future], _WAIT_S).done:
             interrupt_check()
-            clock.report(last[0].done, last[0].total)
+            clock.report(own_clock.last_event.done, own_clock.last_event.total)
     return future.result()

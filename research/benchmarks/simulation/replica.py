@@ -138,6 +138,8 @@ class Replica:
         self._num_admitted = 0
         self._cached: set[tuple[int, ...]] = set()
         self._finished: list[Request] = []
+        self._next: tuple[int, float, list[Request], int] | None = None
+        """The next stretch as long as nothing changes: replicas are asked for its end after every event of another."""
 
     @property
     def num_in_flight(self) -> int:
@@ -153,12 +155,12 @@ class Replica:
         """When the next stretch of steps ends, if nothing is submitted or aborted before."""
         if self._finished:
             return self.now
-        return self.now + self._stretch()[1]
+        return self.now + self._next_stretch()[1]
 
     def run(self) -> list[Request]:
         """Do the next stretch of steps and return what finished."""
         if not self._finished:
-            self._do(*self._stretch())
+            self._do(*self._next_stretch())
         finished, self._finished = self._finished, []
         return finished
 
@@ -166,10 +168,12 @@ class Replica:
         """Queue a request; a step under way at that time is finished first."""
         self.catch_up(at_s)
         self._waiting.append(request)
+        self._next = None
 
     def abort(self, request_id: str, at_s: float) -> int:
         """Drop a request. Return how many tokens it had, those of a step under way included."""
         self.catch_up(at_s)
+        self._next = None
         if request_id in self._running:
             request, start = self._running.pop(request_id)
             num_tokens = self._num_steps - start
@@ -191,6 +195,12 @@ class Replica:
     def forget_prefixes(self) -> None:
         """Empty the prefix cache, as a weight sync does."""
         self._cached.clear()
+        self._next = None
+
+    def _next_stretch(self) -> tuple[int, float, list[Request], int]:
+        if self._next is None:
+            self._next = self._stretch()
+        return self._next
 
     def _stretch(self, until_s: float | None = None) -> tuple[int, float, list[Request], int]:
         """Steps until something changes or ``until_s`` is reached, their seconds, admissions and computed tokens."""
@@ -242,6 +252,7 @@ class Replica:
         return len(prompt_ids)
 
     def _do(self, num_steps: int, seconds: float, admitted: list[Request], _num_prompt_tokens: int) -> None:
+        self._next = None
         for request in admitted:
             self._waiting.popleft()
             self._cached.add(request.prompt_ids)

@@ -133,7 +133,7 @@ REFUSED = [
     # engine
     ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps on a GPU only ... sleep_level=0"),
     (f"{GPU} rollout=vllm_gpu rollout/weight_transfer=ipc", "CudaIpc goes to another process ... weight_transfer=relo"),
-    ("+rollout/weight_transfer=adapter +rollout.engine.weight_transfer.rank=4", "use parameters=lora, or rollout/weig"),
+    ("+rollout/weight_transfer=adapter", "use parameters=lora, or rollout/weig"),
     (f"{GPU} rollout=ray +rollout.engine.{NCCL}", "Nccl reaches no engine that replaces another ... =reload"),
     (f"{GPU} rollout=ray +rollout.engine.tensor_parallel_size=3 rollout.host.num_gpus=1",
      "num_gpus = 1 is less than rollout.engine.tensor_parallel_size = 3 ... use rollout.host.num_gpus=3"),
