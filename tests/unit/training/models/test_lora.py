@@ -56,6 +56,20 @@ def test_the_engine_gets_the_merged_weights_under_the_names_of_the_checkpoint(ti
     torch.testing.assert_close(logits(initial), logits(model), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("rank_stabilized", [False, True])
+def test_adapters_that_are_sent_alone_make_the_merged_weights_of_the_frozen_ones(rank_stabilized, tiny_path):
+    lora, model = adapted(tiny_path, moved=True, rank_stabilized=rank_stabilized)
+    sent, merged = dict(lora.named_adapters(model)), dict(lora.named_weights(model))
+    initial = dict(load(tiny_path).named_parameters())
+    layers = [name.removesuffix(".lora_A.weight") for name in sent if name.endswith(".lora_A.weight")]
+    assert len(sent) == 2 * len(layers) > 0
+    for layer in layers:
+        name = f"{layer.removeprefix('base_model.model.')}.weight"
+        delta = sent[f"{layer}.lora_B.weight"] @ sent[f"{layer}.lora_A.weight"]
+        torch.testing.assert_close(initial.pop(name) + delta, merged[name])
+    assert all(torch.equal(weight, merged[name]) for name, weight in initial.items())
+
+
 def test_without_its_adapters_the_model_is_the_reference_until_the_end_or_an_error(tiny_path):
     lora, model = adapted(tiny_path, moved=True)
     before = logits(model)
