@@ -401,10 +401,11 @@ def test_what_breaks_beside_the_trainer_reaches_it_when_that_steps_turn_has_come
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_killed_run_goes_on_as_one_that_never_stopped(k, beside, num_minibatches, tmp_path):
-    options = {"num_minibatches": num_minibatches, "beside": beside}
+    """Wherever its engine lives when it goes on."""
+    options = {"num_minibatches": num_minibatches}
     whole = fit(tmp_path / "whole", k, **options)
-    before = fit(tmp_path / "parts", k, **options, interrupt_after=3 * num_minibatches)
-    after = fit(tmp_path / "parts", k, **options, resume=True)
+    before = fit(tmp_path / "parts", k, **options, beside=beside, interrupt_after=3 * num_minibatches)
+    after = fit(tmp_path / "parts", k, **options, beside=not beside, resume=True)
     assert list(after.results) == [3, 4, 5, 6]
     assert before.outcome() | after.outcome() == whole.outcome()
     assert after.policy.weight_of.items() <= whole.policy.weight_of.items()
