@@ -23,6 +23,8 @@ from research.studies.contest import Contest
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.fresh import CONTEST as FRESH
+from research.studies.field.newer import CONTEST as NEWER
+from research.studies.field.newer import TUNING as NEWER_TUNING
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.tune import table as real_model_tuning
 from research.studies.smollm2.compare import CONTESTS as SMOLLM2
@@ -416,6 +418,8 @@ def _started(contest: Contest) -> str:
     """Return the table of a comparison, or how far it is."""
     try:
         return contest.table()
+    except NotTunedError:
+        raise
     except ValueError as error:
         return f"No figures yet: {error}.\n"
 
@@ -469,6 +473,9 @@ TABLES: dict[str, Callable[[], str]] = {
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
+    "field_newer_tuning": NEWER_TUNING.table,
+    "field_newer": partial(_started, NEWER),
+    "field_newer_prices": NEWER.prices,
     "real_model_tuning": real_model_tuning,
     "real_model_gate": _gate,
     **VARIANCE_TABLES,
