@@ -268,5 +268,5 @@ def _needs(run: Setup) -> Iterator[str]:
         yield "components"
     if issubclass(run.kind("advantage"), NoveltyAdvantage) or issubclass(run.kind("selection"), BanditSelection):
         yield "logprobs"
-    if Trait.GIVES_REWARDS in run.part("sampler").traits:
+    if Trait.READS_ANSWERS in run.part("sampler").traits:
         yield "answer"
