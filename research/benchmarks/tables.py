@@ -398,11 +398,13 @@ def _allocators() -> str:
         drawn = [found[method, mix]["responses_per_prompt"]["mean"] for mix in (mixes[0], mixes[-1])]
         cells = [method, "-".join(dict.fromkeys(f"{number:.1f}" for number in sorted(drawn)))]
         for mix in mixes:
-            signals, variance = (found[method, mix][key] for key in ("signals_per_1000", "relative_variance"))
+            signals = found[method, mix]["signals_per_1000"]
             cells.append(f"{signals['mean']:.0f} ± {2 * signals['error']:.0f}")
-            cells.append(f"{variance['mean']:.2f} ± {2 * variance['error']:.2f}" if variance["error"] else "1")
+            for key in ("relative_variance", "relative_variance_by_tokens"):
+                variance = found[method, mix][key]
+                cells.append(f"{variance['mean']:.2f} ± {2 * variance['error']:.2f}" if variance["error"] else "1")
         lines.append(cells)
-    parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance")]
+    parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance", "by tokens")]
     return _markdown(["allocator", "responses per prompt", *parts], lines)
 
 

@@ -17,12 +17,15 @@ from ada_lightning.methods.gradient_norms.constant import ConstantNorm
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import (
     BalanceSampler,
+    CGrpoSampler,
+    CharacterShares,
     CobaSampler,
     DarsSampler,
     EstimatedSampler,
     FirstVisitSampler,
     GiveUpByPosterior,
     GvmSampler,
+    InverseRlSampler,
     KnownBaselineVariance,
     OptPoSampler,
     PositiveSampler,
@@ -45,6 +48,12 @@ def gives_up():
     give_up = GiveUpByPosterior(price=0.8, explore_ratio=0.0)
     give_up.learn([make_pool([1.0, 1.0, 0.0, 0.0])])
     return BalanceSampler(**BALANCE, give_up=give_up)
+
+
+def calibrated():
+    sampler = CGrpoSampler(budgets=(2, 4, 8), group_size=8, num_calibration=3, recalibrate_every=9)
+    sampler.load_state_dict({"thresholds": [1.0, 0.75, 0.5]})
+    return sampler
 
 
 def pruned():
@@ -71,6 +80,8 @@ SAMPLERS = {
     "dars": lambda: DarsSampler(num_pilot=4, n_max=12, hardness_weighted=True, normalize_std=True, group_size=4),
     "spread": lambda: SpreadSampler(min_spread=1.0, samples_per_round=2, n_max=8, group_size=4),
     "optpo": lambda: OptPoSampler(vote_accuracy=0.7, threshold=9, samples_per_round=2, n_max=8, group_size=8),
+    "cgrpo": calibrated,
+    "inverse rl": lambda: InverseRlSampler(group_size=3, features=CharacterShares(), learning_rate=1.0),
     "pruning": pruned,
 }
 SCHEDULES = {"plain": Continuous(), "ahead": AHEAD, "barrier": Barrier()}
