@@ -57,12 +57,6 @@ def test_the_recovered_reward_is_the_true_one_and_the_policy_that_of_the_expert(
         logits += 0.3 * (rewards / PRICE - logits)
         found.append(rewards)
     recovered = np.mean(found[500:], axis=0)
-    print(
-        np.corrcoef(recovered, true),
-        recovered - recovered.mean() - true + true.mean(),
-        best_for(recovered),
-        best_for(true),
-    )
     assert np.corrcoef(recovered, true)[0, 1] > 0.98
     assert best_for(recovered) == pytest.approx(best_for(true), abs=0.03)
 
