@@ -36,7 +36,10 @@ TWEAKS: dict[str, tuple[str, ...]] = {
     "prompt_replay": ("curriculum.cooldown=0", "sampler.group_size=6"),
     "spo": ("data.num_minibatches=2",),
     "cgrpo": (
-        "sampler.budgets=[2,4,8]", "sampler.group_size=8", "sampler.num_calibration=3", "sampler.recalibrate_every=2",
+        "sampler.budgets=[2,4,8]",
+        "sampler.group_size=8",
+        "sampler.num_calibration=3",
+        "sampler.recalibrate_every=2",
     ),
     # Updates are small, too: clips are near 1, so that some tokens are beyond them.
     "cispo": ("loss.clip_low=0.02", "loss.clip_high=0.02"),

@@ -105,7 +105,7 @@ def probed_rewards(
     Example:
         >>> seen = [np.array([[1.0], [-1.0]])] * 3
         >>> [found.round(2).tolist() for found in probed_rewards(seen, [np.array([1.0, 0.0])] * 3, ridge=0.1)]
-        [[0.96, 0.04], [0.96, 0.04], [0.96, 0.04]]
+        [[0.99, 0.01], [0.99, 0.01], [0.99, 0.01]]
     """
     ends = np.cumsum([len(each) for each in states])
     all_RH, all_R = np.concatenate(states), np.concatenate(rewards)

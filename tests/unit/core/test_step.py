@@ -18,14 +18,12 @@ from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSamplin
 from ada_lightning.methods.sampling import (
     BalanceSampler,
     CGrpoSampler,
-    CharacterShares,
     CobaSampler,
     DarsSampler,
     EstimatedSampler,
     FirstVisitSampler,
     GiveUpByPosterior,
     GvmSampler,
-    InverseRlSampler,
     KnownBaselineVariance,
     OptPoSampler,
     PositiveSampler,
@@ -81,7 +79,6 @@ SAMPLERS = {
     "spread": lambda: SpreadSampler(min_spread=1.0, samples_per_round=2, n_max=8, group_size=4),
     "optpo": lambda: OptPoSampler(vote_accuracy=0.7, threshold=9, samples_per_round=2, n_max=8, group_size=8),
     "cgrpo": calibrated,
-    "inverse rl": lambda: InverseRlSampler(group_size=3, features=CharacterShares(), learning_rate=1.0),
     "pruning": pruned,
 }
 SCHEDULES = {"plain": Continuous(), "ahead": AHEAD, "barrier": Barrier()}
