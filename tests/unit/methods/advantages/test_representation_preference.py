@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
+import torch
 from scipy.special import expit
 
 from ada_lightning.methods.advantages import RepresentationPreferenceAdvantage
 from ada_lightning.methods.advantages.representation_preference import probed_rewards
-from tests.builders import make_group
+from tests.builders import make_group, random_group
+from tests.unit.training.test_policy import make_policy
 
 
 def asked(rule, states, ratios=None):
@@ -62,3 +66,14 @@ def test_without_anything_to_learn_from_nothing_trains():
         RepresentationPreferenceAdvantage().assign([make_group([1.0, 0.0])])
     with pytest.raises(ValueError, match=r"(?s)beta must be positive.*scale.*ridge"):
         RepresentationPreferenceAdvantage(beta=0, scale=-1, ridge=float("inf"))
+
+
+def test_states_are_those_of_the_model_after_each_response(tiny_path, monkeypatch):
+    policy, group = make_policy(tiny_path, advantage=RepresentationPreferenceAdvantage()), random_group(1, [1.0, 0.0])
+    monkeypatch.setattr(policy, "forward_context", nullcontext)  # no trainer is attached
+    policy.setup("fit")
+    found = policy.advantage.states(group)
+    for kept, state_H in zip(group.kept, found, strict=True):
+        ids = torch.tensor([(*group.pool.prompt.prompt_ids, *kept.response.response_ids)])
+        whole = policy.model(input_ids=ids, output_hidden_states=True).hidden_states[-1]
+        assert state_H == pytest.approx(whole[0, -1].detach().double().numpy(), abs=2e-5)  # float32, packed
