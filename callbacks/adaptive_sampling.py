@@ -101,7 +101,7 @@ class AdaptiveSampling(Callback):
             self.tokenizer, self.eos_token_ids = model.tokenizer, tuple(self.eos_token_ids or model.eos_token_ids)
         if policy.ranks.is_leader and not data.train_prompts:
             data.read(self.tokenizer, self.grader)
-            self.method.estimator.check_prompts(data.train_prompts)
+            self.method.check_prompts(data.train_prompts)
         remembering = self._remembering
         data.connect(
             collect=lambda step, prompts: self._collect(trainer, policy, data, step, prompts),

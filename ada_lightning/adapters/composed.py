@@ -51,6 +51,13 @@ _RULES: tuple[Rule, ...] = (
 _PLAIN_LOSSES = ("ClippedPolicyLoss", "ReinforceLoss", "RaftLoss")
 """Losses whose gradient is that of advantage times log-probability where the ratio is 1, as in the one update that a
 rollout gets."""
+_COMPARE_WITH_INITIAL = {
+    "DpoAdvantage",
+    "IpoAdvantage",
+    "RepresentationPreferenceAdvantage",
+    "RewardDistillationAdvantage",
+}
+"""Advantages that ask for log-probabilities under the initial policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +242,7 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: KlHistory forgets by how far the policy has moved on earlier responses, which a loop "
             "outside does not hand over; use estimator='beta_history'"
         )
-    if (advantage := _name(run, "advantage")) in ("DpoAdvantage", "IpoAdvantage"):
+    if (advantage := _name(run, "advantage")) in _COMPARE_WITH_INITIAL:
         yield (
             f"{experiment}: {advantage} compares with the initial policy's log-probabilities, which a loop outside "
             "does not hand over; use another advantage"
@@ -268,5 +275,5 @@ def _needs(run: Setup) -> Iterator[str]:
         yield "components"
     if issubclass(run.kind("advantage"), NoveltyAdvantage) or issubclass(run.kind("selection"), BanditSelection):
         yield "logprobs"
-    if Trait.GIVES_REWARDS in run.part("sampler").traits:
+    if Trait.READS_ANSWERS in run.part("sampler").traits:
         yield "answer"

@@ -75,7 +75,7 @@ class Core:
         self._prompts = {
             prompt_id: Prompt(prompt_id, ({"role": "user", "content": text},)) for prompt_id, text in texts.items()
         }
-        self._method.estimator.check_prompts(list(self._prompts.values()))
+        self._method.check_prompts(list(self._prompts.values()))
         self._step = 0
         self._num_prompts = 0
         self._queue: PromptQueue | None = None
@@ -109,7 +109,7 @@ class Core:
         if self._method.refill.is_on and not refill:
             found.append(f"{self.method_name}: {type(self._method.refill).__name__} lets further prompts join a step")
         if "answer" in composed.needs and not answers:
-            found.append(f"{self.method_name}: {type(self._method.sampler).__name__} makes labels of answers")
+            found.append(f"{self.method_name}: {type(self._method.sampler).__name__} goes by answers")
         return found
 
     @property

@@ -46,6 +46,15 @@ class Method:
         self._surplus: tuple[ResponsePool, ...] = ()
         self._next_surplus: tuple[ResponsePool, ...] = ()
 
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Compare what is known beforehand, and what is needed, with the training prompts.
+
+        Raises:
+            ValueError: it is about other prompts, or they lack something.
+        """
+        self.estimator.check_prompts(prompts)
+        self.sampler.check_prompts(prompts)
+
     def carried(self, num_groups: int) -> tuple[ResponsePool, ...]:
         """Return the pools of the last step that train in this one, which is to have ``num_groups``."""
         return self._surplus[:num_groups]

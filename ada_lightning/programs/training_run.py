@@ -62,8 +62,6 @@ class Run:
         self.datamodule = self._data(model.tokenizer)
         self.service.check_template(model.tokenizer, model.eos_token_ids)
         self.estimator = instantiate(cfg.estimator)
-        if is_first_process():
-            self.estimator.check_prompts(self.datamodule.train_prompts)
         self.policy = instantiate(cfg.policy, _partial_=True)(
             model_path=model_path,
             reference_path=initial_path,
@@ -130,6 +128,8 @@ class Run:
     def _callbacks(self, tokenizer: Any, eos_token_ids: list[int]) -> list[Any]:
         given = {name: instantiate(self.cfg[name]) for name in ("sampler", "selection", "refill")}
         given["method"] = Method(estimator=self.estimator, **given)
+        if is_first_process():
+            given["method"].check_prompts(self.datamodule.train_prompts)
         given |= {"service": self.service, "grader": self.grader}
         given |= {"tokenizer": tokenizer, "eos_token_ids": eos_token_ids}
         return [

@@ -155,7 +155,7 @@ class PolicyModule(LightningModule):
         self.ranks.on("represent", self._represent)
         self.ranks.on("rehearse", self._rehearse)
         self.ranks.on("weights", lambda _: deque(whole_weights(self.model), maxlen=0))
-        self.advantage.connect(self.log_ratios)
+        self.advantage.connect(self.log_ratios, self.last_states)
 
     def configure_model(self) -> None:
         """Load the policy, and the reference where loss or advantage need one. Master weights are float32.
@@ -501,6 +501,21 @@ class PolicyModule(LightningModule):
                     found[-1] = float((now_K - self._reference_logprobs(microbatch)).sum())
                 self.interrupt_check()
         return found
+
+    @torch.no_grad()
+    def last_states(self, group: ResponseGroup) -> list[list[float]]:
+        """Last hidden state after the last token of every kept response. Shape ``(G, H)``.
+
+        One response at a time, as :meth:`log_ratios`; an empty one has the state after its prompt.
+        """
+        rows: list[list[float]] = []
+        with self.clock.phase("update"), self.forward_context():
+            for kept in group.kept:
+                microbatch = self.packed(replace(group, kept=(kept,)))
+                state_TH = run_inside(self.model, partial(self.hidden_states, self.model, microbatch))
+                rows.append(state_TH[-1].float().tolist())
+                self.interrupt_check()
+        return rows
 
     @torch.no_grad()
     def _reference_logprobs(self, microbatch: Microbatch) -> Tensor:

@@ -23,6 +23,8 @@ from research.studies.contest import Contest
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.fresh import CONTEST as FRESH
+from research.studies.field.newer import CONTEST as NEWER
+from research.studies.field.newer import TUNING as NEWER_TUNING
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.tune import table as real_model_tuning
 from research.studies.smollm2.compare import CONTESTS as SMOLLM2
@@ -398,11 +400,13 @@ def _allocators() -> str:
         drawn = [found[method, mix]["responses_per_prompt"]["mean"] for mix in (mixes[0], mixes[-1])]
         cells = [method, "-".join(dict.fromkeys(f"{number:.1f}" for number in sorted(drawn)))]
         for mix in mixes:
-            signals, variance = (found[method, mix][key] for key in ("signals_per_1000", "relative_variance"))
+            signals = found[method, mix]["signals_per_1000"]
             cells.append(f"{signals['mean']:.0f} ± {2 * signals['error']:.0f}")
-            cells.append(f"{variance['mean']:.2f} ± {2 * variance['error']:.2f}" if variance["error"] else "1")
+            for key in ("relative_variance", "relative_variance_by_tokens"):
+                variance = found[method, mix][key]
+                cells.append(f"{variance['mean']:.2f} ± {2 * variance['error']:.2f}" if variance["error"] else "1")
         lines.append(cells)
-    parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance")]
+    parts = [f"{mix}: {part}" for mix in mixes for part in ("signals", "variance", "by tokens")]
     return _markdown(["allocator", "responses per prompt", *parts], lines)
 
 
@@ -418,6 +422,8 @@ def _started(contest: Contest) -> str:
     """Return the table of a comparison, or how far it is."""
     try:
         return contest.table()
+    except NotTunedError:
+        raise
     except ValueError as error:
         return f"No figures yet: {error}.\n"
 
@@ -471,6 +477,9 @@ TABLES: dict[str, Callable[[], str]] = {
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
+    "field_newer_tuning": NEWER_TUNING.table,
+    "field_newer": partial(_started, NEWER),
+    "field_newer_prices": NEWER.prices,
     "real_model_tuning": real_model_tuning,
     "real_model_gate": _gate,
     **VARIANCE_TABLES,

@@ -41,7 +41,8 @@ class Tuning:
 
     def tuned(self, method: str) -> Settings:
         """Return the settings of a method, or of that which it takes them from."""
-        source, results = SETTINGS_OF.get(method, method), self.results()
+        source = method if method in self.grids else SETTINGS_OF.get(method, method)
+        results = self.results()
         runs = {settings: self.run(source, settings) for settings in self.grids[source]}
         missing = [run.name for run in runs.values() if not results.has(run)]
         if missing:
@@ -56,6 +57,8 @@ class Tuning:
             for method, grid in self.grids.items()
         }
         found = {method: rows for method, rows in curves.items() if rows}
+        if not found:
+            return "No figures yet.\n"
         columns = sorted({settings for rows in found.values() for settings in rows})
         lines = []
         for method in sorted(found, key=lambda name: -max(final_level([curve]) for curve in found[name].values())):

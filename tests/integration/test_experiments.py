@@ -36,12 +36,19 @@ OPTIONS = {  # what an experiment needs to show what it is for with a random mod
     "prompt_replay": ("curriculum.cooldown=0",),
     "spo": ("data.prompts_per_step=8", "data.num_minibatches=2"),
     "optpo": ("reward.reward.path=tests.integration.graders.counts_letters",),
+    "cgrpo": (
+        "reward.reward.path=tests.integration.graders.counts_letters",
+        "sampler.budgets=[2,4]",
+        "sampler.group_size=4",
+        "sampler.num_calibration=4",
+    ),
 }
 NUM_PROMPTS = {"jackpot": 8, "spo": 8}
 PER_PROMPT = {"grpo": 4, "grpo_n16": 16, "vip": 8, "vip_dr_grpo": 8, "knapsack": 8, "coba_rl": 8}
 PER_PROMPT |= {"gvm_raft": 16, "gvm_grpo": 16, "xrpo": 8, "mopps": 8, "lilo": 4, "flowrl": 4, "capo": 4, "jackpot": 4}
 PER_PROMPT |= {"ada_similar": 4, "grpo_chosen": 4, "rarer_class": 1}
 PER_PROMPT |= {"spo": 1, "shrinkage_baseline": 4, "prompt_replay": 16, "recycling": 4, "ada_diverse": 4}
+PER_PROMPT |= {"reward_distillation": 4, "representation_preference": 4, "inverse_rl": 4}
 PER_PROMPT |= {"ada": 4, "ada_est_ema": 8, "ada_est_ema_implicit": 8, "ada_est_ema_paper": 8, "ada_est_value": 8}
 """Responses per prompt and step, of experiments where it is always the same."""
 WITH_PICTURES = {"ada_seq_balance", "ada_spread_partial_credit", "dapo", "gdpo", "optpo"}

@@ -35,6 +35,12 @@ TWEAKS: dict[str, tuple[str, ...]] = {
     "flowrl": ("loss.partition.learning_rate=0.1",),  # that of the policy here is for plain gradient steps
     "prompt_replay": ("curriculum.cooldown=0", "sampler.group_size=6"),
     "spo": ("data.num_minibatches=2",),
+    "cgrpo": (
+        "sampler.budgets=[2,4,8]",
+        "sampler.group_size=8",
+        "sampler.num_calibration=3",
+        "sampler.recalibrate_every=2",
+    ),
     # Updates are small, too: clips are near 1, so that some tokens are beyond them.
     "cispo": ("loss.clip_low=0.02", "loss.clip_high=0.02"),
     "divergence_ppo_kl": ("loss.delta_low=0.003", "loss.delta_high=0.003"),

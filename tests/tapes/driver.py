@@ -144,7 +144,7 @@ def _run(cfg: DictConfig, folder: Path) -> list[dict[str, Any]]:
 def _prompt(number: int) -> Prompt:
     return Prompt(
         prompt_id=f"p{number}", messages=({"role": "user", "content": world.TEXTS[number]},), task="task",
-        prompt_ids=world.prompt_tokens(number),
+        reference={"answer": "7 0 20 21"[: 3 + number % 7]}, prompt_ids=world.prompt_tokens(number),
     )  # fmt: skip
 
 

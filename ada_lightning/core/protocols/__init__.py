@@ -1,6 +1,6 @@
 """The contracts between the rooms. Every implementation is chosen by ``_target_`` in ``conf/``."""
 
-from ada_lightning.core.protocols.advantage import Advantage, LogRatios, PassRate
+from ada_lightning.core.protocols.advantage import Advantage, LogRatios, PassRate, States
 from ada_lightning.core.protocols.curriculum import Curriculum, Recall, Usefulness
 from ada_lightning.core.protocols.engine import RolloutEngine
 from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, Represent
@@ -33,6 +33,7 @@ __all__ = [
     "RolloutEngine",
     "Sampler",
     "Selection",
+    "States",
     "Trait",
     "Usefulness",
 ]

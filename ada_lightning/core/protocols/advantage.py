@@ -13,6 +13,9 @@ from ada_lightning.core.records import ResponseGroup
 LogRatios = Callable[[ResponseGroup], Sequence[float]]
 """Gives, for every kept response of a group, its log-probability under the policy minus that under the initial policy;
 nats. Costs two forward passes a response."""
+States = Callable[[ResponseGroup], Sequence[Sequence[float]]]
+"""Gives, for every kept response of a group, the policy's last hidden state after its last token. Shape ``(G, H)``.
+Costs a forward pass a response."""
 
 
 class Advantage(Part):
@@ -26,7 +29,7 @@ class Advantage(Part):
     needs_reference: bool = False
     """Whether it compares with the initial policy, which is then loaded."""
 
-    def connect(self, log_ratios: LogRatios) -> None:
+    def connect(self, log_ratios: LogRatios, states: States) -> None:
         """Remember whom to ask about the policy; called once, before the first rollout."""
 
     def of_group(self, group: ResponseGroup) -> Sequence[float] | NDArray[np.float64]:

@@ -14,6 +14,8 @@ class Trait(Enum):
     """An estimator whose beliefs rest on more than their prompt's own responses, and do not say how many those are."""
     GIVES_REWARDS = auto()
     """A sampler that replaces the graders' rewards, as a majority vote without references does."""
+    READS_ANSWERS = auto()
+    """A sampler that compares the answers of responses, so that a reward has to tell them."""
     LEAVES_OUT_PROMPTS = auto()
     """A sampler that leaves it to chance whether a prompt is sampled at all."""
     RANKS_BY_ADVANTAGE = auto()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from ada_lightning.core.protocols.part import Part
-from ada_lightning.core.records import ResponsePool
+from ada_lightning.core.records import Prompt, ResponsePool
 
 if TYPE_CHECKING:  # torch stays out of reward workers
     from ada_lightning.core.protocols.policy_view import PolicyView
@@ -58,6 +58,13 @@ class Sampler(Part):
 
     def connect(self, policy: PolicyView) -> None:
         """Remember whom to ask about the policy; called once, before the first rollout."""
+
+    def check_prompts(self, prompts: Sequence[Prompt]) -> None:
+        """Look at the training prompts; called once, before a model loads.
+
+        Raises:
+            ValueError: they lack what it needs.
+        """
 
     def plan(self, pools: Sequence[ResponsePool], stage: int = 0) -> None:
         """Divide what comes next among prompts.

@@ -12,6 +12,8 @@ from ada_lightning.methods.advantages.novelty import NoveltyAdvantage
 from ada_lightning.methods.advantages.pool_mean import PoolMeanAdvantage
 from ada_lightning.methods.advantages.preference import DpoAdvantage, IpoAdvantage
 from ada_lightning.methods.advantages.reinforce_plus_plus import ReinforcePlusPlusBaselineAdvantage
+from ada_lightning.methods.advantages.representation_preference import RepresentationPreferenceAdvantage
+from ada_lightning.methods.advantages.reward_distillation import RewardDistillationAdvantage
 from ada_lightning.methods.advantages.rounded_history import RoundedHistoryAdvantage
 from ada_lightning.methods.advantages.shrinkage_baseline import ShrinkageBaselineAdvantage
 from ada_lightning.methods.advantages.stratified import StratifiedAdvantage
@@ -31,6 +33,8 @@ __all__ = [
     "NoveltyAdvantage",
     "PoolMeanAdvantage",
     "ReinforcePlusPlusBaselineAdvantage",
+    "RepresentationPreferenceAdvantage",
+    "RewardDistillationAdvantage",
     "RoundedHistoryAdvantage",
     "ShrinkageBaselineAdvantage",
     "StratifiedAdvantage",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ada_lightning.core.protocols import Advantage, LogRatios, Trait
+from ada_lightning.core.protocols import Advantage, LogRatios, States, Trait
 from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.functional import whitened_groups
 
@@ -39,9 +39,9 @@ class BatchWhitenedAdvantage(Advantage):
         self.needs_reference = self.advantage.needs_reference
         self.traits = self.advantage.traits | ({Trait.TRAINS_EQUAL_REWARDS} if self.by_tokens else frozenset())
 
-    def connect(self, log_ratios: LogRatios) -> None:
+    def connect(self, log_ratios: LogRatios, states: States) -> None:
         """Tell the rule that is whitened."""
-        self.advantage.connect(log_ratios)
+        self.advantage.connect(log_ratios, states)
 
     def assign(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """Return the advantages, group by group."""

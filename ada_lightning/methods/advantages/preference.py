@@ -16,11 +16,55 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ada_lightning.core.protocols import Advantage, LogRatios, Trait
+from ada_lightning.core.protocols import Advantage, LogRatios, States, Trait
 from ada_lightning.core.records import ResponseGroup
 
 
-class PreferenceAdvantage(Advantage):
+class ComparesWithInitial(Advantage):
+    """An advantage that asks how far the policy has moved from the initial one.
+
+    Args:
+        beta: how strongly the initial policy holds.
+
+    Raises:
+        ValueError: ``beta`` is not positive and finite.
+    """
+
+    needs_reference = True
+
+    def __init__(self, *, beta: float = 0.1) -> None:
+        if not 0 < beta < math.inf:
+            raise ValueError(f"advantage.beta must be positive and finite; got {beta}")
+        self.beta = beta
+        self._asked: tuple[LogRatios, States] | None = None
+
+    def connect(self, log_ratios: LogRatios, states: States) -> None:
+        """Remember whom to ask about the policy and the initial one."""
+        self._asked = log_ratios, states
+
+    def log_ratios(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """Log-probability of every kept response, less that under the initial policy; nats. Shape ``(G,)``.
+
+        Raises:
+            RuntimeError: no policy is connected.
+        """
+        return np.asarray(self._ask()[0](group), dtype=np.float64)
+
+    def states(self, group: ResponseGroup) -> NDArray[np.float64]:
+        """The policy's last hidden state after every kept response. Shape ``(G, H)``.
+
+        Raises:
+            RuntimeError: no policy is connected.
+        """
+        return np.asarray(self._ask()[1](group), dtype=np.float64)
+
+    def _ask(self) -> tuple[LogRatios, States]:
+        if self._asked is None:
+            raise RuntimeError(f"{type(self).__name__} compares with the initial policy, and none is connected")
+        return self._asked
+
+
+class PreferenceAdvantage(ComparesWithInitial):
     """What each response's log-probability is multiplied by in the gradient of minus a loss of pairs.
 
     The gradient of a loss of margins is ``sum over responses of dloss/dh grad log pi``. These derivatives, taken at the
@@ -39,21 +83,10 @@ class PreferenceAdvantage(Advantage):
     """
 
     traits = frozenset({Trait.COMPARES_KEPT})
-    needs_reference = True
-
-    def __init__(self, *, beta: float = 0.1) -> None:
-        if not 0 < beta < math.inf:
-            raise ValueError(f"advantage.beta must be positive and finite; got {beta}")
-        self.beta = beta
-        self._log_ratios: LogRatios | None = None
 
     def pull(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return minus the derivative of the loss at each margin."""
         raise NotImplementedError(f"{type(self).__name__} needs a method pull(margins)")
-
-    def connect(self, log_ratios: LogRatios) -> None:
-        """Remember whom to ask about the policy and the initial one."""
-        self._log_ratios = log_ratios
 
     def of_group(self, group: ResponseGroup) -> NDArray[np.float64]:
         """Return the derivatives, 0 where there is no pair. Shape ``(G,)``.
@@ -65,9 +98,7 @@ class PreferenceAdvantage(Advantage):
         advantages_G = np.zeros(len(group.kept))
         if is_right_G.all() or not is_right_G.any():
             return advantages_G
-        if self._log_ratios is None:
-            raise RuntimeError(f"{type(self).__name__} compares with the initial policy, and none is connected")
-        ratios_G = np.asarray(self._log_ratios(group))
+        ratios_G = self.log_ratios(group)
         pulls_RW = self.pull(ratios_G[is_right_G][:, None] - ratios_G[~is_right_G])
         advantages_G[is_right_G] = pulls_RW.sum(1) / pulls_RW.size
         advantages_G[~is_right_G] = -pulls_RW.sum(0) / pulls_RW.size

@@ -45,7 +45,7 @@ class OptPoSampler(BlockSampler):
         4
     """
 
-    traits = frozenset({Trait.GIVES_REWARDS})
+    traits = frozenset({Trait.GIVES_REWARDS, Trait.READS_ANSWERS})
 
     vote_accuracy: float
     """Probability p0 of the true majority's answer in one response, in (1/2, 1)."""

@@ -23,12 +23,15 @@ from tests.unit.adapters.conformance import (
     truth,
 )
 
-ASKS_THE_POLICY = {"ada_est_value", "dpo", "gvm_grpo", "gvm_raft", "ipo", "vip", "vip_dr_grpo"}
+ASKS_THE_POLICY = {"ada_est_value", "dpo", "gvm_grpo", "gvm_raft", "ipo", "representation_preference"}
+ASKS_THE_POLICY |= {"reward_distillation", "vip", "vip_dr_grpo"}
+NEEDS_DEMONSTRATIONS = {"inverse_rl"}
 OFF_POLICY = {"spo"}
 IS_A_LOSS = {"capo", "cispo", "divergence_ppo_kl", "divergence_ppo_tv", "flowrl", "gspo", "jackpot"}
 TAPES = sorted(
     {name for name in experiments() if "/" not in name}
     - ASKS_THE_POLICY
+    - NEEDS_DEMONSTRATIONS
     - IS_A_LOSS
     - OFF_POLICY
     - GRADED_ONLY

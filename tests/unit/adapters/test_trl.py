@@ -330,7 +330,7 @@ def test_config_has_numbers_that_divide(tmp_path):
     [
         ("rollout_bandits", "learns from the update's figures"),
         ("dapo", "join a step"),
-        ("optpo", "makes labels of answers"),
+        ("optpo", "goes by answers"),
     ],
 )
 def test_methods_that_need_more_than_trl_gives_are_refused(method, said):

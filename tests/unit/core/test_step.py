@@ -17,6 +17,7 @@ from ada_lightning.methods.gradient_norms.constant import ConstantNorm
 from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSampling
 from ada_lightning.methods.sampling import (
     BalanceSampler,
+    CGrpoSampler,
     CobaSampler,
     DarsSampler,
     EstimatedSampler,
@@ -47,6 +48,12 @@ def gives_up():
     return BalanceSampler(**BALANCE, give_up=give_up)
 
 
+def calibrated():
+    sampler = CGrpoSampler(budgets=(2, 4, 8), group_size=8, num_calibration=3, recalibrate_every=9)
+    sampler.load_state_dict({"thresholds": [1.0, 0.75, 0.5]})
+    return sampler
+
+
 def pruned():
     sampler = PruningSampler(sampler=BalanceSampler(**BALANCE), rate=0.5)
     sampler.learn([make_pool([1.0, 0.0], key=key) for key in range(len(RATES))])
@@ -71,6 +78,7 @@ SAMPLERS = {
     "dars": lambda: DarsSampler(num_pilot=4, n_max=12, hardness_weighted=True, normalize_std=True, group_size=4),
     "spread": lambda: SpreadSampler(min_spread=1.0, samples_per_round=2, n_max=8, group_size=4),
     "optpo": lambda: OptPoSampler(vote_accuracy=0.7, threshold=9, samples_per_round=2, n_max=8, group_size=8),
+    "cgrpo": calibrated,
     "pruning": pruned,
 }
 SCHEDULES = {"plain": Continuous(), "ahead": AHEAD, "barrier": Barrier()}

@@ -24,6 +24,8 @@ from ada_lightning.methods.advantages import (
     NoveltyAdvantage,
     PoolMeanAdvantage,
     ReinforcePlusPlusBaselineAdvantage,
+    RepresentationPreferenceAdvantage,
+    RewardDistillationAdvantage,
     RoundedHistoryAdvantage,
     ShrinkageBaselineAdvantage,
     StratifiedAdvantage,
@@ -38,7 +40,11 @@ from tests.builders import make_pool, weighed
 def connected(rule):
     """Compares with an initial policy under which long and late responses were less probable."""
     rule.connect(
-        lambda group: [len(kept.response.response_ids) - 0.3 * kept.response.sample_index for kept in group.kept]
+        lambda group: [len(kept.response.response_ids) - 0.3 * kept.response.sample_index for kept in group.kept],
+        lambda group: [
+            [float(len(kept.response.response_ids)), float(kept.response.sample_index % 3), group.pool.slot / 3]
+            for kept in group.kept
+        ],
     )
     return rule
 
@@ -49,6 +55,8 @@ RULES = [
     BatchWhitenedAdvantage(advantage=ExactAdvantage(objective=LogObjective()), by_tokens=True),
     connected(DpoAdvantage()),
     connected(IpoAdvantage()),
+    connected(RepresentationPreferenceAdvantage()),
+    connected(RewardDistillationAdvantage()),
     ExactAdvantage(objective=LogObjective()),
     GdpoAdvantage(weights={"correct": 1.0}),
     GroupNormalizedAdvantage(),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from research.studies.curves import final_level
-from research.studies.field import compare, fresh, setting, tune
+from research.studies.field import compare, fresh, newer, setting, tune
 from research.studies.field.sums import problems, worked
 from research.studies.methods import METHODS, Settings
 from research.studies.runs import StudyRun
@@ -104,3 +104,15 @@ def test_the_noise_of_a_level_is_that_of_the_committed_runs():
 
 def test_grpo_has_as_many_settings_to_choose_from_as_anyone():
     assert len(tune.GRIDS["grpo_n4"]) == max(map(len, tune.GRIDS.values()))
+
+
+def test_the_methods_since_have_one_grid_and_a_falling_rate(problem_files, composed):
+    grids = {
+        tuple((lr, prompts * (1 if method in newer.OF_ONE else 4)) for lr, prompts in grid)
+        for method, grid in newer.TUNING.grids.items()
+    }
+    assert len(grids) == 1
+    assert newer.TUNING.grids.keys() == {*newer.OF_FOUR, *newer.OF_ONE}
+    cfg = composed(newer.tuning_run(newer.GRPO, newer.TUNING.grids[newer.GRPO][0]))
+    assert cfg.policy.schedule._target_.endswith("LinearSchedule")
+    assert newer.TUNING_SEED not in setting.second_seeds()
