@@ -19,6 +19,7 @@ from typing import Any
 
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
+from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
@@ -38,6 +39,7 @@ PAGES = tuple(
         "curriculum",
         "estimators",
         "rewards",
+        "environments",
         "scaling",
         "reliability",
         "methods",
@@ -469,6 +471,7 @@ TABLES: dict[str, Callable[[], str]] = {
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},
+    "calculator": calculator,
     "real_model_tuning": real_model_tuning,
     "real_model_gate": _gate,
     **VARIANCE_TABLES,
