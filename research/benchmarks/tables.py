@@ -388,6 +388,40 @@ def _soak_memory() -> str:
     return _of(_load("soak", RELIABILITY)["memory"]["longest_sessions"], columns)
 
 
+def _hostile_environments() -> str:
+    found = _load("hostile_environments", RELIABILITY)
+    proof = found["proof"]
+    rows = [
+        ("episodes", proof["episodes"]),
+        ("lost", proof["lost"]),
+        ("counted twice", proof["twice"]),
+        ("counted as something else, or worth something else, than they should be", proof["wrong"]),
+    ]
+    reasons = [
+        (f"ended by `{name.removeprefix('environment_')}`", times) for name, times in sorted(found["failures"].items())
+    ]
+    return _markdown(["of the hostile environments", "number"], [*rows, *reasons])
+
+
+def _hostile_decoding() -> str:
+    columns: dict[str, Cell] = {"environments": "{name}", "steps": "{steps}"}
+    columns |= {f"step, {part}": f"{{step_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
+    columns |= {f"between steps, {part}": f"{{gap_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
+    columns |= {"above a median step": "{gaps_over_a_median_step}", "of the time": "{share_waited:.1%}"}
+    return _of(_named_rows(_load("hostile_environments", RELIABILITY)["decoding"]), columns)
+
+
+def _environment_throughput() -> str:
+    found = _load("environment_throughput")
+    columns: dict[str, Cell] = {
+        "seconds a call": "{seconds_a_call:g}",
+        "tokens": "{tokens}",
+        "tokens per second": _median("tokens_per_s", "{:.0f}"),
+    }
+    pairs = ", ".join(f"{ratio:.2f}" for ratio in found["pairs"])
+    return _of(found["rows"], columns) + f"\nSlow over instant: **{found['ratio']:.2f}** (pairs: {pairs}).\n"
+
+
 def _allocators() -> str:
     from research.benchmarks.allocators import relative
 
@@ -463,6 +497,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "soak": _soak,
     "soak_faults": _soak_faults,
     "soak_memory": _soak_memory,
+    "hostile_environments": _hostile_environments,
+    "hostile_decoding": _hostile_decoding,
+    "environment_throughput": _environment_throughput,
     "multiplier": _multiplier,
     "noise_per_signal": _noise_per_signal,
     "giving_up": _giving_up,

@@ -15,6 +15,7 @@ class GemEnvironment(SeededEnvironment):
     """
 
     package, tested = "gem-llm", ((0, 1), (0, 2))
+    install = "pip install --no-deps 'gem-llm>=0.1,<0.2'"  # it pins other versions of what this project needs
     modules = ("gem",)
     probe = (r"\boxed{5}",)
 

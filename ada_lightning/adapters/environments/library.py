@@ -29,6 +29,8 @@ class LibraryEnvironment(Environment):
     """As it is distributed."""
     tested: ClassVar[tuple[tuple[int, int], tuple[int, int]]]
     """Its oldest version that was tested, and the first that was not."""
+    install: ClassVar[str] = ""
+    """Command that installs it, where it is no extra of this project."""
     modules: ClassVar[tuple[str, ...]] = ()
     """What workers have imported before they start, so that no answer waits for it."""
 
@@ -43,7 +45,7 @@ class LibraryEnvironment(Environment):
             ValueError: it is not installed, or another version.
         """
         try:
-            check_version(self.package, *self.tested)
+            check_version(self.package, *self.tested, install=self.install)
         except ImportError as error:
             raise ValueError(str(error)) from error
 

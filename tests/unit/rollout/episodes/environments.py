@@ -49,6 +49,13 @@ class Slow(Echo):
         return super().turn(said)
 
 
+class Rewarded(Environment):
+    """Gives every turn a reward, and never ends."""
+
+    def turn(self, said):
+        return Say("go on", reward=0.25)
+
+
 class Unlimited(Environment):
     """Never ends, and has an opinion about an episode that was cut."""
 

@@ -136,6 +136,17 @@ def test_a_limit_ends_an_episode_and_the_environment_says_what_it_is_worth(
     assert stats.num_truncated == 4
 
 
+@pytest.mark.parametrize(("max_turns", "max_model_tokens", "reward"), [(3, 1024, 0.75), (9, 13, 1.0)])
+def test_rewards_of_turns_are_summed_and_the_grader_is_not_asked(monkeypatch, max_turns, max_model_tokens, reward):
+    environments, grader = LocalEnvironments(monkeypatch, "Rewarded"), InstantGrader()
+    engine = scattered(max_model_tokens=max_model_tokens)
+    (group,), _ = collect(
+        environments, [1], engine=engine, sampler=UniformSampler(group_size=4), max_turns=max_turns, grader=grader
+    )
+    assert [response.reward for response in group.pool.responses] == [reward] * 4
+    assert grader.num_graded == 0
+
+
 @pytest.mark.parametrize(("truncated", "rewards"), [("grade", {0.25}), ("zero", {0.0}), ("exclude", set())])
 def test_an_episode_that_a_limit_ended_counts_as_the_run_says(monkeypatch, truncated, rewards):
     environments = LocalEnvironments(monkeypatch, "Unlimited")
