@@ -125,7 +125,8 @@ def play(
         wrong += drawn.num_failed != (GROUP_SIZE if reward is None else 0)
         if reason:
             expected[f"environment_{reason}"] += GROUP_SIZE
-    wrong += (stats.failures - expected).total() + (expected - stats.failures).total()
+    failures = Counter(stats.failures)
+    wrong += (failures - expected).total() + (expected - failures).total()
     return {"episodes": stats.num_drawn, "lost": lost, "twice": twice, "wrong": wrong, "failures": dict(stats.failures)}
 
 

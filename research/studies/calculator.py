@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for seed in SEEDS:
                 train([our_run(seed)])
                 train([grpo_run(seed, results.row(our_run(seed)))])
-        print(table())
+        print(table(), end="")
     except ValueError as error:
         sys.exit(f"error: {error}")
 

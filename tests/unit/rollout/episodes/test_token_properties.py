@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -32,15 +33,16 @@ def pieces(draw):
 
 
 def template(first, opener, begin, between, thinks, after, content="m['content']", kept="thinks", of="messages"):
-    def turn(role):
-        return f"{opener}{begin}{role}{between}"
+    def text(piece):
+        return f"{{{{ {json.dumps(piece)} }}}}"  # as an expression: Jinja drops blanks of text around its blocks
 
-    kept = thinks if kept == "thinks" else kept
-    any_turn = turn("{{ m['role'] }}")
+    thinking, kept = text(thinks), text(thinks if kept == "thinks" else kept)
+    opens, closes = text(opener + begin), text(between)
+    thought = f"{{% if m['role'] == 'assistant' %}}{kept}{{% endif %}}"
     return (
-        f"{first}{{% for m in {of} %}}{any_turn}{{% if m['role'] == 'assistant' %}}{kept}{{% endif %}}"
-        f"{{{{ {content} }}}}<|im_end|>{after}{{% endfor %}}"
-        f"{{% if add_generation_prompt %}}{turn('assistant')}{thinks}{{% endif %}}"
+        f"{first}{{% for m in {of} %}}{opens}{{{{ m['role'] }}}}{closes}{thought}"
+        f"{{{{ {content} }}}}<|im_end|>{text(after)}{{% endfor %}}"
+        f"{{% if add_generation_prompt %}}{opens}assistant{closes}{thinking}{{% endif %}}"
     )
 
 
