@@ -168,19 +168,22 @@ def server(tmp_path_factory):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tests.unit.adapters.openenv_server", port, tmp_path_factory.mktemp("template")]
-    process = subprocess.Popen(list(map(str, command)), cwd=ROOT, stderr=subprocess.PIPE)
+    folder = tmp_path_factory.mktemp("server")
+    command = [sys.executable, "-m", "tests.unit.adapters.openenv_server", str(port), str(folder)]
+    log = (folder / "log").open("w")  # no pipe: nobody would read it, and the server says much
+    process = subprocess.Popen(command, cwd=ROOT, stderr=log)
     try:
         while process.poll() is None:
             with socket.socket() as waiting:
                 if waiting.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.1)
-        assert process.poll() is None, process.stderr.read().decode()
+        assert process.poll() is None, (folder / "log").read_text()
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
+        log.close()
 
 
 @needs("openenv", "openenv-core")
