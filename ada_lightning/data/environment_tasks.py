@@ -26,12 +26,12 @@ class EnvironmentTasks:
         system_prompt: first turn of every prompt; None for none.
 
     Raises:
-        ValueError: a count is out of range.
+        ValueError: a count is out of range, or there is no environment.
     """
 
     def __init__(
         self,
-        path: str,
+        path: str | None,
         arguments: Mapping[str, Any] | None = None,
         *,
         num_train: int,
@@ -43,6 +43,11 @@ class EnvironmentTasks:
             raise ValueError(
                 f"data.source needs num_train of at least 1, num_heldout of at least 0, and at most {_STRIDE} tasks in "
                 f"all; got {num_train} and {num_heldout}"
+            )
+        if not path:
+            raise ValueError(
+                "data=environment takes its prompts from the environment, and environment=none has none; choose one, "
+                "such as environment=textarena environment.arguments.name=GuessTheNumber-v0"
             )
         self.path, self.arguments = path, dict(arguments or {})
         self.num_train, self.num_heldout, self.seed = num_train, num_heldout, seed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ada_lightning.adapters.environments.library import SeededEnvironment
+from ada_lightning.adapters.environments.library import SeededEnvironment, root_logger_kept
 
 
 class GemEnvironment(SeededEnvironment):
@@ -21,7 +21,8 @@ class GemEnvironment(SeededEnvironment):
 
     def begin(self, seed: int) -> str:
         """Make the environment and reset it."""
-        import gem
+        with root_logger_kept():  # its import makes all libraries' messages appear
+            import gem
 
         self.inner = gem.make(self.name, **self.arguments)
         return str(self.inner.reset(seed=seed)[0])

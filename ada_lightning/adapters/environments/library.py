@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -126,6 +127,17 @@ class SeededEnvironment(LibraryEnvironment):
                 if found[-1][2]:
                     break
             return found
+
+
+@contextmanager
+def root_logger_kept() -> Iterator[None]:
+    """Undo what an import does to the root logger."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    try:
+        yield
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
 
 
 @contextmanager

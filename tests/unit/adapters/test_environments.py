@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pickle
 import random
 import socket
@@ -132,7 +133,9 @@ def test_a_package_that_is_missing_or_was_not_tested_is_named(adapter, monkeypat
 def test_a_game_of_gem_is_won_by_halves(play):
     path, name = f"{ADAPTERS}.gem.GemEnvironment", "game:GuessTheNumber-v0-easy"
     for prompt in tasks(path, name=name).train_prompts():
+        handlers = [*logging.root.handlers]
         heard, rewards, reply = play(path, prompt, bisection(r"I say \boxed{{{}}}", 1, 10), name=name)
+        assert logging.root.handlers == handlers
         assert (reply.failure, sum(rewards)) == ("", 1.0)
         assert all(text.endswith("Enter your next guess.") for text in heard[:-1])
 
