@@ -405,9 +405,9 @@ def _hostile_environments() -> str:
 
 def _hostile_decoding() -> str:
     columns: dict[str, Cell] = {"environments": "{name}", "steps": "{steps}"}
-    columns |= {f"step, {part}": f"{{step_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
-    columns |= {f"between steps, {part}": f"{{gap_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
-    columns |= {"above a median step": "{gaps_over_a_median_step}", "of the time": "{share_waited:.1%}"}
+    for name, text in (("step", "a step"), ("gap", "between steps"), ("work", "of it computed")):
+        columns |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
+    columns |= {"waits longer than the step before": "{longer_than_their_step}", "of the time": "{share_waited:.1%}"}
     return _of(_named_rows(_load("hostile_environments", RELIABILITY)["decoding"]), columns)
 
 

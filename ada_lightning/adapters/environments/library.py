@@ -85,12 +85,15 @@ class SeededEnvironment(LibraryEnvironment):
         """Play some tasks twice, besides what others check.
 
         Raises:
-            ValueError: the package is not one that was tested, or the same turns of the same task were answered
-                differently: responses to a prompt could not be compared with each other.
+            ValueError: the package is not one that was tested, the environment cannot be played, or the same turns of
+                the same task were answered differently: responses to a prompt could not be compared with each other.
         """
         super().check()
         for seed in range(NUM_PROBED):
-            first, again = self._played(seed), self._played(seed)
+            try:
+                first, again = self._played(seed), self._played(seed)
+            except Exception as error:  # the library's own, or a server's; the cause is chained
+                raise ValueError(f"cannot play {self.name} of {self.package}: {error}") from error
             if first != again:
                 raise ValueError(
                     f"{self.name} of {self.package} is another task whenever it begins: with seed {seed} it said "

@@ -200,7 +200,7 @@ def test_an_environment_of_openenv_is_its_seeds(play, server):
         secrets.add(json.dumps(heard))
     assert len(secrets) > 1
     forgetful = worker.EnvironmentClass(path, fields | {"name": f"{server}/forgetful"}, max_reply_chars=100)
-    with pytest.raises(ValueError, match="an environment that ignores its seed cannot be trained with"):
+    with pytest.raises(ValueError, match="forgetful answers otherwise to the same turns of the same seed 0"):
         forgetful.check()
 
 
