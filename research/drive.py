@@ -44,6 +44,7 @@ def collect(
     step: int = 0,
     policy_version: int = 0,
     beliefs: Sequence[Belief] = (),
+    episodes: Any = None,
     **options: Any,
 ) -> tuple[tuple[ResponseGroup, ...], Any]:
     """Run one rollout of training as a run does it.
@@ -61,6 +62,7 @@ def collect(
         step: part of it too.
         policy_version: stamped on every response.
         beliefs: about each prompt's pass rate, in the order of the prompts.
+        episodes: where responses have turns, what takes them to environments.
         options: more of the run's :class:`StepSettings`.
 
     Returns:
@@ -85,7 +87,15 @@ def collect(
         beliefs=beliefs,
         max_prompt_tokens=engine.max_model_tokens - sampling.max_new_tokens,
     )
-    driver = Driver([begun], sampling=sampling, settings=of_run, grader=grader, decode=decode, name=str(next(_NAMES)))
+    driver = Driver(
+        [begun],
+        sampling=sampling,
+        settings=of_run,
+        grader=grader,
+        decode=decode,
+        episodes=episodes,
+        name=str(next(_NAMES)),
+    )
     started = time.monotonic()
     list(driver.run(engine))
     begun.stats.seconds = time.monotonic() - started

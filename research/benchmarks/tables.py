@@ -19,6 +19,7 @@ from typing import Any
 
 from research.benchmarks.report import DOCS, FOLDER, RELIABILITY, REWARDS
 from research.benchmarks.report import markdown as _markdown
+from research.studies.calculator import table as calculator
 from research.studies.contest import Contest
 from research.studies.field.compare import CONTESTS as FIELD
 from research.studies.field.controls import CONTESTS as CONTROLS
@@ -40,6 +41,7 @@ PAGES = tuple(
         "curriculum",
         "estimators",
         "rewards",
+        "environments",
         "scaling",
         "reliability",
         "methods",
@@ -390,6 +392,40 @@ def _soak_memory() -> str:
     return _of(_load("soak", RELIABILITY)["memory"]["longest_sessions"], columns)
 
 
+def _hostile_environments() -> str:
+    found = _load("hostile_environments", RELIABILITY)
+    proof = found["proof"]
+    rows = [
+        ("episodes", proof["episodes"]),
+        ("lost", proof["lost"]),
+        ("counted twice", proof["twice"]),
+        ("counted as something else, or worth something else, than they should be", proof["wrong"]),
+    ]
+    reasons = [
+        (f"ended by `{name.removeprefix('environment_')}`", times) for name, times in sorted(found["failures"].items())
+    ]
+    return _markdown(["of the hostile environments", "number"], [*rows, *reasons])
+
+
+def _hostile_decoding() -> str:
+    columns: dict[str, Cell] = {"environments": "{name}", "steps": "{steps}"}
+    for name, text in (("step", "a step"), ("gap", "between steps"), ("work", "of it computed")):
+        columns |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
+    columns |= {"waits longer than the step before": "{longer_than_their_step}", "of the time": "{share_waited:.1%}"}
+    return _of(_named_rows(_load("hostile_environments", RELIABILITY)["decoding"]), columns)
+
+
+def _environment_throughput() -> str:
+    found = _load("environment_throughput")
+    columns: dict[str, Cell] = {
+        "seconds a call": "{seconds_a_call:g}",
+        "tokens": "{tokens}",
+        "tokens per second": _median("tokens_per_s", "{:.0f}"),
+    }
+    pairs = ", ".join(f"{ratio:.2f}" for ratio in found["pairs"])
+    return _of(found["rows"], columns) + f"\nSlow over instant: **{found['ratio']:.2f}** (pairs: {pairs}).\n"
+
+
 def _allocators() -> str:
     from research.benchmarks.allocators import relative
 
@@ -469,6 +505,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "soak": _soak,
     "soak_faults": _soak_faults,
     "soak_memory": _soak_memory,
+    "hostile_environments": _hostile_environments,
+    "hostile_decoding": _hostile_decoding,
+    "environment_throughput": _environment_throughput,
     "multiplier": _multiplier,
     "noise_per_signal": _noise_per_signal,
     "giving_up": _giving_up,
@@ -480,6 +519,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer_tuning": NEWER_TUNING.table,
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
+    "calculator": calculator,
     "real_model_tuning": real_model_tuning,
     "real_model_gate": _gate,
     **VARIANCE_TABLES,

@@ -162,9 +162,9 @@ class Results:
             shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
 
 
-def train_missing(runs: Iterable[StudyRun], results: Results, *, num_jobs: int) -> None:
-    """Train the runs without a result, several at once, each with its share of the cores."""
-    threads = max(1, (os.cpu_count() or 1) // num_jobs)
+def train_missing(runs: Iterable[StudyRun], results: Results, *, num_jobs: int, num_threads: int = 0) -> None:
+    """Train the runs without a result, several at once, each with its share of the cores or so many threads."""
+    threads = num_threads or max(1, (os.cpu_count() or 1) // num_jobs)
 
     def work(run: StudyRun) -> None:
         run.train({"OMP_NUM_THREADS": str(threads)})

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import random
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.records import Prompt, SamplingSettings
+from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
+from ada_lightning.training.packing import group_microbatch
+from tests import builders
+from tests.unit.rollout.episodes.local import LocalEnvironments
+from tests.unit.training.test_policy import make_policy
 
 pytestmark = pytest.mark.vllm
 SETTINGS = SamplingSettings(max_new_tokens=12)
@@ -102,6 +109,50 @@ def test_logprobs_are_those_of_the_tempered_distribution(engine, tiny_path):
     model = load(tiny_path)
     engine.load_weights(named(model), policy_version=1)
     assert largest_gap(engine, model, SamplingSettings(max_new_tokens=12, temperature=0.6)) < 1e-3
+
+
+class TurnsOfFourTokens:
+    """The engine, with turns that are complete at their length: one token in 259 would end one."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    def poll(self):
+        return [replace(generation, is_truncated=False) for generation in self.engine.poll()]
+
+    def __getattr__(self, name):
+        return getattr(self.engine, name)
+
+
+def test_logprobs_of_five_turns_are_the_trainers_in_one_pass_as_those_of_one_turn_are(engine, tiny_path, monkeypatch):
+    """What the engine drew in five requests, each from the prefix that it had cached, is one document for the policy.
+
+    Gaps of a turn are rounding of float32, which the length of the context before it does not change by an order of
+    magnitude; a token, a position or a turn out of place changes log-probabilities a hundred thousand times as much.
+    """
+    policy = make_policy(tiny_path)
+    engine.load_weights(named(policy.model), policy_version=1)
+    environments = LocalEnvironments(monkeypatch, "Echo", turns=5)
+    scaffold = lambda text: [2, 1, *text.encode()[:4], 2, 1]  # noqa: E731
+    settings = SamplingSettings(max_new_tokens=4)
+    groups, _ = builders.collect(
+        [Prompt(f"p{index}", (), prompt_ids=tuple(ids)) for index, ids in enumerate(PROMPTS)],
+        TurnsOfFourTokens(engine), UniformSampler(group_size=2), settings=settings,
+        episodes=OpenEpisodes(environments, scaffold, sampling=settings, max_turns=5, seed=0),
+    )  # fmt: skip
+    gaps, turns = [], []
+    for group in groups:
+        batch = group_microbatch(group)
+        with torch.no_grad():
+            gaps.append((policy.token_logprobs(policy.model, batch)[0] - batch.sampling_logprobs_K).abs().numpy())
+        for response in group.pool.responses:
+            assert len(response.episode.turns) == 5
+            is_sampled = np.array(response.episode.is_sampled, dtype=int)
+            turns.append(np.cumsum(np.diff(is_sampled, prepend=0) == 1)[is_sampled == 1])
+    gaps_K, turns_K = np.concatenate(gaps), np.concatenate(turns)
+    first, *later = (float(gaps_K[turns_K == turn].mean()) for turn in range(1, 6))
+    assert first < 1e-5
+    assert max(later) < 10 * first, (first, later)
 
 
 def test_a_prefix_of_the_old_policy_is_forgotten(engine, tiny_path):

@@ -40,6 +40,10 @@ HOMES = {
     "hydra": {"config", "run", "adapters", "callbacks", "programs", "cli"},
     "trl": {"adapters/trl"},
     "tinker": {"adapters/tinker_loop"},
+    "gem": {"adapters/environments"},
+    "textarena": {"adapters/environments"},
+    "skyrl_gym": {"adapters/environments"},
+    "openenv": {"adapters/environments"},
 }
 """Where a library may be imported, type checks included."""
 WITHOUT_TORCH = (

@@ -18,6 +18,8 @@ class Say:
     """Calls of tools in the model's turn."""
     num_call_errors: int = 0
     """Those that could not be carried out."""
+    reward: float | None = None
+    """Of this turn, added to those before it and to that of the end. None: turns have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class End:
     """The end of an episode."""
 
     reward: float | None = None
-    """Of the whole episode. None: the configured reward grades the last turn."""
+    """Of the whole episode, but for what its turns were given. None: what they were given, or where they were given
+    nothing, what the configured reward makes of the last one."""
     answer: str | None = None
     """As in :class:`~ada_lightning.core.records.Verdict`."""
     components: Mapping[str, float] = field(default_factory=dict)
@@ -68,5 +71,5 @@ class Environment:
         raise NotImplementedError
 
     def cut(self) -> End | Awaitable[End]:
-        """Say what an episode is worth that a limit ended; unless overridden, the configured reward grades it."""
+        """Say what an episode is worth that a limit ended; unless overridden ``End()``."""
         return End()

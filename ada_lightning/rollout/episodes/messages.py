@@ -35,6 +35,8 @@ class Reply:
     """The limit that ended it; empty where the environment did."""
     grade: Grade | None = None
     """Of the end; None where the configured reward is to grade."""
+    reward: float | None = None
+    """Of the turn alone, where turns have any."""
     num_calls: int = 0
     num_call_errors: int = 0
     seconds: float = field(default=0.0, compare=False)

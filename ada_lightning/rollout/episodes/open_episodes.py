@@ -8,10 +8,11 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from ada_lightning.core.episode import Episode, Turn
-from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings
+from ada_lightning.core.records import Completion, Generation, Grade, Prompt, SamplingSettings, Verdict
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Request
-from ada_lightning.rollout.episodes.messages import Call, Reply
+from ada_lightning.rewards.worker import to_grade
+from ada_lightning.rollout.episodes.messages import Call, Reply, failed
 
 
 class Environments(Protocol):
@@ -47,6 +48,8 @@ class _Open:
     """The model's last turn."""
     is_cut: bool = False
     """Whether the length limit cut that turn."""
+    reward: float | None = None
+    """Of its turns so far, where the environment gave them any."""
     has_no_room: bool = False
     """Whether the environment is asked what the episode is worth, because its answer had no room."""
 
@@ -190,6 +193,8 @@ class OpenEpisodes:
         else:
             text = "" if reply.is_end else reply.text
             episode.turns.append(Turn(episode.text, text, reply.num_calls, reply.num_call_errors, reply.seconds))
+        if reply.reward is not None:
+            episode.reward = (episode.reward or 0.0) + reply.reward
         if reply.is_end:
             return self._ended(place, episode, reply)
         episode.state = reply.state
@@ -220,6 +225,8 @@ class OpenEpisodes:
         return None
 
     def _ended(self, place: Any, episode: _Open, reply: Reply) -> Ended:
+        if episode.reward is not None and not reply.failure:
+            reply = _summed(reply, episode.reward)
         by = "failed" if reply.failure else reply.limit or ("length" if episode.is_cut else "done")
         is_truncated = by in ("length", "turns", "context")
         return Ended(
@@ -237,6 +244,13 @@ class OpenEpisodes:
         step, request = episode.step, episode.request
         key = ("environment", self._seed, step.stage, step.step, request.slot, request.prompt.prompt_id)
         return _hashed(*key, request.sample_index)
+
+
+def _summed(reply: Reply, reward: float) -> Reply:
+    """Return the end of an episode whose turns were given a reward."""
+    end = reply.grade or Grade(0.0)
+    total = to_grade(Verdict((end.reward or 0.0) + reward, end.answer, end.components))
+    return failed(total) if total.failure else replace(reply, grade=total)
 
 
 def turn_seed(seed: int | None, turn: int) -> int | None:

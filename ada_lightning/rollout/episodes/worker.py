@@ -65,6 +65,7 @@ class EnvironmentClass:
                 f"environment.path = {self.path!r} names no class with a method `turn`; derive it from "
                 "ada_lightning.core.protocols.environment.Environment"
             )
+        self.modules = (module_name, *getattr(kind, "modules", ()))
         try:
             made = kind(**self.arguments)
         except TypeError as error:
@@ -98,10 +99,10 @@ def _act(pickled_call: bytes) -> tuple[Reply, bool] | None:
         is_starting = False
         _seed(call, "cut" if call.is_cut else "turn")
         said = _result(environment.cut() if call.is_cut else environment.turn(call.said))
-        limit = "context" if call.is_cut else ""
+        limit, reward = "context" if call.is_cut else "", said.reward if isinstance(said, Say) else None
         if call.limit and not isinstance(said, End):
             said, limit = replace(_result(environment.cut()), **_counts(said)), call.limit
-        reply = _reply(said, environment, limit)
+        reply = _rewarded(_reply(said, environment, limit), reward)
     except MemoryError:
         return None
     except BaseException as error:  # untrusted model text can make an environment raise anything, SystemExit included
@@ -169,6 +170,14 @@ def _reply(said: Any, environment: Environment, limit: str) -> Reply:
         wrong = f"{type(environment).__name__} has {len(state)} bytes between turns; at most {MAX_STATE_BYTES} travel"
         return failed(Grade(0.0, "invalid_state", detail=wrong))
     return Reply(plain, state, **_counts(said))
+
+
+def _rewarded(reply: Reply, reward: Any) -> Reply:
+    """Give a reply what its turn is worth; it fails as ``invalid_reward`` where that is no finite number."""
+    if reward is None:
+        return reply
+    grade = worker.to_grade(reward)
+    return failed(grade) if grade.failure else replace(reply, reward=grade.reward)
 
 
 def _counts(said: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ GAME = "environment=custom environment.path=tests.unit.rollout.episodes.environm
         (f"{GAME} rollout.max_model_tokens=288",
          "further turns would find none; use rollout.max_model_tokens=768, or lower data.max_prompt_tokens"),
         ("data=guess", "data=guess asks for turns with an environment, and environment=none answers none"),
+        ("data=environment", "data=environment takes its prompts from the environment, and environment=none has none"),
         ("data=calculator", "use environment=calculator, or +experiment=environments/calculator"),
     ],
 )  # fmt: skip
@@ -28,6 +29,8 @@ def test_what_does_not_go_with_an_environment_is_refused(command, message):
 @pytest.mark.parametrize(
     "overrides",
     [["+experiment=environments/calculator"], ["+experiment=[grpo,environments/guess]"], GAME.split(),
+     ["environment=custom", "environment.path=tests.unit.adapters.library_environments.Numbers", "data=environment",
+      "+environment.arguments.name=n"],
      ["environment=trl", "environment.arguments.path=tests.unit.rollout.episodes.trl_environments.Counter"]],
     ids=str,
 )  # fmt: skip

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import time
 
 from ada_lightning.core.protocols.environment import End, Environment, Say
@@ -51,6 +49,13 @@ class Slow(Echo):
         return super().turn(said)
 
 
+class Rewarded(Environment):
+    """Gives every turn a reward, and never ends."""
+
+    def turn(self, said):
+        return Say("go on", reward=0.25)
+
+
 class Unlimited(Environment):
     """Never ends, and has an opinion about an episode that was cut."""
 
@@ -59,81 +64,3 @@ class Unlimited(Environment):
 
     def cut(self):
         return End(reward=0.25)
-
-
-class Hostile(Environment):
-    """Misbehaves as the prompt says."""
-
-    def start(self, prompt, seed):
-        self.kind = prompt.reference["kind"]
-        self.bag = []
-        if self.kind == "start":
-            raise ZeroDivisionError("no task")
-
-    def turn(self, said):
-        return getattr(self, f"_{self.kind}")()
-
-    def cut(self):
-        return End(reward=1.0)
-
-    def _good(self):
-        return End(reward=1.0)
-
-    def _raise(self):
-        raise ZeroDivisionError("seven")
-
-    def _leave(self):
-        raise SystemExit(0)
-
-    def _outage(self):
-        raise ConnectionRefusedError("no server")
-
-    def _hang(self):
-        while True:
-            time.sleep(1)
-
-    def _exit(self):
-        os._exit(3)
-
-    def _segfault(self):
-        os.kill(os.getpid(), signal.SIGSEGV)
-
-    def _memory(self):
-        return "x" * 10**13
-
-    def _endless(self):
-        return "go on"
-
-    def _flood(self):
-        return "x" * 10**7
-
-    def _surrogates(self):
-        return "\ud800\x00<|im_end|>"
-
-    def _bytes(self):
-        return b"result"
-
-    def _nan(self):
-        return End(reward=float("nan"))
-
-    def _text_reward(self):
-        return End(reward="good")
-
-    def _lambda(self):
-        self.bag = lambda: 0
-        return "next"
-
-    def _grow(self):
-        self.bag.append(bytes(20_000_000))
-        return "next"
-
-    def _fork(self):
-        if os.fork() == 0:
-            return End(reward=0.5)
-        return End(reward=1.0)
-
-    def _noise(self):
-        random.seed(1)
-        signal.setitimer(signal.ITIMER_REAL, 3600)
-        print("x" * 10**6)
-        return End(reward=1.0)

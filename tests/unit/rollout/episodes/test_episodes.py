@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-import pickle
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
-from ada_lightning.rewards import worker as reward_worker
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
-from ada_lightning.rollout.episodes import worker
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes, turn_seed
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.grader import StepwiseGrader
+from research.benchmarks.faults.environments import FAULTS, HARMLESS
+from research.benchmarks.hostile_environments import play, prompts_of
 from tests import builders
 from tests.builders import SETTINGS, InstantGrader, make_prompt
+from tests.unit.rollout.episodes.local import HERE, LocalEnvironments
 
-HERE = "tests.unit.rollout.episodes.environments"
 BALANCE = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
 SCAFFOLD = [901, 902]
-
-
-class LocalEnvironments:
-    """Environments of one class in this process; everything passes through pickle as on the way to a worker."""
-
-    def __init__(self, monkeypatch, name, *, late=False, **arguments):
-        made = worker.EnvironmentClass(f"{HERE}.{name}", arguments, max_reply_chars=100)
-        monkeypatch.setitem(reward_worker._loaded, "reward", made)
-        self.calls, self._ready, self._late = [], [], late
-
-    def submit(self, ticket, prompt, call):
-        self.calls.append(call)
-        reply, _ = worker._act(pickle.dumps((prompt, call)))
-        self._ready.append((ticket, pickle.loads(pickle.dumps(reply))))
-
-    def poll(self):
-        if self._late:
-            return []
-        ready, self._ready = self._ready, []
-        return ready
-
-    def wait(self, timeout_s):
-        ready, self._ready = self._ready[::-1], []
-        return ready
-
-    def discard_pending(self):
-        self._ready.clear()
 
 
 def scattered(**options):
@@ -165,6 +136,17 @@ def test_a_limit_ends_an_episode_and_the_environment_says_what_it_is_worth(
     assert stats.num_truncated == 4
 
 
+@pytest.mark.parametrize(("max_turns", "max_model_tokens", "reward"), [(3, 1024, 0.75), (9, 13, 1.0)])
+def test_rewards_of_turns_are_summed_and_the_grader_is_not_asked(monkeypatch, max_turns, max_model_tokens, reward):
+    environments, grader = LocalEnvironments(monkeypatch, "Rewarded"), InstantGrader()
+    engine = scattered(max_model_tokens=max_model_tokens)
+    (group,), _ = collect(
+        environments, [1], engine=engine, sampler=UniformSampler(group_size=4), max_turns=max_turns, grader=grader
+    )
+    assert [response.reward for response in group.pool.responses] == [reward] * 4
+    assert grader.num_graded == 0
+
+
 @pytest.mark.parametrize(("truncated", "rewards"), [("grade", {0.25}), ("zero", {0.0}), ("exclude", set())])
 def test_an_episode_that_a_limit_ended_counts_as_the_run_says(monkeypatch, truncated, rewards):
     environments = LocalEnvironments(monkeypatch, "Unlimited")
@@ -264,24 +246,6 @@ def test_the_first_turn_has_the_seed_of_the_response_and_later_ones_their_own():
     assert (turn_seed(None, 0), turn_seed(None, 3)) == (None, None)
 
 
-FAULTS = {  # kind of an environment: reason counted, reward (None: no evidence)
-    "raise": ("ZeroDivisionError", 0.0),
-    "leave": ("SystemExit", 0.0),
-    "hang": ("timeout", 0.0),
-    "exit": ("crash", 0.0),
-    "segfault": ("crash", 0.0),
-    "memory": ("memory", 0.0),
-    "bytes": ("invalid_reply", 0.0),
-    "nan": ("invalid_reward", 0.0),
-    "text_reward": ("invalid_reward", 0.0),
-    "lambda": ("invalid_state", 0.0),
-    "grow": ("invalid_state", 0.0),
-    "outage": ("ConnectionRefusedError", None),
-    "start": ("ZeroDivisionError", None),
-}
-HARMLESS = ("good", "endless", "flood", "surrogates", "fork", "noise")
-
-
 def test_hostile_environments_end_in_a_counted_episode_and_disturb_no_other():
     """In real workers: none lost, none counted twice, each by the reason and to whom it is due."""
     heard = []
@@ -290,30 +254,18 @@ def test_hostile_environments_end_in_a_counted_episode_and_disturb_no_other():
         heard.append(text)
         return SCAFFOLD
 
-    kinds = [*FAULTS, *HARMLESS, *["good"] * 20]
-    prompts = [
-        replace(make_prompt(1), prompt_id=f"{kind}-{n}", reference={"kind": kind}) for n, kind in enumerate(kinds)
-    ]
-    with_workers = EnvironmentPool(f"{HERE}.Hostile", num_workers=2, time_limit_s=1.0, memory_limit_gb=1.0)
+    kinds = len(FAULTS) + len(HARMLESS)
+    prompts = prompts_of(5 * kinds, hostile=True)
+    with_workers = EnvironmentPool(
+        "research.benchmarks.faults.environments.Hostile", num_workers=2, time_limit_s=1.0, memory_limit_gb=1.0
+    )
     try:
         with_workers.start()
-        episodes = OpenEpisodes(with_workers, continuation, sampling=SETTINGS, max_turns=3, seed=0)
-        groups, stats = builders.collect(
-            prompts, scattered(max_num_seqs=8), UniformSampler(group_size=2), episodes=episodes
-        )
+        found = play(prompts, scattered(max_num_seqs=8), continuation, with_workers)
     finally:
         with_workers.close()
-    expected = Counter()
-    for kind, group in zip(kinds, groups, strict=True):
-        pool = group.pool
-        reason, reward = FAULTS.get(kind, ("", 1.0))
-        assert [response.sample_index for response in pool.responses] == ([] if reward is None else [0, 1]), kind
-        assert {response.reward for response in pool.responses} == (set() if reward is None else {reward}), kind
-        if reason:
-            expected[f"environment_{reason}"] += pool.num_drawn
-            assert pool.num_failed == (pool.num_drawn if reward is None else 0)
-    assert stats.failures == expected
-    assert stats.num_drawn == sum(group.pool.num_drawn for group in groups)
+    assert (found["episodes"], found["lost"], found["twice"], found["wrong"]) == (10 * kinds, 0, 0, 0)
+    assert sum(found["failures"].values()) == 2 * len(FAULTS)
     assert max(map(len, heard)) == 2000
     assert "?\x00<|im_end|>" in heard
 

@@ -1,0 +1,35 @@
+"""GEM's environments."""
+
+from __future__ import annotations
+
+from ada_lightning.adapters.environments.library import SeededEnvironment, root_logger_kept
+
+
+class GemEnvironment(SeededEnvironment):
+    """One of ``gem.make``'s: ``reset(seed)``, ``step(text)``; with it the suffix that GEM's own wrappers would append.
+
+    Args:
+        name: of the environment, such as ``game:GuessTheNumber-v0-easy``.
+        arguments: of its constructor.
+        probe: see :class:`~ada_lightning.adapters.environments.library.SeededEnvironment`.
+    """
+
+    package, tested = "gem-llm", ((0, 1), (0, 2))
+    install = "pip install --no-deps 'gem-llm>=0.1,<0.2'"  # it pins other versions of what this project needs
+    modules = ("gem",)
+    probe = (r"\boxed{5}",)
+
+    def begin(self, seed: int) -> str:
+        """Make the environment and reset it."""
+        with root_logger_kept():  # its import makes all libraries' messages appear
+            import gem
+
+        self.inner = gem.make(self.name, **self.arguments)
+        return str(self.inner.reset(seed=seed)[0])
+
+    def answer(self, text: str) -> tuple[str, float, bool]:
+        """Take a step."""
+        observation, reward, is_terminated, is_truncated, info = self.inner.step(text)
+        suffix = str(info.get("suffix", ""))
+        said = "\n".join(filter(None, (str(observation), suffix)))
+        return said, float(reward), bool(is_terminated or is_truncated)
