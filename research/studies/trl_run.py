@@ -1,6 +1,6 @@
-"""One run of TRL's GRPOTrainer on the field's sums: ``python -m research.studies.trl_run --method trl --folder runs/x``.
+"""One run of TRL's GRPOTrainer on the field's sums: ``python -m research.studies.trl_run --method ada --folder FOLDER``.
 
-``trl`` is the trainer alone, at its own defaults but for the number of generations; any other method is one of
+The method ``trl`` is the trainer alone, at its own defaults but for the number of generations; any other is one of
 ``conf/experiment`` through :class:`~ada_lightning.adapters.trl.AdaRollouts`. Both are fed and graded by the same
 function, which counts what was generated, and are evaluated alike; the learning rate is constant in both. Seconds are
 of the processor, one thread, without evaluations, so other work on the machine does not count.
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lr", type=float, default=1e-4)
     parser.add_argument("--prompts", type=int, default=8, help="of a step")
-    parser.add_argument("--max-tokens", type=int, default=120_000, help="generated; the step that passes it is the last")
+    parser.add_argument("--max-tokens", type=int, default=120_000, help="generated in all")
     parser.add_argument("--points", type=int, default=6, help="evaluations on the way")
     options = parser.parse_args(arguments)
     prepare()
@@ -171,9 +171,7 @@ class Curve(TrainerCallback):
 def _rows(path: Path) -> list[dict[str, Any]]:
     """Problems in TRL's format."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [
-        {"prompt": [{"role": "user", "content": line["prompt"]}], "answer": line["answer"]} for line in lines
-    ]
+    return [{"prompt": [{"role": "user", "content": line["prompt"]}], "answer": line["answer"]} for line in lines]
 
 
 if __name__ == "__main__":
