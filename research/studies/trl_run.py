@@ -1,4 +1,4 @@
-"""One run of TRL's GRPOTrainer on the field's sums: ``python -m research.studies.trl_run --method ada --folder FOLDER``.
+"""A run of TRL's trainer on the field's sums: ``python -m research.studies.trl_run --method ada --folder FOLDER``.
 
 The method ``trl`` is the trainer alone, at its own defaults but for the number of generations; any other is one of
 ``conf/experiment`` through :class:`~ada_lightning.adapters.trl.AdaRollouts`. Both are fed and graded by the same
