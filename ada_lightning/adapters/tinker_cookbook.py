@@ -181,7 +181,8 @@ class AdaGroup(EnvGroupBuilder):
 
         Args:
             denominator: of the step.
-            needs_one: no group of the step keeps any, and the loop cannot train on nothing: one with 0 for its advantage.
+            needs_one: whether to add one with an advantage of 0: no group of the step keeps any, and the loop cannot
+                train on nothing.
         """
         rows = [(row.payload, row.advantage / denominator) for row in self.pool.kept()]
         drawn = self.pool.num_drawn
@@ -277,7 +278,7 @@ def _without_rewards(trajectory: Trajectory) -> Trajectory:
 def _refusals(config: Any) -> Iterator[str]:
     """Yield a sentence for each setting with which rewards would mean something else, or nothing would end."""
     if config.async_config is not None:
-        yield "async_config draws groups of several steps at once, and a step here is complete before the next; use None"
+        yield "async_config draws groups of several steps at once, and steps here follow each other; use None"
     if config.num_epochs != 1:
         yield f"num_epochs = {config.num_epochs} counts passes over prompts, which the method does; use 1 and num_steps"
     termination = config.effective_termination()
