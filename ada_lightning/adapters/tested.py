@@ -5,13 +5,14 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 
-def check_version(package: str, oldest: tuple[int, int], below: tuple[int, int]) -> str:
+def check_version(package: str, oldest: tuple[int, int], below: tuple[int, int], *, way_out: str = "") -> str:
     """Return the installed version.
 
     Args:
-        package: as it is distributed, and as this project's extra is called.
+        package: as it is distributed, and as this project's extra is called where there is one.
         oldest: version that was tested, its first two numbers.
         below: the first one that was not.
+        way_out: for a package that has no extra of that name.
 
     Raises:
         ImportError: none is installed, or another version.
@@ -19,7 +20,8 @@ def check_version(package: str, oldest: tuple[int, int], below: tuple[int, int])
     try:
         found = version(package)
     except PackageNotFoundError as error:
-        raise ImportError(f"this adapter needs {package}: pip install -e '.[{package}]'") from error
+        way_out = way_out or f"pip install -e '.[{package}]'"
+        raise ImportError(f"this adapter needs {package}: {way_out}") from error
     if not oldest <= tuple(int(part) for part in found.split(".")[:2]) < below:
         tested = f">={_spelt(oldest)},<{_spelt(below)}"
         raise ImportError(f"this adapter was tested with {package}{tested}, and {found} is installed")

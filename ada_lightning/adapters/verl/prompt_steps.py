@@ -1,0 +1,95 @@
+"""A step of one prompt, and any number of them at once: what a worker that sees single prompts can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from ada_lightning.adapters.composed import ComposedMethod, compose_method
+from ada_lightning.adapters.pools import Pools
+from ada_lightning.adapters.reductions import RULES
+from ada_lightning.config.problems import ConfigError
+from ada_lightning.core.protocols import Advantage, Sampler, Selection
+from ada_lightning.core.records import Belief, Prompt
+
+
+class PromptSteps:
+    """Begins steps of one prompt each.
+
+    Args:
+        method: a name of ``conf/experiment``; one that remembers, or looks at a step as a whole, is refused.
+        seed: of the method's own draws.
+        **overrides: as of :class:`~ada_lightning.adapters.core.Core`.
+
+    Raises:
+        ConfigError: the method cannot work, or not on single prompts.
+    """
+
+    def __init__(self, method: str, *, seed: int = 0, **overrides: Any) -> None:
+        self._method, self._seed, self._overrides = method, seed, overrides
+        self._composed = cache(self._compose)
+        composed = self._composed(0)
+        if problems := list(_refusals(method, composed)):
+            raise ConfigError(problems)
+
+    def begin(self, prompt_id: str, *, step: int, most: int = 0) -> Pools:
+        """Begin a step.
+
+        Args:
+            prompt_id: of the one prompt.
+            step: of the run.
+            most: responses that are drawn of it at most, for samplers that stop by themselves, and exactly for those
+                that draw a group; 0: as the method says.
+
+        Raises:
+            ConfigError: the method cannot work with so many.
+        """
+        composed, prompt = self._composed(most), Prompt(prompt_id, ())
+        under_way = composed.method.begin(
+            [prompt],
+            settings=composed.settings,
+            beliefs=[Belief()],
+            sampler=composed.method.sampler.frozen(),
+            step=step,
+            policy_version=step,
+        )
+        return Pools(
+            under_way,
+            [prompt],
+            advantage=composed.advantage,
+            settings=composed.settings,
+            reduction=composed.reduction,
+            needs=composed.needs,
+        )
+
+    def max_kept(self) -> int:
+        """Most responses of one prompt that train; 0 where the parts do not say."""
+        return self._composed(0).max_kept
+
+    def _compose(self, most: int) -> ComposedMethod:
+        overrides: Mapping[str, Any] = self._overrides
+        if most:
+            sampler = self._composed(0).method.sampler
+            overrides = {**overrides, "n_max" if hasattr(sampler, "n_max") else "group_size": most}
+        return compose_method(self._method, overrides, seed=self._seed)
+
+
+def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
+    method, way_out = composed.method, "verl's workers see one prompt at a time; use a stopping rule or a fixed group"
+    if method.estimator.remembers_prompts or method.curriculum is not None:
+        yield f"{name} remembers prompts, or chooses them, and {way_out}"
+    sampler, selection, advantage = method.sampler, method.selection, composed.advantage
+    if sampler.budget_per_step or not sampler.plans_nothing or type(sampler).learn is not Sampler.learn:
+        yield f"{name}: {type(sampler).__name__} divides a step among its prompts, and {way_out}"
+    if type(selection).select_all is not Selection.select_all or composed.needs_metrics:
+        yield f"{name}: {type(selection).__name__} compares the prompts of a step, and {way_out}"
+    if type(advantage).assign is not Advantage.assign:
+        yield f"{name}: {type(advantage).__name__} looks at the responses of a whole step, and {way_out}"
+    if method.refill.is_on:
+        yield f"{name}: {type(method.refill).__name__} lets further prompts join a step, and {way_out}"
+    if composed.needs - {"logprobs"}:
+        looks_at = " and ".join(sorted(composed.needs))
+        yield f"{name} looks at {looks_at} of every response, which verl's workers do not hand over"
+    if composed.reduction is not RULES["ConstantReduction"] and composed.reduction is not RULES["PromptMeanReduction"]:
+        yield f"{name} divides by what the whole step keeps; use **{{'loss/reduction': 'constant'}}"
