@@ -29,7 +29,7 @@ METHODS = ("trl", "grpo", "grpo_chosen", "ada")
 GRID = (Settings(1e-4, 8), Settings(1e-4, 16), Settings(3e-5, 4), Settings(3e-5, 8))
 TUNING_SEEDS = (101, 102)
 NUM_SEEDS = 5
-MAX_TOKENS, POINTS = 120_000, 6
+MAX_TOKENS, POINTS = 240_000, 6
 
 
 class TrlRun(StudyRun):
