@@ -33,12 +33,12 @@ SCALES = ("none", "group")
 """``scale_rewards``; the second is TRL's default."""
 PASS_RATES = (0.05, 0.2, 0.5, 0.8, 0.95)
 CALIBRATION_PROMPTS = 400
-OURS = {
-    "ada_seq_pos objective=linear": ("ada_seq_pos", {"objective": "linear"}),
-    "ada_seq_balance objective=linear": ("ada_seq_balance", {"objective": "linear"}),
-    "ada_seq_balance": ("ada_seq_balance", {}),
-}
 SMALL = {"n_max": GRID[-1], "samples_per_round": GRID[0]}
+OURS: Mapping[str, Callable[[float], float]] = {
+    "linear": lambda rate: 1.0,
+    "log": lambda rate: (1 - (1 - rate) ** (GRID[-1] - 1)) / rate,
+}
+"""By objective, what ``Core.statement`` says is followed."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,16 @@ def main() -> None:
             "trl-cgrpo==0.2.0"
         )
     sys.path.insert(0, str(folder.resolve()))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"method": f"trl-cgrpo, {score}", "scale_rewards": scale} | figures(cgrpo_ends(score, scale))
         for score in SCORES
         for scale in SCALES
     ]
     rows += [{"method": "GRPO, 8 responses", "scale_rewards": scale} | figures(fixed_ends(scale)) for scale in SCALES]
-    for name, (method, options) in OURS.items():
-        core = Core(method, prompts=["a"], **options, **SMALL)
-        rows.append({"method": name, "scale_rewards": "none"} | figures(core_ends(core)))
+    for method, (objective, stated) in itertools.product(("ada_seq_pos", "ada_seq_balance"), OURS.items()):
+        core = Core(method, prompts=["a"], objective=objective, **SMALL)
+        found = {"method": f"{method}, objective={objective}", "stated": [stated(rate) for rate in PASS_RATES]}
+        rows.append(found | figures(core_ends(core)))
     path = save("cgrpo", folder=DOCS / "studies" / "trl", module="trl_cgrpo", pass_rates=PASS_RATES, rows=rows)
     print(path)
 
