@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ada_lightning.adapters.pools import Pool, Pools
+from ada_lightning.adapters.prompt_steps import PromptSteps
 from ada_lightning.adapters.verl.arguments import approximations, refusals
 from ada_lightning.adapters.verl.installed import check_installed
-from ada_lightning.adapters.verl.prompt_steps import PromptSteps
 from ada_lightning.config.problems import ConfigError
 
 check_installed()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ada_lightning.adapters import tested
-from ada_lightning.adapters.verl.prompt_steps import PromptSteps
+from ada_lightning.adapters.prompt_steps import PromptSteps
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.step_records import StepSettings
 from tests.tapes import world

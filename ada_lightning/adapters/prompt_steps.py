@@ -1,4 +1,8 @@
-"""A step of one prompt, and any number of them at once: what a worker that sees single prompts can decide."""
+"""A step of one prompt, and any number of them at once: for trainers that choose prompts themselves.
+
+What can be decided so is how often a prompt is drawn, by what came of it, which of its responses train, and what each
+of them weighs.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +80,7 @@ class PromptSteps:
 
 
 def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
-    method, way_out = composed.method, "verl's workers see one prompt at a time; use a stopping rule or a fixed group"
+    method, way_out = composed.method, "here prompts are seen one at a time; use a stopping rule or a fixed group"
     if method.estimator.remembers_prompts or method.curriculum is not None:
         yield f"{name} remembers prompts, or chooses them, and {way_out}"
     sampler, selection, advantage = method.sampler, method.selection, composed.advantage
@@ -90,6 +94,6 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
         yield f"{name}: {type(method.refill).__name__} lets further prompts join a step, and {way_out}"
     if composed.needs - {"logprobs"}:
         looks_at = " and ".join(sorted(composed.needs))
-        yield f"{name} looks at {looks_at} of every response, which verl's workers do not hand over"
+        yield f"{name} looks at {looks_at} of every response, which is not handed over here"
     if composed.reduction is not RULES["ConstantReduction"] and composed.reduction is not RULES["PromptMeanReduction"]:
         yield f"{name} divides by what the whole step keeps; use **{{'loss/reduction': 'constant'}}"
