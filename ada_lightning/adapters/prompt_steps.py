@@ -16,6 +16,17 @@ from ada_lightning.adapters.reductions import RULES
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.protocols import Advantage, Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt
+from ada_lightning.methods.advantages import (
+    HistoryBaselineAdvantage,
+    RoundedHistoryAdvantage,
+    ShrinkageBaselineAdvantage,
+)
+from ada_lightning.methods.curriculum import UniformCurriculum
+from ada_lightning.methods.sampling.giving_up import NEVER
+from ada_lightning.methods.sampling.sequential import SequentialSampler
+
+_WITH_HISTORY = (HistoryBaselineAdvantage, RoundedHistoryAdvantage, ShrinkageBaselineAdvantage)
+"""Advantages whose baseline comes from what earlier steps showed of a prompt."""
 
 
 class PromptSteps:
@@ -81,15 +92,15 @@ class PromptSteps:
 
 def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
     method, way_out = composed.method, "here prompts are seen one at a time; use a stopping rule or a fixed group"
-    if method.estimator.remembers_prompts or method.curriculum is not None:
-        yield f"{name} remembers prompts, or chooses them, and {way_out}"
     sampler, selection, advantage = method.sampler, method.selection, composed.advantage
-    if sampler.budget_per_step or not sampler.plans_nothing or type(sampler).learn is not Sampler.learn:
-        yield f"{name}: {type(sampler).__name__} divides a step among its prompts, and {way_out}"
+    if not isinstance(method.curriculum, UniformCurriculum | None):
+        yield f"{name} chooses prompts ({type(method.curriculum).__name__}), and {way_out}"
+    if not sampler.plans_nothing or sampler.budget_per_step or _learns(sampler):
+        yield f"{name}: {type(sampler).__name__} divides a step among its prompts, or learns of them, and {way_out}"
     if type(selection).select_all is not Selection.select_all or composed.needs_metrics:
-        yield f"{name}: {type(selection).__name__} compares the prompts of a step, and {way_out}"
-    if type(advantage).assign is not Advantage.assign:
-        yield f"{name}: {type(advantage).__name__} looks at the responses of a whole step, and {way_out}"
+        yield f"{name}: {type(selection).__name__} compares the prompts of a step, or learns, and {way_out}"
+    if type(advantage).assign is not Advantage.assign or isinstance(advantage, _WITH_HISTORY):
+        yield f"{name}: {type(advantage).__name__} looks at a whole step, or at a prompt's history, and {way_out}"
     if method.refill.is_on:
         yield f"{name}: {type(method.refill).__name__} lets further prompts join a step, and {way_out}"
     if composed.needs - {"logprobs"}:
@@ -97,3 +108,9 @@ def _refusals(name: str, composed: ComposedMethod) -> Iterator[str]:
         yield f"{name} looks at {looks_at} of every response, which is not handed over here"
     if composed.reduction is not RULES["ConstantReduction"] and composed.reduction is not RULES["PromptMeanReduction"]:
         yield f"{name} divides by what the whole step keeps; use **{{'loss/reduction': 'constant'}}"
+
+
+def _learns(sampler: Sampler) -> bool:
+    if isinstance(sampler, SequentialSampler):
+        return type(sampler.give_up) is not type(NEVER)
+    return type(sampler).learn is not Sampler.learn

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,7 @@ class AdaGroup(EnvGroupBuilder):
         if needs_one and self._one_drawn is not None:
             rows.append((self._one_drawn, 0.0))
         self._final = [(value, {}) for _, value in rows]
-        self._final.append((-sum(value for _, value in rows), figures))
+        self._final.append((-math.fsum(value for _, value in rows), figures))
         trajectories = [_without_rewards(trajectory) for (trajectory, _), _ in rows]
         balance = Trajectory(transitions=[], final_ob=tinker.ModelInput.empty())
         return RolloutResult([*trajectories, balance], [*(env for (_, env), _ in rows), None], [])

@@ -28,10 +28,11 @@ ON_ONE_PROMPT = ("grpo", "ada_seq_balance", "ada_seq_pos")
 @pytest.mark.parametrize(
     ("method", "said"),
     [
-        ("ada", "remembers prompts, or chooses them"),
-        ("ada_est_ema", "remembers prompts"),
+        ("ada", r"chooses prompts \(PosteriorSampling\)"),
+        ("ada_est_ema", "EstimatedSampler divides a step among its prompts"),
         ("dapo", "lets further prompts join a step"),
         ("gdpo", "looks at components of every response"),
+        ("ada_seq_balance_official", "divides by what the whole step keeps"),
     ],
 )
 def test_methods_that_need_more_than_a_worker_sees_are_refused(method, said):
