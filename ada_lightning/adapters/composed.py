@@ -77,6 +77,15 @@ class ComposedMethod:
     needs_metrics: bool
     """Whether its selection learns from the trainer's figures."""
 
+    @property
+    def max_kept(self) -> int:
+        """Most responses of one prompt that train in a step; 0 where the parts do not say."""
+        selection = getattr(self.method.selection, "selection", self.method.selection)
+        most = int(getattr(selection, "group_size", 0) or 2 * getattr(selection, "max_per_class", 0))
+        sampler = self.method.sampler
+        drawn = int(getattr(sampler, "n_max", 0) or sampler.group_size)
+        return most or drawn
+
 
 def compose_method(experiment: str, overrides: Mapping[str, Any], *, seed: int) -> ComposedMethod:
     """Compose an experiment and make its parts.

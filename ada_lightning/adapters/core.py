@@ -115,11 +115,7 @@ class Core:
     @property
     def max_kept(self) -> int:
         """Most responses of one prompt that train in a step; 0 where the parts do not say."""
-        selection = getattr(self._method.selection, "selection", self._method.selection)
-        most = int(getattr(selection, "group_size", 0) or 2 * getattr(selection, "max_per_class", 0))
-        sampler = self._method.sampler
-        drawn = int(getattr(sampler, "n_max", 0) or sampler.group_size)
-        return most or drawn
+        return self._composed.max_kept
 
     def pick(self, num_prompts: int) -> list[str]:
         """Let the curriculum choose the prompts of the step after the last one picked.

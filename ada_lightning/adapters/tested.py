@@ -9,7 +9,7 @@ def check_version(package: str, oldest: tuple[int, int], below: tuple[int, int],
     """Return the installed version.
 
     Args:
-        package: as it is distributed, and as this project's extra is called.
+        package: as it is distributed, and as this project's extra is called where there is one.
         oldest: version that was tested, its first two numbers.
         below: the first one that was not.
         install: command that installs it, where it is no extra.

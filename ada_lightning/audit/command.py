@@ -17,10 +17,10 @@ from ada_lightning.audit.untrusted import GIB, Limits
 
 EXAMPLES = """
 examples:
-  python -m ada_lightning.audit trl_output/                      completions/*.parquet of TRL
-  python -m ada_lightning.audit verl_rollouts/ --tokenizer model/tokenizer.json
-  python -m ada_lightning.audit runs/grpo_n16-20261121-064238    a run of this project
-  python -m ada_lightning.audit a/ b/ --output both.html         two logs, one below the other on one page
+  ada audit trl_output/                      completions/*.parquet of TRL
+  ada audit verl_rollouts/ --tokenizer model/tokenizer.json
+  ada audit runs/grpo_n16-20261121-064238    a run of this project
+  ada audit a/ b/ --output both.html         two logs, one below the other on one page
 """
 
 
@@ -56,7 +56,7 @@ def _options(arguments: argparse.Namespace) -> Options:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="audit",
+        prog="ada audit",
         description="What a log of rollouts says of where its tokens went: what gave no gradient and why, how hard the "
         "prompts are, what other sampling rules would have cost on them, and what the log does not say.",
         epilog=EXAMPLES,

@@ -21,6 +21,7 @@ from research.studies.runs import ROOT
 FOLDER = ROOT / "runs" / "audit"
 MODEL = ROOT / "research" / "studies" / "field" / "model"
 NUM_PROMPTS, PROMPTS_PER_STEP, NUM_STEPS, GROUP_SIZE = 96, 48, 6, 16
+LEARNING_RATE = 1e-4
 
 
 def main() -> None:
@@ -50,7 +51,12 @@ def make_ours(num_steps: int) -> None:
         *("data.source.num_heldout=32", "reward=exact_match", "data.max_prompt_tokens=72"),
         *("rollout.sampling.max_new_tokens=56", "rollout.max_model_tokens=128"),
         *("rollout.engine.dtype=float32", "rollout.engine.kv_cache_gib=0.25"),
-        *(f"data.prompts_per_step={PROMPTS_PER_STEP}", f"num_steps={num_steps}", "optimizer.lr=1e-3", "logger=csv"),
+        *(
+            f"data.prompts_per_step={PROMPTS_PER_STEP}",
+            f"num_steps={num_steps}",
+            f"optimizer.lr={LEARNING_RATE:g}",
+            "logger=csv",
+        ),
         *("callbacks.response_log.every_n_steps=1", "callbacks.response_log.max_prompts=inf"),
         *("~callbacks.preview", "~callbacks.sample_page"),
         f"run_dir={(FOLDER / 'ours').relative_to(ROOT)}",
@@ -78,7 +84,7 @@ def make_trl(num_steps: int) -> None:
         per_device_train_batch_size=PROMPTS_PER_STEP * GROUP_SIZE,
         num_generations=GROUP_SIZE,
         max_completion_length=56,
-        learning_rate=1e-3,
+        learning_rate=LEARNING_RATE,
         log_completions=True,
         num_completions_to_print=0,
         logging_steps=1,

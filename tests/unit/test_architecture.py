@@ -32,18 +32,20 @@ ROOMS = (
 PROGRAMS = ("train", "evaluate", "prepare", "report", "export")
 HOMES = {
     "vllm": {"rollout/engines"},
-    "ray": {"rollout/engines"},
+    "ray": {"rollout/engines", "adapters/verl"},
     "mlflow": {"callbacks"},
     "wandb": {"callbacks"},
     "trackio": {"callbacks"},
     "lightning": {"training", "data", "parallel", "config", "callbacks", "programs"},
     "hydra": {"config", "run", "adapters", "callbacks", "programs", "cli"},
     "trl": {"adapters/trl"},
-    "tinker": {"adapters/tinker_loop"},
     "gem": {"adapters/environments"},
     "textarena": {"adapters/environments"},
     "skyrl_gym": {"adapters/environments"},
     "openenv": {"adapters/environments"},
+    "tinker": {"adapters/tinker_loop", "adapters/tinker_cookbook"},
+    "tinker_cookbook": {"adapters/tinker_cookbook"},
+    "verl": {"adapters/verl"},
 }
 """Where a library may be imported, type checks included."""
 WITHOUT_TORCH = (

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from ada_lightning.adapters import Core
+from research.benchmarks.trl_cgrpo import core_ends
 
 RATE = 0.3
 SMALL = {"n_max": 6, "samples_per_round": 2}
@@ -19,27 +20,10 @@ SMALL = {"n_max": 6, "samples_per_round": 2}
 
 def expected_update(make: Callable[[], Core]) -> float:
     """Sum over all outcomes of their probability times ``sum of advantage * score``."""
-    total, mass = 0.0, 0.0
-    stack: list[tuple[int, ...]] = [()]
-    core = make()
-    while stack:
-        outcomes = stack.pop()
-        pools = core.choose(num_prompts=1)
-        (pool,) = pools
-        given = list(outcomes)
-        while not pools.is_complete and given:
-            (index,) = pool.launch(1)
-            pool.add(index, float(given.pop(0)), num_tokens=1, payload=index)
-        if not pools.is_complete:
-            stack += [(*outcomes, 0), (*outcomes, 1)]
-        else:
-            chance = math.prod(RATE if right else 1 - RATE for right in outcomes)
-            scores = [1 / RATE if right else -1 / (1 - RATE) for right in outcomes]
-            total += chance * sum(row.advantage * scores[row.payload] for row in pool.kept())
-            mass += chance
-        core.abandon()
-    assert mass == pytest.approx(1.0, abs=1e-12)
-    return total
+    ends = core_ends(make())
+    chances = [end.probability(RATE) for end in ends]
+    assert math.fsum(chances) == pytest.approx(1.0, abs=1e-12)
+    return math.fsum(chance * end.update(RATE) for chance, end in zip(chances, ends, strict=True))
 
 
 def seen(weights: Callable[[int], float], num_terms: int) -> float:

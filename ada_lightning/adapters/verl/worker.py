@@ -1,0 +1,191 @@
+"""verl's agent loop, block by block: a prompt's sessions are begun as its rule wants more, and what is kept is stored.
+
+Tested with verl 0.9.1: the worker, the estimator and the loss on a CPU, with a stand-in for its queue; never a whole
+run, since its rollout servers want accelerators.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ada_lightning.adapters.pools import Pool, Pools
+from ada_lightning.adapters.prompt_steps import PromptSteps
+from ada_lightning.adapters.verl.arguments import approximations, refusals
+from ada_lightning.adapters.verl.installed import check_installed
+from ada_lightning.config.problems import ConfigError
+
+check_installed()
+
+import ray  # noqa: E402 - after the check, whose message is the better one
+import transfer_queue  # noqa: E402
+from omegaconf import OmegaConf  # noqa: E402
+from verl.trainer.ppo.core_algos import get_adv_estimator_fn  # noqa: E402
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ  # noqa: E402
+
+NAMES = ("_run_prompt", "_run_agent_loop", "_agent_loop_postprocess", "_compute_score")
+"""Of verl's worker, none of them public: overridden or called."""
+_Worker: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class
+if missing := [name for name in NAMES if not hasattr(_Worker, name)]:
+    raise ImportError(f"verl's AgentLoopWorkerTQ has no {', '.join(missing)}, which ada_lightning.adapters.verl uses")
+
+_log = logging.getLogger(__name__)
+
+
+class AdaAgentLoopWorker(_Worker):
+    """Draws training prompts as the method of ``rollout.custom.ada`` says, and validation prompts as verl does."""
+
+    def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(config, *arguments, **options)
+        self.prepare(config)
+
+    def prepare(self, config: Any) -> None:
+        """Compose the method."""
+        self.steps = prompt_steps(config)
+        self.max_tokens = int(config.data.max_response_length)
+        self.num_prompts = int(config.data.train_batch_size)
+
+    async def _run_prompt(
+        self, prompt: dict[str, Any], sampling_params: Any, trajectory: Any, trace: Any = False
+    ) -> None:
+        if trajectory["validate"]:
+            await super()._run_prompt(prompt, sampling_params, trajectory, trace)
+            return
+        uid = prompt["uid"]
+        await transfer_queue.async_kv_put(key=uid, partition_id="train", tag={"status": "running"})
+        try:
+            await self._draw(prompt, sampling_params, trajectory, trace)
+            status = "finished"
+        except Exception:
+            _log.exception("prompt %s was not drawn to its end", uid)
+            status = "failure"
+        await transfer_queue.async_kv_put(key=uid, partition_id="train", tag={"status": status})
+
+    async def _draw(self, prompt: dict[str, Any], sampling_params: Any, trajectory: Any, trace: Any) -> None:
+        most = int(prompt.pop("__rollout_n__", 0))
+        prompt.pop("__do_sample__", None)  # greedy responses are no draws of the policy
+        pools = self.steps.begin(prompt["uid"], step=int(prompt["global_steps"]), most=most)
+        (pool,) = pools
+        flying: dict[asyncio.Task[Any], int] = {}
+        drawn: dict[int, list[Any]] = {}
+        try:
+            while not pools.is_complete:
+                for index in pool.launch(pool.want()):
+                    session = self._run_agent_loop(
+                        sampling_params, trajectory=trajectory, trace=trace, session_id=index, **prompt
+                    )
+                    flying[asyncio.create_task(session)] = index
+                done, _ = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+                for finished in done:
+                    index = flying.pop(finished)
+                    drawn[index] = self._told(pool, index, finished)
+        finally:
+            for task in flying:
+                task.cancel()
+        await self._store(pools, pool, {index: outputs for index, outputs in drawn.items() if outputs}, prompt)
+
+    def _told(self, pool: Pool, index: int, finished: asyncio.Task[Any]) -> list[Any]:
+        """Tell the pool of a session; one that failed is no evidence."""
+        if (error := finished.exception()) is not None:
+            _log.error("session %s of prompt %s failed", index, pool.prompt_id, exc_info=error)
+            pool.add(index, failed="infrastructure", num_tokens=0)
+            return []
+        outputs: list[Any] = finished.result()
+        if not outputs:
+            pool.add(index, failed="no output", num_tokens=0)
+            return []
+        final = outputs[-1]
+        if final.reward_score is None:
+            raise ValueError(
+                "rewards are not known in the worker: use a reward function, or a reward model with its own resources "
+                "(reward.reward_model.enable_resource_pool=True)"
+            )
+        num_tokens = sum(sum(output.response_mask) for output in outputs)
+        pool.add(
+            index,
+            float(final.reward_score),
+            num_tokens=num_tokens,
+            is_truncated=len(final.response_ids) >= self.max_tokens,
+            logprobs=[
+                value
+                for output in outputs
+                for value, trains in zip(output.response_logprobs or (), output.response_mask, strict=False)
+                if trains
+            ],
+        )
+        return outputs
+
+    async def _store(self, pools: Pools, pool: Pool, drawn: Mapping[int, list[Any]], prompt: Mapping[str, Any]) -> None:
+        """Put what is kept into the queue, with its advantage over the denominator for a reward.
+
+        Of a prompt that keeps nothing one row goes there with 0, so that verl finds a group.
+        """
+        denominator = pools.denominator(self.max_tokens) * self.num_prompts
+        advantages = {row.index: row.advantage / denominator for row in pool.kept()} or dict.fromkeys([*drawn][:1], 0.0)
+        figures = {"ada_responses": pool.num_drawn, "ada_pass_rate": pool.num_positive / max(pool.num_drawn, 1)}
+        for index, advantage in advantages.items():
+            final = drawn[index][-1]
+            extra = final.extra_fields.get("reward_extra_info") or {}
+            final.extra_fields["reward_extra_info"] = extra | {"ada_reward": final.reward_score} | figures
+            final.reward_score = advantage
+            await super()._agent_loop_postprocess(drawn[index], False, session_id=index, **prompt)
+
+    async def _agent_loop_postprocess(self, output: Any, validate: bool, **given: Any) -> Any:
+        """Grade a session of a training prompt and hold it back until its prompt is complete."""
+        if validate:
+            return await super()._agent_loop_postprocess(output, validate, **given)
+        outputs = output if isinstance(output, list) else [output]
+        if outputs:
+            await self._compute_score(outputs, kwargs=given)
+        return outputs
+
+
+class AdaAgentLoopManager(AgentLoopManagerTQ):
+    """For ``actor_rollout_ref.rollout.agent.agent_loop_manager_class``: verl's, with workers of this kind.
+
+    Raises:
+        ConfigError: rows would mean something else, or the plug-in is not there.
+    """
+
+    def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(config, *arguments, **options)
+        for reason in check(config):
+            _log.warning("approximate: %s", reason)
+        self.agent_loop_workers_class = ray.remote(AdaAgentLoopWorker)
+
+
+def prompt_steps(config: Any) -> PromptSteps:
+    """Compose the method of a configuration: ``+actor_rollout_ref.rollout.custom.ada.method=...`` and its settings.
+
+    Raises:
+        ConfigError: there is none, or it cannot work here.
+    """
+    custom = OmegaConf.to_container(config.actor_rollout_ref.rollout).get("custom") or {}  # type: ignore[union-attr]
+    settings: dict[str, Any] = dict(custom.get("ada") or {})
+    if "method" not in settings:
+        raise ConfigError(["no method: give +actor_rollout_ref.rollout.custom.ada.method=ada_seq_balance, or another"])
+    return PromptSteps(settings.pop("method"), **settings)
+
+
+def check(config: Any) -> list[str]:
+    """Compare verl's configuration with what the statement assumes.
+
+    Returns:
+        Why the update is approximate; empty where it is exact.
+
+    Raises:
+        ConfigError: rows would mean something else, or the plug-in was not loaded, of which verl itself says nothing.
+    """
+    problems = list(refusals(config, max_kept=prompt_steps(config).max_kept()))
+    try:
+        get_adv_estimator_fn("ada")
+    except ValueError:
+        problems.append(
+            "verl has not loaded ada_lightning's plug-in: install this package, and leave VERL_USE_EXTERNAL_PLUGINS at "
+            "auto; import ada_lightning.adapters.verl.plugin says what is wrong with it"
+        )
+    if problems:
+        raise ConfigError(problems)
+    return list(approximations(config))
