@@ -1,8 +1,8 @@
 """Time what a newcomer waits for: ``python -m research.benchmarks.first_figure``.
 
-Builds the wheel, makes an empty environment and an empty folder, and runs the commands of ``docs/install.md`` in them,
-one after another, as they stand there but for ``num_steps=2``. Prints the seconds of each and, counted from the start
-of ``pip install``, those until the first held-out figure. Needs the network, or pip's cache, and 6 GB of disk.
+Makes an empty environment and an empty folder, and runs the commands of ``docs/install.md`` in them, one after another,
+as they stand there, but with two rollout steps and with this checkout's last commit for the repository. Prints the
+seconds of each and, counted from the start of ``pip install``, those until the first held-out figure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -39,29 +39,29 @@ def main() -> None:
 
 
 def commands(page: str, num_steps: int) -> Iterator[str]:
-    """Return what the page tells to run outside of a checkout, without comments, one command each."""
+    """Return what the page tells to run, without comments, a command a line."""
     for block in re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
-            command = re.sub(r"\s+#.*", "", line).replace("<run_name>", "ada_seq_balance-*")
+            command = re.sub(r"\s+#.*", "", line)
+            command = command.replace("<this repository>", f"{ROOT} ada_lightning")
+            command = command.replace("<run_name>", "$(basename runs/ada_seq_balance-*)")
             yield f"{command} num_steps={num_steps}" if command.startswith("ada train ") else command
 
 
 def _run_all(folder: Path, num_steps: int) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheel")]
-    subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     venv.create(folder / "venv", with_pip=True)
     (folder / "empty").mkdir()
-    names = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    links = f"{folder / 'wheel'} {names.get('PIP_FIND_LINKS', '')}".strip()
-    environment = names | {"PATH": f"{folder / 'venv' / 'bin'}:{names['PATH']}", "PIP_FIND_LINKS": links}
-    started = time.monotonic()
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment["PATH"] = f"{folder / 'venv' / 'bin'}:{environment['PATH']}"
+    installing_since = 0.0
     for command in commands(PAGE.read_text(encoding="utf-8"), num_steps):
+        if command.startswith("pip install "):
+            installing_since = time.monotonic()
         print(f"$ {command}", flush=True)
-        seconds = _timed(command, folder / "empty", environment, lambda: time.monotonic() - started)
-        print(f"  {seconds:.0f} s", flush=True)
+        print(f"  {_timed(command, folder / 'empty', environment, installing_since):.0f} s", flush=True)
 
 
-def _timed(command: str, folder: Path, environment: Mapping[str, str], passed: Callable[[], float]) -> float:
+def _timed(command: str, folder: Path, environment: Mapping[str, str], installing_since: float) -> float:
     """Run one command and show what it says; stop where it fails."""
     started = time.monotonic()
     process = subprocess.Popen(
@@ -72,7 +72,8 @@ def _timed(command: str, folder: Path, environment: Mapping[str, str], passed: C
     for line in process.stdout:
         print(f"    {line}", end="", flush=True)
         if line.startswith(FIRST_FIGURE):
-            print(f"  the first held-out figure, {passed():.0f} s after `pip install` began", flush=True)
+            passed_s = time.monotonic() - installing_since
+            print(f"  the first held-out figure, {passed_s:.0f} s after `pip install` began", flush=True)
     if status := process.wait():
         sys.exit(f"`{command}` ended with status {status}")
     return time.monotonic() - started
