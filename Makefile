@@ -34,5 +34,5 @@ setup: .venv/.ready
 
 # What `make` made. Runs, MLflow's store and the model cache stay.
 clean:
-	rm -rf .venv .venv-docs site .cache docs/experiments.md .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .venv-docs site .cache docs/experiments.md docs/notebooks/first_run.md .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 	find . -name __pycache__ -prune -exec rm -rf {} +

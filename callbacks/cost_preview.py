@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.refill.none import NoRefill
-from ada_lightning.methods.sampling.forecast import Forecast, forecast
+from ada_lightning.methods.sampling.forecast import forecasts, mean_forecast
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
@@ -27,6 +27,7 @@ from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
 
 from .run_parts import run_parts
+from .step_costs import StepCosts
 
 _BINS = {"0": 0.0, "0-1/8": 1e-9, "1/8-1/4": 0.125, "1/4-1/2": 0.25, "1/2-3/4": 0.5, "3/4-1": 0.75, "1": 1 - 1e-9}
 """Lower ends of the classes of pass rates, by their names."""
@@ -40,7 +41,9 @@ class CostPreview(Callback):
     """Samples a few training prompts, times the engine and an update, and prints what a step will cost.
 
     Nothing of it is trained on. Where the seconds of a rollout depend on how many of a prompt's rounds can be drawn
-    ahead, both bounds are given. They are of the machine as busy as it is during the preview.
+    ahead, both bounds are given. Where a few responses leave open how many prompts have a signal, and with them what an
+    update computes, one step in ten comes to less and one in ten to more. All seconds are of the machine as busy as it
+    is during the preview.
 
     Args:
         service: the engine, shared with training.
@@ -61,8 +64,8 @@ class CostPreview(Callback):
         service: RolloutService,
         sampler: Sampler,
         selection: Selection,
-        num_prompts: int = 8,
-        num_samples: int = 8,
+        num_prompts: int = 32,
+        num_samples: int = 4,
         only_preview: bool = False,
         refill: Refill = NoRefill(),  # noqa: B008 - holds no state
     ) -> None:
@@ -89,20 +92,21 @@ class CostPreview(Callback):
             policy.ranks.lead(lambda: self._preview(policy, data))
 
     def _preview(self, policy: PolicyModule, data: RolloutDataModule) -> None:
-        """The first rollout tells pass rates and lengths; its seconds say nothing, a cold engine is twice as slow."""
-        result = self._rollout(policy, data, num_samples=self.num_samples, index=0)
-        graded = [group.pool for group in result.groups if group.pool.num_sampled]
-        tallies = [(pool.num_positive, pool.num_sampled) for pool in graded]
+        """Draw once without a clock, because a cold engine is twice as slow, then with one; all responses count."""
+        cold = self._rollout(policy, data, num_samples=self.num_samples, index=0)
         lines = ["preview: no response could be graded; check the reward function"]
-        if tallies:
-            lines = self._report(result, tallies, policy, data)
+        if any(group.pool.num_sampled for group in cold.groups):
+            lines = self._report(cold, policy, data)
         print("\n".join(lines), file=sys.stdout, flush=True)
         if self.only_preview:
             raise PreviewDone
 
-    def _rollout(self, policy: PolicyModule, data: RolloutDataModule, *, num_samples: int, index: int) -> RolloutResult:
-        """Draw from the preview's prompts, all at once; ``index`` goes into the seeds."""
+    def _rollout(
+        self, policy: PolicyModule, data: RolloutDataModule, *, num_samples: int, index: int, share: float = 1.0
+    ) -> RolloutResult:
+        """Draw from the preview's prompts, or the first of them, all at once; ``index`` goes into the seeds."""
         prompts, uniform = data.step_prompts(0)[: self.num_prompts], UniformSampler(group_size=num_samples)
+        prompts = prompts[: math.ceil(share * len(prompts))]
         return self.service.rollout(
             partial(Step, prompts, sampler=uniform, selection=AllSelection(), step=index),
             weights=policy.engine_weights,
@@ -112,47 +116,51 @@ class CostPreview(Callback):
             interrupt_check=policy.interrupt_check,
         )
 
-    def _engine_speed(self, policy: PolicyModule, data: RolloutDataModule, num_responses: float) -> EngineSpeed:
-        """Time the warm engine with one response of each prompt, and with those of a step or of all slots."""
-        num_slots = self.service.num_slots
-        num_prompts = len(data.step_prompts(0)[: self.num_prompts])
-        num_full = max(1, math.floor(min(num_slots, num_responses) / num_prompts))
-        timed = [
-            self._rollout(policy, data, num_samples=num_samples, index=index)
-            for index, num_samples in enumerate(dict.fromkeys((1, num_full)), start=1)
-        ]
-        return EngineSpeed.fitted(timed, num_slots)
-
-    def _report(
-        self, result: RolloutResult, tallies: Sequence[tuple[int, int]], policy: PolicyModule, data: RolloutDataModule
-    ) -> list[str]:
-        pools = [group.pool for group in result.groups]
-        this_run = forecast(
-            tallies, self.sampler, self.selection, keep_groups_without_signal=computes_all_groups(policy, data)
+    def _timed(self, cold: RolloutResult, policy: PolicyModule, data: RolloutDataModule) -> list[RolloutResult]:
+        """Draw on the warm engine: few responses at once, and as many as a step draws or slots can take."""
+        num_prompts = len(cold.groups)
+        expected = (
+            data.prompts_per_step * mean_forecast(forecasts(tallies([cold]), self.sampler, self.selection)).num_sampled
         )
-        group_size = max(1, min(self.sampler.group_size, round(this_run.num_sampled)))  # never dearer than this run
+        num_full = max(1, math.floor(min(self.service.num_slots, expected) / num_prompts))
+        few = self._rollout(policy, data, num_samples=1, index=1, share=0.25)
+        return [few, self._rollout(policy, data, num_samples=num_full, index=2)]
+
+    def _report(self, cold: RolloutResult, policy: PolicyModule, data: RolloutDataModule) -> list[str]:
+        timed = self._timed(cold, policy, data)
+        results = [cold, *timed]
+        pools = [group.pool for result in results for group in result.groups]
+        counts = tallies(results)
+        this_run = forecasts(
+            counts, self.sampler, self.selection, keep_groups_without_signal=computes_all_groups(policy, data)
+        )
+        group_size = max(
+            1, min(self.sampler.group_size, round(mean_forecast(this_run).num_sampled))
+        )  # not dearer than this
         num_prompts = data.prompts_per_step
-        num_filled_up = expected_prompts(self.refill, num_prompts, this_run.signal_ratio)
-        grpo = forecast(
-            tallies,
+        num_filled_up = expected_prompts(self.refill, num_prompts, mean_forecast(this_run).signal_ratio)
+        grpo = forecasts(
+            counts,
             UniformSampler(group_size=group_size),
             AllSelection(),
             # the same loss; its own advantage is zero where rewards are all equal
             keep_groups_without_signal=policy.loss.needs_groups_without_signal or not data.skip_groups_without_signal,
         )
         costs = StepCosts(
-            engine=self._engine_speed(policy, data, this_run.num_sampled * num_filled_up),
-            response_tokens=result.stats.generated_tokens / max(result.stats.num_drawn, 1),
-            computed_share=_computed_share(result),
-            longest_response=longest_response(result),
+            engine=EngineSpeed.fitted(timed, self.service.num_slots),
+            response_tokens=sum(result.stats.generated_tokens for result in results)
+            / max(sum(result.stats.num_drawn for result in results), 1),
+            computed_share=_computed_share(results),
+            longest_response=max(map(longest_response, results)),
             prompt_tokens=sum(len(pool.prompt.prompt_ids) for pool in pools) / len(pools),
-            update_tokens_per_s=_update_speed(policy, data, result) / update_passes(data),
+            update_tokens_per_s=_update_speed(policy, data, cold) / update_passes(data),
             share_prompts=data.share_prompts,
         )
+        num_responses = sum(num_tried for _, num_tried in counts)
         lines = [
-            f"preview: {len(tallies)} prompts x {self.num_samples} responses, {costs.response_tokens:.0f} tokens each",
-            f"  pass rate   {_histogram([positive / total for positive, total in tallies])}",
-            f"  {'per step':<12}{'responses':>10}{'tokens':>9}{'rollout':>9}{'update':>9}{'signal':>8}",
+            f"preview: {len(counts)} prompts, {num_responses} responses, {costs.response_tokens:.0f} tokens each",
+            f"  pass rate   {_histogram([positive / total for positive, total in counts])}",
+            f"  {'per step':<12}{'responses':>10}{'tokens':>9}{'rollout':>10}{'update':>10}{'signal':>9}",
             costs.row("this run", this_run, num_filled_up),
             costs.row(f"GRPO n={group_size}", grpo, num_prompts),
         ]
@@ -163,64 +171,20 @@ class CostPreview(Callback):
         return lines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCosts:
-    """What the preview measured, to turn a forecast of responses into tokens and seconds."""
-
-    engine: EngineSpeed
-    response_tokens: float
-    """Mean tokens of a response that the model draws."""
-    computed_share: float
-    """Tokens of a response that an update computes over those: above 1 where an environment adds its own."""
-    longest_response: int
-    """Tokens."""
-    prompt_tokens: float
-    """Mean length of a prompt."""
-    update_tokens_per_s: float
-    """Of all passes of an update over a token."""
-    share_prompts: bool
-    """Whether the update computes a prompt once for all of its responses."""
-
-    def row(self, name: str, expected: Forecast, num_prompts: int) -> str:
-        """Return a line of the preview: a step of ``num_prompts`` prompts."""
-        num_responses = expected.num_sampled * num_prompts
-        rollout_s = self.engine.rollout_seconds(
-            num_responses,
-            response_tokens=self.response_tokens,
-            longest=self.longest_response,
-            num_rounds=expected.num_rounds,
-        )
-        trained = num_prompts * trained_tokens(
-            expected,
-            prompt_tokens=self.prompt_tokens,
-            response_tokens=self.response_tokens * self.computed_share,
-            share_prompts=self.share_prompts,
-        )
-        num_tokens = num_responses * self.response_tokens
-        return (
-            f"  {name:<12}{num_responses:>10.0f}{num_tokens:>9.0f}{seconds_text(rollout_s):>9}"
-            f"{trained / self.update_tokens_per_s:>8.1f}s{expected.signal_ratio:>8.0%}"
-        )
+def tallies(results: Sequence[RolloutResult]) -> list[tuple[int, int]]:
+    """Return (positives, responses) of each prompt of which any response was graded, over all rollouts."""
+    found: dict[str, tuple[int, int]] = {}
+    for pool in (group.pool for result in results for group in result.groups if group.pool.num_sampled):
+        positive, tried = found.get(pool.prompt.prompt_id, (0, 0))
+        found[pool.prompt.prompt_id] = positive + pool.num_positive, tried + pool.num_sampled
+    return list(found.values())
 
 
-def _computed_share(result: RolloutResult) -> float:
-    responses = [response for group in result.groups for response in group.pool.responses]
+def _computed_share(results: Sequence[RolloutResult]) -> float:
+    groups = [group for result in results for group in result.groups]
+    responses = [response for group in groups for response in group.pool.responses]
     num_drawn = sum(response.num_tokens for response in responses)
     return sum(len(response.response_ids) for response in responses) / num_drawn if num_drawn else 1.0
-
-
-def seconds_text(interval: tuple[float, float]) -> str:
-    """Return the middle of two bounds on seconds that are within a tenth of each other, else both.
-
-    Example:
-        >>> seconds_text((2.0, 2.1)), seconds_text((21.3, 29.8)), seconds_text((0.24, 0.95))
-        ('2.0s', '21-30s', '0.2-0.9s')
-    """
-    low, high = interval
-    if high <= 1.1 * low:
-        return f"{(low + high) / 2:.1f}s"
-    digits = 0 if low >= 10 else 1
-    return f"{low:.{digits}f}-{high:.{digits}f}s"
 
 
 def expected_prompts(refill: Refill, num_groups: int, signal_ratio: float) -> int:
@@ -248,12 +212,6 @@ def computes_all_groups(policy: PolicyModule, data: RolloutDataModule) -> bool:
         or Trait.TRAINS_EQUAL_REWARDS in policy.advantage.traits
         or not data.skip_groups_without_signal
     )
-
-
-def trained_tokens(expected: Forecast, *, prompt_tokens: float, response_tokens: float, share_prompts: bool) -> float:
-    """Return how many tokens of a prompt and its responses the update computes, once; lengths are means."""
-    num_prompts = expected.trained_ratio if share_prompts else expected.num_trained
-    return num_prompts * prompt_tokens + expected.num_trained * response_tokens
 
 
 def update_passes(data: RolloutDataModule) -> float:

@@ -1,12 +1,14 @@
 """Build the site into ``site/``, strictly: ``make docs`` runs this in ``.venv-docs``.
 
 A page that no entry of the navigation names, a link or an anchor that leads nowhere, and a part of the reference that
-is not there end the build with an error. ``docs/experiments.md`` is made here: every experiment with what its file
-claims and what ``docs/methods.md`` says of it, so neither is written twice.
+is not there end the build with an error. Two pages are made here, so that nothing is written twice:
+``docs/experiments.md``, every experiment with what its file claims and what ``docs/methods.md`` says of it, and
+``docs/notebooks/first_run.md``, the notebook beside it with what it printed and drew.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -19,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 EXPERIMENTS = ROOT / "conf" / "experiment"
 PAGE = DOCS / "experiments.md"
+NOTEBOOK = DOCS / "notebooks" / "first_run.ipynb"
+NOTEBOOK_PAGE = NOTEBOOK.with_suffix(".md")
 _OVERRIDE = re.compile(r"^ +- (?:override )?/([\w/]+): (\S+)", re.MULTILINE)
 _NOTHING = "\N{EN DASH}"
 _INTRODUCTION = """\
@@ -31,8 +35,9 @@ Made by `make docs` from `conf/experiment/` and the tables of [what each changes
 
 
 def main() -> None:
-    """Make the page of experiments, look for pages without an entry, and build."""
+    """Make two pages, look for pages without an entry, and build."""
     PAGE.write_text(experiments_page(), encoding="utf-8")
+    NOTEBOOK_PAGE.write_text(notebook_page(json.loads(NOTEBOOK.read_text(encoding="utf-8"))), encoding="utf-8")
     problems = navigation_problems(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])
     if problems:
         raise SystemExit("\n".join(problems))
@@ -43,7 +48,7 @@ def main() -> None:
 def navigation_problems(nav: list[Any]) -> list[str]:
     """Return what is wrong between the navigation and the pages in ``docs/``."""
     named = list(_pages(nav))
-    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} | {PAGE.name}
+    there = {str(page.relative_to(DOCS)) for page in {*DOCS.rglob("*.md"), PAGE, NOTEBOOK_PAGE}}
     missing = [f"zensical.toml names {page}, which docs/ does not have" for page in named if page not in there]
     orphans = [f"docs/{page} stands in no entry of nav: add it to zensical.toml" for page in sorted(there - set(named))]
     twice = [f"zensical.toml names {page} twice" for page in sorted(set(named)) if named.count(page) > 1]
@@ -88,6 +93,21 @@ def rows_by_experiment(page: str) -> dict[str, dict[str, str]]:
         for name in re.findall(r"`(ada_\w+)`", row["where it departs"]):
             found.setdefault(name, {"what it changes": f"a variant of {row['experiment']}"})
     return found
+
+
+def notebook_page(notebook: dict[str, Any]) -> str:
+    """Return a notebook as a page: its text, its code, and below each what came of it."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            text = "".join(output.get("text", output.get("data", {}).get("text/plain", ())))
+            if picture := output.get("data", {}).get("image/png"):
+                parts.append(f'<img alt="What this cell draws" src="data:image/png;base64,{"".join(picture).strip()}">')
+            elif text.strip():
+                parts.append(f"```text\n{text.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def _section(name: str, text: str, row: dict[str, str]) -> str:

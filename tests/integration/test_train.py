@@ -272,7 +272,7 @@ def test_a_sweep_makes_child_runs_under_one_parent(programs, store, tmp_path):
 def test_preview_alone_trains_nothing_and_leaves_no_run(programs, tmp_path):
     result = programs.run(*command("preview=true", f"run_dir={tmp_path}/run"))
     assert result.returncode == 0, result.stderr
-    assert "preview: 2 prompts x 2 responses" in result.stdout
+    assert "preview: 2 prompts, " in result.stdout
     assert "GRPO n=4" in result.stdout
     assert not (tmp_path / "run" / "metrics.csv").exists()
     assert not (tmp_path / "run" / "config.yaml").exists()

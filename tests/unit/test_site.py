@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
 import tomllib
@@ -60,6 +61,15 @@ def test_every_experiment_has_a_section_with_its_claim_its_command_and_where_it_
     assert "python train.py +experiment=vip\n" in sections["vip"]
     assert "a variant of `ada_est_ema`, `ada_est_value`" in sections["ada_est_ema_paper"]
     assert "paper/qwen3_4b_instruct_grpo" in page
+
+
+def test_a_notebook_is_a_page_with_what_it_printed_and_drew(site):
+    page = site.notebook_page(json.loads((ROOT / "docs" / "notebooks" / "first_run.ipynb").read_text()))
+    assert page.startswith("# A first run in a notebook\n")
+    assert page.count("```python\n") == 5
+    assert re.search(r"^```text\nada_seq_balance: held-out avg@8 0\.\d\d after 30 steps\n", page, re.MULTILINE)
+    assert '<img alt="What this cell draws" src="data:image/png;base64,iVBORw0' in page
+    assert not re.search(r"Traceback|Warning|/home/|/work/|/root/|/tmp/", page)
 
 
 def test_roles_are_links_where_a_page_may_have_them(as_markdown):

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln, softmax
 
 from ada_lightning.core.protocols import Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, Response, ResponsePool
 
-_SIMULATIONS_PER_PROMPT = 100
+_NUM_SIMULATIONS = 100
+_GRID = (np.arange(64) + 0.5) / 64
+"""Midpoints of (0, 1), for the two numbers that a population of pass rates has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Expectations for one prompt, averaged over the prompts that were tried."""
+    """What to expect of one prompt, averaged over the prompts that were tried."""
 
     num_sampled: float
     """Responses drawn."""
@@ -28,18 +34,35 @@ class Forecast:
     """Blocks that follow one another, of the prompt with the most of them: nothing can be shorter but by luck."""
 
 
-def forecast(
+def forecast(tallies: Sequence[tuple[int, int]], sampler: Sampler, selection: Selection, **options: Any) -> Forecast:
+    """Return the mean of :func:`forecasts`, which takes the same arguments.
+
+    Example:
+        >>> from ada_lightning.methods.sampling import UniformSampler
+        >>> from ada_lightning.methods.selection import AllSelection
+        >>> forecast([(0, 8), (4, 8)], UniformSampler(group_size=4), AllSelection()).num_sampled
+        4.0
+    """
+    return mean_forecast(forecasts(tallies, sampler, selection, **options))
+
+
+def mean_forecast(steps: Sequence[Forecast]) -> Forecast:
+    """Average number by number."""
+    return Forecast(*map(float, np.mean([astuple(step) for step in steps], axis=0)))
+
+
+def forecasts(
     tallies: Sequence[tuple[int, int]],
     sampler: Sampler,
     selection: Selection,
     *,
     keep_groups_without_signal: bool = False,
     seed: int = 0,
-) -> Forecast:
-    """Run the sampler itself on simulated coin flips.
+) -> list[Forecast]:
+    """Run the sampler itself on coin flips: what a step comes to, in a hundred that might follow from the tallies.
 
-    Each prompt's pass rate is uncertain after a few responses, so every simulation draws it from the posterior
-    Beta(1/2 + positives, 1/2 + negatives) (Jeffreys prior) first.
+    Each prompt's pass rate is uncertain after a few responses, so every simulation draws it from its posterior first.
+    Its prior is learned from all prompts: none right of 8 says more where none is right of 8 others, too.
 
     Args:
         tallies: (positives, responses) of each prompt tried.
@@ -52,39 +75,52 @@ def forecast(
 
     Raises:
         ValueError: no prompt was tried.
-
-    Example:
-        >>> from ada_lightning.methods.sampling import UniformSampler
-        >>> from ada_lightning.methods.selection import AllSelection
-        >>> forecast([(0, 8), (4, 8)], UniformSampler(group_size=4), AllSelection()).num_sampled
-        4.0
     """
     if not tallies:
         raise ValueError("a forecast needs at least one prompt")
     generator = random.Random(seed)
-    sampled = trained = trained_prompts = signal = num_rounds = 0
-    for simulation in range(_SIMULATIONS_PER_PROMPT):
-        pools = _simulated_pools(tallies, sampler, generator, simulation)
-        sampled += sum(pool.num_drawn for pool in pools)
-        num_rounds += max((pool.responses[-1].round_index + 1 for pool in pools if pool.responses), default=0)
+    steps = []
+    for simulation, pass_rates in enumerate(posterior_pass_rates(tallies, np.random.default_rng(seed))):
+        pools = _simulated_pools(tallies, pass_rates, sampler, generator, simulation)
+        trained = trained_prompts = signal = 0
         for pool, kept in zip(pools, selection.select_all(pools), strict=True):
             has_signal, is_taken = pool.has_signal, selection.takes(pool)
             is_computed = is_taken and (has_signal or keep_groups_without_signal)
             signal += has_signal and is_taken
             trained += len(kept) * is_computed
             trained_prompts += is_computed and len(kept) > 0
-    total = len(tallies) * _SIMULATIONS_PER_PROMPT
-    return Forecast(
-        num_sampled=sampled / total,
-        num_trained=trained / total,
-        signal_ratio=signal / total,
-        trained_ratio=trained_prompts / total,
-        num_rounds=num_rounds / _SIMULATIONS_PER_PROMPT,
-    )
+        steps.append(
+            Forecast(
+                num_sampled=sum(pool.num_drawn for pool in pools) / len(pools),
+                num_trained=trained / len(pools),
+                signal_ratio=signal / len(pools),
+                trained_ratio=trained_prompts / len(pools),
+                num_rounds=max((pool.responses[-1].round_index + 1 for pool in pools if pool.responses), default=0),
+            )
+        )
+    return steps
+
+
+def posterior_pass_rates(tallies: Sequence[tuple[int, int]], generator: np.random.Generator) -> np.ndarray:
+    """Draw pass rates of all prompts, again and again: a row for each simulation, shape ``(simulations, prompts)``.
+
+    A beta-binomial model on a grid: pass rates are Beta-distributed, with Jeffreys' prior for the mean (the grid of its
+    arcsine is even) and a uniform one for the correlation of two responses to a prompt, 1 / (alpha + beta + 1).
+    """
+    positive, tried = np.array(tallies).T[:, :, None]
+    mean, correlation = (axis.ravel() for axis in np.meshgrid(np.sin(np.pi / 2 * _GRID) ** 2, _GRID))
+    alpha, beta = mean * (1 / correlation - 1), (1 - mean) * (1 / correlation - 1)
+    evidence = (betaln(alpha + positive, beta + tried - positive) - betaln(alpha, beta)).sum(axis=0)
+    drawn = generator.choice(len(evidence), size=_NUM_SIMULATIONS, p=softmax(evidence))
+    return generator.beta(alpha[drawn, None] + positive.T, beta[drawn, None] + (tried - positive).T)
 
 
 def _simulated_pools(
-    tallies: Sequence[tuple[int, int]], sampler: Sampler, generator: random.Random, simulation: int
+    tallies: Sequence[tuple[int, int]],
+    pass_rates: np.ndarray,
+    sampler: Sampler,
+    generator: random.Random,
+    simulation: int,
 ) -> list[ResponsePool]:
     """Return the pools of one simulated step, drawn to their end and told how it came."""
     pools = [
@@ -96,12 +132,9 @@ def _simulated_pools(
         )
         for slot, (positive, tried) in enumerate(tallies)
     ]
-    pass_rates: list[float] = []
     for stage in range(sampler.num_stages):
         sampler.plan(pools, stage)
         for slot, pool in enumerate(pools):
-            if stage == 0:
-                pass_rates.append(generator.betavariate(pool.belief.alpha, pool.belief.beta))
             _simulate(pool, pass_rates[slot], sampler, generator)
     for pool in pools:
         end = sampler.end(pool)

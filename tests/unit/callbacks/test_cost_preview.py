@@ -8,9 +8,10 @@ from ada_lightning.callbacks.cost_preview import (
     CostPreview,
     computes_all_groups,
     expected_prompts,
-    trained_tokens,
+    tallies,
     update_passes,
 )
+from ada_lightning.callbacks.step_costs import StepCosts, trained_tokens
 from ada_lightning.core.records import Prompt
 from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -19,6 +20,7 @@ from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSamplin
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.sampling.forecast import Forecast
 from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout.engine_speed import EngineSpeed
 from ada_lightning.rollout.phase_clock import PhaseClock
 from tests.builders import make_group
 
@@ -123,5 +125,30 @@ def test_seconds_of_a_rollout_are_those_of_a_warm_engine_with_as_many_sequences(
         num_prompts=4, num_samples=2,
     )  # fmt: skip
     preview._preview(policy, data)
-    (this_run,) = [line.split() for line in capsys.readouterr().out.splitlines() if "this run" in line]
+    out = capsys.readouterr().out
+    # 2 of each, 1 of a quarter of them, and as many of each as fill the step or the slots
+    num_responses = 8 + 1 + 4 * min(4 * group_size, speed["num_slots"] // 4)
+    assert f"preview: 4 prompts, {num_responses} responses, {LENGTH} tokens each" in out
+    (this_run,) = [line.split() for line in out.splitlines() if "this run" in line]
     assert this_run[2:5] == [str(16 * group_size), str(16 * group_size * LENGTH), expected]
+
+
+def test_all_responses_to_a_prompt_count_together():
+    prompt, other = Prompt("p", (), (1,)), Prompt("q", (), (1,))
+    rollouts = [(group_of(prompt, 0, 4), group_of(other, 1, 2)), (group_of(prompt, 0, 3),)]
+    results = [RolloutResult(0, 0, groups, RolloutStats()) for groups in rollouts]
+    assert tallies(results) == [(3, 7), (1, 2)]
+
+
+def test_an_update_is_as_uncertain_as_the_share_of_prompts_with_a_signal():
+    costs = StepCosts(
+        engine=EngineSpeed(seconds_per_step=0.0, seconds_per_token=0.25, num_slots=8), response_tokens=10.0,
+        computed_share=1.0, longest_response=10, prompt_tokens=20.0, update_tokens_per_s=15.0, share_prompts=True,
+    )  # fmt: skip
+    steps = [
+        Forecast(num_sampled=4, num_trained=4 * share, signal_ratio=share, trained_ratio=share)
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+    # A prompt that trains has 20 + 4 * 10 tokens, 4 s; 10 and 90 % of five evenly spaced values are 0.1 and 0.9.
+    assert costs.row("this run", steps, 8).split()[2:] == ["32", "320", "80.0s", "3.2-28.8s", "10-90%"]
+    assert costs.row("this run", steps[2:3], 8).split()[-2:] == ["16.0s", "50%"]

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ada_lightning.methods.sampling import BalanceSampler, PilotCommitSampler, UniformSampler
-from ada_lightning.methods.sampling.forecast import forecast
+from ada_lightning.methods.sampling.forecast import forecast, posterior_pass_rates
 from ada_lightning.methods.selection import (
     AllSelection,
     BalancedSelection,
@@ -69,3 +70,28 @@ def test_a_selection_of_the_batch_is_forecast_like_any_other(tallies, keeps_all)
     selection, uniform = LargestAdvantageBatchSelection(rate=0.5, normalize_std=True), UniformSampler(group_size=8)
     found = forecast(tallies, uniform, selection, keep_groups_without_signal=keeps_all)
     assert found.num_trained == pytest.approx(4, abs=0.2)
+
+
+def test_what_is_expected_of_pass_rates_holds_as_often_as_it_says():
+    """Populations drawn from the prior: in four of five the share of prompts with a signal lies where it should."""
+    generator, num_inside, num_populations = np.random.default_rng(0), 0, 100
+
+    def share_with_signal(rates):
+        return (1 - rates**8 - (1 - rates) ** 8).mean(axis=-1)
+
+    for _ in range(num_populations):
+        mean, correlation = generator.beta(0.5, 0.5), generator.uniform()
+        size = 1 / correlation - 1
+        truth = generator.beta(mean * size, (1 - mean) * size, size=16)
+        tallies = [(int(positive), 4) for positive in generator.binomial(4, truth)]
+        low, high = np.quantile(share_with_signal(posterior_pass_rates(tallies, generator)), (0.1, 0.9))
+        num_inside += low <= share_with_signal(truth) <= high
+    assert abs(num_inside - 80) <= 12  # a binomial of 100 and 0.8 has a standard deviation of 4
+
+
+def test_prompts_learn_from_each_other():
+    def first(tallies):
+        return posterior_pass_rates(tallies, np.random.default_rng(0))[:, 0].mean()
+
+    assert first([(0, 8)] * 16) < 0.5 / 9 / 3  # Jeffreys' prior for each alone has 0.5 / 9
+    assert first([(0, 4), *[(2, 4)] * 15]) > first([(0, 4)]) * 1.5
