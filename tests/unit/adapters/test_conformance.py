@@ -63,7 +63,7 @@ def test_a_core_from_a_state_goes_on_as_the_one_it_was_taken_from(rule):
 
 @pytest.mark.parametrize("name", TAPES)
 def test_every_experiment_that_is_taken_does_what_its_tape_says(name):
-    overrides = {key: int(value) for key, value in (text.split("=") for text in TWEAKS.get(name, ()))}
+    overrides = {key: json.loads(value) for key, value in (text.split("=") for text in TWEAKS.get(name, ()))}
     state = None
     played = []
     for _ in range(world.NUM_STEPS):  # through a state after each step

@@ -82,12 +82,12 @@ def test_a_calibration_draws_everything_counts_it_and_comes_again():
     assert sampler.num_to_draw(pool_of("")) == 4  # the largest block; then the rest
     assert sampler.num_to_draw(pool_of("AAAA")) == 4
     assert sampler.num_to_draw(pool_of("AAAAAAAA")) == 0
-    sampler.learn([pool_of("AAAABBCC", slot=0), pool_of("ABBBBBBB", slot=1)])
+    sampler.learn([pool_of("AAAABBCC", slot=0), pool_of("ABBBBBBB", slot=1), pool_of("AB", slot=3)])  # one is too short
     assert sampler.thresholds == ()
     restored = make_sampler()
     restored.load_state_dict(sampler.state_dict())
     for one in (sampler, restored):
-        one.learn([pool_of("BBBBBBBB", slot=2), pool_of("AB", slot=3)])  # of the last, too little is known
+        one.learn([pool_of("BBBBBBBB", slot=2)])
     assert sampler.thresholds == restored.thresholds
     assert len(sampler.thresholds) == 3
     # Two of three solved: delta .3833, so the ceil(4 x .6167) = 3rd smallest, that of the prompt with nothing right.
