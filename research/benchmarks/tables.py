@@ -421,7 +421,7 @@ def _environment_throughput() -> str:
     }
     pairs = ", ".join(f"{ratio:.2f}" for ratio in found["pairs"])
     ratio = f"Slow over instant: **{found['ratio']:.2f}** (pairs: {pairs})"
-    return _of(found["rows"], columns) + f"\n{ratio}, {found['threads']} threads, {_load_average(found)}.\n"
+    return _of(found["rows"], columns) + f"\n{ratio}, threads: {found['threads']}, {_load_average(found)}.\n"
 
 
 def _load_average(found: Mapping[str, Any]) -> str:
