@@ -1,8 +1,8 @@
 """Do slow environments slow decoding down? ``python -m research.benchmarks.environment_throughput``.
 
-Tokens per second of a rollout of 64 episodes of four turns, each of 8 to 24 tokens as its seed says, by the default
-model and the real engine: with environments that answer at once, and in turns with them, with environments that take
-0.2 s a call. Both draw turns of the same lengths. Writes ``docs/performance/environment_throughput.json``.
+Tokens per second of a rollout of 64 episodes of four turns, each of at most 8 to 24 tokens as its seed says, by the
+default model and the real engine: with environments that answer at once, and in turns with them, with environments that
+take 0.2 s a call. Both draw the same turns. Writes ``docs/performance/environment_throughput.json``.
 """
 
 from __future__ import annotations
@@ -11,36 +11,21 @@ import argparse
 import os
 import random
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
-from ada_lightning.core.protocols.environment import End, Environment
-from ada_lightning.core.records import Completion, Generation, SamplingSettings
+from ada_lightning.core.records import Generation, SamplingSettings
 from research.benchmarks.report import save
 
 SHORTEST, LONGEST, NUM_TURNS, GROUP_SIZE = 8, 24, 4, 4
 
 
-class Waiting(Environment):
-    """Answers after a while."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.num_turns = seconds, 0
-
-    def turn(self, said: Completion) -> str | End:
-        """Wait."""
-        time.sleep(self.seconds)
-        self.num_turns += 1
-        return End(reward=1.0) if self.num_turns == NUM_TURNS else "Go on."
-
-
 @dataclass
-class TurnsOfKnownLength:
-    """The real engine without tokens that end a turn: its length is drawn from its seed."""
+class CompleteTurns:
+    """The real engine, with turns that are complete where they reach a length that is drawn from their seed."""
 
     engine: Any
 
@@ -71,7 +56,7 @@ def main() -> None:
     with vllm_engine(model, eos_token_ids=(), max_num_seqs=arguments.episodes, max_model_tokens=384) as engine:
         pools = {seconds: _started(seconds, arguments.workers) for seconds in (0.0, arguments.seconds)}
         try:
-            rows = _measured(model, TurnsOfKnownLength(engine), pools, arguments)
+            rows = _measured(model, CompleteTurns(engine), pools, arguments)
         finally:
             for pool in pools.values():
                 pool.close()
@@ -94,8 +79,8 @@ def main() -> None:
 def _started(seconds: float, num_workers: int) -> Any:
     from ada_lightning.rollout.episodes.pool import EnvironmentPool
 
-    path = "research.benchmarks.environment_throughput.Waiting"
-    pool = EnvironmentPool(path, arguments={"seconds": seconds}, num_workers=num_workers)
+    path, arguments = "research.benchmarks.faults.environments.Waiting", {"seconds": seconds, "num_turns": NUM_TURNS}
+    pool = EnvironmentPool(path, arguments=arguments, num_workers=num_workers)
     pool.start()
     return pool
 

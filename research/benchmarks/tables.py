@@ -412,7 +412,8 @@ def _hostile_decoding() -> str:
     for name, text in (("step", "a step"), ("gap", "between steps"), ("work", "of it computed")):
         columns |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
     columns |= {"waits longer than the step before": "{longer_than_their_step}", "of the time": "{share_waited:.1%}"}
-    return _of(_named_rows(_load("hostile_environments", RELIABILITY)["decoding"]), columns)
+    found = _load("hostile_environments", RELIABILITY)
+    return _of(_named_rows(found["decoding"]), columns) + f"\n{_load_average(found).capitalize()}.\n"
 
 
 def _environment_throughput() -> str:
@@ -423,7 +424,13 @@ def _environment_throughput() -> str:
         "tokens per second": _median("tokens_per_s", "{:.0f}"),
     }
     pairs = ", ".join(f"{ratio:.2f}" for ratio in found["pairs"])
-    return _of(found["rows"], columns) + f"\nSlow over instant: **{found['ratio']:.2f}** (pairs: {pairs}).\n"
+    ratio = f"Slow over instant: **{found['ratio']:.2f}** (pairs: {pairs})"
+    return _of(found["rows"], columns) + f"\n{ratio}, threads: {found['threads']}, {_load_average(found)}.\n"
+
+
+def _load_average(found: Mapping[str, Any]) -> str:
+    """Say how busy the machine was, whose own work is a part of it."""
+    return f"load average {found['load_average']:.1f} on {found['machine']['cores']} cores"
 
 
 def _allocators() -> str:

@@ -1,4 +1,4 @@
-"""Environments that misbehave. Imported by workers, so without the trainer's libraries."""
+"""Environments that misbehave or are slow. Imported by workers, so without the trainer's libraries."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ FAULTS: dict[str, tuple[str, float | None]] = {
 """What an episode is counted as, and its reward; None: it is no evidence."""
 HARMLESS = ("endless", "flood", "surrogates", "fork", "noise")
 """Misbehaviours that end in an ordinary episode, of reward 1."""
+
+
+class Waiting(Environment):
+    """Takes its time for an answer."""
+
+    def __init__(self, seconds: float, num_turns: int) -> None:
+        self.seconds, self.num_left = seconds, num_turns
+
+    def turn(self, said: Completion) -> str | End:
+        """Wait."""
+        time.sleep(self.seconds)
+        self.num_left -= 1
+        return "Go on." if self.num_left else End(reward=1.0)
 
 
 class Hostile(Environment):

@@ -11,6 +11,7 @@ class Numbers(SeededEnvironment):
     """A number to guess, from Python's own generator as careless libraries draw it; a guess is worth a tenth."""
 
     package, tested = "pytest", ((1, 0), (99, 0))
+    modules = ("colorsys",)
     probe = ("50",)
 
     def begin(self, seed):

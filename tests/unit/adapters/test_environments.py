@@ -25,6 +25,7 @@ from ada_lightning.data.environment_tasks import EnvironmentTasks
 from ada_lightning.rewards import worker as reward_worker
 from ada_lightning.rollout.episodes import worker
 from ada_lightning.rollout.episodes.messages import Call
+from ada_lightning.rollout.episodes.pool import EnvironmentPool
 
 ROOT = Path(__file__).parents[3]
 HERE = "tests.unit.adapters.library_environments"
@@ -111,6 +112,12 @@ def test_what_cannot_be_trained_with_is_refused_in_one_line(name, message):
     with pytest.raises(ValueError, match=message) as error:
         made.check()
     assert "\n" not in str(error.value)
+
+
+def test_workers_have_its_library_before_they_start():
+    pool = EnvironmentPool(f"{HERE}.Numbers", arguments={"name": "n"})
+    pool.check()
+    assert pool.reward.modules == (HERE, "colorsys")
 
 
 def test_an_environment_without_tasks_of_its_own_needs_prompts_from_elsewhere():
