@@ -181,9 +181,7 @@ def test_hard_prompts_and_unlucky_groups_get_different_advice():
 def test_a_prompt_that_has_not_moved_has_no_half_life():
     still = log_of(*counted(0, "a", 4, 4), *counted(0, "b", 1, 7), *counted(1, "a", 4, 4), *counted(1, "b", 1, 7))
     moved = log_of(*counted(0, "a", 8, 0), *counted(0, "b", 1, 7), *counted(1, "a", 0, 8), *counted(1, "b", 1, 7))
-    said = [
-        dict((name, figure) for name, figure, _ in facts(audit(log)))["half-life of history"] for log in (still, moved)
-    ]
+    said = [{name: figure for name, figure, _ in facts(audit(log))}["half-life of history"] for log in (still, moved)]
     assert said[0] == "no change seen"
     assert float(said[1]) > 0
 
