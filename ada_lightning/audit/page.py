@@ -11,6 +11,7 @@ from typing import Any
 
 from ada_lightning.audit.advice import LIMIT, advice, best_rule
 from ada_lightning.audit.figures import Audit
+from ada_lightning.audit.intervals import Estimate
 from ada_lightning.audit.pass_rates import BINS
 from ada_lightning.audit.pictures import draw_causes, draw_pass_rates, draw_rules, pieces
 from ada_lightning.audit.records import Cause
@@ -73,6 +74,7 @@ def as_html(audits: Named) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"percent": percent, "number": number}
+    environment.filters["plain"] = lambda value: number(Estimate(value))
     environment.filters["svg"] = lambda drawing: Markup(drawing.svg)
     sheets = [loader.get_source(environment, name)[0] for name in ("page.css", "audit.css")]
     return environment.get_template("audit.html.j2").render(

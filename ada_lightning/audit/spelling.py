@@ -29,10 +29,12 @@ def number(found: Estimate) -> str:
     Example:
         >>> number(Estimate(3.14159, 2.5, 4.0)), number(Estimate(1234.5)), number(Estimate(0.01234))
         ('3.14 [2.50, 4.00]', '1,234', '0.0123')
+        >>> number(Estimate(0.00657, -0.283, 0.589))  # as many as its interval lets count
+        '0.007 [-0.283, 0.589]'
     """
     if not math.isfinite(found.value):
         return "-"
-    size = max(abs(found.value), 1e-9)
+    size = max(abs(value) for value in (found.value, found.low or 0.0, found.high or 0.0, 1e-9))
     digits = max(0, 2 - math.floor(math.log10(size))) if size < 1000 else 0
     digits = min(digits, 6)
     text = f"{found.value:,.{digits}f}"

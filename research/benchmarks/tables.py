@@ -30,6 +30,9 @@ from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.tune import table as real_model_tuning
 from research.studies.smollm2.compare import CONTESTS as SMOLLM2
 from research.studies.smollm2.tune import TUNING as SMOLLM2_TUNING
+from research.studies.trl_side_by_side import CONTEST as TRL
+from research.studies.trl_side_by_side import RESULTS as TRL_RESULTS
+from research.studies.trl_side_by_side import tuning_table as trl_tuning
 from research.studies.tuning import NotTunedError
 from research.studies.variance.tables import TABLES as VARIANCE_TABLES
 from research.studies.when_to_use import table as when_to_use
@@ -45,6 +48,7 @@ PAGES = tuple(
         "scaling",
         "reliability",
         "methods",
+        "trl",
         "when_to_use",
         "studies/cost_benefit",
         "studies/gradient_variance",
@@ -471,6 +475,31 @@ def _started(contest: Contest) -> str:
         return f"No figures yet: {error}.\n"
 
 
+def _trl() -> str:
+    try:
+        return TRL.table()
+    except NotTunedError:
+        raise
+    except ValueError:
+        return "No figures yet: no run of the comparison is done.\n"
+
+
+def _trl_cgrpo() -> str:
+    """Return what updates follow, relative to that of a prompt that is solved every other time."""
+    found = _load("cgrpo", TRL_RESULTS)
+    rates = found["pass_rates"]
+    middle, lines = rates.index(0.5), []
+    for row in found["rows"]:
+        pairs = zip(row["update"], row["responses"], strict=True)
+        cells = [f"{update / row['update'][middle]:.2f} ({drawn:.1f})" for update, drawn in pairs]
+        off = "states nothing"
+        if "stated" in row:
+            off = f"{max(abs(u / s - 1) for u, s in zip(row['update'], row['stated'], strict=True)):.0e}"
+        name = row["method"] + (f", `scale_rewards={row['scale_rewards']}`" if "scale_rewards" in row else "")
+        lines.append([name, *cells, off])
+    return _markdown(["method", *(f"p = {rate:g}" for rate in rates), "off what it states"], lines)
+
+
 def _gate() -> str:
     found = _load("gate", DOCS / "studies" / "real_model")
     figures = {
@@ -520,6 +549,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "giving_up": _giving_up,
     "field_tuning": FIELD_TUNING.table,
     "smollm2_tuning": SMOLLM2_TUNING.table,
+    "trl": _trl,
+    "trl_tuning": trl_tuning,
+    "trl_cgrpo": _trl_cgrpo,
     **_of_contests("field", (*FIELD, FRESH)),
     **_of_contests("smollm2", SMOLLM2),
     **{f"controls_{contest.name}": partial(_started, contest) for contest in CONTROLS},

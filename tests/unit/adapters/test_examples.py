@@ -178,7 +178,6 @@ def test_skyrls_reduction_is_the_constant_one():
 @pytest.mark.parametrize(("rule", "objective"), ON_ONE_PROMPT)
 def test_slime_rows_advantages_and_denominator(rule, objective, monkeypatch):
     sglang = pytest.importorskip("slime.rollout.sglang_rollout")
-    from slime.ray import rollout as driver
     from slime.utils.types import Sample
 
     monkeypatch.setattr(slime_ada, "_steps", lambda: steps_of(rule, objective))
@@ -213,7 +212,7 @@ def test_slime_rows_advantages_and_denominator(rule, objective, monkeypatch):
         output = slime_ada.generate_rollout(args, step, source)
         samples = [sample for group in output.samples for sample in group]
         assert [sample.index for sample in samples] == list(range(GROUP * len(wanted.prompts)))
-        data = _train_data(driver, args, samples)
+        data = _train_data(args, samples)
         lengths = data["response_lengths"]
         loss = torch.ones(sum(lengths), requires_grad=True)
         masks = [torch.tensor(mask) for mask in data["loss_masks"]]
@@ -239,14 +238,22 @@ def test_slime_rows_advantages_and_denominator(rule, objective, monkeypatch):
     assert_same(found, wanted_steps)
 
 
-def _train_data(driver, args, samples):
-    manager = getattr(driver.RolloutManager, "__ray_metadata__", None)
-    kind = driver.RolloutManager if manager is None else manager.modified_class
+def _train_data(args, samples):
+    """How slime's driver makes training data, its methods taken from their source: the module wants SGLang."""
+    from slime.utils.types import Sample
+
+    found = importlib.util.find_spec("slime")
+    tree = ast.parse((Path(found.submodule_search_locations[0]) / "ray" / "rollout.py").read_text(encoding="utf-8"))
+    wanted = ("_post_process_rewards", "_convert_samples_to_train_data")
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in wanted]
+    assert len(functions) == len(wanted)
+    names: dict[str, Any] = {"torch": torch, "Sample": Sample, "get_source": lambda sample: ""}
+    exec(compile(ast.Module(functions, []), "rollout.py", "exec"), names)
     me = SimpleNamespace(
         args=args, custom_reward_post_process_func=slime_ada.advantages, custom_convert_samples_to_train_data_func=None
     )
-    me._post_process_rewards = lambda given: kind._post_process_rewards(me, given)
-    return kind._convert_samples_to_train_data(me, samples)
+    me._post_process_rewards = lambda given: names["_post_process_rewards"](me, given)
+    return names["_convert_samples_to_train_data"](me, samples)
 
 
 def test_slimes_reducer_is_not_that_of_tokens():

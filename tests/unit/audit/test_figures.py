@@ -7,12 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import beta, betabinom, binom
 
+from ada_lightning.audit.advice import advice, best_rule
+from ada_lightning.audit.columns import rule_columns
 from ada_lightning.audit.figures import audit
 from ada_lightning.audit.groups import Unit, gather
-from ada_lightning.audit.intervals import estimate
-from ada_lightning.audit.records import Cause, Log, Row, Sampling
+from ada_lightning.audit.history import visits
+from ada_lightning.audit.intervals import Estimate, estimate
+from ada_lightning.audit.pass_rates import GRID, Mixture
+from ada_lightning.audit.records import Cause, Log, Order, Row, Sampling
+from ada_lightning.audit.rules import Candidate
+from ada_lightning.audit.sentences import facts
+from ada_lightning.core.stopping import FixedRule
 from research.audit.coverage import coverage
 from research.audit.synthetic import Population, draw
 
@@ -71,7 +78,7 @@ def test_groups_of_several_sizes_are_not_tried_unless_a_person_vouches_for_them(
 
 def test_an_adaptive_run_is_tried_on_its_first_blocks():
     early = [row("a", i, float(i == 0), block=0) for i in range(4)]
-    later = [row("b", i, float(i == 9), block=i // 4) for i in range(12)]
+    later = [row("b", i, float(i == 5), block=i // 4) for i in range(12)]
     found = audit(log_of(*early, *later, sampling=Sampling.ADAPTIVE))
     rules = {rule.name: rule for rule in found.rules}
     assert not rules["4 each, as GRPO"].is_extrapolated
@@ -98,6 +105,85 @@ def test_prompts_without_a_name_have_no_history():
     nameless = replace(log, rows=[replace(row, prompt_key=None) for row in log.rows])
     assert "gain" in audit(log).figures
     assert "gain" not in audit(nameless).figures
+
+
+def test_what_was_cut_is_told_where_the_log_says_it_of_every_response():
+    rows = [row("a", 0, 0.0, is_truncated=True), row("a", 1, 1.0, is_truncated=False)]
+    assert audit(log_of(*rows)).figures["truncated"].value == 0.5
+    assert "truncated" not in audit(log_of(rows[0], replace(rows[1], is_truncated=None))).figures
+
+
+def counted(step, prompt, positives, negatives):
+    rewards = [1.0] * positives + [0.0] * negatives
+    return [row(prompt, index, reward, step=step) for index, reward in enumerate(rewards)]
+
+
+def test_what_a_prompts_own_counts_foretell():
+    """A Beta belief of two responses at the mean of all before the step, and the prompt's counts, by scipy."""
+    log = log_of(*counted(0, "a", 3, 1), *counted(0, "b", 0, 4), *counted(3, "a", 2, 2))
+    (visit,) = visits(gather(log).groups)
+    mean = (3 + 0.5) / (8 + 1)
+    prior = 2 * mean, 2 * (1 - mean)
+    own = beta(prior[0] + 3, prior[1] + 1)
+    chances = [betabinom.logpmf(2, 4, *known) for known in (own.args, prior)]
+    assert visit.gain == pytest.approx((chances[0] - chances[1]) / 4)
+    assert visit.usefulness == pytest.approx(own.mean() - own.moment(2))  # E[p] - E[p^2]
+    assert visit.num_steps == 3
+    assert visit.moved == pytest.approx((0.75 - 0.5) ** 2 - 3 / (16 * 3) - 4 / (16 * 3))
+
+
+def test_history_over_steps_and_the_prompts_that_it_would_choose():
+    first = [*counted(0, "a", 4, 4), *counted(0, "b", 0, 8), *counted(0, "c", 1, 7)]
+    found = audit(log_of(*first, *counted(2, "a", 6, 2), *counted(2, "b", 0, 8), *counted(4, "c", 5, 3))).figures
+    spread, between, change = (found[name].value for name in ("spread", "steps_between", "change"))
+    assert between == pytest.approx((2 + 2 + 4) / 3)
+    assert found["half_life"].value == pytest.approx(spread * between / change)
+    # Of step 2 the half is a alone, of step 4 c, the only one there: b, which had never been right, is left out.
+    chosen = 1000 * (6 * 2 + 5 * 3) / 8 / (2 * 80)
+    assert found["chosen_comparisons_per_1k"].value == pytest.approx(chosen)
+    assert found["chosen_versus_returning"].value == pytest.approx(1.5)
+
+
+def test_a_class_that_a_group_lacks_is_as_long_as_the_usual_difference_says():
+    both = [row("a", 0, 1.0, 10), row("a", 1, 0.0, 20)]
+    wrong = [row("b", 0, 0.0, 30), row("b", 1, 0.0, 30)]
+    groups = gather(log_of(*both, *wrong)).groups
+    mixture = Mixture(np.where(np.arange(len(GRID)) == 60, 1.0, 0.0))  # p = 1/2 for everyone
+    columns, _ = rule_columns(groups, Candidate("4 each", FixedRule(4)), mixture)
+    assert columns["rule_length"][1] == pytest.approx(2 * 30 + 1 * 30 + 1 * 20)
+
+
+def test_what_stands_in_the_order_of_finishing_is_a_hole():
+    rows = [row("a", 0, 1.0), row("a", 1, 0.0)]
+    assert any("launch" in hole.what for hole in audit(log_of(*rows, order=Order.FINISH)).holes)
+    assert not any("launch" in hole.what for hole in audit(log_of(*rows, order=Order.LAUNCH)).holes)
+
+
+def test_advice_is_given_where_the_interval_lies_above_the_log():
+    found = audit(draw(Population(num_prompts=60, num_steps=1, group_size=16), 0), num_resamples=200)
+    sure = replace(found.rules[1], is_extrapolated=False, versus_logged=Estimate(1.2, 1.1, 1.5))
+    assert best_rule(replace(found, rules=[found.rules[0], sure])) is sure
+    unsure = replace(sure, versus_logged=Estimate(1.2, 0.9, 1.5))
+    assert best_rule(replace(found, rules=[found.rules[0], unsure])) is None
+
+
+def test_hard_prompts_and_unlucky_groups_get_different_advice():
+    """40 prompts that are never solved beside 40 of one half, and 80 of p = 0.3 in pairs."""
+    hard = [row(f"h{n}", i, 0.0) for n in range(40) for i in range(8)]
+    even = [row(f"e{n}", i, float(i < 4)) for n in range(40) for i in range(8)]
+    assert any("too hard now" in text for text in advice(audit(log_of(*hard, *even), num_resamples=50)))
+    pairs = [
+        row(f"p{n}", i, float(i < (n % 10 in (0, 1, 2, 3)) + (n % 10 == 4) * 2)) for n in range(80) for i in range(2)
+    ]
+    assert any("were unlucky" in text for text in advice(audit(log_of(*pairs), num_resamples=50)))
+
+
+def test_a_prompt_that_has_not_moved_has_no_half_life():
+    still = log_of(*counted(0, "a", 4, 4), *counted(0, "b", 1, 7), *counted(1, "a", 4, 4), *counted(1, "b", 1, 7))
+    moved = log_of(*counted(0, "a", 8, 0), *counted(0, "b", 1, 7), *counted(1, "a", 0, 8), *counted(1, "b", 1, 7))
+    said = [{name: figure for name, figure, _ in facts(audit(log))}["half-life of history"] for log in (still, moved)]
+    assert said[0] == "no change seen"
+    assert float(said[1]) > 0
 
 
 def test_an_interval_is_that_of_a_mean_where_nothing_else_is_asked():

@@ -6,12 +6,13 @@ import json
 import random
 from dataclasses import asdict, replace
 
+import pandas as pd
 import pytest
 
 from ada_lightning.audit.figures import audit
 from ada_lightning.audit.readers.find import READERS, read_logs, tokenizer_of
 from ada_lightning.audit.readers.options import Options
-from ada_lightning.audit.records import Cause
+from ada_lightning.audit.records import Cause, Sampling
 from ada_lightning.audit.untrusted import RefusedFileError
 from research.audit.synthetic import Population, draw
 from research.audit.writers import WRITERS, write_word_tokenizer
@@ -140,3 +141,61 @@ def test_our_run_says_how_much_of_it_was_not_kept(log, tmp_path):
     ((_, read),) = read_logs([tmp_path], Options())
     (hole,) = (hole for hole in read.holes if "max_prompts=inf" in hole.setting)
     assert hole.what == "60 of 180 groups"
+
+
+def changed(folder, pattern, **columns):
+    """Columns of a table that a writer wrote, changed."""
+    (path,) = folder.rglob(pattern)
+    table = pd.read_parquet(path)
+    for name, values in columns.items():
+        table[name] = values(table) if callable(values) else values
+    table.to_parquet(path)
+
+
+def test_trls_extras_are_no_rewards_and_a_name_outlives_a_change_of_the_text(log, tmp_path):
+    WRITERS["trl"]([row for row in log.rows if row.step == 0], tmp_path)
+    changed(
+        tmp_path,
+        "completions_00000.parquet",
+        num_tokens=lambda table: table["num_tokens"].astype(float),
+        policy_version=lambda table: table["policy_version"].astype(float),
+        prompt_id="the same for all",
+        is_truncated=lambda table: [float(index == 3) for index in range(len(table))],
+        advantage=lambda table: table.pop("advantage"),  # stays the last column
+    )
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [row.reward for row in read.rows] == [row.reward for row in log.rows if row.step == 0]
+    assert len({row.prompt_key for row in read.rows}) == 1
+    assert [row.is_truncated for row in read.rows[:5]] == [False, False, False, True, False]
+
+
+def test_trls_groups_are_cut_where_a_person_says(log, tmp_path):
+    WRITERS["trl"](log.rows, tmp_path)
+    ((_, read),) = read_logs([tmp_path], Options(group_size=4))
+    assert len({row.group_key for row in read.rows}) == 2 * len({(row.step, row.group_key) for row in log.rows})
+
+
+def test_a_prompt_of_verls_is_its_text_and_its_reference(tmp_path):
+    line = {"input": "q", "output": "a", "score": 0.0, "step": 4}
+    lines = [line | {"uid": f"u{number}_0_0", "gts": gts} for number, gts in enumerate("112")]
+    (tmp_path / "4.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    ((_, read),) = read_logs([tmp_path], Options())
+    one, same, other = (row.prompt_key for row in read.rows)
+    assert one == same != other
+
+
+def test_our_run_says_what_was_left_out_in_which_block_and_whether_a_rule_stopped(log, tmp_path):
+    WRITERS["ada"]([row for row in log.rows if row.step == 0], tmp_path)
+    settings = "rollout:\n  truncated: mask\nsampler:\n  _target_: ada_lightning.methods.sampling.PositiveSampler\n"
+    (tmp_path / "config.yaml").write_text(settings)
+    changed(
+        tmp_path,
+        "step_000000.parquet",
+        is_kept=lambda table: [index > 1 for index in range(len(table))],
+        finish_reason=lambda table: ["length" if index == 0 else "stop" for index in range(len(table))],
+        round=lambda table: table["sample_index"] // 4,
+    )
+    ((_, read),) = read_logs([tmp_path], Options())
+    assert [row.untrained for row in read.rows[:3]] == [Cause.MASKED, Cause.NOT_KEPT, None]
+    assert [row.block for row in read.rows[:8]] == [0] * 4 + [1] * 4
+    assert read.sampling is Sampling.ADAPTIVE
