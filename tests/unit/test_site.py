@@ -66,7 +66,7 @@ def test_every_experiment_has_a_section_with_its_claim_its_command_and_where_it_
 def test_a_notebook_is_a_page_with_what_it_printed_and_drew(site):
     page = site.notebook_page(json.loads((ROOT / "docs" / "notebooks" / "first_run.ipynb").read_text()))
     assert page.startswith("# A first run in a notebook\n")
-    assert page.count("```python\n") == 5
+    assert page.count("```python\n") == 6
     assert re.search(r"^```text\nada_seq_balance: held-out avg@8 0\.\d\d after 30 steps\n", page, re.MULTILINE)
     assert '<img alt="What this cell draws" src="data:image/png;base64,iVBORw0' in page
     assert not re.search(r"Traceback|Warning|/home/|/work/|/root/|/tmp/", page)
