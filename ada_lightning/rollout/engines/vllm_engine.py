@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
@@ -131,8 +132,7 @@ class VllmEngine(RolloutEngine):
             for name, choices in _CHOICES.items()
             if name in arguments and arguments[name] not in choices
         ]
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(*errors)
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response.
