@@ -52,9 +52,28 @@ def _composes_a_command_once():
     ConfigLoaderImpl.load_configuration = load
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _parses_a_file_once():
+    from tests.parsed_once import parse_once
+
+    undo = parse_once()
+    yield
+    undo()
+
+
 @pytest.fixture(scope="session")
 def tiny_path():
     """Folder of the tiny model, prepared once."""
     from ada_lightning.training.models.tiny import TinyLlama
 
     return TinyLlama(seed=0).prepare()
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory):
+    """Starts this project's programs without the seconds of their imports."""
+    from tests.integration.warm import Warm
+
+    warm = Warm(tmp_path_factory.mktemp("programs"))
+    yield warm
+    warm.close()

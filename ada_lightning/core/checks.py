@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 def unmet(*rules: tuple[bool, str, object]) -> list[str]:
     """Return a line for every rule that does not hold, each given as (whether it holds, what must be, what is).
@@ -15,7 +13,14 @@ def unmet(*rules: tuple[bool, str, object]) -> list[str]:
     return [f"{must_be}; got {value}" for holds, must_be, value in rules if not holds]
 
 
-def refuse(errors: Sequence[str]) -> None:
-    """Raise one ValueError with all of the messages; nothing where there are none."""
-    if errors:
-        raise ValueError("; ".join(errors))
+def refuse(*problems: str | bool) -> None:
+    """Raise one ValueError with all of the messages; what is false is none.
+
+    Example:
+        >>> refuse(1 > 2 and "not said")
+        >>> refuse(2 > 1 and "rank must be ...; got 0", 3 > 1 and "alpha must be ...; got -1")
+        Traceback (most recent call last):
+        ValueError: rank must be ...; got 0; alpha must be ...; got -1
+    """
+    if found := [problem for problem in problems if isinstance(problem, str) and problem]:
+        raise ValueError("; ".join(found))

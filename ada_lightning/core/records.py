@@ -61,7 +61,7 @@ class SamplingSettings:
     def __post_init__(self) -> None:
         """Reject settings that no engine can follow."""
         refuse(
-            unmet(
+            *unmet(
                 (self.max_new_tokens >= 1, "max_new_tokens must be at least 1", self.max_new_tokens),
                 (self.temperature >= 0, "temperature must be 0 (greedy) or positive", self.temperature),
                 (0 < self.top_p <= 1, "top_p must be in (0, 1]", self.top_p),

@@ -43,7 +43,7 @@ class Continuous:
         """Check the ranges."""
         name, waste = "rollout.schedule", self.max_waste_ratio
         refuse(
-            unmet(
+            *unmet(
                 (self.fill_to >= 0, f"{name}.fill_to must be 0 (off) or positive", self.fill_to),
                 (0 < self.min_chance <= 1, f"{name}.min_chance must be in (0, 1]", self.min_chance),
                 (waste >= 0, f"{name}.max_waste_ratio must not be negative", waste),

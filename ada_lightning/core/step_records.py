@@ -43,7 +43,7 @@ class StepSettings:
         truncated, failure = self.truncated, self.grader_failure
         is_known = truncated in ("grade", "zero", "exclude", "mask")
         refuse(
-            unmet(
+            *unmet(
                 (is_known, "rollout.truncated must be grade, zero, exclude or mask", repr(truncated)),
                 (failure in ("exclude", "as_zero"), "rollout.grader_failure must be exclude or as_zero", repr(failure)),
             )

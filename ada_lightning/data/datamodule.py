@@ -8,6 +8,7 @@ from typing import Any
 
 from lightning.pytorch import LightningDataModule
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.named_state import load_named_state, named_state
 from ada_lightning.core.protocols import Curriculum, PromptSource, Recall
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup
@@ -104,8 +105,7 @@ class RolloutDataModule(LightningDataModule):
             self.only = None if only is None else OnlyPrompts(only)
         except ValueError as error:
             errors.append(str(error))
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(*errors)
         self.source = source
         self.seed = seed
         self.share_prompts = share_prompts

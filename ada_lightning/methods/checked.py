@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ada_lightning.core.checks import refuse
+
 Check = tuple[bool, str]
 """Whether a setting can work, and what to say if not: what is wrong, the value and the way out."""
 
@@ -16,8 +18,7 @@ class Checked:
     """
 
     def __post_init__(self) -> None:
-        if errors := [message for can_work, message in self._checks() if not can_work]:
-            raise ValueError("; ".join(errors))
+        refuse(*(message for can_work, message in self._checks() if not can_work))
 
     def _checks(self) -> Iterator[Check]:
         """Yield what must hold of the settings; a subclass adds its own to those of its base."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Prompt
 
@@ -35,8 +36,7 @@ class CombinedReward:
         Raises:
             ValueError: one or more have something to say.
         """
-        if errors := self._errors("check"):
-            raise ValueError("; ".join(errors))
+        refuse(*self._errors("check"))
 
     def check_prompt(self, prompt: Prompt) -> None:
         """Let every part look at a prompt.
@@ -44,8 +44,7 @@ class CombinedReward:
         Raises:
             ValueError: one or more cannot grade with it.
         """
-        if errors := self._errors("check_prompt", prompt):
-            raise ValueError("; ".join(errors))
+        refuse(*self._errors("check_prompt", prompt))
 
     def answers_told(self) -> list[bool | None]:
         """Whether answers that each part tells do without the reference; None where it does not say."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Reward
 from ada_lightning.core.records import Completion, Prompt, Verdict
 from ada_lightning.rewards.combined import CombinedReward
@@ -52,8 +53,7 @@ class OverlongReward(CombinedReward):
             errors.append(f"reward.reward.buffer_ratio must be in (0, 1]; got {buffer_ratio}")
         if not 0 <= factor < float("inf"):
             errors.append(f"reward.reward.factor must not be negative (the penalty is subtracted); got {factor}")
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(*errors)
         super().__init__({"": reward})
         self.reward = reward
         self.max_tokens = max_tokens

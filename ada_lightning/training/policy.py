@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Advantage
 from ada_lightning.core.records import Prompt, ResponseGroup
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
@@ -39,7 +40,6 @@ from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers
 from ada_lightning.training.models.trained import AllParameters, TrainedParameters
 from ada_lightning.training.packing import group_microbatch
-from ada_lightning.training.settings import refuse
 from ada_lightning.training.token_masks import HeadUpdate, TokenMask
 from ada_lightning.training.updates import (
     ConstantSchedule,

@@ -69,16 +69,6 @@ def members(group):
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory):
-    """Starts this project's programs without the seconds of their imports."""
-    from tests.integration.warm import Warm
-
-    warm = Warm(tmp_path_factory.mktemp("programs"))
-    yield warm
-    warm.close()
-
-
-@pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
     """An MLflow database without runs. Making one takes MLflow seconds, a migration after another; copying it none."""
     from mlflow import MlflowClient
@@ -100,7 +90,7 @@ def train(tmp_path, store):
     """Compose, check and run a small experiment in this process; returns its run folder.
 
     ``vllm`` is the engine that is configured; without it, the trained weights are sampled by :class:`PolicyEngine`.
-    ``everything`` keeps what a run draws and logs beside its files of figures.
+    ``everything`` keeps what a run draws and logs beside its files of figures, and its preview, a third of such a run.
     """
     from hydra import compose, initialize_config_dir
 
@@ -110,7 +100,8 @@ def train(tmp_path, store):
 
     def small_train(*overrides, experiment="ada_seq_balance", name="run", everything=False, vllm=False):
         folder = tmp_path / name
-        left_out = () if everything else [each for each in QUIET if each not in overrides]  # once, or Hydra refuses
+        quiet = () if everything else (*QUIET, "~callbacks.preview")
+        left_out = [each for each in quiet if each not in overrides]  # once, or Hydra refuses
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
             cfg = compose(
                 "train",

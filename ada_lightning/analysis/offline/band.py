@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ada_lightning.core.checks import refuse
+
 
 class PassRateBand:
     """Keeps prompts whose counts lie within every bound that is given, bounds included.
@@ -39,8 +41,7 @@ class PassRateBand:
                 "band needs 0 <= min_pass_rate <= max_pass_rate <= 1; got "
                 f"min_pass_rate = {min_pass_rate}, max_pass_rate = {max_pass_rate}"
             )
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(*errors)
         self.min_positive = min_positive
         self.max_positive = max_positive
         self.min_pass_rate = min_pass_rate

@@ -73,7 +73,7 @@ class GresoCurriculum(Curriculum):
         is_chance, never_lost = 0 < min_chance <= 1, "in (0, 1], or prompts would be lost for good"
         is_share = 0 <= hard_per_easy < math.inf
         refuse(
-            unmet(
+            *unmet(
                 (is_start, "curriculum needs 0 < p_min <= p_start <= p_max <= 1", start),
                 (is_chance, f"curriculum.min_chance must be {never_lost}", min_chance),
                 (0 <= step_size <= 1, "curriculum.step_size must be in [0, 1]", step_size),

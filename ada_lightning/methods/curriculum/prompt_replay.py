@@ -63,7 +63,7 @@ class PromptReplay(Curriculum):
         max_reuses: int = 15,
     ) -> None:
         refuse(
-            unmet(
+            *unmet(
                 (0 <= low <= high <= 1, "curriculum needs 0 <= low <= high <= 1", f"{low} and {high}"),
                 (0 <= share <= 1, "curriculum.share must be in [0, 1]", share),
                 (cooldown >= 0, "curriculum.cooldown must not be negative", cooldown),

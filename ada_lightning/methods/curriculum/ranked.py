@@ -50,11 +50,11 @@ class RankedCurriculum(Curriculum, ABC):
         enough = f"at least {_FEWEST_CANDIDATES:g} and finite, so that there is something to choose from"
         is_enough = _FEWEST_CANDIDATES <= candidate_ratio < math.inf
         refuse(
-            self._errors()
-            + unmet(
+            *self._errors(),
+            *unmet(
                 (is_enough, f"curriculum.candidate_ratio must be {enough}", candidate_ratio),
                 (0 <= revisit_ratio <= 1, "curriculum.revisit_ratio must be in [0, 1]", revisit_ratio),
-            )
+            ),
         )
 
     def look_at(self, candidates: Sequence[Prompt], prompts: Sequence[Prompt]) -> None:

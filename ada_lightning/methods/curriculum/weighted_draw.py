@@ -42,7 +42,7 @@ class WeightedDraw(Curriculum):
 
     def __init__(self, *, floor: float = 0.05, gamma: float = 0.0, unseen_first: bool = False) -> None:
         refuse(
-            unmet(
+            *unmet(
                 (0 < floor < math.inf, "curriculum.floor must be positive and finite, or prompts could be lost", floor),
                 (0 <= gamma <= 1, "curriculum.gamma must be in [0, 1]", gamma),
             )

@@ -71,7 +71,7 @@ class GaussianProcessEstimator(PassRateEstimator):
         strength: float = 8.0,
     ) -> None:
         refuse(
-            unmet(
+            *unmet(
                 (math.isfinite(prior_mean), "estimator.prior_mean must be finite", prior_mean),
                 (0 <= noise < math.inf, "estimator.noise must be 0 (none) or positive, and finite", noise),
                 (0 < logit_eps < 0.5, "estimator.logit_eps must be in (0, 0.5)", logit_eps),

@@ -43,7 +43,7 @@ class HistoryFile:
             self.counts = {} if path is None else _checked(Path(path))
         except ValueError as error:
             errors = [*errors, str(error)]
-        refuse(errors)
+        refuse(*errors)
 
     def check_prompts(self, prompts: Sequence[Prompt], *, others: str = "the others start from the prior") -> None:
         """Compare the file with the training prompts, and print how many of them it knows.

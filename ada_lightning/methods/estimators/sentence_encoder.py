@@ -50,7 +50,7 @@ class SentenceEncoder(PromptEmbedding):
         is_revised_folder = bool(path) and self._is_local and revision != "main"
         name = "estimator.embedding"
         refuse(
-            unmet(
+            *unmet(
                 (bool(path), f"{name}.path must be a hub id or a local folder", repr(path)),
                 (not is_revised_folder, f"{name}.revision must be left out for the local folder {path}", revision),
                 (max_tokens >= 1, f"{name}.max_tokens must be at least 1", max_tokens),

@@ -58,7 +58,7 @@ class ValueNetworkEstimator(PassRateEstimator):
         seed: int = 0,
     ) -> None:
         refuse(
-            unmet(
+            *unmet(
                 (width >= 1, "estimator.width must be at least 1", width),
                 (replay_size >= 1, "estimator.replay_size must be at least 1", replay_size),
                 (batch_size >= 1, "estimator.batch_size must be at least 1", batch_size),

@@ -7,6 +7,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ada_lightning.core.checks import refuse
+
 
 def allocate(weights: Sequence[float], total: int, lower: int, upper: int) -> list[int]:
     """Give each prompt ``clip(scale * weight, lower, upper)`` responses, with the one scale that spends ``total``.
@@ -68,8 +70,7 @@ def _check(weights: Sequence[float], total: int, lower: int, upper: int) -> None
             f"total = {total} is more than {len(weights)} prompts x upper = {upper}: "
             f"use a total of {len(weights) * upper} or a larger upper bound"
         )
-    if errors:
-        raise ValueError("; ".join(errors))
+    refuse(*errors)
 
 
 def _clipped_proportional(weights: Sequence[Fraction], total: int, lower: int, upper: int) -> list[Fraction]:

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
 
+from ada_lightning.core.checks import refuse
+
 _ROUNDING = 1e-9
 """By how much of itself a gain may seem to rise: rounding of floats, far below any difference that matters."""
 
@@ -126,5 +128,4 @@ def _check(total: float, lower: Sequence[int], upper: Sequence[int], prices: Seq
             f"total = {total} is more than the upper bounds of {len(upper)} prompts together: use a total of "
             f"{most} or larger upper bounds"
         )
-    if errors:
-        raise ValueError("; ".join(errors))
+    refuse(*errors)

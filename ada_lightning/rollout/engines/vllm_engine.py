@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.adapter_files import write_adapter
@@ -137,8 +138,7 @@ class VllmEngine(RolloutEngine):
             for name, choices in _CHOICES.items()
             if name in arguments and arguments[name] not in choices
         ]
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(*errors)
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
         """Queue one response.

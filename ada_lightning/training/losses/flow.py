@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import ratio, response_sums
 from ada_lightning.training.losses.partition import PartitionHead, prompt_means
 from ada_lightning.training.losses.terms import LossReduction, PolicyLoss, TensorAndSums, TokenTerms, clip_errors
-from ada_lightning.training.settings import refuse
 
 
 class FlowRlLoss(nn.Module, PolicyLoss):

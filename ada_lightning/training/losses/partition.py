@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.training.seeded_tensors import seeded_uniform
-from ada_lightning.training.settings import refuse
 
 
 class PartitionHead(nn.Module):

@@ -8,6 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.training.batch import BatchCounts, Microbatch
 from ada_lightning.training.losses.functional import kl_to_reference
 from ada_lightning.training.losses.importance import ImportanceCorrection, TokenTruncation
@@ -19,7 +20,6 @@ from ada_lightning.training.losses.terms import (
     clip_errors,
     negative_errors,
 )
-from ada_lightning.training.settings import refuse
 
 
 @dataclass(kw_only=True, eq=False)

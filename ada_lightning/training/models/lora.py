@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.training.models.trained import TrainedParameters
-from ada_lightning.training.settings import refuse
 
 ADAPTER_FOLDER = "adapter"
 _NAME = "default"

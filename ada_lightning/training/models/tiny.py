@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.training.models.cache import MadeModel
-from ada_lightning.training.settings import refuse
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.terms import TokenTerms
-from ada_lightning.training.settings import refuse
 from ada_lightning.training.token_masks.base import HeadUpdate, TokenMask
 from ada_lightning.training.token_masks.curvature import AdamState, adam_logit_change
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ada_lightning.core.checks import refuse
 from ada_lightning.training.batch import Microbatch
 from ada_lightning.training.losses.functional import ratio
 from ada_lightning.training.losses.terms import TokenTerms
 from ada_lightning.training.seeded_tensors import seeded_uniform
-from ada_lightning.training.settings import refuse
 from ada_lightning.training.token_masks.base import TokenMask
 
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.nn import functional
@@ -23,6 +22,7 @@ from ada_lightning.training.models.cache import prepare_once
 from ada_lightning.training.models.tiny import TinyLlama
 from research.studies.field.sums import problems, worked
 from research.studies.runs import ROOT
+from research.studies.supervised import labelled
 
 MODEL = ROOT / "runs" / "field" / "model"
 COMMITTED = Path(__file__).parent / "model"
@@ -44,7 +44,7 @@ def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed
     model.train()
     for step in range(num_steps):
         texts = [(expression, worked(expression, mistakes)) for expression, _ in islice(stream, batch_size)]
-        token_ids_BT, labels_BT = _batch(tokenizer, texts)
+        token_ids_BT, labels_BT = labelled(tokenizer, texts)
         logits_BTV = model(input_ids=token_ids_BT).logits
         loss = functional.cross_entropy(logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten())
         loss.backward()
@@ -57,22 +57,6 @@ def warm_start(folder: Path, *, num_steps: int, batch_size: int, lr: float, seed
             loss_sum = 0.0
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-
-
-def _batch(tokenizer: Any, texts: Sequence[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor]:
-    rows, labels = [], []
-    for question, text in texts:
-        prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        answer = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-        rows.append(torch.tensor([*prompt, *answer]))
-        labels.append(torch.tensor([-100] * len(prompt) + answer))
-    pad = torch.nn.utils.rnn.pad_sequence
-    return (
-        pad(rows, batch_first=True, padding_value=tokenizer.pad_token_id),
-        pad(labels, batch_first=True, padding_value=-100),
-    )
 
 
 def prepare_model() -> None:

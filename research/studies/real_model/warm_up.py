@@ -11,16 +11,14 @@ import argparse
 import hashlib
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
 import torch
 from torch.nn import functional
-from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ada_lightning.training.models.cache import prepare_once
@@ -28,6 +26,7 @@ from ada_lightning.training.models.wheel import SmolLM2Wheel
 from research.studies.real_model.setting import START
 from research.studies.real_model.tasks import TASKS, entries, worked
 from research.studies.runs import ROOT
+from research.studies.supervised import labelled
 
 NUM_STEPS, BATCH_SIZE, LR = 90, 16, 1e-4
 SEED_OF_QUESTIONS = 900_000_000
@@ -44,22 +43,6 @@ def examples(seed: int) -> Iterator[tuple[str, str]]:
         yield entry["question"], worked(task, entry)
 
 
-def batch(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return token ids and labels, both ``(B, T)``; what is not answer is no label."""
-    rows, labels = [], []
-    for question, text in pairs:
-        prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        answer = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-        rows.append(torch.tensor([*prompt, *answer]))
-        labels.append(torch.tensor([-100] * len(prompt) + answer))
-    return (
-        pad_sequence(rows, batch_first=True, padding_value=tokenizer.eos_token_id),
-        pad_sequence(labels, batch_first=True, padding_value=-100),
-    )
-
-
 def warm_up(folder: Path) -> None:
     """Train the default model on worked answers and save it in float32."""
     start = SmolLM2Wheel().prepare()
@@ -70,7 +53,7 @@ def warm_up(folder: Path) -> None:
     stream = examples(SEED_OF_QUESTIONS)
     model.train()
     for step in range(NUM_STEPS):
-        token_ids_BT, labels_BT = batch(tokenizer, list(islice(stream, BATCH_SIZE)))
+        token_ids_BT, labels_BT = labelled(tokenizer, list(islice(stream, BATCH_SIZE)))
         with torch.autocast("cpu", torch.bfloat16):
             logits_BTV = model(input_ids=token_ids_BT).logits
         loss = functional.cross_entropy(logits_BTV[:, :-1].float().flatten(0, 1), labels_BT[:, 1:].flatten())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,39 +27,52 @@ from tests.unit.callbacks.small_run import Data
 from tests.unit.callbacks.test_mlflow_logger import Tracked
 
 
-@pytest.fixture(scope="module")
-def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+class Server:
+    """A real ``mlflow server`` on SQLite, with an address from the start.
 
+    Args:
+        folder: of its store; a database there keeps the server from making one, a migration after another.
+    """
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("server")
+    def __init__(self, folder):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.uri = f"http://127.0.0.1:{self._port}"
+        self._folder = folder
 
-
-@contextmanager
-def running_server(port, store):
-    """A real ``mlflow server`` on SQLite, until the block ends."""
-    command = [
-        sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-        "--backend-store-uri", f"sqlite:///{store}/mlflow.db", "--artifacts-destination", str(store / "artifacts"),
-    ]  # fmt: skip
-    with (store / "server.log").open("ab") as out:
-        server = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
-    try:
-        while True:
-            assert server.poll() is None, (store / "server.log").read_text()
-            try:
-                if requests.get(f"http://127.0.0.1:{port}/health", timeout=5).ok:
-                    break
-            except requests.RequestException:
+    @contextmanager
+    def running(self):
+        """Until the block ends."""
+        command = [
+            sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self._port),
+            "--workers", "1", "--backend-store-uri", f"sqlite:///{self._folder}/mlflow.db",
+            "--artifacts-destination", str(self._folder / "artifacts"),
+        ]  # fmt: skip
+        with (self._folder / "server.log").open("ab") as out:
+            server = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        try:
+            while not self._answers():
+                assert server.poll() is None, (self._folder / "server.log").read_text()
                 time.sleep(0.2)
-        yield
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)  # it has workers
-        server.wait()
+            yield
+        finally:
+            os.killpg(server.pid, signal.SIGTERM)  # it has workers
+            server.wait()
+
+    def _answers(self):
+        try:
+            return requests.get(f"{self.uri}/health", timeout=5).ok
+        except requests.RequestException:
+            return False
+
+
+@pytest.fixture
+def server(tmp_path_factory, mlflow_uri):
+    folder = tmp_path_factory.mktemp("server")
+    MlflowClient(mlflow_uri).search_experiments()
+    shutil.copy(mlflow_uri.removeprefix("sqlite:///"), folder / "mlflow.db")
+    return Server(folder)
 
 
 def make(path, uri):
@@ -84,49 +98,46 @@ def run_id(path):
     return (path / "mlflow_run_id").read_text().strip()
 
 
-def test_a_run_without_its_server_is_delivered_when_the_server_is_there(tmp_path, port, store, capsys, fit):
-    uri = f"http://127.0.0.1:{port}"
-    path = tmp_path / "down"
-    (path / "responses" / "train").mkdir(parents=True)
-    pd.DataFrame({"slot": [0], "reward": [1.0]}).to_parquet(path / "responses" / "train" / "step_000000.parquet")
-    logger = make(path, uri)
+def test_runs_without_their_server_are_delivered_when_the_server_is_there(tmp_path, server, capsys, fit, monkeypatch):
+    """One that had ended by then, and one that goes on: everything, in order."""
+    monkeypatch.setattr(mlflow_logger, "MAX_RETRY_S", 0.2)
+    ended = tmp_path / "down"
+    (ended / "responses" / "train").mkdir(parents=True)
+    pd.DataFrame({"slot": [0], "reward": [1.0]}).to_parquet(ended / "responses" / "train" / "step_000000.parquet")
+    logger = make(ended, server.uri)
     logger.settings({"a": {"b": 1}})
     fit([], loggers=[logger.csv, logger.mlflow])
     assert logger.version == ""
-    assert main([str(path)]) == 1
+    assert main([str(ended)]) == 1
     assert "failed" in capsys.readouterr().out
     ended_ms = time.time() * 1000
-    with running_server(port, store):
-        assert main([str(path)]) == 0
-        run = MlflowClient(uri).get_run(run_id(path))
-        assert run.info.status == "FINISHED"
-        assert run.info.start_time < run.info.end_time < ended_ms  # the run's own times, not those of the delivery
-        assert run.data.params == {"a.b": "1"}
-        assert history(uri, run_id(path), "rollout/signal_ratio") == [(0, 0.5), (1, 0.5), (2, 0.5)]
-        assert history(uri, run_id(path), "eval/avg_at_4") == [(0, 0.05), (3, 0.56)]
-        artifacts = [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))]
-        assert artifacts == ["config.yaml", "responses"]
+    going_on = make(tmp_path / "later", server.uri)
+    for step in range(5):
+        going_on.log_metrics({"a": float(step)}, step=step)
+    while "server" not in going_on.mlflow._warned:
+        time.sleep(0.05)
+    with server.running():
+        while not (going_on.version and len(history(server.uri, going_on.version, "a")) == 5):
+            time.sleep(0.05)
+        going_on.log_metrics({"a": 5.0}, step=5)
+        going_on.finalize("success")
+        assert history(server.uri, going_on.version, "a") == [(step, float(step)) for step in range(6)]
+        assert not MlflowUpload(RunDir(tmp_path / "later")).waiting()
+        assert main([str(ended)]) == 0
+        _assert_is_whole(ended, server.uri, ended_ms)
         capsys.readouterr()
-        assert main([str(path)]) == 0
+        assert main([str(ended)]) == 0
         assert "delivered nothing: it has everything" in capsys.readouterr().out
 
 
-def test_a_server_that_comes_back_during_the_run_gets_everything_in_order(tmp_path, port, store, monkeypatch):
-    monkeypatch.setattr(mlflow_logger, "MAX_RETRY_S", 0.2)
-    uri = f"http://127.0.0.1:{port}"
-    path = tmp_path / "later"
-    logger = make(path, uri)
-    for step in range(5):
-        logger.log_metrics({"a": float(step)}, step=step)
-    while "server" not in logger.mlflow._warned:
-        time.sleep(0.05)
-    with running_server(port, store):
-        while not (logger.version and len(history(uri, logger.version, "a")) == 5):
-            time.sleep(0.05)
-        logger.log_metrics({"a": 5.0}, step=5)
-        logger.finalize("success")
-        assert history(uri, logger.version, "a") == [(step, float(step)) for step in range(6)]
-        assert not MlflowUpload(RunDir(path)).waiting()
+def _assert_is_whole(path, uri, ended_ms):
+    run = MlflowClient(uri).get_run(run_id(path))
+    assert run.info.status == "FINISHED"
+    assert run.info.start_time < run.info.end_time < ended_ms  # the run's own times, not those of the delivery
+    assert run.data.params == {"a.b": "1"}
+    assert history(uri, run_id(path), "rollout/signal_ratio") == [(0, 0.5), (1, 0.5), (2, 0.5)]
+    assert history(uri, run_id(path), "eval/avg_at_4") == [(0, 0.05), (3, 0.56)]
+    assert [file.path for file in MlflowClient(uri).list_artifacts(run_id(path))] == ["config.yaml", "responses"]
 
 
 @pytest.fixture

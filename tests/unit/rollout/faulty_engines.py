@@ -1,4 +1,7 @@
-"""Engines for child processes: importable, without a model, each with one fault or one thing to tell."""
+"""Engines for child processes: importable, without a model, each with one fault or one thing to tell.
+
+Also importable fast: a child imports this file, and torch only for weights, where a test's own file takes it seconds.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,11 @@ class CoinEngine(ScriptedEngine):
 def completed(engine_class, **options):
     """Makes an engine as a host makes one, which completes the log file."""
     return partial(_open, engine_class, options)
+
+
+def as_a_host_opens(engine):
+    """The same for an engine that is made without arguments."""
+    return partial(_open, engine, {})
 
 
 def _open(engine_class, options, *, log_file):
@@ -213,3 +221,20 @@ class StoreEngine(CoinEngine):
         if self._num_polls_to_live < 0:
             raise MemoryError("no block left")
         return super().poll()
+
+
+class FirstDies:
+    """A factory of the service that goes to the child: the first engine that it makes dies.
+
+    Args:
+        marker: file that says that one was made.
+    """
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __call__(self, **completed):
+        if self.marker.exists():
+            return CoinEngine()
+        self.marker.touch()
+        return FaultyEngine(die)

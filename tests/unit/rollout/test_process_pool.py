@@ -42,16 +42,12 @@ def opened(tmp_path):
 
     def open_engine(engine, **options):
         limits = {"start_timeout_s": 60, "call_timeout_s": 60, "num_threads": 1}
-        made.append(ProcessPool(**(limits | options)).open(partial(opened_by, engine), tmp_path / "engine.log"))
+        made.append(ProcessPool(**(limits | options)).open(engines.as_a_host_opens(engine), tmp_path / "engine.log"))
         return made[-1]
 
     yield open_engine
     for engine in made:
         engine.close()
-
-
-def opened_by(engine, *, log_file):
-    return engine()
 
 
 def run_all(engine, num=20):
@@ -289,19 +285,6 @@ import time; time.sleep(100)
     assert_gone(child)
 
 
-class Completed:
-    """A factory of the service that goes to the child: the first engine that it makes dies."""
-
-    def __init__(self, marker):
-        self.marker = marker
-
-    def __call__(self, **completed):
-        if self.marker.exists():
-            return engines.CoinEngine()
-        self.marker.touch()
-        return engines.FaultyEngine(engines.die)
-
-
 @pytest.mark.parametrize("max_restarts", [0, 2])
 def test_a_step_in_which_the_child_dies_ends_the_same(tmp_path, max_restarts):
     """The pool replaces it, or where that may not, the service opens another pool and repeats the step."""
@@ -310,7 +293,7 @@ def test_a_step_in_which_the_child_dies_ends_the_same(tmp_path, max_restarts):
         RolloutService(engine=engine, sampling=SETTINGS, max_model_tokens=32, seed=0, host=place)
         for engine, place in (
             (lambda **completed: engines.CoinEngine(), TrainerProcess()),
-            (Completed(tmp_path / "died"), host),
+            (engines.FirstDies(tmp_path / "died"), host),
         )
     ]
     results = []

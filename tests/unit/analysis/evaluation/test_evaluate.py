@@ -20,11 +20,10 @@ ENGINE = "rollout.engine._target_=tests.unit.analysis.evaluation.answering_engin
 PAPER_SETS = ("math500", "minerva", "olympiadbench", "aime_like")
 
 
-def write_set(file, *, num_prompts, name):
+def write_set(file, *, num_prompts, name, answers=("\\frac{8}{2}", "4")):
     """The paper's columns: a problem, its answer, and what else the sets have."""
     rows = [
-        {"problem": f"{name}: what is {i} - {i} + 4?", "answer": "4" if i % 2 else "\\frac{8}{2}", "level": i}
-        for i in range(num_prompts)
+        {"problem": f"{name}: what is {i} - {i} + 4?", "answer": answers[i % 2], "level": i} for i in range(num_prompts)
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(file)
@@ -57,14 +56,24 @@ def evaluate(tmp_path):
     return small_evaluate
 
 
-def files_of(tmp_path, sizes=(6, 5, 4, 3)):
+def files_of(tmp_path, sizes=(6, 5, 4, 3), **options):
     return [
-        f"eval.sets.{name}.path={write_set(tmp_path / f'{name}.jsonl', num_prompts=size, name=name)}"
+        f"eval.sets.{name}.path={write_set(tmp_path / f'{name}.jsonl', num_prompts=size, name=name, **options)}"
         for name, size in zip(PAPER_SETS, sizes, strict=True)
     ]
 
 
 PAPER = ["eval=paper", "eval.num_samples=4", "eval.reward.num_workers=1", "eval.minerva_reward.num_workers=1"]
+
+REWARD = "{_target_: ada_lightning.rewards.exact_match.ExactMatchReward, "
+REWARD += "extraction: {_target_: ada_lightning.rewards.extraction.LastBoxed}}"
+PLAIN = [*PAPER, "~eval.reward.reward", f"+eval.reward.reward={REWARD}"]
+PLAIN += ["eval.sets.minerva.reward=${eval.reward}", "~eval.minerva_reward"]
+"""The paper's sets without its two graders, whose workers take seconds to import what knows mathematics."""
+
+
+def plain_files(tmp_path):
+    return files_of(tmp_path, answers=("4", "4"))
 
 
 def responses(folder):
@@ -114,10 +123,10 @@ def test_the_papers_protocol_on_files(evaluate, tmp_path, capsys):
 
 
 def test_a_stopped_evaluation_continues_to_the_same_results(evaluate, tmp_path):
-    files = files_of(tmp_path)
-    whole = evaluate(*PAPER, *files, name="whole")
+    files = plain_files(tmp_path)
+    whole = evaluate(*PLAIN, *files, name="whole")
     AnsweringEngine.num_submitted = 0
-    options = [*PAPER, *files, "prompts_per_file=1"]
+    options = [*PLAIN, *files, "prompts_per_file=1"]
     AnsweringEngine.stop_after = 40
     with pytest.raises(SamplingStoppedError, match="the same command again continues there"):
         evaluate(*options, name="parts")
@@ -138,10 +147,10 @@ def test_a_stopped_evaluation_continues_to_the_same_results(evaluate, tmp_path):
 
 
 def test_two_models_are_compared_on_the_same_prompts(evaluate, tmp_path, capsys):
-    files = files_of(tmp_path)
-    evaluate(*PAPER, *files, name="weak")
+    files = plain_files(tmp_path)
+    evaluate(*PLAIN, *files, name="weak")
     AnsweringEngine.skill = 0.4
-    evaluate(*PAPER, *files, f"compare={tmp_path}/evaluations/weak", name="strong")
+    evaluate(*PLAIN, *files, f"compare={tmp_path}/evaluations/weak", name="strong")
     folder = tmp_path / "evaluations" / "strong"
     comparison = json.loads((folder / "comparison-with-weak.json").read_text())
     first, second = (json.loads((folder.parent / name / "results.json").read_text()) for name in ("weak", "strong"))

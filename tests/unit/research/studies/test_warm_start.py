@@ -8,6 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from research.studies.field import warm_start
 from research.studies.field.sums import problems, worked
+from research.studies.supervised import labelled
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def test_the_committed_model_is_unpacked_and_likes_right_workings_better_than_wr
 
     def loss(slips):
         pairs = [(question, worked(question, slips)) for question, _ in problems(size=64, seed=7)]
-        token_ids_BT, labels_BT = warm_start._batch(tokenizer, pairs)
+        token_ids_BT, labels_BT = labelled(tokenizer, pairs)
         with torch.no_grad():
             return float(model(input_ids=token_ids_BT, labels=labels_BT).loss)
 
