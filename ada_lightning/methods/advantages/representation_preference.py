@@ -53,7 +53,7 @@ class RepresentationPreferenceAdvantage(ComparesWithInitial):
     def __init__(self, *, beta: float = 0.1, scale: float = 0.2, ridge: float = 1.0) -> None:
         values = {"beta": beta, "scale": scale, "ridge": ridge}
         refuse(
-            unmet(
+            *unmet(
                 *(
                     (0 < value < math.inf, f"advantage.{name} must be positive and finite", value)
                     for name, value in values.items()
