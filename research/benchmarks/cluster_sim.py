@@ -260,9 +260,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only-validate", action="store_true", help="renew the validation, keep the stored scenarios")
     parser.add_argument("--overlap", action="store_true", help="simulate steps that overlap, and nothing else")
-    parser.add_argument(
-        "--engines", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="with --overlap; others stay stored"
-    )
+    parser.add_argument("--engines", type=int, nargs="+", default=[16, 8, 4, 2, 1], help="with --overlap")
     arguments = parser.parse_args()
     if arguments.overlap:
         overlap(arguments.engines)

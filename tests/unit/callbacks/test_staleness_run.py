@@ -373,6 +373,26 @@ def test_an_update_and_the_sampling_of_the_next_step_happen_at_once(k, tmp_path)
     assert list(fit(tmp_path, k, beside=True, update=wait_for_next).results) == list(range(NUM_STEPS))
 
 
+def test_an_engine_that_is_behind_gets_the_version_of_its_step_and_not_the_newest(tmp_path):
+    """So does the sampler of a step not know what was learned since. The engine takes each version when the next is
+    published and trained from."""
+    training = []
+
+    class Late(Engine):
+        def load_weights(self, named_tensors, policy_version):
+            while policy_version and policy_version + 1 not in training:
+                time.sleep(0.001)
+            super().load_weights(named_tensors, policy_version)
+
+    run = fit(
+        tmp_path / "late", 2, beside=True, engine_type=Late, sampler=Growing(),
+        update=lambda policy, engines: training.append(policy.policy_version),
+    )  # fmt: skip
+    assert [version for version, _ in run.engine.loaded] == [0, 1, 2, 3, 4]
+    assert all(weight == run.policy.weight_of[version] for version, weight in run.engine.loaded)
+    assert run.outcome() == fit(tmp_path / "emulated", 2, sampler=Growing()).outcome()
+
+
 def test_nothing_is_sampled_beyond_the_last_step(tmp_path):
     assert fit(tmp_path, 3, beside=True, num_steps=3).engine.begun == {0, 1, 2}
 
