@@ -69,7 +69,7 @@ def draw_pass_rates(audit: Audit) -> Drawing:
         axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
         tidy(axes, "How often a prompt is solved")
         axes.grid(visible=False, axis="x")
-        axes.set_xlabel("pass rate of the prompt; never: less than once in 50, always: more than 49 times in 50")
+        axes.set_xlabel("pass rate of the prompt")
         axes.legend(frameon=False, fontsize=9)
         return finished(figure, "pass_rates", "distribution of pass rates")
 

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import importlib.util
 import random
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +31,9 @@ def respond(step, slot, prompt_id, index):
     return drawn, world.grade(world.text_of(drawn.token_ids)).reward
 
 
+@cache
 def steps_of(rule, objective):
+    """Steps do not know of each other, so one of each serves all."""
     return PromptSteps(rule, **({"objective": objective} if rule in WITH_OBJECTIVE else {}))
 
 
@@ -194,7 +197,7 @@ def test_slime_rows_advantages_and_denominator(rule, objective, monkeypatch):
                 await asyncio.sleep(0)
             drawn, reward = respond(step, slot, wanted.prompts[slot], index)
             sample.tokens, sample.response_length = [1, *drawn.token_ids], len(drawn.token_ids)
-            sample.reward = 0.0 if reward is None and drawn.is_truncated else reward
+            sample.reward = reward
             sample.status = Sample.Status.TRUNCATED if drawn.is_truncated else Sample.Status.COMPLETED
             sample.metadata = {"name": f"{slot}/{index}"}
             return sample

@@ -99,17 +99,17 @@ class Scripted:
         seed = settings.request_seed("train", global_steps, slot, prompt_id, session_id)
         drawn = world.respond(int(prompt_id[1:]), seed, global_steps, graded=False)
         verdict = world.grade(world.text_of(drawn.token_ids))
-        if verdict.reward is None and not drawn.is_truncated:
+        if verdict.reward is None:
             raise TimeoutError(verdict.failure)
         return AgentLoopOutput(
             prompt_ids=list(world.prompt_tokens(int(prompt_id[1:]))),
             response_ids=list(drawn.token_ids),
             response_mask=[1] * len(drawn.token_ids),
             response_logprobs=list(drawn.logprobs),
-            reward_score=verdict.reward or 0.0,
+            reward_score=verdict.reward,
             num_turns=2,
             metrics={},
-            extra_fields={"reward_extra_info": {"acc": verdict.reward or 0.0}},
+            extra_fields={"reward_extra_info": {"acc": verdict.reward}},
         )
 
 
