@@ -1,8 +1,8 @@
 """Time what a newcomer waits for: ``python -m research.benchmarks.first_figure``.
 
 Makes an empty environment and an empty folder, and runs the commands of ``docs/install.md`` in them, one after another,
-as they stand there, but with two rollout steps, a name of the run, and this checkout's last commit for the repository. Prints the
-seconds of each and, counted from the start of ``pip install``, those until the first held-out figure.
+as they stand there but for two rollout steps, a name of the run, and this checkout's last commit for the repository.
+Prints the seconds of each and, counted from the start of ``pip install``, those until the first held-out figure.
 """
 
 from __future__ import annotations
