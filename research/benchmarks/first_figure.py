@@ -1,8 +1,8 @@
 """Time what a newcomer waits for: ``python -m research.benchmarks.first_figure``.
 
 Makes an empty environment and an empty folder, and runs the commands of ``docs/install.md`` in them, one after another,
-as they stand there, but with two rollout steps and with this checkout's last commit for the repository. Prints the
-seconds of each and, counted from the start of ``pip install``, those until the first held-out figure.
+as they stand there but for two rollout steps, a name of the run, and this checkout's last commit for the repository.
+Prints the seconds of each and, counted from the start of ``pip install``, those until the first held-out figure.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "install.md"
 FIRST_FIGURE = "held-out after 0 steps"
 """How the line begins that the first evaluation prints."""
+RUN_NAME = "ada_seq_balance-first"
 
 
 def main() -> None:
@@ -44,8 +45,8 @@ def commands(page: str, num_steps: int) -> Iterator[str]:
         for line in block.splitlines():
             command = re.sub(r"\s+#.*", "", line)
             command = command.replace("<this repository>", f"{ROOT} ada_lightning")
-            command = command.replace("<run_name>", "$(basename runs/ada_seq_balance-*)")
-            yield f"{command} num_steps={num_steps}" if command.startswith("ada train ") else command
+            options = f" num_steps={num_steps} run_name={RUN_NAME}" if command.startswith("ada train ") else ""
+            yield command.replace("<run_name>", RUN_NAME) + options
 
 
 def _run_all(folder: Path, num_steps: int) -> None:
