@@ -1,4 +1,4 @@
-"""The real engine on the tiny model, in float32, in a process of its own."""
+"""The real engine on the tiny model, in float32, in a process of its own; whole runs: test_several_processes.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from tests.integration.conftest import column
 from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
 
 pytestmark = pytest.mark.vllm
@@ -57,14 +56,6 @@ def test_aborted_requests_return_the_tokens_generated_for_them(engine):
     while engine.num_in_flight():
         finished |= {generation.request_id for generation in engine.poll()}
     assert finished == {"a2", "a3"}
-
-
-def test_a_run_gives_the_same_responses_as_with_the_engine_in_the_trainers_process(train):
-    inside = train(name="inside", vllm=True)
-    outside = train("rollout=vllm_process", "rollout.host.num_threads=1", name="outside", vllm=True)
-    for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
-        assert column(outside, name) == column(inside, name), name
-    assert max(column(outside, "sync/logprob_gap")) < 1e-3
 
 
 def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_stale_one(monkeypatch, tmp_path):
