@@ -1,4 +1,4 @@
-"""prepare.py with the real engine, real reward workers and the tiny model; then training on what it selected."""
+"""prepare.py with the real engine, real reward workers and the tiny model. Training on it: test_walkthrough.py."""
 
 from __future__ import annotations
 
@@ -32,30 +32,29 @@ def command(folder, *overrides):
     return ["prepare.py", *SMALL, *own, *overrides]
 
 
-def interrupted(programs, folder, number):
-    """Start, and send a signal once something is stored."""
+def interrupted(programs, folder):
+    """Start, and send SIGTERM once something is stored; SIGKILL: tests/unit/analysis/offline/test_sampling_job.py."""
     pid = programs.start(*command(folder))
     deadline = time.monotonic() + 300
     while not ResponseStore(folder).parts and not has_ended(pid):
         assert time.monotonic() < deadline, programs.printed(pid)
         time.sleep(0.002)
-    os.kill(pid, number)
+    os.kill(pid, signal.SIGTERM)
     done = programs.wait(pid)
     return done.returncode, done.stderr
 
 
-def test_an_interrupted_preparation_ends_with_the_same_responses_and_training_takes_it_up(train, programs, tmp_path):
+def test_an_interrupted_preparation_ends_with_the_same_responses(programs, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     done = programs.run(*command(whole, "band.min_positive=1"))
     assert done.returncode == 0, done.stderr
     assert f"data.only={whole}" in done.stdout
-    returncode, stderr = interrupted(programs, stopped, signal.SIGTERM)
+    returncode, stderr = interrupted(programs, stopped)
     assert returncode == 1, stderr
     assert "SIGTERM: " in stderr
     assert "the same command again continues there" in stderr
     num_stored = len(ResponseStore(stopped).finished())
     assert 0 < num_stored < 24
-    assert interrupted(programs, stopped, signal.SIGKILL)[0] == -signal.SIGKILL
     done = programs.run(*command(stopped, "band.min_positive=1"))
     assert done.returncode == 0, done.stderr
     table = ResponseStore(whole).table()
@@ -67,13 +66,4 @@ def test_an_interrupted_preparation_ends_with_the_same_responses_and_training_ta
 
     again = programs.run(*command(whole, "band.min_positive=2"))
     assert "nothing is drawn" in again.stdout
-    selected = set(pq.read_table(whole / "selected.parquet")["prompt_id"].to_pylist())
-    assert selected
-    folder = train(
-        f"data.only={whole}",
-        f"estimator.history_file={whole / 'history.json'}",
-        "data.source.num_train=24",
-    )
-    trained = set(pq.read_table(folder / "responses" / "train")["prompt_id"].to_pylist())
-    assert trained <= selected
-    assert trained
+    assert pq.read_table(whole / "selected.parquet").num_rows > 0

@@ -1,4 +1,4 @@
-"""The real engine on the tiny model, in float32, in a process of its own."""
+"""The real engine on the tiny model, in float32, in a process of its own; whole runs: test_several_processes.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from safetensors.torch import load_file
 
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from tests.integration.conftest import column
 from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
 
 pytestmark = pytest.mark.vllm

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import partial
 
 import pytest
 import torch
 
 from ada_lightning.rollout.engines.ray_pool import RayPool
-from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from tests.builders import SETTINGS
 from tests.integration.conftest import column
-from tests.integration.test_vllm_engine import generate, largest_gap, load, move, named, open_engine
 from tests.unit.rollout.faulty_engines import CoinEngine, TellingEngine, completed
 from tests.unit.rollout.test_engine_pool import collect, finish
 
@@ -99,37 +96,6 @@ def test_actors_have_their_threads_and_nothing_of_the_trainers_rank(opened, monk
     (facts,) = {generation.response_ids for generation in processes(pool).values()}
     assert facts[2:5] == (0, 2, 5)
     assert facts[0] != os.getpid()
-
-
-def test_the_real_engine_in_two_actors_one_of_which_is_killed(opened, tiny_path, tmp_path):
-    options = {"max_model_tokens": 64, "max_num_seqs": 8, "kv_cache_gib": 0.05, "dtype": "float32"}
-    pool = opened(partial(VllmEngine, model_path=tiny_path, eos_token_ids=[2], **options))
-    model = load(tiny_path)
-    move(model, lambda name: True)
-    inside = open_engine(tiny_path, tmp_path)
-    try:
-        inside.load_weights(named(model), policy_version=1)
-        expected = generate(inside)
-    finally:
-        inside.close()
-    pool.load_weights(named(model), policy_version=1)
-    assert largest_gap(pool, model) < 1e-3
-    poll = pool.poll
-    killed = []
-
-    def killing_poll():
-        # Once: between the death and the pool's noticing it there is no process to kill.
-        if pool.loads()[1] and not killed:
-            killed.append(pool.pids()[1])
-            os.kill(killed[0], signal.SIGKILL)
-        return poll()
-
-    pool.poll = killing_poll
-    with pytest.warns(RuntimeWarning, match="engine 1 broke"):
-        found = generate(pool)
-    assert [g.response_ids for g in found] == [g.response_ids for g in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert one.sampling_logprobs == pytest.approx(other.sampling_logprobs, abs=1e-4)
 
 
 def test_a_run_with_two_actors_gives_the_same_responses(train):

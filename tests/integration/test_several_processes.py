@@ -23,6 +23,7 @@ OPTIONS = (
     "rollout.host.num_threads=1",
     *(option for option in SMALL if option != "callbacks.checkpoint.every_n_steps=0"),
     *QUIET,
+    "~callbacks.preview",
     "callbacks.checkpoint.every_n_steps=1",
 )
 
@@ -71,6 +72,7 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
         _kill_all(process)
     assert process.returncode != 0
     assert "trainer: 2 processes, here on cpu, ShardedStrategy, started by torchrun" in output
+    assert "SIGTERM: stopping at the next safe point" in output
     assert "continue with the same options and: ckpt=last run_dir=" in output
     assert json.loads((folder / "summary.json").read_text())["status"] == "interrupted"
     state = torch.load(folder / "checkpoints/last/trainer.ckpt", weights_only=True)

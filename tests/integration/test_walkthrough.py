@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 from markupsafe import escape
-
-from tests.integration.conftest import ROOT
 
 pytestmark = pytest.mark.vllm
 
@@ -56,45 +51,35 @@ def said_by(done, program):
     return done.stdout
 
 
-def prints(folder, program, *arguments):
-    """What a program says that is started in the user's folder, which is not that of the code."""
-    environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / program), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    return said_by(done, program)
-
-
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory, programs, empty_store):
     """The whole walk; paths and names are those the programs choose where the user gives none."""
     folder = tmp_path_factory.mktemp("walk")
 
-    def prints_warm(program, *arguments):
-        done = programs.run(program, *arguments, cwd=folder, environment={"MLFLOW_TRACKING_URI": None})
-        return said_by(done, program)
+    def run(program, *arguments):
+        return programs.run(program, *arguments, cwd=folder, environment={"MLFLOW_TRACKING_URI": None})
+
+    def prints(program, *arguments):
+        return said_by(run(program, *arguments), program)
 
     shutil.copy(empty_store, folder / STORE)
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in PROBLEMS))
-    said = {"prepare": prints(folder, "prepare.py", *OWN, *BAND, "run_name=sums")}
+    said = {"prepare": prints("prepare.py", *OWN, *BAND, "run_name=sums")}
     python, program, experiment, *shown = shlex.split(said["prepare"].splitlines()[-1].removeprefix("train on them: "))
     assert (python, program, experiment) == ("python", "train.py", "+experiment=ada_seq_balance")
     for name, method in METHODS.items():
-        said[name] = prints_warm(program, f"+experiment={method}", *shown, *TRAINING, f"run_name={name}")
-    said["before"] = prints_warm("evaluate.py", *OWN, *EVALUATION)
+        said[name] = prints(program, f"+experiment={method}", *shown, *TRAINING, f"run_name={name}")
+    said["before"] = prints("evaluate.py", *OWN, *EVALUATION)
+    refused = run("evaluate.py", "checkpoint=runs/adaptive", *EVALUATION)
     own_function = "reward.reward.path=tests.integration.graders.has_few_letters"  # a run folder may not name one
-    said["after"] = prints_warm(
+    said["after"] = prints(
         "evaluate.py", "checkpoint=runs/adaptive", "compare=evaluations/tiny-heldout", own_function, *EVALUATION
     )
-    said["report"] = prints_warm("report.py", *(f"runs/{name}" for name in METHODS), "--output", "report.html")
+    said["report"] = prints("report.py", *(f"runs/{name}" for name in METHODS), "--output", "report.html")
     (after,) = (folder / "evaluations").glob("adaptive-*-heldout")
     evaluations = {"before": folder / "evaluations" / "tiny-heldout", "after": after}
-    return SimpleNamespace(folder=folder, prepared=folder / "prepared" / "sums", said=said, evaluations=evaluations)
+    prepared = folder / "prepared" / "sums"
+    return SimpleNamespace(folder=folder, prepared=prepared, said=said, evaluations=evaluations, refused=refused)
 
 
 def rows(path):
@@ -158,11 +143,18 @@ def test_the_two_methods_draw_differently(walk):
     assert drawn["adaptive"].min() >= 4
 
 
+def test_a_runs_own_function_is_named_again_by_who_evaluates_it(walk):
+    assert walk.refused.returncode == 1
+    assert "reward.reward.path = 'tests.integration.graders.has_few_letters'" in walk.refused.stderr
+
+
 def test_evaluations_before_and_after_are_of_the_same_problems_and_compared(walk):
     results, answers = {}, {}
     for name, folder in walk.evaluations.items():
         results[name] = json.loads((folder / "results.json").read_text())
         answers[name] = rows(folder / "sets" / "heldout" / "responses")
+        assert (folder / "engine.log").stat().st_size > 0
+        assert results[name]["sampling"]["max_new_tokens"] == 8
         heldout = results[name]["sets"]["heldout"]
         assert (heldout["num_prompts"], heldout["num_responses"]) == (NUM_HELDOUT, 4 * NUM_HELDOUT)
         average = heldout["figures"]["avg_at_4"]

@@ -6,6 +6,7 @@ runs it, in a process and a session of its own, which ends as that one would; on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from research.benchmarks.faults.sessions import exit_code, warm_up
 from tests.heap import settle_imports
+from tests.parsed_once import parse_once
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,6 +104,8 @@ def has_ended(pid):
 def serve():
     """Read a request per line, answer with a number: a process id, or the exit code of the one waited for."""
     warm_up()
+    _import_the_rest()
+    _compose()
     settle_imports()
     print("ready", flush=True)
     for line in sys.stdin:
@@ -114,6 +118,27 @@ def serve():
             return become(request)  # and end as any program
         print(pid, flush=True)
     return None
+
+
+def _import_the_rest():
+    """A thousand modules that an engine, the tiny model and the default task import when they are made."""
+    import reasoning_gym
+    import transformers.models.llama.modeling_llama
+    import vllm.model_executor.models.llama
+
+    _ = reasoning_gym.create_dataset, transformers.models.llama.modeling_llama.LlamaForCausalLM
+    with contextlib.suppress(ImportError):  # vLLM for GPUs has another worker
+        import vllm.v1.worker.cpu_worker  # noqa: F401
+
+
+def _compose():
+    """A start composes its configuration four times; what is parsed here is parsed for all of them."""
+    from hydra import compose, initialize_config_dir
+
+    parse_once()
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        for program in ("train", "evaluate", "prepare"):
+            compose(program, ["run_name=warm"])
 
 
 def become(request):

@@ -8,7 +8,6 @@ import os
 import re
 import runpy
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,30 +140,21 @@ def test_under_another_loss_it_is_not_and_trl_says_approximate(capsys):
     assert 'approximate: loss_type="dapo" divides by what was kept' in capsys.readouterr().out
 
 
-def test_two_processes_make_the_same_gradient():
+@pytest.mark.vllm  # what the programs are forked from has imported it
+def test_two_processes_make_the_same_gradient(programs):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    given = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.unit.adapters.trl_world", "ada_seq_balance"]
-    processes = [
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | given | {"RANK": str(rank), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1"},
+        world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    started = [
+        programs.start(
+            "tests/unit/adapters/trl_world.py", "ada_seq_balance",
+            environment=world | {"RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
         )
-        for rank in range(2)
-    ]
-    try:
-        (said, errors), _ = (process.communicate() for process in processes)
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], errors[-3000:]
-    (line,) = [line for line in said.splitlines() if line.startswith("RESULT")]
+        for rank in "01"
+    ]  # fmt: skip
+    first, second = (programs.wait(pid) for pid in started)
+    assert [first.returncode, second.returncode] == [0, 0], first.stderr[-3000:]
+    (line,) = [line for line in first.stdout.splitlines() if line.startswith("RESULT")]
     found = json.loads(line.removeprefix("RESULT"))
     assert len(set(found["kept"])) > 1
     assert found["relative"] < 1e-6

@@ -8,7 +8,6 @@ import json
 import pickle
 import re
 import shutil
-import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -193,15 +192,8 @@ def their_model(folder, tiny_path, *, ran):
     return folder
 
 
-def program(*command, folder):
-    return subprocess.run(
-        [sys.executable, str(ROOT / command[0]), *command[1:]],
-        cwd=folder, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}, check=False,
-        capture_output=True, text=True,
-    )  # fmt: skip
-
-
-def test_no_program_runs_what_a_folder_names(tmp_path, tiny_path):
+@pytest.mark.vllm  # what the programs are forked from has imported it
+def test_no_program_runs_what_a_folder_names(tmp_path, tiny_path, programs):
     ran = tmp_path / "ran"
     (tmp_path / "x.pkl").write_bytes(pickle.dumps(Touch(ran)))
     evil = with_value(GOOD, "data.source", {"_target_": "pandas.read_pickle", "filepath_or_buffer": "x.pkl"})
@@ -212,7 +204,10 @@ def test_no_program_runs_what_a_folder_names(tmp_path, tiny_path):
         "report": ("report.py", str(folder), "--output", str(tmp_path / "report.html")),
         "prepare": ("prepare.py", "model=tiny", f"data.only={folder}"),
     }
-    done = {name: program(*command, folder=tmp_path) for name, command in commands.items()}
+    done = {
+        name: programs.run(*command, cwd=tmp_path, environment={"HOME": str(tmp_path)})
+        for name, command in commands.items()
+    }
     assert not ran.exists(), done
     assert "data.source._target_ = 'pandas.read_pickle'" in done["evaluate"].stderr
     assert done["evaluate"].returncode == 1
