@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+from tests.integration.conftest import column
 from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
 
 pytestmark = pytest.mark.vllm
