@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "own_loop.md").read_text(encoding="utf-8")
-(CODE,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+CODE, *_ = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 class Loop:
