@@ -159,8 +159,7 @@ class VllmEngine(RolloutEngine):
             stop_token_ids=self._eos_token_ids,
             output_kind=self._final_only,
         )
-        prompt = {"prompt_token_ids": list(prompt_ids)}
-        self._engine.add_request(request_id, prompt, params, lora_request=self._adapter)
+        self._engine.add_request(request_id, {"prompt_token_ids": list(prompt_ids)}, params, lora_request=self._adapter)
         self._in_flight.add(request_id)
 
     def poll(self) -> list[Generation]:
