@@ -17,7 +17,6 @@ GAME = "environment=custom environment.path=tests.unit.rollout.episodes.environm
         (f"{GAME} rollout.max_model_tokens=288",
          "further turns would find none; use rollout.max_model_tokens=768, or lower data.max_prompt_tokens"),
         ("data=guess", "data=guess asks for turns with an environment, and environment=none answers none"),
-        ("data=environment", "data=environment takes its prompts from the environment, and environment=none has none"),
         ("data=calculator", "use environment=calculator, or +experiment=environments/calculator"),
     ],
 )  # fmt: skip
@@ -50,6 +49,10 @@ def test_what_goes_with_one_is_taken(overrides):
         (
             ["environment=calculator", "+environment.max_turn=3"],
             "unknown key environment.max_turn; did you mean",
+        ),
+        (
+            ["data=environment"],
+            "data=environment takes its prompts from the environment, and environment=none has none",
         ),
         (["environment=trl", "environment.arguments.path=nowhere.Game"], "cannot make environment.arguments.path ="),
     ],
