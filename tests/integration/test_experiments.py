@@ -59,8 +59,8 @@ WITH_VLLM = ("ada_seq_balance", "ada_est_value", "pilot_commit", "dapo", "gvm_gr
 Sequential blocks, whose prompts end at different times; a budget spread by estimates, from a network that reads the
 policy; stages, between which all prompts meet; refills, whole waves of further prompts in one step; a sampler that
 takes gradients of the policy before it draws. Adapters, drawing ahead and resuming: test_train.py; an engine in a
-process of its own, several, one that dies: test_process_engine.py, test_ray_pool.py, test_faults.py. Sleeping needs a
-GPU: docs/gpu_acceptance.sh.
+process of its own, several, one that dies: test_several_processes.py, test_ray_pool.py, test_faults.py. Sleeping needs
+a GPU: docs/gpu_acceptance.sh.
 """
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml"))
 
