@@ -62,27 +62,20 @@ def test_aborted_requests_return_the_tokens_generated_for_them(engine):
 
 
 LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=0", "num_steps=3")
-ADAPTERS = ("parameters=lora", "parameters.rank=4", "+rollout/weight_transfer=adapter")
 
 
 def test_a_run_whose_steps_overlap_is_that_of_the_emulation_in_the_trainers_process_bit_for_bit(train):
-    """One response at a time, and blocks too long to be shared: rounding depends on what is computed together.
-
-    Weights reach both engines as adapters, and the canary compares each version with what the trainer says of it.
-    """
-    settings = (*LAG, *ADAPTERS, "rollout.engine.max_num_seqs=1", "rollout.engine.block_size=128")
+    """One response at a time, and blocks too long to be shared: rounding depends on what is computed together."""
+    alone, elsewhere = ("rollout.engine.max_num_seqs=1", "rollout.engine.block_size=128"), "rollout=vllm_process"
+    emulated = train(*LAG, *alone, name="emulated", vllm=True)
     threads = f"rollout.host.num_threads={torch.get_num_threads()}"
-    emulated = train(*settings, name="emulated", vllm=True)
-    beside = train(*settings, "rollout=vllm_process", threads, name="beside", vllm=True)
+    beside = train(*LAG, *alone, elsewhere, threads, name="beside", vllm=True)
     assert column(beside, "rollout/latency_s")  # sampled beside the trainer
     for name in ("rollout/num_sampled", "train/loss", "staleness/kl", "sync/logprob_gap"):
         assert column(beside, name) == column(emulated, name), name
+    assert max(column(beside, "sync/canary_gap")) < 1e-3
     weights = [load_file(folder / "checkpoints/last/policy/model.safetensors") for folder in (emulated, beside)]
     assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
-    assert max(column(beside, "sync/canary_gap")) < 1e-3
-    first, *later = column(beside, "staleness/kl")
-    assert first < 1e-7
-    assert min(later) > 10 * first  # what came later were other versions
 
 
 def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_stale_one(monkeypatch, tmp_path):
