@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from ada_lightning.adapters import tested
-from ada_lightning.adapters.prompt_steps import PromptSteps
 from ada_lightning.config.problems import ConfigError
 from ada_lightning.core.step_records import StepSettings
 from tests.tapes import world
@@ -23,36 +22,6 @@ from tests.unit.adapters.conformance import COMBINATIONS, WITH_OBJECTIVE, Played
 ROOT = Path(__file__).resolve().parents[3]
 ON_ONE_PROMPT = ("grpo", "ada_seq_balance", "ada_seq_pos")
 """Of the suite's rules; the others remember prompts, or choose them, which a worker does not see."""
-
-
-@pytest.mark.parametrize(
-    ("method", "said"),
-    [
-        ("ada", r"chooses prompts \(PosteriorSampling\)"),
-        ("ada_est_ema", "EstimatedSampler divides a step among its prompts"),
-        ("dapo", "lets further prompts join a step"),
-        ("gdpo", "looks at components of every response"),
-        ("ada_seq_balance_official", "divides by what the whole step keeps"),
-    ],
-)
-def test_methods_that_need_more_than_a_worker_sees_are_refused(method, said):
-    with pytest.raises(ConfigError, match=said):
-        PromptSteps(method)
-
-
-def test_a_row_may_say_how_many_are_drawn():
-    """``__rollout_n__``: a cap where a rule stops by itself, the number where it does not."""
-    fixed = PromptSteps("grpo", advantage="exact", objective="log")
-    stopping = PromptSteps("ada_seq_pos", n_max=16)
-    for most in (2, 6):
-        (pool,) = fixed.begin("a", step=0, most=most)
-        assert pool.want() == most
-        pools = stopping.begin("a", step=0, most=most)
-        (pool,) = pools
-        while not pools.is_complete:
-            for index in pool.launch(pool.want()):
-                pool.add(index, 0.0, num_tokens=1)
-        assert pool.num_drawn == most
 
 
 pytest.importorskip("verl")
