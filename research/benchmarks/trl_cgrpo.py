@@ -198,8 +198,8 @@ def _trainer(rows: Sequence[Mapping[str, Any]], score: str | None, scale: str) -
         "per_device_train_batch_size": GRID[-1] * len(rows),
     }
     given: dict[str, Any] = {
-        "model": AutoModelForCausalLM.from_pretrained(folder),
-        "processing_class": AutoTokenizer.from_pretrained(folder),
+        "model": AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False),
+        "processing_class": AutoTokenizer.from_pretrained(folder, trust_remote_code=False),
         "reward_funcs": lambda completions, **columns: [float(text == LETTERS[1]) for text in completions],
         "train_dataset": data,
     }

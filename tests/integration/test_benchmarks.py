@@ -40,13 +40,16 @@ START_ONLY = {
     "benchmarks.busy_machine",
     "benchmarks.engine_pool",
     "benchmarks.environment_throughput",
+    "benchmarks.first_figure",
     "benchmarks.exact_resume",
     "benchmarks.hostile_environments",
     "benchmarks.rollout",
     "benchmarks.soak",
     "benchmarks.step_overlap",
     "benchmarks.step_vs_trl",
+    "benchmarks.trl_cgrpo",
     "studies.field.controls",
+    "studies.field.newer",
     "studies.field.staleness",
     "studies.choose",
     "studies.field.warm_start",
@@ -54,11 +57,13 @@ START_ONLY = {
     "studies.real_model.gate",
     "studies.real_model.tune",
     "studies.real_model.warm_up",
+    "studies.trl_side_by_side",
 }
 """Their smallest sizes take a core half a minute or more, or a gigabyte of disk: ``--help``."""
 NOT_ON_A_PAGE = {"benchmarks.cluster_sim_cpu_curve", "benchmarks.simulation.pass_rates"} | {
     "benchmarks.step_ours",
     "benchmarks.step_trl",
+    "studies.trl_run",
 }
 """What another benchmark starts, or says to start first."""
 

@@ -34,7 +34,7 @@ class RecordingEngine:
         self.calls.append("reset prefixes")
         return self.is_reset
 
-    def add_request(self, request_id, prompt, params):
+    def add_request(self, request_id, prompt, params, lora_request=None):
         self.calls.append("add request")
 
 

@@ -28,8 +28,10 @@ def test_expectations_at_pass_rates_that_never_resolve():
 
 def test_expected_samples_agree_with_the_sampler():
     sampler = BalanceSampler(k_pos=2, k_neg=2, samples_per_round=4, n_max=32, group_size=4)
-    simulated = forecast([(0, 0)] * 10, sampler, BalancedSelection(group_size=4)).num_sampled
-    exact = describe(Mix(0.0, 0.0, 0.5, 0.5))["additional"] / 512 + 4  # forecast draws rates from Beta(1/2, 1/2)
+    mix = Mix(0.0, 0.0, 0.5, 0.5)
+    tallies = [(round(10_000 * rate), 10_000) for rate in mix.rates(40, seed=0)]  # so many that rates are known
+    simulated = forecast(tallies, sampler, BalancedSelection(group_size=4)).num_sampled
+    exact = describe(mix)["additional"] / 512 + 4
     assert simulated == pytest.approx(exact, rel=0.06)
 
 
