@@ -119,10 +119,9 @@ class CostPreview(Callback):
     def _timed(self, cold: RolloutResult, policy: PolicyModule, data: RolloutDataModule) -> list[RolloutResult]:
         """Draw on the warm engine: few responses at once, and as many as a step draws or slots can take."""
         num_prompts = len(cold.groups)
-        expected = (
-            data.prompts_per_step * mean_forecast(forecasts(tallies([cold]), self.sampler, self.selection)).num_sampled
-        )
-        num_full = max(1, math.floor(min(self.service.num_slots, expected) / num_prompts))
+        of_a_prompt = mean_forecast(forecasts(tallies([cold]), self.sampler, self.selection)).num_sampled
+        num_at_once = min(self.service.num_slots, data.prompts_per_step * of_a_prompt)
+        num_full = max(1, math.floor(num_at_once / num_prompts))
         few = self._rollout(policy, data, num_samples=1, index=1, share=0.25)
         return [few, self._rollout(policy, data, num_samples=num_full, index=2)]
 
@@ -134,11 +133,10 @@ class CostPreview(Callback):
         this_run = forecasts(
             counts, self.sampler, self.selection, keep_groups_without_signal=computes_all_groups(policy, data)
         )
-        group_size = max(
-            1, min(self.sampler.group_size, round(mean_forecast(this_run).num_sampled))
-        )  # not dearer than this
+        mean = mean_forecast(this_run)
+        group_size = max(1, min(self.sampler.group_size, round(mean.num_sampled)))  # never dearer than this run
         num_prompts = data.prompts_per_step
-        num_filled_up = expected_prompts(self.refill, num_prompts, mean_forecast(this_run).signal_ratio)
+        num_filled_up = expected_prompts(self.refill, num_prompts, mean.signal_ratio)
         grpo = forecasts(
             counts,
             UniformSampler(group_size=group_size),

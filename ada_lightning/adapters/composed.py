@@ -51,13 +51,6 @@ _RULES: tuple[Rule, ...] = (
 _PLAIN_LOSSES = ("ClippedPolicyLoss", "ReinforceLoss", "RaftLoss")
 """Losses whose gradient is that of advantage times log-probability where the ratio is 1, as in the one update that a
 rollout gets."""
-_COMPARE_WITH_INITIAL = {
-    "DpoAdvantage",
-    "IpoAdvantage",
-    "RepresentationPreferenceAdvantage",
-    "RewardDistillationAdvantage",
-}
-"""Advantages that ask for log-probabilities under the initial policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +228,9 @@ def _unknown(plain: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
-    """Yield a sentence for each part that asks the policy itself. By names: loading such parts loads torch."""
+    """Yield a sentence for each part that asks the policy itself. By names, where loading the part loads torch."""
+    from ada_lightning.methods.advantages.preference import ComparesWithInitial
+
     if _name(run, "estimator") == "ValueNetworkEstimator":
         yield (
             f"{experiment}: ValueNetworkEstimator learns from the policy's hidden states, which a loop outside does "
@@ -251,10 +246,10 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: KlHistory forgets by how far the policy has moved on earlier responses, which a loop "
             "outside does not hand over; use estimator='beta_history'"
         )
-    if (advantage := _name(run, "advantage")) in _COMPARE_WITH_INITIAL:
+    if issubclass(run.kind("advantage"), ComparesWithInitial):
         yield (
-            f"{experiment}: {advantage} compares with the initial policy's log-probabilities, which a loop outside "
-            "does not hand over; use another advantage"
+            f"{experiment}: {_name(run, 'advantage')} compares with the initial policy's log-probabilities, which a "
+            "loop outside does not hand over; use another advantage"
         )
     norm = _name(run, "sampler.gradient_norm")
     if norm not in ("", "ConstantNorm"):

@@ -67,6 +67,9 @@ class EnvironmentTasks:
         Raises:
             ValueError: it has none, or cannot be imported.
         """
+        self._kind()
+
+    def _kind(self) -> Any:
         module, _, name = self.path.rpartition(".")
         try:
             kind = getattr(importlib.import_module(module), name)
@@ -77,12 +80,11 @@ class EnvironmentTasks:
                 f"{self.path} has no method `first(seed)` that says how a task begins; take prompts from elsewhere, "
                 "such as data=dataset"
             )
+        return kind
 
     @cached_property
     def _made(self) -> list[Prompt]:
-        self.check()
-        module, _, name = self.path.rpartition(".")
-        environment = getattr(importlib.import_module(module), name)(**self.arguments)
+        environment = self._kind()(**self.arguments)
         system = ({"role": "system", "content": self.system_prompt},) if self.system_prompt else ()
         prompts = []
         for number in range(self.num_train + self.num_heldout):

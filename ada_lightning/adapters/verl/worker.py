@@ -15,6 +15,7 @@ from ada_lightning.adapters.pools import Pool, Pools
 from ada_lightning.adapters.prompt_steps import PromptSteps
 from ada_lightning.adapters.verl.arguments import approximations, refusals
 from ada_lightning.adapters.verl.installed import check_installed
+from ada_lightning.adapters.verl.plugin import NAME
 from ada_lightning.config.problems import ConfigError
 
 check_installed()
@@ -180,7 +181,7 @@ def check(config: Any) -> list[str]:
     """
     problems = list(refusals(config, max_kept=prompt_steps(config).max_kept()))
     try:
-        get_adv_estimator_fn("ada")
+        get_adv_estimator_fn(NAME)
     except ValueError:
         problems.append(
             "verl has not loaded ada_lightning's plug-in: install this package, and leave VERL_USE_EXTERNAL_PLUGINS at "

@@ -25,9 +25,9 @@ class LoraParameters(TrainedParameters):
 
     Memory for gradients and optimiser states falls to the adapters' share. The frozen weights are kept once and serve
     as the reference of a KL term too, with the adapters switched off. B starts at 0, so the first policy is the initial
-    model. The engine gets merged weights, made one layer at a time, or the
-    adapters alone (``rollout/weight_transfer=adapter``); a checkpoint holds ``adapter/`` in peft's format,
-    which peft, transformers and vLLM load beside the initial model, and ``policy/`` with merged weights.
+    model. The engine gets merged weights, made one layer at a time, or the adapters alone
+    (``rollout/weight_transfer=adapter``); a checkpoint holds ``adapter/`` in peft's format, which peft, transformers
+    and vLLM load beside the initial model, and ``policy/`` with merged weights.
 
     There is no dropout: it would make the policy that trains another one than the engine's.
 
