@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from ada_lightning.analysis.offline.job_settings import JobSettings, prompts_digest, weights_digest
+from ada_lightning.run.bfloat16 import concrete_dtype
 from ada_lightning.training.models.served import ServedModel, read_model
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class SamplingParts:
                 "sampling": {
                     name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p", "top_k")
                 },
-                "dtype": OmegaConf.select(cfg, "rollout.engine.dtype"),
+                "dtype": concrete_dtype(str(OmegaConf.select(cfg, "rollout.engine.dtype"))),
                 "num_samples": num_samples,
                 "seed": {
                     "run": self.service.settings.seed,

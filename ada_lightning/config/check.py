@@ -69,7 +69,7 @@ COMPLETED: dict[str, tuple[str, ...]] = {
 """Arguments that the program fills in by node; a configuration that sets one would be overruled without a word."""
 OWN_PACKAGES = ("ada_lightning.",)
 """Where constructors only note what they are given. Others' may open connections or files, so they are not tried."""
-PRECISIONS = ("32-true", "32", 32, "bf16-mixed")
+PRECISIONS = ("auto", "32-true", "32", 32, "bf16-mixed")
 """Those that keep float32 master weights and need no loss scaling."""
 
 

@@ -15,6 +15,7 @@ from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
 from ada_lightning.rollout.engines.weight_transfer import Adapter, CudaIpc, Reload
+from ada_lightning.run.bfloat16 import concrete_dtype
 from ada_lightning.training.models.lora import LoraParameters
 
 _ROPE_WITHOUT_FACTOR = ("default", "llama3", "longrope", "su", "yarn")
@@ -114,7 +115,7 @@ def _shape_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
             "rollout.engine.tensor_parallel_size=1 or a number that does"
         )
     cache, tokens = run.number("rollout.engine.kv_cache_gib"), run.number("rollout.max_model_tokens")
-    per_token = _gib_per_token(description, str(run.value("rollout.engine.dtype")))
+    per_token = _gib_per_token(description, concrete_dtype(str(run.value("rollout.engine.dtype"))))
     needed = per_token * (tokens or 0) / max(spread or 1, 1)
     if cache is not None and 0 < cache < needed:
         yield (

@@ -1,4 +1,4 @@
-"""What ``auto`` means on this machine."""
+"""What ``auto`` means for the trainer on this machine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from omegaconf import DictConfig, open_dict
 
 from ada_lightning.parallel.environment import Launch, launch
+from ada_lightning.run.bfloat16 import AUTO, has_fast_bfloat16
 
-AUTO = "auto"
 _SHARDED = "ada_lightning.parallel.strategies.ShardedStrategy"
 
 
 def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launched: Launch | None = None) -> str:
-    """Replace every ``auto`` of accelerator, devices, num_nodes and strategy by what this machine and launcher have.
+    """Replace every ``auto`` of accelerator, devices, num_nodes, strategy and precision by what is here.
 
     Args:
         trainer: node of the configuration; changed.
@@ -21,8 +21,25 @@ def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launche
         launched: how this process was started; read from the environment if not given.
 
     Returns:
-        One line on what was chosen; empty where nothing was left open.
+        One line on what was chosen; empty where nothing but the precision was left open.
     """
+    line = _choose_devices(trainer, num_gpus, launched)
+    if trainer.get("precision") == AUTO:
+        trainer.precision = fast_precision(str(trainer.get("accelerator")))
+    return line
+
+
+def fast_precision(accelerator: str = AUTO) -> str:
+    """Return what a trainer computes fast in: ``bf16-mixed`` on a GPU and on a CPU that has bfloat16, or ``32-true``.
+
+    Args:
+        accelerator: of Lightning's trainer; ``auto``: a GPU where there is one.
+    """
+    on_gpu = accelerator != "cpu" and (accelerator != AUTO or count_gpus() > 0)
+    return "bf16-mixed" if has_fast_bfloat16(on_gpu=on_gpu) else "32-true"
+
+
+def _choose_devices(trainer: DictConfig, num_gpus: int | None, launched: Launch | None) -> str:
     keys = [key for key in ("accelerator", "devices", "num_nodes", "strategy") if trainer.get(key) == AUTO]
     if not keys:
         return ""

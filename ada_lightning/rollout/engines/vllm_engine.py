@@ -24,6 +24,7 @@ from ada_lightning.rollout.engines.adapter_files import write_adapter
 from ada_lightning.rollout.engines.errors import check_fits
 from ada_lightning.rollout.engines.published_weights import chunks
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
+from ada_lightning.run.bfloat16 import concrete_dtype
 from ada_lightning.run.terminal import logger_to_file, output_to_file
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _ENVIRONMENT = {
 }
 _CHUNK_BYTES = 256 * 2**20
 _LIMITS = ("max_model_tokens", "max_num_seqs", "kv_cache_gib", "block_size", "tensor_parallel_size")
-_CHOICES: dict[str, tuple[Any, ...]] = {"dtype": ("bfloat16", "float16", "float32"), "sleep_level": (0, 1, 2)}
+_CHOICES: dict[str, tuple[Any, ...]] = {"dtype": ("auto", "bfloat16", "float16", "float32"), "sleep_level": (0, 1, 2)}
 # vLLM overwrites these for its workers; a reward worker or a later job must not inherit them.
 _RESTORED_VARIABLES = ("LD_PRELOAD", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "KMP_AFFINITY")
 
@@ -54,7 +55,8 @@ class VllmEngine(RolloutEngine):
         kv_cache_gib: memory of the KV cache in GiB. vLLM's own default takes most of the machine.
         block_size: tokens per KV block. The prefix cache shares whole blocks only, so short prompts want small blocks:
             vLLM's CPU default of 128 shares nothing of a 50-token prompt.
-        dtype: of weights and activations in the engine.
+        dtype: of weights and activations in the engine; ``auto``: bfloat16 where this machine computes fast in it, else
+            float32.
         tensor_parallel_size: GPUs (on a CPU: processes) that one engine is spread over; vLLM starts a process for each.
         weight_transfer: how weights come; CUDA IPC and NCCL need a GPU and an engine in another process.
         sleep_level: what :meth:`sleep` does. 0: nothing; 1: weights go to memory of the CPU and the KV cache is given
@@ -80,7 +82,7 @@ class VllmEngine(RolloutEngine):
         max_num_seqs: int = 128,
         kv_cache_gib: float = 0.5,
         block_size: int = 32,
-        dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16",
+        dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto",
         enforce_eager: bool = True,
         tensor_parallel_size: int = 1,
         weight_transfer: WeightTransfer = Reload(),  # noqa: B008 - frozen
@@ -98,7 +100,7 @@ class VllmEngine(RolloutEngine):
         )
         self.max_model_tokens = max_model_tokens
         self.max_num_seqs = max_num_seqs
-        self.weight_dtype = dtype
+        self.weight_dtype = concrete_dtype(dtype)
         self.weight_transfer = weight_transfer
         self.takes_adapters = isinstance(weight_transfer, Adapter)
         self.num_workers = tensor_parallel_size

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from research.studies.contest import Contest, main
 from research.studies.curves import TOKENS
 from research.studies.field.fresh import MAX_TOKENS, PROBLEMS, prepare_fresh
-from research.studies.field.setting import NUM_SEEDS, RESULTS, field_run, second_seeds
+from research.studies.field.setting import FLOAT32, NUM_SEEDS, RESULTS, field_run, second_seeds
 from research.studies.field.tune import TUNING
 from research.studies.methods import Settings
 from research.studies.runs import ROOT, StudyRun
@@ -47,7 +47,7 @@ def control_runs(
                 seed=seed,
                 max_tokens=MAX_TOKENS,
                 points=6,
-                more=(problems, *more.get(method, ())),
+                more=(problems, FLOAT32, *more.get(method, ())),
                 prefix=f"{name}-",
             )
             for seed in second_seeds(num_seeds)

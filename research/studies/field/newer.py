@@ -20,7 +20,7 @@ from itertools import product
 from research.studies import contest
 from research.studies.contest import Contest
 from research.studies.curves import TOKENS
-from research.studies.field.setting import NUM_SEEDS, RESULTS, field_run, prepare, second_seeds
+from research.studies.field.setting import FLOAT32, NUM_SEEDS, RESULTS, field_run, prepare, second_seeds
 from research.studies.methods import Settings
 from research.studies.runs import StudyRun
 from research.studies.tuning import Tuning
@@ -35,7 +35,7 @@ RATES = (5e-5, 1e-4, 2e-4)
 RESPONSES = (32, 64)
 """Per update."""
 TUNING_SEED = 103
-DECAY = ("optimizer/schedule=linear",)
+DECAY = ("optimizer/schedule=linear", FLOAT32)
 
 
 def newer_run(study: str, method: str, settings: Settings, *, seed: int, max_tokens: int, points: int) -> StudyRun:

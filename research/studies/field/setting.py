@@ -18,6 +18,8 @@ FIRST_SEEDS = range(3)
 """Of runs from the first model, which is gone."""
 NUM_SEEDS = 5
 """Of runs from the committed model; they follow."""
+FLOAT32 = "trainer.precision=32-true"
+"""What runs since have, so that rows of machines with and without fast bfloat16 go together."""
 
 
 def second_seeds(num_seeds: int = NUM_SEEDS) -> range:

@@ -145,7 +145,7 @@ REFUSED = [
     ("+rollout.engine.tensor_parallel_size=2", "tensor_parallel_size = 2 does not divide the model's 9 attention"),
     ("rollout.engine.kv_cache_gib=1000000", "kv_cache_gib = 1000000 is more than the memory of ... kv_cache_gib=0.5"),
     # 2 (keys, values) x 30 layers x 3 heads x 64 x 2 bytes x 320 tokens = 0.00687 GiB
-    ("rollout.engine.kv_cache_gib=0.0068", "rollout.engine.kv_cache_gib = 0.0068 cannot hold one sequence of rollout."),
+    ("rollout.engine.dtype=bfloat16 rollout.engine.kv_cache_gib=0.0068", "kv_cache_gib = 0.0068 cannot hold one seq"),
     ("rollout.engine.max_num_seqs=1000000000", "max_num_seqs = 1000000000: the engine's table of ... =256 or fewer"),
 ]  # fmt: skip
 
@@ -221,7 +221,7 @@ def test_every_rule_is_asked(command, messages):
         "reproducible=true rollout=vllm_cpu",
         f"reproducible=true {GPU} rollout=vllm_gpu",
         "model=tiny rollout.max_model_tokens=8192",
-        "rollout.engine.kv_cache_gib=0.0069",
+        "rollout.engine.dtype=bfloat16 rollout.engine.kv_cache_gib=0.0069",
         "+rollout.engine.tensor_parallel_size=3",
         "rollout=ray rollout.engine.enforce_eager=false",
         "curriculum=difficulty_band estimator=ema",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 
 from ada_lightning.config.check import ConfigError, check_config
@@ -8,6 +9,7 @@ from ada_lightning.config.parallel import check_sweep, parallel_errors
 from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import check_devices, choose_hardware
+from ada_lightning.run.bfloat16 import concrete_dtype, has_fast_bfloat16
 from tests.integration.conftest import ROOT
 
 BY_ITSELF, TWO = Launch("", 1, 1), Launch("torchrun", 2, 1)
@@ -143,3 +145,41 @@ def test_a_sweep_runs_in_one_process():
     check_sweep(composed())
     with pytest.raises(ValueError, match="start every run by itself"):
         check_sweep(composed("trainer.devices=2"))
+
+
+@pytest.mark.parametrize(
+    ("trainer", "num_gpus", "cpu_has_it", "precision"),
+    [
+        ("cpu", 0, True, "bf16-mixed"),
+        ("cpu", 8, False, "32-true"),
+        ("auto", 0, False, "32-true"),
+        ("auto", 1, False, "bf16-mixed"),
+        ("gpu", 1, False, "bf16-mixed"),
+        ("fsdp", 2, False, "bf16-mixed"),
+        ("fsdp", 0, False, "32-true"),
+    ],
+)
+def test_the_precision_is_one_that_the_hardware_computes_fast_in(trainer, num_gpus, cpu_has_it, precision, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: cpu_has_it)
+    node = composed(f"trainer={trainer}").trainer
+    choose_hardware(node, num_gpus=num_gpus, launched=BY_ITSELF)
+    assert node.precision == precision
+
+
+def test_a_precision_that_is_given_stays(monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    node = composed("trainer=cpu", "trainer.precision=bf16-mixed").trainer
+    choose_hardware(node, num_gpus=0, launched=BY_ITSELF)
+    assert node.precision == "bf16-mixed"
+
+
+@pytest.mark.parametrize(("cpu_has_it", "dtype"), [(True, "bfloat16"), (False, "float32")])
+def test_an_engine_on_a_cpu_computes_in_what_is_fast_there(cpu_has_it, dtype, monkeypatch):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: cpu_has_it)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert (concrete_dtype("auto"), concrete_dtype("bfloat16")) == (dtype, "bfloat16")
+
+
+def test_torch_answers_whether_it_has_kernels_for_bfloat16():
+    assert has_fast_bfloat16(on_gpu=False) in (True, False)
+    assert has_fast_bfloat16(on_gpu=True)
