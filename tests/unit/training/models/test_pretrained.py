@@ -167,12 +167,11 @@ def test_answer_of_the_hub_is_explained(hub, options, message):
     assert error.startswith(f"ValueError: model.path={options.split(chr(39))[1]}: {message}")
 
 
-def test_hub_that_does_not_answer_is_given_up_on_soon(hub):
-    code = "import time; pretrained._HUB_TIMEOUT_S = 0.2; start = time.monotonic()\ntry:\n    "
-    code += CHECK.format(path="org/slow") + "\nexcept ValueError as error:\n    print(time.monotonic() - start, error)"
-    stdout, _ = hub(code)
-    seconds, _, message = stdout.partition(" ")
-    assert float(seconds) < 1.5  # the server takes 2 s for every answer
+def test_hub_that_does_not_answer_is_given_up_on(hub):
+    """Its answer, after 2 s, is that there is no such repository: another message."""
+    code = "pretrained._HUB_TIMEOUT_S = 0.2\ntry:\n    "
+    code += CHECK.format(path="org/slow") + "\nexcept ValueError as error:\n    print(error)"
+    message, _ = hub(code)
     assert "the hub is out of reach" in message
     assert "HF_ENDPOINT" in message
     assert "model=smollm2_135m" in message
