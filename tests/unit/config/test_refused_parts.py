@@ -35,7 +35,10 @@ class Connecting(Callback):
         ("+attention.window=8", "unknown key attention.window"),
         ("optimizer.lr=0", "optimizer.lr = 0 changes no weight; use a number above 0"),
         ("optimizer/schedule=cosine policy.schedule.final=2", "policy.schedule.final must be in [0, 1], a share"),
-        ("rollout.engine.dtype=bf16", "dtype must be auto, bfloat16, float16 or float32; got bf16"),
+        (
+            "rollout.engine.dtype=bf16",
+            "rollout: rollout.engine.dtype must be auto, bfloat16, float16 or float32; got bf16",
+        ),
         ("rollout.engine.kv_cache_gib=0", "rollout: rollout.engine.kv_cache_gib must be positive; got 0"),
         ("rollout=ray rollout.host.num_engines=0", "rollout.host: rollout.host.num_engines must be at least 1; got 0"),
         ("rollout=ray +rollout.host.num_engine=3", "unknown key rollout.host.num_engine; did you mean num_engines?"),

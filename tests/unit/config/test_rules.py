@@ -145,7 +145,10 @@ REFUSED = [
     ("+rollout.engine.tensor_parallel_size=2", "tensor_parallel_size = 2 does not divide the model's 9 attention"),
     ("rollout.engine.kv_cache_gib=1000000", "kv_cache_gib = 1000000 is more than the memory of ... kv_cache_gib=0.5"),
     # 2 (keys, values) x 30 layers x 3 heads x 64 x 2 bytes x 320 tokens = 0.00687 GiB
-    ("rollout.engine.dtype=bfloat16 rollout.engine.kv_cache_gib=0.0068", "kv_cache_gib = 0.0068 cannot hold one seq"),
+    (
+        "rollout.engine.dtype=bfloat16 rollout.engine.kv_cache_gib=0.0068",
+        "rollout.engine.kv_cache_gib = 0.0068 cannot hold one sequence of rollout.",
+    ),
     ("rollout.engine.max_num_seqs=1000000000", "max_num_seqs = 1000000000: the engine's table of ... =256 or fewer"),
 ]  # fmt: skip
 
