@@ -85,7 +85,7 @@ class SamplingParts:
         A reward function is known by its configuration only: after a change of its code, choose a new folder. The
         arguments are those of a :class:`~ada_lightning.analysis.offline.SamplingJob`, and its reward's configuration.
         """
-        environment = OmegaConf.select(cfg, "rollout.environment")
+        environment, dtype = (OmegaConf.select(cfg, f"rollout.{name}") for name in ("environment", "engine.dtype"))
         of_episodes = {} if environment is None else {"environment": OmegaConf.to_container(environment, resolve=True)}
         return JobSettings(
             {
@@ -94,7 +94,7 @@ class SamplingParts:
                 "sampling": {
                     name: getattr(sampling, name) for name in ("max_new_tokens", "temperature", "top_p", "top_k")
                 },
-                "dtype": concrete_dtype(str(OmegaConf.select(cfg, "rollout.engine.dtype"))),
+                "dtype": dtype and concrete_dtype(dtype),  # an engine of one's own may have none
                 "num_samples": num_samples,
                 "seed": {
                     "run": self.service.settings.seed,

@@ -70,7 +70,7 @@ COMPLETED: dict[str, tuple[str, ...]] = {
 OWN_PACKAGES = ("ada_lightning.",)
 """Where constructors only note what they are given. Others' may open connections or files, so they are not tried."""
 PRECISIONS = ("auto", "32-true", "32", 32, "bf16-mixed")
-"""Those that keep float32 master weights and need no loss scaling."""
+"""Those that keep float32 master weights and need no loss scaling; ``auto`` becomes one of them."""
 
 
 def check_config(cfg: DictConfig, known_keys: Collection[str] | None = None) -> None:

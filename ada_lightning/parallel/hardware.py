@@ -7,8 +7,9 @@ from typing import Any
 from omegaconf import DictConfig, open_dict
 
 from ada_lightning.parallel.environment import Launch, launch
-from ada_lightning.run.bfloat16 import AUTO, has_fast_bfloat16
+from ada_lightning.run.bfloat16 import has_fast_bfloat16
 
+AUTO = "auto"
 _SHARDED = "ada_lightning.parallel.strategies.ShardedStrategy"
 
 
@@ -25,7 +26,7 @@ def choose_hardware(trainer: DictConfig, *, num_gpus: int | None = None, launche
     """
     line = _choose_devices(trainer, num_gpus, launched)
     if trainer.get("precision") == AUTO:
-        trainer.precision = fast_precision(str(trainer.get("accelerator")))
+        trainer.precision = fast_precision(str(trainer.get("accelerator", AUTO)))
     return line
 
 

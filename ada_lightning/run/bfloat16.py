@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-AUTO = "auto"
-
 
 def has_fast_bfloat16(*, on_gpu: bool) -> bool:
     """Whether matrix products in bfloat16 are at least about as fast as in float32 here.
@@ -18,13 +16,15 @@ def has_fast_bfloat16(*, on_gpu: bool) -> bool:
 
 
 def concrete_dtype(dtype: str) -> str:
-    """Return the type that an engine on this machine computes in: ``auto`` is bfloat16 where that is fast.
+    """Return the name of the torch type that an engine on this machine computes in.
+
+    ``auto`` is bfloat16 where that is fast, else float32; any other name stays.
 
     Example:
         >>> concrete_dtype("float32"), concrete_dtype("auto") in ("bfloat16", "float32")
         ('float32', True)
     """
-    if dtype != AUTO:
+    if dtype != "auto":
         return dtype
     import torch
 
