@@ -5,6 +5,10 @@ VENV_PYTHON := .venv/bin/python
 EXPERIMENT ?= ada_seq_balance
 ARGS ?=
 
+# Setup compiles nothing ahead, so a Python that may not keep what it compiled would spend half a minute on it at every
+# start. Containers often set this.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test docs setup clean
 
 train: setup

@@ -99,7 +99,7 @@ def tune() -> None:
     runs = [
         trl_run("tuning", method, settings, seed) for seed in TUNING_SEEDS for settings in GRID for method in METHODS
     ]
-    train_missing(runs, tuning_results(), num_jobs=1)
+    train_missing(runs, tuning_results(), num_jobs=2)
 
 
 def tuning_table() -> str:

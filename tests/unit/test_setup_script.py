@@ -94,6 +94,21 @@ def test_old_python_looks_for_a_newer_one_and_else_says_which(script, monkeypatc
     assert script.find_python() == str(newer)
 
 
+def made(folder, *arguments, **variables):
+    outside_make = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    environment = outside_make | variables
+    done = subprocess.run(["make", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_python_keeps_what_it_compiled_where_make_runs_it(tmp_path):
+    """Or every start compiles torch, vllm and the rest anew."""
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text() + "\nshow:\n\t@env\n")
+    shown = made(tmp_path, "show", PYTHONDONTWRITEBYTECODE="1", KEPT="1")
+    assert "KEPT=1" in shown
+    assert not [line for line in shown if line.startswith("PYTHONDONTWRITEBYTECODE=")]
+
+
 def test_make_sets_up_before_it_trains_or_tests_and_only_when_needed(tmp_path):
     (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text())
     for name in ("pyproject.toml", "requirements/cpu.txt", "scripts/setup.py"):
@@ -101,10 +116,7 @@ def test_make_sets_up_before_it_trains_or_tests_and_only_when_needed(tmp_path):
         (tmp_path / name).write_text("")
 
     def planned(goal):
-        command = ["make", "--dry-run", goal, "ARGS=a=1"]
-        outside_make = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-        done = subprocess.run(command, cwd=tmp_path, env=outside_make, capture_output=True, text=True, check=True)
-        return done.stdout.splitlines()
+        return made(tmp_path, "--dry-run", goal, "ARGS=a=1")
 
     train = ".venv/bin/python train.py +experiment=ada_seq_balance a=1"
     assert planned("train") == ["python3 scripts/setup.py", "touch .venv/.ready", train]
