@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ ON_ONE_PROMPT = ("grpo", "ada_seq_balance", "ada_seq_pos")
 
 pytest.importorskip("verl")
 torch = pytest.importorskip("torch")
+from hydra import compose, initialize_config_module  # noqa: E402
 from omegaconf import OmegaConf  # noqa: E402
 from verl.experimental.agent_loop import agent_loop  # noqa: E402
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput  # noqa: E402
@@ -100,6 +102,12 @@ def config_of(**changes):
     for key, value in changes.items():
         OmegaConf.update(config, key, value)
     return config
+
+
+def composed(words):
+    """verl's own configuration with these overrides."""
+    with initialize_config_module("verl.trainer.config", version_base=None):
+        return compose("ppo_trainer", overrides=words)
 
 
 @pytest.fixture
@@ -202,8 +210,17 @@ def test_a_prompt_whose_rewards_are_not_known_here_fails_alone(queue, monkeypatc
     assert {key.split("_")[0] for key in queue.rows} == {"s0"}
 
 
-def test_the_configuration_of_the_page_is_exact():
-    assert worker.check(config_of()) == []
+def words_of_the_page():
+    """The overrides that ``docs/verl.md`` gives verl's program, and those of its own group sizes."""
+    page = (ROOT / "docs" / "verl.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    command, sizes = ([w for w in block.split() if "=" in w] for block in blocks if "custom.ada.method" in block)
+    return {"stopping rule": command, "own group sizes": [w for w in command if "custom.ada." not in w] + sizes}
+
+
+@pytest.mark.parametrize("what", ["stopping rule", "own group sizes"])
+def test_the_configuration_of_the_page_is_one_of_verls_and_exact(what):
+    assert worker.check(composed(words_of_the_page()[what])) == []
 
 
 @pytest.mark.parametrize(
@@ -255,10 +272,7 @@ def test_the_manager_starts_workers_of_this_kind():
 
 
 def test_every_setting_that_is_looked_at_is_one_of_verls():
-    from hydra import compose, initialize_config_module
-
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("ppo_trainer", overrides=["+actor_rollout_ref.rollout.custom.ada.method=grpo"])
+    config = composed(["+actor_rollout_ref.rollout.custom.ada.method=grpo"])
     with pytest.raises(ConfigError) as caught:  # its own defaults: what has to be changed, and no missing key
         worker.check(config)
     assert "adv_estimator" in str(caught.value)
