@@ -59,7 +59,7 @@ class StepsAhead:
         """Return a step that is to be trained on now, with its figures, and go on sampling those after it.
 
         Raises:
-            EngineError: as :meth:`~ada_lightning.rollout.service.RolloutService.rollout` does.
+            EngineError: as :meth:`~ada_lightning.rollout.service.RolloutService.sample` does.
             RunStoppedError: as there.
         """
         self._prepare(policy, data, until=step + self.max_staleness)

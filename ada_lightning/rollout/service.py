@@ -44,7 +44,7 @@ _TURN_WAIT_S = 0.2
 
 
 class RolloutService:
-    """What callbacks use to sample from the current policy (:meth:`rollout`), and others from fixed weights.
+    """What callbacks use to sample from the current policy (:meth:`sample`), and others from fixed weights.
 
     Args:
         engine: completed with ``model_path``, ``log_file``, ``max_model_tokens`` and ``eos_token_ids``, as
@@ -172,7 +172,7 @@ class RolloutService:
     def open(
         self, *, model_path: Path, tokenizer: Any, eos_token_ids: Sequence[int], grader: Grader, log_file: Path
     ) -> None:
-        """Start the engine, with the weights of ``model_path`` until the first :meth:`rollout` loads newer ones.
+        """Start the engine, with the weights of ``model_path`` until the first :meth:`sample` loads newer ones.
 
         Raises:
             EngineError: it did not start.
@@ -200,7 +200,7 @@ class RolloutService:
         self._loaded_version = None
         self.weight_dtype, self.takes_adapters = self._engine.weight_dtype, self._engine.takes_adapters
 
-    def rollout(
+    def sample(
         self,
         begin: Callable[..., Step],
         *,
@@ -210,11 +210,13 @@ class RolloutService:
         sampling: SamplingSettings | None = None,
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
-    ) -> RolloutResult:
-        """Drive a step with the given policy version.
+        probe: Callable[[RolloutEngine], object] = lambda engine: None,
+    ) -> Step:
+        """Return a step that the given policy version has completed, when everybody else is done with the engine.
 
         The weights are loaded before the first request, once per version. A broken engine is replaced and the step
-        repeated; seeded requests then give the same responses again. Steps that were started go first.
+        repeated; seeded requests then give the same responses again. What the step keeps is still to be chosen:
+        :func:`result_of`.
 
         Args:
             begin: makes the step whenever it is called, with ``settings``, ``stage``, ``policy_version`` and
@@ -226,79 +228,13 @@ class RolloutService:
             sampling: how tokens are drawn; as in training if not given.
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
+            probe: called with the engine when it has the weights, before the first request.
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
             RunStoppedError: the reward has graded nothing, neither in this rollout nor before.
             RuntimeError: the service is not open.
         """
-        return result_of(
-            self._sample(
-                begin,
-                weights=weights,
-                policy_version=policy_version,
-                stage=stage,
-                sampling=sampling,
-                clock=clock,
-                interrupt_check=interrupt_check,
-            )
-        )
-
-    def start(
-        self,
-        begin: Callable[..., Step],
-        *,
-        weights: Callable[[], Iterable[tuple[str, Tensor]]],
-        policy_version: int,
-        probe: Callable[[RolloutEngine], object] = lambda engine: None,
-    ) -> Sample:
-        """Have a training step sampled by weights that stay, after those that were started before.
-
-        With an engine that works by itself that happens from now on, beside whatever the caller does; else when it is
-        asked for. The step is the same. What it keeps is to be chosen when its turn to train has come
-        (:func:`result_of`), as a selection may learn.
-
-        Args:
-            begin: as in :meth:`rollout`; must not read what the caller changes meanwhile.
-            weights: as in :meth:`rollout`.
-            policy_version: of those weights.
-            probe: called with the engine when it has the weights, before the first request.
-
-        Returns:
-            What gives the complete step, and raises what :meth:`rollout` does.
-        """
-        sample = partial(
-            self._sample, begin, weights=weights, policy_version=policy_version, stage="train", probe=probe
-        )
-        if not self.samples_beside_trainer:
-            return sample
-        self._thread = self._thread or SamplingThread()
-        return self._thread.start(sample)
-
-    @property
-    def samples_beside_trainer(self) -> bool:
-        """Whether a step that was started is sampled while the trainer updates."""
-        return self._host.works_by_itself
-
-    def stop_started(self) -> None:
-        """Leave steps that were started where they are: nobody will ask for them."""
-        if self._thread is not None:
-            self._thread.close()
-            self._thread = None
-
-    def _sample(
-        self,
-        begin: Callable[..., Step],
-        *,
-        weights: Callable[[], Iterable[tuple[str, Tensor]]],
-        policy_version: int,
-        stage: str,
-        sampling: SamplingSettings | None = None,
-        clock: PhaseClock,
-        interrupt_check: Callable[[], None],
-        probe: Callable[[RolloutEngine], object] = lambda engine: None,
-    ) -> Step:
-        """Return the complete step, when everybody else is done with the engine."""
         sampling = sampling or self.sampling
         settings = self.settings
         if stage == "eval":
@@ -330,6 +266,46 @@ class RolloutService:
                 self._first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
                 return step
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def start(
+        self,
+        begin: Callable[..., Step],
+        *,
+        weights: Callable[[], Iterable[tuple[str, Tensor]]],
+        policy_version: int,
+        probe: Callable[[RolloutEngine], object] = lambda engine: None,
+    ) -> Sample:
+        """Have a training step sampled by weights that stay, after those that were started before.
+
+        With an engine that works by itself that happens from now on, beside whatever the caller does; else when it is
+        asked for. The step is the same. What it keeps is to be chosen when its turn to train has come, as a selection
+        may learn.
+
+        Args:
+            begin: as in :meth:`sample`; must not read what the caller changes meanwhile.
+            weights: as in :meth:`sample`.
+            policy_version: of those weights.
+            probe: as in :meth:`sample`.
+
+        Returns:
+            What gives the complete step, and raises what :meth:`sample` does.
+        """
+        sample = partial(self.sample, begin, weights=weights, policy_version=policy_version, stage="train", probe=probe)
+        if not self.samples_beside_trainer:
+            return sample
+        self._thread = self._thread or SamplingThread()
+        return self._thread.start(sample)
+
+    @property
+    def samples_beside_trainer(self) -> bool:
+        """Whether a step that was started is sampled while the trainer updates."""
+        return self._host.works_by_itself
+
+    def stop_started(self) -> None:
+        """Leave steps that were started where they are: nobody will ask for them."""
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
 
     @contextmanager
     def _own_turn(self, clock: PhaseClock, interrupt_check: Callable[[], None]) -> Iterator[None]:

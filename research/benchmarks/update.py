@@ -163,11 +163,20 @@ def make_variants(policy: Any, groups: list, optimizer: Any) -> dict[str, Callab
     }
 
 
+def fast_autocast() -> Any:
+    """What ``trainer.precision=auto`` computes in on this machine's processor."""
+    import torch
+
+    from ada_lightning.run.bfloat16 import has_fast_bfloat16
+
+    return torch.autocast("cpu", torch.bfloat16, enabled=has_fast_bfloat16(on_gpu=False))
+
+
 def update(policy: Any, batch: Any, optimizer: Any) -> int:
     """One optimiser step as the policy makes it; autocast spans it all, as Lightning does."""
     import torch
 
-    with torch.autocast("cpu", torch.bfloat16):
+    with fast_autocast():
         for microbatch in batch:
             loss, _ = policy.microbatch_loss(microbatch, batch)
             loss.backward()
@@ -180,7 +189,7 @@ def bare_update(policy: Any, batch: Any, optimizer: Any) -> int:
     import torch
 
     model = policy.model
-    with torch.autocast("cpu", torch.bfloat16):
+    with fast_autocast():
         for microbatch in batch:
             hidden_1TH = model.base_model(
                 input_ids=microbatch.input_ids_T[None],

@@ -76,7 +76,7 @@ def _measure(
 ) -> list[ResponsePool]:
     version = policy.policy_version
     sampler = UniformSampler(group_size=num_samples)
-    result = sampling.service.rollout(
+    step = sampling.service.sample(
         partial(Step, prompts, sampler=sampler, selection=AllSelection(), step=version),
         weights=policy.engine_weights,
         policy_version=version,
@@ -84,4 +84,4 @@ def _measure(
         clock=policy.clock,
         interrupt_check=policy.interrupt_check,
     )
-    return [group.pool for group in result.groups]
+    return [group.pool for group in step.finish()]

@@ -21,6 +21,7 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from ada_lightning.run.bfloat16 import has_fast_bfloat16
 from ada_lightning.training.models.cache import prepare_once
 from ada_lightning.training.models.wheel import SmolLM2Wheel
 from research.studies.real_model.setting import START
@@ -54,7 +55,7 @@ def warm_up(folder: Path) -> None:
     model.train()
     for step in range(NUM_STEPS):
         token_ids_BT, labels_BT = labelled(tokenizer, list(islice(stream, BATCH_SIZE)))
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=has_fast_bfloat16(on_gpu=False)):
             logits_BTV = model(input_ids=token_ids_BT).logits
         loss = functional.cross_entropy(logits_BTV[:, :-1].float().flatten(0, 1), labels_BT[:, 1:].flatten())
         loss.backward()
