@@ -475,15 +475,6 @@ def _started(contest: Contest) -> str:
         return f"No figures yet: {error}.\n"
 
 
-def _trl() -> str:
-    try:
-        return TRL.table()
-    except NotTunedError:
-        raise
-    except ValueError:
-        return "No figures yet: no run of the comparison is done.\n"
-
-
 def _trl_cgrpo() -> str:
     """Return what updates follow, relative to that of a prompt that is solved every other time."""
     found = _load("cgrpo", TRL_RESULTS)
@@ -549,7 +540,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "giving_up": _giving_up,
     "field_tuning": FIELD_TUNING.table,
     "smollm2_tuning": SMOLLM2_TUNING.table,
-    "trl": _trl,
+    "trl": partial(_started, TRL),
     "trl_tuning": trl_tuning,
     "trl_cgrpo": _trl_cgrpo,
     **_of_contests("field", (*FIELD, FRESH)),

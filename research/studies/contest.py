@@ -35,11 +35,19 @@ class Standing:
     """By cost: how many times less it spends along its whole run than the comparator."""
 
 
-def comparison(found: Mapping[str, Runs], comparator: Mapping[str, str] = COMPARATOR) -> list[Standing]:
-    """Return how every method stands, the one with the fewest generated tokens first."""
+def comparison(
+    found: Mapping[str, Runs], comparator: Mapping[str, str] = COMPARATOR, grpo: Sequence[str] = GRPO
+) -> list[Standing]:
+    """Return how every method stands, the one with the fewest generated tokens first.
+
+    Raises:
+        ValueError: a method of ``comparator`` has no run, or none of ``grpo`` has.
+    """
     if missing := [base for base in comparator.values() if base not in found]:
         raise ValueError(f"no run of {missing[0]} is done, with which the others are compared; train one first")
-    highest = max((found[name] for name in GRPO if name in found), key=lambda runs: final_level([*runs.values()]))
+    if not (known := [found[name] for name in grpo if name in found]):
+        raise ValueError(f"no run of {' or '.join(grpo)} is done, over which the others' gain is counted")
+    highest = max(known, key=lambda runs: final_level([*runs.values()]))
     standings = []
     for method, runs in found.items():
         levels = [final_level([run]) for run in runs.values()]
@@ -67,6 +75,8 @@ class Contest:
     discard_checkpoints: bool = False
     comparator: Mapping[str, str] = field(default_factory=lambda: COMPARATOR)
     """By cost, the method whose whole curve the others are held against."""
+    grpo: Sequence[str] = GRPO
+    """Methods of which the one that ends highest is "the best GRPO"."""
     is_closed: bool = False
     """Whether nothing more can be run, since its model is gone."""
 
@@ -93,7 +103,7 @@ class Contest:
         apart = [seed for seed in self.unseen_seeds if all(seed in runs for runs in found.values())]
         unseen = {method: {seed: runs[seed] for seed in apart} for method, runs in found.items()}
         rows = []
-        for row in comparison(found, self.comparator):
+        for row in comparison(found, self.comparator, self.grpo):
             scales = [
                 "1" if row.method == base else row.scales[cost].written(".2f") for cost, base in self.comparator.items()
             ]

@@ -124,6 +124,7 @@ CONTEST = Contest(
     picture=RESULTS / "curves.png",
     shown=METHODS,
     comparator={TOKENS: "trl", "seconds": "trl"},
+    grpo=("trl", "grpo"),
 )
 
 if __name__ == "__main__":

@@ -132,6 +132,8 @@ def test_a_missing_comparator_is_named():
     curve = [dict.fromkeys(("generated_tokens", "trained_tokens", "seconds", "held_out"), 1.0)] * 3
     with pytest.raises(ValueError, match="no run of grpo_n4_4_updates is done, with which the others are compared"):
         comparison({"grpo_n4": {0: curve}})
+    with pytest.raises(ValueError, match="no run of trl or grpo is done, over which the others' gain is counted"):
+        comparison({"ada": {0: curve}}, {"generated_tokens": "ada"}, grpo=("trl", "grpo"))
 
 
 def test_a_study_trains_what_is_missing_a_seed_of_everything_before_the_next(tmp_path, monkeypatch, capsys):

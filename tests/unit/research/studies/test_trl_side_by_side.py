@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,16 @@ def test_everyone_has_the_same_grid_budget_and_seeds_of_their_own(results, monke
     assert list(runs) == list(METHODS)
     assert len({tuple(run.overrides for run in of_method) for of_method in runs.values()}) == 1
     assert not {run.seed for of_method in runs.values() for run in of_method} & set(TUNING_SEEDS)
+
+
+def test_the_table_has_the_gain_over_the_better_of_the_two_that_do_not_adapt(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(trl_side_by_side, "tuned", lambda method: GRID[0])
+    contest = replace(trl_side_by_side.CONTEST, file=tmp_path / "runs.jsonl")
+    for level, runs in zip((0.25, 0.5, 0.625, 0.75), trl_side_by_side.compared_runs(2).values(), strict=True):
+        for run in runs:
+            results("runs.jsonl", run, level)
+    assert "| `ada` | 0.750 (0.750 to 0.750) | +0.250 " in contest.table()
+    assert "| `trl` | 0.250 (0.250 to 0.250) | -0.250 " in contest.table()
 
 
 def test_a_run_is_a_command_and_is_found_again(tmp_path, monkeypatch):
