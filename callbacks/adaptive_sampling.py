@@ -22,7 +22,7 @@ from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import refill_figures
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rewards.pool import RewardPool
-from ada_lightning.rollout.service import RolloutService, result_of
+from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.step_prompts import StepPrompts
 from ada_lightning.run.run_stopped import RunStoppedError
 from ada_lightning.run.step_generators import seed_generators
@@ -238,7 +238,7 @@ class AdaptiveSampling(Callback):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
-        return result_of(sampled)
+        return sampled.result()
 
     def _sample_filled_up(
         self, policy: PolicyModule, data: RolloutDataModule, step: int

@@ -22,7 +22,7 @@ from ada_lightning.methods.sampling.forecast import forecasts, mean_forecast
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
 from ada_lightning.rollout.engine_speed import EngineSpeed, longest_response
-from ada_lightning.rollout.service import RolloutService, result_of
+from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.packing import pack_groups
 from ada_lightning.training.policy import PolicyModule
 
@@ -115,7 +115,7 @@ class CostPreview(Callback):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
-        return result_of(step)
+        return step.result()
 
     def _timed(self, cold: RolloutResult, policy: PolicyModule, data: RolloutDataModule) -> list[RolloutResult]:
         """Draw on the warm engine: few responses at once, and as many as a step draws or slots can take."""

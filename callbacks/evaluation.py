@@ -17,7 +17,7 @@ from ada_lightning.core.step import Step
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.sampling.uniform import UniformSampler
 from ada_lightning.methods.selection.all import AllSelection
-from ada_lightning.rollout.service import RolloutService, result_of
+from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.policy import PolicyModule
 
@@ -180,4 +180,4 @@ class Evaluation(RolloutListener):
             clock=policy.clock,
             interrupt_check=policy.interrupt_check,
         )
-        return result_of(step)
+        return step.result()

@@ -23,7 +23,7 @@ from ada_lightning.core.result import RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rollout.canary import Canary
 from ada_lightning.rollout.sampling_thread import Sample
-from ada_lightning.rollout.service import RolloutService, result_of
+from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.weight_ring import WeightRing
 from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.policy import PolicyModule
@@ -69,7 +69,7 @@ class StepsAhead:
                 self._started[number] = self._start(self._steps[number], data)
         seed_generators(seed=self._service.settings.seed, part="rollout", index=step)
         sampled = self._started.pop(step)(clock=policy.clock, interrupt_check=policy.interrupt_check)
-        return result_of(sampled), self._figures(self._steps[step], sampled.stats.seconds, policy, data)
+        return sampled.result(), self._figures(self._steps[step], sampled.stats.seconds, policy, data)
 
     def _prepare(self, policy: PolicyModule, data: RolloutDataModule, *, until: int) -> None:
         """Fix every step up to this one that is not, by what is known now. Steps beyond the run's last are, too.

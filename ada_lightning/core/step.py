@@ -24,7 +24,7 @@ from ada_lightning.core.budget import StepBudget
 from ada_lightning.core.draw_ahead import DrawAhead
 from ada_lightning.core.protocols import Sampler, Selection
 from ada_lightning.core.records import Belief, Prompt, RefillProgress, Response, ResponseGroup, ResponsePool
-from ada_lightning.core.result import RolloutStats
+from ada_lightning.core.result import RolloutResult, RolloutStats
 from ada_lightning.core.schedule import Barrier
 from ada_lightning.core.step_records import Outcome, PromptRun, Request, StepSettings
 from ada_lightning.core.top_up import Division, TopUp
@@ -187,6 +187,12 @@ class Step:
         kept_of = dict(zip((pool.slot for pool in trained), kept, strict=False))
         own = [ResponseGroup(pool, kept_of.get(pool.slot, ()), is_surplus=pool.slot in surplus) for pool in pools]
         return *own, *map(ResponseGroup, self.carried, kept[len(trained) :])
+
+    def result(self) -> RolloutResult:
+        """Return what a rollout hands on: the groups of :meth:`finish`, carried ones apart, and its counts."""
+        groups = self.finish()
+        own = len(groups) - len(self.carried)
+        return RolloutResult(self.step, self.policy_version, groups[:own], self.stats, groups[own:], self.division)
 
     def outcomes(self, slot: int) -> dict[int, Outcome]:
         """Return all that was told of a prompt, by sample index, whatever it counts as."""

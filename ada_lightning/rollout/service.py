@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Prompt, SamplingSettings
-from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.schedule import Continuous, Schedule
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -216,7 +215,7 @@ class RolloutService:
 
         The weights are loaded before the first request, once per version. A broken engine is replaced and the step
         repeated; seeded requests then give the same responses again. What the step keeps is still to be chosen:
-        :func:`result_of`.
+        :meth:`~ada_lightning.core.step.Step.result`.
 
         Args:
             begin: makes the step whenever it is called, with ``settings``, ``stage``, ``policy_version`` and
@@ -538,13 +537,6 @@ class RolloutService:
 
     def _decode(self, response_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(response_ids, skip_special_tokens=True)
-
-
-def result_of(step: Step) -> RolloutResult:
-    """Choose what a complete step keeps."""
-    groups = step.finish()
-    own = len(groups) - len(step.carried)
-    return RolloutResult(step.step, step.policy_version, groups[:own], step.stats, groups[own:], step.division)
 
 
 def _drawn(step: Step) -> DrawnPrompt:

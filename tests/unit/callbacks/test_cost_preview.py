@@ -84,7 +84,7 @@ class Service:
         self.per_step, self.per_token, self.num_slots = per_step, per_token, num_slots
         self.num_rollouts = 0
 
-    def rollout(self, begin, **others):
+    def sample(self, begin, **others):
         (prompts,), sampler, step = begin.args, begin.keywords["sampler"], begin.keywords["step"]
         groups = tuple(group_of(prompt, slot, sampler.group_size) for slot, prompt in enumerate(prompts))
         num_tokens = len(prompts) * sampler.group_size * LENGTH
@@ -92,7 +92,7 @@ class Service:
         self.num_rollouts += 1
         seconds = num_steps * self.per_step + num_tokens * self.per_token + (100.0 if self.num_rollouts == 1 else 0.0)
         stats = RolloutStats(num_drawn=num_tokens // LENGTH, generated_tokens=num_tokens, seconds=seconds)
-        return RolloutResult(step, 0, groups, stats)
+        return SimpleNamespace(result=lambda: RolloutResult(step, 0, groups, stats))
 
 
 def group_of(prompt, slot, num_responses):

@@ -1,5 +1,7 @@
 """When the callback evaluates, seen by a service that only counts; tests/integration has a real one."""
 
+from types import SimpleNamespace
+
 import pytest
 from lightning.pytorch import LightningDataModule, LightningModule
 
@@ -34,11 +36,12 @@ class Service:
     def __init__(self, interrupted_at=-1):
         self.evaluated, self.interrupted_at = [], interrupted_at
 
-    def rollout(self, begin, *, policy_version, **_):
+    def sample(self, begin, *, policy_version, **_):
         if policy_version == self.interrupted_at:
             raise KeyboardInterrupt
         self.evaluated.append(policy_version)
-        return RolloutResult(0, policy_version, (make_group([1.0, 0.0]),), RolloutStats())
+        result = RolloutResult(0, policy_version, (make_group([1.0, 0.0]),), RolloutStats())
+        return SimpleNamespace(result=lambda: result)
 
 
 class Run:

@@ -35,7 +35,7 @@ from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
 from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
-from ada_lightning.rollout.service import RolloutService, result_of
+from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
 from ada_lightning.training.policy import PolicyModule
@@ -165,7 +165,7 @@ class Watch(RolloutListener):
                 begin, weights=pl_module.engine_weights, policy_version=pl_module.policy_version, stage="eval",
                 clock=pl_module.clock,
             )  # fmt: skip
-            self.evaluated[pl_module.policy_version] = [group.pool.num_positive for group in result_of(sampled).groups]
+            self.evaluated[pl_module.policy_version] = [group.pool.num_positive for group in sampled.result().groups]
         if pl_module.policy_version == self.interrupt_after:
             raise KeyboardInterrupt
 

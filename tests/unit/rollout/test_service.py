@@ -16,7 +16,7 @@ from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
-from ada_lightning.rollout.service import RolloutService, result_of
+from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.run_stopped import RunStoppedError
 from tests.builders import SETTINGS, InstantGrader, make_prompt
 
@@ -95,7 +95,7 @@ def rollout(service, version=0, step=0):
         stage="train",
         clock=PhaseClock(),
     )
-    return result_of(sampled)
+    return sampled.result()
 
 
 def draw(service, num_prompts=2):
