@@ -26,9 +26,11 @@ from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
 # torch reads the number of threads once, at import; where it is not set, vLLM cuts the whole process, training
 # included, to one.
 os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
-# Threads that wait sleep instead of spinning: beside other busy processes those that spin keep the one thread from its
-# core that all of them wait for (docs/performance.md, "On a busy machine"). Read once, as OpenMP is loaded.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Threads that wait spin for some microseconds, then sleep: beside other busy processes those that go on spinning keep
+# the one thread from its core that all of them wait for, and those that sleep at once are woken late even by themselves
+# (docs/performance.md, "On a busy machine"). Read once, as OpenMP is loaded.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 register_choices(CONFIG_DIR)
 
 
