@@ -39,6 +39,7 @@ class Watched:
         """Load what grading needs and install the hook; runs in every worker."""
         for gold, text in self.warm_up:
             self.reward(Prompt("warm-up", (), {"answer": gold}), Completion(text))
+        sys.dont_write_bytecode = True  # or what algebra loads late would be a file that a response wrote
         if not _state["is_hooked"]:
             sys.addaudithook(_notice)
             _state["is_hooked"] = True
