@@ -189,7 +189,11 @@ class Step:
         return *own, *map(ResponseGroup, self.carried, kept[len(trained) :])
 
     def result(self) -> RolloutResult:
-        """Return what a rollout hands on: the groups of :meth:`finish`, carried ones apart, and its counts."""
+        """Return what a rollout hands on: the groups of :meth:`finish`, carried ones apart, and its counts.
+
+        Raises:
+            RuntimeError: pools are open.
+        """
         groups = self.finish()
         own = len(groups) - len(self.carried)
         return RolloutResult(self.step, self.policy_version, groups[:own], self.stats, groups[own:], self.division)

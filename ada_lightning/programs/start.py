@@ -19,7 +19,7 @@ from ada_lightning.config.choices import register_choices
 from ada_lightning.config.folder import CONFIG_DIR
 from ada_lightning.parallel.environment import is_first_process
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.run.cores import num_cores
+from ada_lightning.run.cores import SPIN_COUNT, num_cores
 from ada_lightning.run.credentials import take_from_start
 from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
 
@@ -30,7 +30,7 @@ os.environ.setdefault("OMP_NUM_THREADS", str(num_cores()))
 # the one thread from its core that all of them wait for, and those that sleep at once are woken late even by themselves
 # (docs/performance.md, "On a busy machine"). Read once, as OpenMP is loaded.
 if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
+    os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
 register_choices(CONFIG_DIR)
 
 

@@ -18,12 +18,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from ada_lightning.run.cores import SPIN_COUNT
 from research.benchmarks.report import save
 
 CORES = str(os.cpu_count() or 1)
 WAYS: Mapping[str, Mapping[str, str]] = {
     "threads spin (OpenMP's default)": {"OMP_NUM_THREADS": CORES},
-    "threads spin briefly (this project's default)": {"OMP_NUM_THREADS": CORES, "GOMP_SPINCOUNT": "3000"},
+    "threads spin briefly (this project's default)": {"OMP_NUM_THREADS": CORES, "GOMP_SPINCOUNT": SPIN_COUNT},
     "threads sleep": {"OMP_NUM_THREADS": CORES, "OMP_WAIT_POLICY": "passive"},
     "one thread": {"OMP_NUM_THREADS": "1"},
 }

@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ada_lightning.run.cores import SPIN_COUNT
 from research.benchmarks.report import save
 
 LOSS = ("loss.anchor=behaviour", "loss.importance_cap=0")
@@ -73,7 +74,7 @@ def summary(steps: Sequence[dict[str, float]]) -> dict[str, float]:
 
 def _in_child(threads: int, overrides: Sequence[str], num_steps: int) -> list[dict[str, float]]:
     command = [sys.executable, "-m", "research.benchmarks.step_overlap", "--child", "--steps", str(num_steps)]
-    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "GOMP_SPINCOUNT": "3000", "COLUMNS": "100"}
+    variables = {**os.environ, "OMP_NUM_THREADS": str(threads), "GOMP_SPINCOUNT": SPIN_COUNT, "COLUMNS": "100"}
     done = subprocess.run([*command, *overrides], stdout=subprocess.PIPE, text=True, env=variables)
     if done.returncode:
         sys.exit(f"error: {' '.join([*command[1:], *overrides])} failed")
