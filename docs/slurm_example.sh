@@ -12,7 +12,8 @@
 
 set -euo pipefail
 # --gpus-per-node and not --gpus-per-task: every task must see all GPUs of its machine, Lightning takes the one of its number.
-# The data: a set of the hub, or files that all machines see. Of the engine's process and its weights: docs/scaling.md
+# The data: a set of the hub, or files that all machines see. The engine is one, on one GPU: rollout=ray_gpu has one on each, of
+# both machines where a Ray was started over them before (rollout.host.num_engines=16 rollout.host.address=auto; docs/scaling.md).
 # The name must be the same when the run is continued, so it is no time and no job number.
 srun --kill-on-bad-exit=1 python train.py \
   +experiment=paper/qwen2_5_math_1_5b_ada_seq_balance \

@@ -83,7 +83,7 @@ def rows_by_experiment(page: str) -> dict[str, dict[str, str]]:
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if line.startswith("| experiment |"):
-            head = [cell or "fidelity" for cell in (cell.strip() for cell in line.strip("|").split("|"))]
+            head = cells
         elif not line.startswith("|"):
             head = []
         elif head and line.startswith("| `"):

@@ -43,7 +43,7 @@ def rollout_errors(run: Setup) -> Iterator[str]:
     if run.kind("rollout.host") is ProcessPool and engines is not None and engines > 1 and run.is_gpu:
         yield (
             f"rollout.host.num_engines = {engines}: engines in processes of this machine would share one GPU; use "
-            "rollout=ray rollout.host.num_gpus=1, which gives each its own, or rollout.host.num_engines=1"
+            "rollout=ray_gpu, which gives each its own, or rollout.host.num_engines=1"
         )
     spread, gpus = run.number("rollout.engine.tensor_parallel_size"), run.number("rollout.host.num_gpus")
     if run.kind("rollout.host") is RayPool and not run.is_cpu and spread and gpus is not None and gpus < spread > 1:

@@ -42,7 +42,7 @@ def _engine_notices(run: Setup) -> Iterator[str]:
         yield (
             f"the trainer is on a GPU, and the engine has the settings of a CPU (rollout.engine.kv_cache_gib = {gib}, "
             "enforce_eager = true): rollouts would be slow; use rollout=vllm_gpu, with several training processes "
-            "rollout=vllm_gpu_process rollout/weight_transfer=reload"
+            "rollout=ray_gpu, which has an engine on each GPU"
         )
 
 

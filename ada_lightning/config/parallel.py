@@ -104,11 +104,10 @@ def _shard_errors(run: Setup) -> Iterator[str]:
 def _process_errors(run: Setup, num_processes: int) -> Iterator[str]:
     """An engine in the trainer's process takes over torch's default group; an update is seen in parts."""
     if run.is_a("rollout.host", TrainerProcess) and run.name("rollout.engine") == "VllmEngine":
-        gpu_way = "rollout=vllm_gpu_process rollout/weight_transfer=reload"
         yield (
             f"rollout.host = {run.name('rollout.host')}: the engine would take over torch's process group, which "
             f"{num_processes} training processes need for themselves; use "
-            f"{gpu_way if run.is_gpu else 'rollout=vllm_process'}, which gives it a process of its own"
+            f"{'rollout=ray_gpu' if run.is_gpu else 'rollout=vllm_process'}, which gives it a process of its own"
         )
     for name in run.names("token_masks"):
         mask = run.kind(f"token_masks.{name}")

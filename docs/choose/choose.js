@@ -10,10 +10,11 @@
       known: "runs of the default model",
     },
     "once-words": {
-      take: "grpo_chosen data.num_minibatches=4",
+      take: "grpo_chosen data.num_minibatches=4 data.prompts_per_step=128",
       because:
         "The simplest that pays: GRPO but for its prompts, four times as many of which are drawn as train. Where training is " +
-        "cheap, ada_similar data.num_minibatches=4 selection=thinned goes further and trains on more of what it draws.",
+        "cheap, ada_similar data.num_minibatches=4 data.prompts_per_step=128 selection=thinned goes further and trains on more of " +
+        "what it draws.",
       known: "runs of a tiny model at a price of about 1",
     },
     "once-alike": {
@@ -33,7 +34,7 @@
 
   const MANY = {
     ada: {
-      take: "ada data.num_minibatches=4",
+      take: "ada data.num_minibatches=4 data.prompts_per_step=128",
       because:
         "History says which prompts differ and what to expect of them, and nothing is drawn to find out. Four times the prompts per " +
         "step keep the size of the updates; where seconds do not count, leave the minibatches out.",

@@ -127,7 +127,7 @@ def _rollout() -> str:
         ratios = f"**{ahead['over_vllm']:.2f}**", f"**{ahead['over_barrier']:.2f}**", f"{ahead['wasted']:.1%}"
         lines.append([f"{work}, {prompts}", *seconds, *ratios])
     ours = ("ours", "ours / vLLM", "ours / barrier", "dropped tokens")
-    return _markdown(["work, prompts", "raw vLLM", "barrier", "continuous", *ours], lines)
+    return _markdown(["work, prompts", "raw vLLM", "barrier", "nothing ahead", *ours], lines)
 
 
 def _update() -> str:
@@ -175,7 +175,7 @@ def _cluster() -> str:
         title = f"{scenario['model']}, {scenario['mix'].removeprefix('7B, ')}, M={scenario['block']}"
         dropped = f"{rows['continuous, ahead']['waste']:.1%}"
         lines.append([title, *ratios, f"{grpo} ({equal.removeprefix('GRPO ')})", dropped])
-    ways = ["barrier + re-entry", "barrier", "continuous", "ours", "GRPO, as many responses", "dropped"]
+    ways = ["barrier + re-entry", "barrier", "nothing ahead", "ours", "GRPO, as many responses", "dropped"]
     return _markdown(["scenario", *ways], lines)
 
 

@@ -83,9 +83,15 @@ def known_rows(results: Results) -> dict[str, dict[int, Row]]:
 
 def table() -> str:
     """Return held-out rates before and after, what they took, and intervals over seeds."""
-    found = known_rows(Results(FILE))
+    results = Results(FILE)
+    found = known_rows(results)
     if not found[OURS]:
-        return "No figures yet: no run is done.\n"
+        alone = [results.row(our_run(seed)) for seed in SEEDS if results.has(our_run(seed))]
+        rates = ", ".join(
+            f"{before(row):.3f} -> {after(row):.3f} (seed {row['seed']}, {row['curve'][-1][TOKENS]:,.0f} tokens)"
+            for row in alone
+        )
+        return f"No seed of both methods yet. `{OURS}` alone: {rates or 'none'}.\n"
     lines = []
     for method, rows in found.items():
         rates = (over_seeds(rows, each).written(".3f") for each in (before, after))

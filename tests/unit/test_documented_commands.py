@@ -117,7 +117,7 @@ def test_an_engine_that_goes_with_the_trainer_is_not_warned_of(overrides):
 @pytest.mark.parametrize(
     ("accelerator", "way_out"),
     [
-        ("cuda", "use rollout=vllm_gpu_process rollout/weight_transfer=reload, which"),
+        ("cuda", "use rollout=ray_gpu, which"),
         ("cpu", "use rollout=vllm_process, which"),
     ],
 )
