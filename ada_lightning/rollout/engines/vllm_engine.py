@@ -97,6 +97,7 @@ class VllmEngine(RolloutEngine):
             tensor_parallel_size=tensor_parallel_size,
             dtype=dtype,
             sleep_level=sleep_level,
+            weight_transfer=weight_transfer,
         )
         self.max_model_tokens = max_model_tokens
         self.max_num_seqs = max_num_seqs
@@ -140,6 +141,11 @@ class VllmEngine(RolloutEngine):
             for name, choices in _CHOICES.items()
             if name in arguments and arguments[name] not in choices
         ]
+        if arguments.get("sleep_level") == 2 and isinstance(arguments.get("weight_transfer"), Adapter):
+            errors.append(
+                "rollout.engine.sleep_level = 2 gives the model's weights away, and rollout/weight_transfer=adapter "
+                "brings none of them back; use rollout.engine.sleep_level=1"
+            )
         refuse(*errors)
 
     def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
@@ -199,13 +205,13 @@ class VllmEngine(RolloutEngine):
         """
         if self._in_flight:
             raise RuntimeError(f"load_weights with {len(self._in_flight)} requests in flight")
+        self._wake("weights")  # adapters lie among them
         if self.takes_adapters:
             self._load_adapter(named_tensors)
             self._use_new_weights(policy_version)
             return
         dtype = self._engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
         cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)
-        self._wake("weights")
         if self.num_workers > 1:  # an iterator does not travel to other processes
             call_workers: Any = self._engine.collective_rpc
             call_workers(_begin_reload)

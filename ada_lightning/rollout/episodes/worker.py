@@ -100,9 +100,10 @@ def _act(pickled_call: bytes) -> tuple[Reply, bool] | None:
         _seed(call, "cut" if call.is_cut else "turn")
         said = _result(environment.cut() if call.is_cut else environment.turn(call.said))
         limit, reward = "context" if call.is_cut else "", said.reward if isinstance(said, Say) else None
+        counts: dict[str, Any] = {}
         if call.limit and not isinstance(said, End):
-            said, limit = replace(_result(environment.cut()), **_counts(said)), call.limit
-        reply = _rewarded(_reply(said, environment, limit), reward)
+            counts, said, limit = _counts(said), _result(environment.cut()), call.limit
+        reply = _rewarded(replace(_reply(said, environment, limit), **counts), reward)
     except MemoryError:
         return None
     except BaseException as error:  # untrusted model text can make an environment raise anything, SystemExit included
@@ -148,7 +149,7 @@ def _result(value: Any) -> Any:
 
 
 def _reply(said: Any, environment: Environment, limit: str) -> Reply:
-    """Accept a text, :class:`Say` or :class:`End`; anything else fails as ``invalid_reply``, worth 0."""
+    """Accept a text, :class:`Say` or :class:`End`, at a limit :class:`End` alone; else ``invalid_reply``, worth 0."""
     if isinstance(said, End):
         if said.reward is None:
             return Reply(is_end=True, limit=limit, **_counts(said))
@@ -156,8 +157,9 @@ def _reply(said: Any, environment: Environment, limit: str) -> Reply:
         reply = failed(grade) if grade.failure else Reply(is_end=True, grade=grade)
         return replace(reply, limit=limit, **_counts(said))
     text = said.text if isinstance(said, Say) else said
-    if not isinstance(text, str):
-        wrong = f"{type(environment).__name__}.turn returned {type(said).__name__}; it may return str, Say or End"
+    if limit or not isinstance(text, str):  # with more than an end at a limit an episode would never end
+        method, may = ("cut", "must return End") if limit else ("turn", "may return str, Say or End")
+        wrong = f"{type(environment).__name__}.{method} returned {type(said).__name__}; it {may}"
         return failed(Grade(0.0, "invalid_reply", detail=wrong))
     # str's own methods: a subclass may mean anything by them. Lone surrogates are no text that a tokenizer takes.
     plain = str.encode(str.__getitem__(text, slice(worker.loaded().max_reply_chars)), "utf-8", "replace").decode()

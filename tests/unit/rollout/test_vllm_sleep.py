@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
-from ada_lightning.rollout.engines.weight_transfer import Nccl, Reload
+from ada_lightning.rollout.engines.weight_transfer import Adapter, Nccl, Reload
 from tests.builders import SETTINGS
 
 LOADED = ["_repack_tied_head", "wake kv_cache", "reset prefixes"]
@@ -30,6 +31,12 @@ class RecordingEngine:
         name = method if isinstance(method, str) else method.__name__
         self.calls.append((name, kwargs) if kwargs and "weights_iterator" not in kwargs else name)
 
+    def add_lora(self, request):
+        self.calls.append(f"add adapter {request.lora_int_id}")
+
+    def list_loras(self):
+        return {1}
+
     def reset_prefix_cache(self):
         self.calls.append("reset prefixes")
         return self.is_reset
@@ -42,10 +49,11 @@ class RecordingEngine:
 def engine():
     """An engine around the recorder, as its constructor would leave it."""
 
-    def make(sleep_level):
+    def make(sleep_level, weight_transfer=Reload()):  # noqa: B008 - frozen
         engine = object.__new__(VllmEngine)
         engine.max_model_tokens, engine.max_num_seqs, engine.num_workers = 32, 8, 1
-        engine.sleep_level, engine.weight_transfer = sleep_level, Reload()
+        engine.sleep_level, engine.weight_transfer = sleep_level, weight_transfer
+        engine.takes_adapters = isinstance(weight_transfer, Adapter)
         engine._engine, engine._in_flight, engine._asleep, engine._has_weights = RecordingEngine(), set(), set(), True
         engine._eos_token_ids, engine._final_only = [2], None
         engine._sampling_params = lambda **settings: settings
@@ -73,6 +81,21 @@ def test_after_level_2_nothing_is_sampled_before_weights_are_loaded(engine):
     engine.submit("r", [1], SETTINGS, seed=0)
     loaded = ["wake weights", "reload_weights", *LOADED]
     assert engine._engine.calls == ["sleep 2", *loaded, "add request"]
+
+
+def test_an_adapter_comes_where_the_weights_are_awake(engine):
+    engine = engine(1, Adapter(rank=8))
+    engine.sleep()
+    adapter = {f"model.layers.0.self_attn.q_proj.lora_{side}.weight": torch.ones(8, 8) for side in "AB"}
+    engine.load_weights(adapter.items(), policy_version=1)
+    assert engine._engine.calls == ["sleep 1", "wake weights", "add adapter 1", "wake kv_cache", "reset prefixes"]
+
+
+def test_an_engine_whose_weights_are_given_away_takes_no_adapters():
+    with pytest.raises(ValueError, match="sleep_level = 2 gives the model's weights away.*use .*sleep_level=1"):
+        VllmEngine.check_arguments(sleep_level=2, weight_transfer=Adapter(rank=8))
+    VllmEngine.check_arguments(sleep_level=1, weight_transfer=Adapter(rank=8))
+    VllmEngine.check_arguments(sleep_level=2, weight_transfer=Reload())
 
 
 def test_level_0_never_sleeps(engine):

@@ -64,3 +64,16 @@ class Unlimited(Environment):
 
     def cut(self):
         return End(reward=0.25)
+
+
+class Endless(Environment):
+    """Goes on where a limit says that it must end."""
+
+    def __init__(self, says_text=True):
+        self.says_text = says_text
+
+    def turn(self, said):
+        return "go on"
+
+    def cut(self):
+        return "go on" if self.says_text else Say("go on")

@@ -136,6 +136,29 @@ def test_a_limit_ends_an_episode_and_the_environment_says_what_it_is_worth(
     assert stats.num_truncated == 4
 
 
+@pytest.mark.parametrize(("max_turns", "max_model_tokens"), [(3, 1024), (9, 13)])
+@pytest.mark.parametrize("says_text", [True, False])
+def test_an_environment_that_goes_on_at_a_limit_is_ended(monkeypatch, max_turns, max_model_tokens, says_text):
+    environments = LocalEnvironments(monkeypatch, "Endless", says_text=says_text)
+    submit = environments.submit
+
+    def submit_few(*call):
+        assert len(environments.calls) < 100, "asked without end"
+        submit(*call)
+
+    environments.submit = submit_few
+    engine = scattered(max_model_tokens=max_model_tokens)
+    (group,), stats = collect(
+        environments, [1], engine=engine, sampler=UniformSampler(group_size=4), max_turns=max_turns
+    )
+    assert [response.reward for response in group.pool.responses] == [0.0] * 4
+    assert all(len(response.episode.turns) <= max_turns for response in group.pool.responses)
+    assert dict(stats.failures) == {"environment_invalid_reply": 4}
+    (detail,) = stats.failure_details.values()
+    assert "Endless.cut returned" in detail
+    assert "it must return End" in detail
+
+
 @pytest.mark.parametrize(("max_turns", "max_model_tokens", "reward"), [(3, 1024, 0.75), (9, 13, 1.0)])
 def test_rewards_of_turns_are_summed_and_the_grader_is_not_asked(monkeypatch, max_turns, max_model_tokens, reward):
     environments, grader = LocalEnvironments(monkeypatch, "Rewarded"), InstantGrader()
