@@ -174,8 +174,12 @@ class AdaptiveSampling(Callback):
         """Give the engine to the final evaluation: a run that ends before its last step has begun further ones."""
         self.service.stop_started()
 
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Stop engine and graders: Lightning tears callbacks down at a normal end alone."""
+        self.teardown(trainer, pl_module, "fit")
+
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Stop engine and graders, however the run ended."""
+        """Stop engine and graders."""
         self.service.close()
         self.grader.close()
 

@@ -49,6 +49,10 @@ class FirstGrades:
         self._has_succeeded = self._has_succeeded or stats.num_drawn - num_settled - stats.num_failed > 0
         self._stop_without_success(stats.failures, stats.failure_details, where)
 
+    def trust(self) -> None:
+        """Know that it has graded a response: one of the list's part that was drawn before."""
+        self._has_succeeded = True
+
     def note(self, drawn: DrawnPrompt) -> bool:
         """Look at one prompt of a long list; whether any response has been graded so far.
 

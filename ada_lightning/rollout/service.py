@@ -325,6 +325,7 @@ class RolloutService:
         num_samples: int,
         stage: str,
         settings: SamplingSettings | None = None,
+        has_graded: bool = False,
         report: Callable[[DrawCounts], None] = lambda counts: None,
         interrupt_check: Callable[[], None] = lambda: None,
     ) -> Generator[DrawnPrompt, None, None]:
@@ -339,6 +340,7 @@ class RolloutService:
             num_samples: responses per prompt.
             stage: part of every seed.
             settings: how tokens are drawn; those of training if not given.
+            has_graded: whether the reward graded a response of this list before; else it must before anything is kept.
             report: told of the counts after every engine step.
             interrupt_check: called between engine steps; may raise.
 
@@ -355,6 +357,8 @@ class RolloutService:
             raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
         sampling = settings or self.sampling
         self._check_room(prompts, sampling)
+        if has_graded:
+            self._first_grades.trust()
         raw = replace(self.settings, truncated="grade")  # what a response counts as is the reader's to say
         begin = partial(Step, sampler=UniformSampler(group_size=num_samples), selection=AllSelection(), settings=raw)
         counts = DrawCounts()

@@ -103,6 +103,7 @@ class SamplingJob:
             num_samples=self._num_samples,
             stage=self._stage,
             settings=self._sampling,
+            has_graded=len(self._pending) < len(self._prompts),  # nothing is stored before that
             report=display.report,
             interrupt_check=interrupt_check,
         )

@@ -232,8 +232,6 @@ def fit(
     except (KeyboardInterrupt, SystemExit):
         assert watching
         checkpoint.save(trainer, policy)
-    finally:
-        service.close()  # as programs do, whatever happened
     watch.policy, watch.data, watch.engine = policy, data, engines[0]
     assert watch.engine.num_left == 0
     assert not any(thread.name.startswith("sampling") for thread in threading.enumerate())

@@ -92,7 +92,7 @@ def test_an_adapter_comes_where_the_weights_are_awake(engine):
 
 
 def test_an_engine_whose_weights_are_given_away_takes_no_adapters():
-    with pytest.raises(ValueError, match="sleep_level = 2 gives the model's weights away.*use .*sleep_level=1"):
+    with pytest.raises(ValueError, match=r"sleep_level = 2 gives the model's weights away.*use .*sleep_level=1"):
         VllmEngine.check_arguments(sleep_level=2, weight_transfer=Adapter(rank=8))
     VllmEngine.check_arguments(sleep_level=1, weight_transfer=Adapter(rank=8))
     VllmEngine.check_arguments(sleep_level=2, weight_transfer=Reload())

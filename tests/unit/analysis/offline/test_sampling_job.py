@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
+from ada_lightning.core.records import Grade
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.run.run_stopped import SamplingStoppedError
+from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
 from tests.unit.analysis.offline.scripted_job import (
     NUM_SAMPLES,
     Engines,
@@ -162,6 +163,26 @@ def test_a_full_disk_says_so_and_the_job_continues(tmp_path, whole, monkeypatch)
             run_job(tmp_path, PROMPTS)
     assert 0 < len(ResponseStore(tmp_path).finished()) < NUM_PROMPTS
     assert run_job(tmp_path, PROMPTS).table() == whole
+
+
+class NeverInTime(Grader):
+    """Every grade of it takes too long, which counts as wrong."""
+
+    def submit(self, ticket, prompt, completion):
+        self._pending.append((ticket, Grade(0.0, "timeout")))
+
+
+def test_what_is_left_of_a_stopped_job_need_not_be_gradable_where_the_rest_was(tmp_path):
+    with pytest.raises(RunStoppedError, match="has graded none of the 184 responses drawn so far: timeout 184"):
+        run_job(tmp_path, PROMPTS, grader=NeverInTime())
+    assert not ResponseStore(tmp_path).finished()
+    with pytest.raises(SamplingStoppedError):
+        run_job(tmp_path, PROMPTS, interrupt_check=StopAfter(40))
+    num_stored = len(ResponseStore(tmp_path).finished())
+    assert 0 < num_stored < NUM_PROMPTS
+    store = run_job(tmp_path, PROMPTS, grader=NeverInTime())
+    assert len(store.finished()) == NUM_PROMPTS
+    assert store.table(["failure"])["failure"].to_pylist().count("timeout") >= (NUM_PROMPTS - num_stored) * NUM_SAMPLES
 
 
 def test_a_finished_job_needs_no_engine_and_a_list_that_lost_prompts_is_refused(tmp_path):
