@@ -132,7 +132,7 @@ class AdaptiveSampling(Callback):
                 grader=self.grader,
                 log_file=folder / "engine.log",
             )
-        policy.sends_adapters = self.service.takes_adapters
+        policy.sends_adapters = self.service.engine.takes_adapters
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: TrainingBatch, batch_idx: int
@@ -345,7 +345,7 @@ class AdaptiveSampling(Callback):
         calibration = EstimatorCalibration(sync_on_compute=False)  # one process rolls out
         calibration.update([group.pool for group in result.groups])
         figures = {name: float(value) for name, value in calibration.compute().items()}
-        return {**self._metrics(result), **figures, "rollout/engine_restarts": float(self.service.num_restarts)}
+        return {**self._metrics(result), **figures, "rollout/engine_restarts": float(self.service.engine.num_restarts)}
 
 
 def _with_groups(result: RolloutResult, changed: Sequence[ResponseGroup]) -> RolloutResult:

@@ -121,7 +121,7 @@ class CostPreview(Callback):
         """Draw on the warm engine: few responses at once, and as many as a step draws or slots can take."""
         num_prompts = len(cold.groups)
         of_a_prompt = mean_forecast(forecasts(tallies([cold]), self.sampler, self.selection)).num_sampled
-        num_at_once = min(self.service.num_slots, data.prompts_per_step * of_a_prompt)
+        num_at_once = min(self.service.engine.opened().max_num_seqs, data.prompts_per_step * of_a_prompt)
         num_full = max(1, math.floor(num_at_once / num_prompts))
         few = self._rollout(policy, data, num_samples=1, index=1, share=0.25)
         return [few, self._rollout(policy, data, num_samples=num_full, index=2)]
@@ -146,7 +146,7 @@ class CostPreview(Callback):
             keep_groups_without_signal=policy.loss.needs_groups_without_signal or not data.skip_groups_without_signal,
         )
         costs = StepCosts(
-            engine=EngineSpeed.fitted(timed, self.service.num_slots),
+            engine=EngineSpeed.fitted(timed, self.service.engine.opened().max_num_seqs),
             response_tokens=sum(result.stats.generated_tokens for result in results)
             / max(sum(result.stats.num_drawn for result in results), 1),
             computed_share=_computed_share(results),

@@ -86,7 +86,7 @@ class StepsAhead:
         if version % data.updates_per_rollout or version in self._ring.versions:
             return
         with policy.clock.phase("sync"):
-            self._ring.hold(version, policy.engine_weights(), self._service.weight_dtype)
+            self._ring.hold(version, policy.engine_weights(), self._service.engine.weight_dtype)
             canary = self._canary_of(data)
             self._canary_logprobs[version] = policy.next_token_logprobs(canary.token_ids, canary.num_prefixes)
 

@@ -20,6 +20,7 @@ from ada_lightning.config.evaluation import check_evaluation
 from ada_lightning.core.records import Prompt
 from ada_lightning.data.encoder import PromptEncoder
 from ada_lightning.rewards.references import ungradable_prompts
+from ada_lightning.rollout.fixed_weights import check_room
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.credentials import take_from_config
 from ada_lightning.run.run_dir import make_private
@@ -159,14 +160,7 @@ class Evaluation:
     def _check_room(self) -> None:
         """Every set at once, before the first is drawn."""
         for name, prompts in self.prompts.items():
-            longest = max(len(prompt.prompt_ids) for prompt in prompts)
-            needed = longest + self.sampling.max_new_tokens
-            if needed > self.service.max_model_tokens:
-                raise ValueError(
-                    f"rollout.max_model_tokens = {self.service.max_model_tokens} has no room for the longest prompt of "
-                    f"eval.sets.{name}, {longest} tokens, and a response of {self.sampling.max_new_tokens}; use "
-                    f"rollout.max_model_tokens={needed} or more, or lower max_prompt_tokens or sampling.max_new_tokens"
-                )
+            check_room(prompts, self.sampling, self.service.max_model_tokens, of=f"eval.sets.{name}")
 
     def _track(self, results: dict[str, Any]) -> None:
         """Send settings, figures and files to MLflow, whose logger never fails a program."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ada_lightning.core.records import Grade
 from ada_lightning.core.result import RolloutStats
 from ada_lightning.core.step_records import StepSettings
-from ada_lightning.rollout.drawn import DrawnPrompt
 from ada_lightning.run.run_stopped import RunStoppedError
 
 _MAX_FAILURES = 256
@@ -53,17 +53,17 @@ class FirstGrades:
         """Know that it has graded a response: one of the list's part that was drawn before."""
         self._has_succeeded = True
 
-    def note(self, drawn: DrawnPrompt) -> bool:
-        """Look at one prompt of a long list; whether any response has been graded so far.
+    def note(self, grades: Iterable[Grade]) -> bool:
+        """Look at those of one prompt of a long list; whether any response has been graded so far.
 
         Raises:
             RunStoppedError: none of very many was.
         """
-        for draw in drawn.draws:
-            self._has_succeeded = self._has_succeeded or not draw.grade.failure
-            if draw.grade.failure:
-                self._failures[draw.grade.failure] += 1
-                self._details.setdefault(draw.grade.failure, draw.grade.detail)
+        for grade in grades:
+            self._has_succeeded = self._has_succeeded or not grade.failure
+            if grade.failure:
+                self._failures[grade.failure] += 1
+                self._details.setdefault(grade.failure, grade.detail)
         if self._failures.total() >= _MAX_FAILURES:
             self.check_list()
         return self._has_succeeded

@@ -1,37 +1,31 @@
-"""One engine for a whole run: opened once, synced once per policy version, restarted when it breaks."""
+"""Steps sampled and graded from the weights of a policy."""
 
 from __future__ import annotations
 
-import gc
 import math
 import time
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Prompt, SamplingSettings
+from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.schedule import Continuous, Schedule
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
-from ada_lightning.methods.sampling.uniform import UniformSampler
-from ada_lightning.methods.selection.all import AllSelection
-from ada_lightning.rollout.drawn import Draw, DrawCounts, DrawnPrompt
 from ada_lightning.rollout.driver import Driver
-from ada_lightning.rollout.engines.errors import EngineError, guarded
+from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
-from ada_lightning.rollout.engines.time_limit import TimeLimit
 from ada_lightning.rollout.episodes.continuation import Continuation
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader, StepwiseGrader
+from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.sampling_thread import Sample, SamplingThread
 
@@ -39,11 +33,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-_TURN_WAIT_S = 0.2
-
-
 class RolloutService:
-    """What callbacks use to sample from the current policy (:meth:`sample`), and others from fixed weights.
+    """What callbacks sample with; :func:`~ada_lightning.rollout.fixed_weights.draw` takes it for fixed weights.
 
     Args:
         engine: completed with ``model_path``, ``log_file``, ``max_model_tokens`` and ``eos_token_ids``, as
@@ -131,32 +122,20 @@ class RolloutService:
         self.environment = environment
         self._continuation: Continuation | None = None
         self._names = map(str, count(1))
-        self._engine_factory = engine or _vllm()
-        self._max_engine_restarts = max_engine_restarts
-        self._host = host
-        self._time_limit = TimeLimit(
-            stall_limit_s=stall_limit_s, start_limit_s=start_limit_s, report_file=Path("stalled.txt")
+        self.engine = KeptEngine(
+            engine or _vllm(),
+            host,
+            max_restarts=max_engine_restarts,
+            stall_limit_s=stall_limit_s,
+            start_limit_s=start_limit_s,
         )
-        self.weight_dtype = ""
-        """Type that the engine wants weights in, once it is open."""
-        self.takes_adapters = False
-        """Whether it wants a policy's adapters alone."""
-        self._open_engine: Callable[[], RolloutEngine] | None = None
-        self._engine: RolloutEngine | None = None
-        self._loaded_version: int | None = None
-        self._num_restarts = 0
-        self._turn = Lock()
-        """Of whoever samples with the engine."""
         self._thread: SamplingThread | None = None
 
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
-        self._host.check()
+        self.engine.check()
         if self.environment is not None:
             self.environment.check()
-        engine = self._engine_factory
-        if isinstance(engine, partial) and callable(check := getattr(engine.func, "check_arguments", None)):
-            check(**engine.keywords)
 
     def check_template(self, tokenizer: Any, eos_token_ids: Sequence[int]) -> None:
         """Find out how episodes are extended with this tokenizer, where responses are episodes.
@@ -182,22 +161,9 @@ class RolloutService:
         if self.environment is not None:
             self.environment.start()
         self.grade_with(grader)
-        engine = partial(
-            self._engine_factory,
-            model_path=model_path,
-            max_model_tokens=self.max_model_tokens,
-            eos_token_ids=eos_token_ids,
+        self.engine.open(
+            log_file, model_path=model_path, max_model_tokens=self.max_model_tokens, eos_token_ids=eos_token_ids
         )
-        self._open_engine = lambda: self._host.open(engine, log_file)
-        self._time_limit.report_file = log_file.with_name("stalled.txt")
-        try:
-            self._engine = self._started()
-        except (EngineError, ValueError):
-            raise
-        except Exception as error:
-            raise EngineError(f"it did not start: {type(error).__name__}: {error}") from error
-        self._loaded_version = None
-        self.weight_dtype, self.takes_adapters = self._engine.weight_dtype, self._engine.takes_adapters
 
     def sample(
         self,
@@ -238,33 +204,32 @@ class RolloutService:
         settings = self.settings
         if stage == "eval":
             settings = replace(settings, truncated="grade", grader_failure="as_zero")
-        with self._own_turn(clock, interrupt_check):
+        with self.engine.turn(clock, interrupt_check):
             if self.reproducible:  # cached prefixes were computed in batches that a resumed run does not repeat
-                self._loaded_version = None
-            for attempt in range(self._max_engine_restarts + 1):
+                self.engine.loaded_version = None
+            num_broken = 0
+            while True:
                 try:
                     # An engine may have less room than it was asked for.
-                    room = min(self.max_model_tokens, self._opened_engine().max_model_tokens)
+                    room = min(self.max_model_tokens, self.engine.opened().max_model_tokens)
                     step = begin(
                         settings=settings,
                         stage=stage,
                         policy_version=policy_version,
                         max_prompt_tokens=room - sampling.max_new_tokens,
                     )
-                    self._sync(policy_version, weights, clock)
-                    probe(self._opened_engine())
+                    self.engine.sync(policy_version, weights, clock)
+                    probe(self.engine.opened())
                     self._drive(step, settings, sampling, clock, interrupt_check)
                 except EngineError as error:
-                    if attempt == self._max_engine_restarts:
-                        raise
-                    self._note_broken(error)
-                    continue
-                where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(
-                    stage, f"of step {step.step}"
-                )
-                self._first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
-                return step
-        raise AssertionError("unreachable: the last attempt returns or raises")
+                    num_broken += 1
+                    self.engine.give_up(error, num_broken)
+                else:
+                    where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(
+                        stage, f"of step {step.step}"
+                    )
+                    self.first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
+                    return step
 
     def start(
         self,
@@ -298,7 +263,7 @@ class RolloutService:
     @property
     def samples_beside_trainer(self) -> bool:
         """Whether a step that was started is sampled while the trainer updates."""
-        return self._host.works_by_itself
+        return self.engine.works_by_itself
 
     def stop_started(self) -> None:
         """Leave steps that were started where they are: nobody will ask for them."""
@@ -306,172 +271,63 @@ class RolloutService:
             self._thread.close()
             self._thread = None
 
-    @contextmanager
-    def _own_turn(self, clock: PhaseClock, interrupt_check: Callable[[], None]) -> Iterator[None]:
-        """Wait for whoever samples."""
-        if not self._turn.acquire(blocking=False):
-            with clock.phase("rollout"):
-                while not self._turn.acquire(timeout=_TURN_WAIT_S):
-                    interrupt_check()
-        try:
-            yield
-        finally:
-            self._turn.release()
-
-    def draw(
-        self,
-        prompts: Sequence[tuple[int, Prompt]],
-        *,
-        num_samples: int,
-        stage: str,
-        settings: SamplingSettings | None = None,
-        has_graded: bool = False,
-        report: Callable[[DrawCounts], None] = lambda counts: None,
-        interrupt_check: Callable[[], None] = lambda: None,
-    ) -> Generator[DrawnPrompt, None, None]:
-        """Draw and grade responses of the weights that the engine was opened with; nothing is synced.
-
-        Every response has a seed of its position, prompt and sample index, so it does not matter which prompts are
-        drawn together, nor in how many parts. The seeds are those of step 0 of ``stage``. A broken engine is replaced,
-        and what it owed is drawn again.
-
-        Args:
-            prompts: (position in the whole list, encoded prompt), positions distinct.
-            num_samples: responses per prompt.
-            stage: part of every seed.
-            settings: how tokens are drawn; those of training if not given.
-            has_graded: whether the reward graded a response of this list before; else it must before anything is kept.
-            report: told of the counts after every engine step.
-            interrupt_check: called between engine steps; may raise.
-
-        Yields:
-            Each prompt once all of its responses are graded, in the order of becoming so.
-
-        Raises:
-            EngineError: the engine broke more often in a row than ``max_engine_restarts``.
-            RunStoppedError: the reward has graded nothing so far; nothing was yielded.
-            RuntimeError: the service is not open, or its engine holds weights of a training run.
-            ValueError: a prompt leaves no room for a response.
-        """
-        if self._loaded_version is not None:
-            raise RuntimeError(f"the engine holds policy version {self._loaded_version}; fixed weights need their own")
-        sampling = settings or self.sampling
-        self._check_room(prompts, sampling)
-        if has_graded:
-            self._first_grades.trust()
-        raw = replace(self.settings, truncated="grade")  # what a response counts as is the reader's to say
-        begin = partial(Step, sampler=UniformSampler(group_size=num_samples), selection=AllSelection(), settings=raw)
-        counts = DrawCounts()
-
-        def tell_counts() -> None:
-            counts.num_responses, counts.num_tokens = driver.num_generated, driver.num_tokens
-            report(counts)
-
-        # Each prompt is a step of its own, opened as slots get free, and nothing is kept of it once it is handed over.
-        driver = Driver(
-            (begin([prompt], stage=stage, first_slot=position) for position, prompt in prompts),
-            sampling=sampling,
-            settings=raw,
-            grader=self._grader,
-            decode=self._decode,
-            episodes=self._episodes(sampling, raw),
-            name=next(self._names),
-            outlives_engine=True,
-            report=tell_counts,
-            interrupt_check=interrupt_check,
-        )
-        yield from self._once_one_is_graded(driver, counts)
-
-    def _check_room(self, prompts: Sequence[tuple[int, Prompt]], sampling: SamplingSettings) -> None:
-        longest = max((len(prompt.prompt_ids) for _, prompt in prompts), default=0)
-        if (needed := longest + sampling.max_new_tokens) > self.max_model_tokens:
-            raise ValueError(
-                f"rollout.max_model_tokens = {self.max_model_tokens} has no room for the longest prompt of {longest} "
-                f"tokens and a response of {sampling.max_new_tokens}; use rollout.max_model_tokens={needed} or more, "
-                "or lower data.max_prompt_tokens"
-            )
-
-    def _once_one_is_graded(self, driver: Driver, counts: DrawCounts) -> Generator[DrawnPrompt, None, None]:
-        """Hold prompts back until a response is graded: what a broken reward said is not to be kept."""
-        held: list[DrawnPrompt] = []
-        for step in self._steps_in_spite_of_breaks(driver):
-            counts.num_prompts += 1
-            held.append(_drawn(step))
-            if self._first_grades.note(held[-1]):
-                yield from held
-                held.clear()
-        if held:
-            self._first_grades.check_list()
-
-    def _steps_in_spite_of_breaks(self, driver: Driver) -> Generator[Step, None, None]:
-        """Yield steps as they are complete; a broken engine is replaced, and what it owed is drawn again."""
-        num_in_a_row = 0
-        while True:
-            try:
-                for step in driver.run(self._opened_engine()):
-                    num_in_a_row = 0
-                    yield step
-                return
-            except EngineError as error:
-                num_in_a_row += 1
-                if num_in_a_row > self._max_engine_restarts:
-                    raise
-                self._note_broken(error)
-
     def grade_with(self, grader: Grader) -> None:
         """Grade what is drawn from now on with another reward; the engine stays as it is."""
-        self._grader, self._first_grades = grader, FirstGrades(grader)
-
-    @property
-    def num_slots(self) -> int:
-        """Sequences that the engine runs at once.
-
-        Raises:
-            EngineError: a broken engine could not be replaced.
-            RuntimeError: the service is not open.
-        """
-        return self._opened_engine().max_num_seqs
-
-    @property
-    def num_restarts(self) -> int:
-        """Engines replaced so far, by this service and within a pool."""
-        engine = self._engine  # a step that is sampled beside the trainer may discard it now
-        return self._num_restarts + (engine.num_restarts if engine else 0)
+        self._grader, self.first_grades = grader, FirstGrades(grader)
 
     def close(self) -> None:
         """Stop the engine. Safe to call twice."""
         self.stop_started()
-        self._discard_engine()
-        self._open_engine = None
-        self._time_limit.close()
+        self.engine.close()
         if self.environment is not None:
             self.environment.close()
 
-    def _episodes(
-        self, sampling: SamplingSettings, settings: StepSettings, interrupt_check: Callable[[], None] | None = None
-    ) -> OpenEpisodes | None:
-        """Return what takes turns to environments; with an ``interrupt_check``, at fixed engine steps where asked."""
-        if self.environment is None or self._continuation is None:
-            return None
-        environments: Any = self.environment
-        if self.reproducible and interrupt_check is not None:
-            environments = StepwiseGrader(environments, delay=self._verdict_delay, interrupt_check=interrupt_check)
-        return OpenEpisodes(
-            environments,
-            self._continuation.after,
-            sampling=sampling,
-            max_turns=self.environment.max_turns,
-            seed=settings.seed,
-        )
+    def driver(
+        self,
+        steps: Iterable[Step],
+        sampling: SamplingSettings,
+        settings: StepSettings,
+        *,
+        at_fixed_steps: bool = False,
+        interrupt_check: Callable[[], None],
+        **own: Any,
+    ) -> Driver:
+        """Return what generates and grades steps, however many engines that takes.
 
-    def _sync(
-        self, policy_version: int, weights: Callable[[], Iterable[tuple[str, Tensor]]], clock: PhaseClock
-    ) -> None:
-        """Load a version unless the engine has it."""
-        if self._loaded_version != policy_version:
-            with clock.phase("sync"):
-                guarded(self._opened_engine().load_weights, weights(), policy_version)
-            self._loaded_version = policy_version
+        Args:
+            steps: in the order in which they are opened.
+            sampling: how tokens are drawn.
+            settings: those of the steps.
+            at_fixed_steps: verdicts, and answers of environments, count so many engine steps after what they answer.
+            interrupt_check: called between engine steps; may raise.
+            own: further arguments of :class:`~ada_lightning.rollout.driver.Driver`.
+        """
+
+        def timed(answers: Any) -> Any:
+            if not at_fixed_steps:
+                return answers
+            return StepwiseGrader(answers, delay=self._verdict_delay, interrupt_check=interrupt_check)
+
+        episodes = None
+        if self.environment is not None and self._continuation is not None:
+            episodes = OpenEpisodes(
+                timed(self.environment),
+                self._continuation.after,
+                sampling=sampling,
+                max_turns=self.environment.max_turns,
+                seed=settings.seed,
+            )
+        return Driver(
+            steps,
+            sampling=sampling,
+            settings=settings,
+            grader=timed(self._grader),
+            decode=self._decode,
+            episodes=episodes,
+            name=next(self._names),
+            interrupt_check=interrupt_check,
+            **own,
+        )
 
     def _drive(
         self,
@@ -482,75 +338,24 @@ class RolloutService:
         interrupt_check: Callable[[], None],
     ) -> None:
         """Sample and let rest. A method, so that its end leaves no variable that holds a broken engine."""
-        engine = self._opened_engine()
         is_training = step.stage not in ("eval", "preview")  # else waiting belongs to what it is done for
-        grader = self._grader
-        if self.reproducible:
-            grader = StepwiseGrader(grader, delay=self._verdict_delay, interrupt_check=interrupt_check)
-        driver = Driver(
+        driver = self.driver(
             [step],
-            sampling=sampling,
-            settings=settings,
-            grader=grader,
-            decode=self._decode,
-            episodes=self._episodes(sampling, settings, interrupt_check),
-            name=next(self._names),
+            sampling,
+            settings,
+            at_fixed_steps=self.reproducible,
             waiting=lambda: clock.phase("grade") if is_training else nullcontext(),
             report=lambda: clock.report(step.stats.num_drawn, step.num_launched),
             interrupt_check=interrupt_check,
         )
         with clock.phase("rollout" if is_training else step.stage):
             started = time.monotonic()
-            list(driver.run(engine))
+            list(driver.run(self.engine.opened()))
             step.stats.seconds = time.monotonic() - started
-        if engine.sleep_level and not guarded(engine.sleep):  # weights that are gone are loaded again before use
-            self._loaded_version = None
-
-    def _opened_engine(self) -> RolloutEngine:
-        """Return the engine, a new one where the last was discarded."""
-        if self._open_engine is None:
-            raise RuntimeError("the rollout service is not open")
-        if self._engine is None:
-            gc.collect()  # a step that broke off refers to itself and to its engine, whose memory the next one needs
-            try:
-                self._engine = self._started()
-            except Exception as error:
-                raise EngineError(f"restart failed: {type(error).__name__}: {error}") from error
-        return self._engine
-
-    def _started(self) -> RolloutEngine:
-        """Start an engine whose calls must end."""
-        assert self._open_engine is not None
-        with self._time_limit.watch("start", "start_limit_s"):
-            return self._time_limit.engine(self._open_engine())
-
-    def _note_broken(self, error: EngineError) -> None:
-        self._num_restarts += 1
-        warnings.warn(f"the engine broke ({error}); restarting it", RuntimeWarning, stacklevel=3)
-        self._discard_engine()
-
-    def _discard_engine(self) -> None:
-        engine, self._engine, self._loaded_version = self._engine, None, None
-        if engine is None:
-            return
-        self._num_restarts += engine.num_restarts
-        try:
-            engine.close()
-        except Exception as error:
-            warnings.warn(f"the engine did not close cleanly: {error}", RuntimeWarning, stacklevel=2)
+        self.engine.rest()
 
     def _decode(self, response_ids: Sequence[int]) -> str:
         return self._tokenizer.decode(response_ids, skip_special_tokens=True)
-
-
-def _drawn(step: Step) -> DrawnPrompt:
-    """Return all that was drawn for the only prompt of a step."""
-    ((prompt, slot),) = [(group.pool.prompt, group.pool.slot) for group in step.finish()]
-    draws = (
-        Draw(index, outcome.text, outcome.num_tokens, outcome.is_truncated, outcome.grade, outcome.turns)
-        for index, outcome in sorted(step.outcomes(slot).items())
-    )
-    return DrawnPrompt(slot, prompt, tuple(draws))
 
 
 def _vllm() -> Callable[..., RolloutEngine]:

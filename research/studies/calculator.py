@@ -87,11 +87,11 @@ def table() -> str:
     found = known_rows(results)
     if not found[OURS]:
         alone = [results.row(our_run(seed)) for seed in SEEDS if results.has(our_run(seed))]
-        rates = ", ".join(
+        reached = ", ".join(
             f"{before(row):.3f} -> {after(row):.3f} (seed {row['seed']}, {row['curve'][-1][TOKENS]:,.0f} tokens)"
             for row in alone
         )
-        return f"No seed of both methods yet. `{OURS}` alone: {rates or 'none'}.\n"
+        return f"No seed of both methods yet. `{OURS}` alone: {reached or 'none'}.\n"
     lines = []
     for method, rows in found.items():
         rates = (over_seeds(rows, each).written(".3f") for each in (before, after))

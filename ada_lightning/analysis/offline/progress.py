@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from ada_lightning.rollout.drawn import DrawCounts
+from ada_lightning.rollout.fixed_weights import DrawCounts
 from ada_lightning.run.duration import duration
 
 BAR_INTERVAL_S = 0.2

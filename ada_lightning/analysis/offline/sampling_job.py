@@ -10,7 +10,7 @@ from rich.console import Console
 from ada_lightning.analysis.offline.progress import SamplingProgress
 from ada_lightning.analysis.offline.response_store import ResponseStore
 from ada_lightning.core.records import Prompt, SamplingSettings
-from ada_lightning.rollout.drawn import DrawnPrompt
+from ada_lightning.rollout.fixed_weights import DrawnPrompt, draw
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.run.run_stopped import SamplingStoppedError
 
@@ -98,11 +98,12 @@ class SamplingJob:
             num_samples=self._num_samples,
             console=self._console,
         )
-        stream = self._service.draw(
+        stream = draw(
+            self._service,
             self._pending,
             num_samples=self._num_samples,
             stage=self._stage,
-            settings=self._sampling,
+            sampling=self._sampling,
             has_graded=len(self._pending) < len(self._prompts),  # nothing is stored before that
             report=display.report,
             interrupt_check=interrupt_check,

@@ -220,7 +220,7 @@ def test_every_rule_is_asked(command, messages):
         f"{GPU} rollout=vllm_gpu rollout.engine.sleep_level=2",
         f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=nccl",
         f"{GPU} trainer=fsdp trainer.devices=8 trainer.num_nodes=1 rollout=ray_gpu",
-        f"{GPU} rollout=ray_gpu rollout.engine.tensor_parallel_size=2 rollout.host.num_gpus=2",
+        f"{GPU} rollout=ray_gpu rollout.engine.tensor_parallel_size=3 rollout.host.num_gpus=3",
         f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=adapter parameters=lora",
         f"{GPU} rollout=vllm_gpu_process +rollout.host.environment.CUDA_VISIBLE_DEVICES=1",
         "reproducible=true rollout=vllm_cpu",

@@ -12,6 +12,7 @@ from ada_lightning.core.records import Grade
 from ada_lightning.core.step import Step
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout import fixed_weights
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
@@ -100,7 +101,9 @@ def rollout(service, version=0, step=0):
 
 def draw(service, num_prompts=2):
     """From the weights that the engine was opened with."""
-    return service.draw([(i, make_prompt(1)) for i in range(num_prompts)], num_samples=2, stage="prepare")
+    return fixed_weights.draw(
+        service, [(i, make_prompt(1)) for i in range(num_prompts)], num_samples=2, stage="prepare"
+    )
 
 
 def test_weights_are_loaded_once_per_version_before_the_first_request():
@@ -120,7 +123,7 @@ def test_a_broken_engine_is_replaced_and_the_step_repeated_with_the_same_outcome
     service = open_service(Engines(num_broken=2))
     with pytest.warns(RuntimeWarning, match="out of memory"):
         repeated = rollout(service, 5)
-    assert service.num_restarts == 2
+    assert service.engine.num_restarts == 2
     assert repeated.groups == rollout(open_service(), 5).groups
 
 
@@ -154,9 +157,9 @@ def test_an_engine_sleeps_after_a_rollout_and_weights_that_are_gone_are_loaded_a
 
 def test_restarts_within_a_pool_count():
     service = open_service(Engines(num_restarts=3))
-    assert service.num_restarts == 3
+    assert service.engine.num_restarts == 3
     service.close()
-    assert service.num_restarts == 3
+    assert service.engine.num_restarts == 3
 
 
 def test_the_host_is_checked_and_opens_the_engine():
@@ -170,7 +173,7 @@ def test_the_host_is_checked_and_opens_the_engine():
             return opened
 
     service = open_service(host=Host())
-    assert service._engine.place == "elsewhere"
+    assert service.engine.opened().place == "elsewhere"
     with pytest.raises(ValueError, match="no such place"):
         service.check()
 

@@ -305,7 +305,7 @@ def test_a_model_of_the_hub_brings_no_settings(tmp_path):
         (["compare=[a,b,c]"], "one or two evaluations; got 3"),
         (["eval=files", "eval.sets.file.path=gone.jsonl"], "eval.sets.file: cannot read prompts from gone.jsonl"),
         (["data.source.num_heldout=0"], "eval.sets.heldout: .*no prompts are held out"),
-        (["max_prompt_tokens=316", "sampling.max_new_tokens=280"], "has no room for the longest prompt of"),
+        (["max_prompt_tokens=316", "sampling.max_new_tokens=280"], "has no room for the longest prompt of eval.sets"),
     ],
 )
 def test_errors_come_before_any_model(evaluate, arguments, message):

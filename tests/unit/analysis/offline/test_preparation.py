@@ -17,7 +17,7 @@ from ada_lightning.data.jsonl import JsonlSource
 from ada_lightning.data.only import OnlyPrompts
 from ada_lightning.data.reasoning_gym import ReasoningGymSource
 from ada_lightning.methods.estimators.history_file import HistoryFile
-from ada_lightning.rollout.drawn import Draw, DrawnPrompt
+from ada_lightning.rollout.fixed_weights import Draw, DrawnPrompt
 from tests.unit.analysis.offline.scripted_job import SETTINGS
 
 NUM_SAMPLES = 4

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from ada_lightning.analysis.offline.progress import SamplingProgress
-from ada_lightning.rollout.drawn import DrawCounts
+from ada_lightning.rollout.fixed_weights import DrawCounts
 
 
 class Clock:

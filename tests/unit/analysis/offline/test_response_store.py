@@ -12,7 +12,7 @@ from ada_lightning.analysis.offline import response_store as module
 from ada_lightning.analysis.offline.job_settings import prompts_digest, weights_digest
 from ada_lightning.core.episode import Turn
 from ada_lightning.core.records import Grade
-from ada_lightning.rollout.drawn import Draw, DrawnPrompt
+from ada_lightning.rollout.fixed_weights import Draw, DrawnPrompt
 from tests.unit.analysis.offline.scripted_job import SETTINGS, make_prompts
 
 

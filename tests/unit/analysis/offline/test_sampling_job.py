@@ -14,6 +14,7 @@ import pytest
 from ada_lightning.analysis.offline import ResponseStore, SamplingJob
 from ada_lightning.core.records import Grade
 from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.fixed_weights import draw
 from ada_lightning.run.run_stopped import RunStoppedError, SamplingStoppedError
 from tests.unit.analysis.offline.scripted_job import (
     NUM_SAMPLES,
@@ -203,14 +204,14 @@ def test_another_seed_gives_other_responses(tmp_path, whole):
 
 def test_weights_of_a_training_run_are_not_taken_for_fixed_ones(tmp_path):
     service = open_service(Engines(NUM_PROMPTS))
-    service._loaded_version = 3
+    service.engine.loaded_version = 3
     with pytest.raises(RuntimeError, match="policy version 3"):
-        next(service.draw(list(enumerate(PROMPTS)), num_samples=1, stage="prepare"))
+        next(draw(service, list(enumerate(PROMPTS)), num_samples=1, stage="prepare"))
 
 
 def test_a_prompt_without_room_is_refused_before_anything_is_drawn(tmp_path):
     grader = Grader()
     too_long = [*PROMPTS, replace(PROMPTS[0], prompt_ids=(0,) * 29)]
-    with pytest.raises(ValueError, match=r"longest prompt of 29 tokens.*use rollout.max_model_tokens=33"):
+    with pytest.raises(ValueError, match=r"longest prompt, 29 tokens, .*use rollout.max_model_tokens=33"):
         run_job(tmp_path, too_long, engines=Engines(24), grader=grader)
     assert grader.num_submitted == 0

@@ -63,7 +63,8 @@ def test_one_run_at_a_time_in_an_order_and_what_is_known_is_not_trained_again(st
 def test_a_study_that_was_stopped_tells_of_the_seeds_that_both_have(study, capsys):
     results = calculator.Results(calculator.FILE)
     calculator.train_missing([calculator.our_run(0), calculator.our_run(1)], results, num_jobs=1)
-    assert calculator.table() == "No figures yet: no run is done.\n"
+    alone = "0.250 -> 0.750 (seed 0, 1,000 tokens), 0.250 -> 0.760 (seed 1, 1,001 tokens)"
+    assert calculator.table() == f"No seed of both methods yet. `ada_seq_balance` alone: {alone}.\n"
     calculator.train_missing([calculator.grpo_run(0, results.row(calculator.our_run(0)))], results, num_jobs=1)
     calculator.main(["--report-only"])
     assert "| +0.500 | +0.100 | 1,000 |" in capsys.readouterr().out

@@ -106,7 +106,7 @@ def test_the_script_finds_each_mix_again_and_its_costs_and_advice():
             assert cost["cost"] == pytest.approx(case.cost(RULE_OF[cost["name"]], 3.0), rel=1e-3)
     advised = {name: takes for name, _, takes in found}
     assert advised["low and alike"] == ["grpo", choose.BALANCE]
-    assert advised["wide"] == ["ada data.num_minibatches=4"] * 2
+    assert advised["wide"] == ["ada data.num_minibatches=4 data.prompts_per_step=128"] * 2
 
 
 def test_everything_that_is_advised_can_be_run(composed):
