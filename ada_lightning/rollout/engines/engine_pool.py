@@ -6,19 +6,15 @@ import contextlib
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.engine_loop import (
-    ALIVE_INTERVAL_S,
     Answer,
     Call,
-    Command,
     Event,
     Failed,
     Finished,
@@ -27,8 +23,9 @@ from ada_lightning.rollout.engines.engine_loop import (
     Submit,
 )
 from ada_lightning.rollout.engines.errors import EngineError, check_fits
-from ada_lightning.rollout.engines.host import EngineHost
+from ada_lightning.rollout.engines.pool_place import PoolHost, PoolPlace
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, in_engine_type
+from ada_lightning.rollout.engines.seat import Seat
 from ada_lightning.rollout.engines.weight_transfer import WeightSender, WeightTransfer
 
 if TYPE_CHECKING:
@@ -39,96 +36,6 @@ _POLL_WAIT_S = 0.02
 _LISTEN_WAIT_S = 1.0
 _CLOSE_WAIT_S = 5.0
 _MAX_HOMES = 10_000
-
-
-class PoolMember(Protocol):
-    """An engine that works by itself (:class:`~ada_lightning.rollout.engines.engine_loop.EngineLoop`).
-
-    No call waits for it.
-    """
-
-    log_file: Path
-    """What it prints; on its own machine."""
-
-    def send(self, command: Command) -> None:
-        """Hand a command over, after those before it; EngineError where the engine is gone."""
-
-    def events(self) -> list[Event]:
-        """Take what has come, in its order; EngineError where nothing has and the engine is gone."""
-        ...
-
-    def close(self, wait_s: float = 0.0) -> None:
-        """End it, by force where it has not ended by itself after so many seconds. Safe to call twice."""
-
-
-class PoolPlace(Protocol):
-    """Where the members of a pool live."""
-
-    def open(self, index: int) -> PoolMember:
-        """Begin to start a member, or another of its index; its first event is ``Ready``, or EngineError is raised."""
-        ...
-
-    def wait(self, members: Sequence[Any], timeout_s: float) -> None:
-        """Return as soon as one of its members has events or is gone, or when the time is over."""
-
-    def publish(
-        self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
-    ) -> PublishedWeights:
-        """Put weights, which are read once, where every member can read them until the next; in this type, if any."""
-        ...
-
-    def close(self) -> None:
-        """Give everything back, after all members are closed. Safe to call twice."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PoolHost(EngineHost):
-    """Limits of a pool, wherever its engines live.
-
-    Args:
-        num_engines: how many.
-        max_restarts: replacements of one engine between two syncs before it is left out.
-        affinity: requests by which an engine may exceed the least loaded one to get another of its own prompts.
-        start_timeout_s: seconds until an engine must be open; compiling on a GPU takes minutes.
-        call_timeout_s: seconds without any progress after which an engine counts as hanging and is replaced.
-        environment: further variables of the engines' processes, such as ``CUDA_VISIBLE_DEVICES``.
-
-    Raises:
-        ValueError: a number is out of range; all in one message.
-    """
-
-    works_by_itself: ClassVar[bool] = True
-    num_engines: int = 1
-    max_restarts: int = 2
-    affinity: int = 4
-    start_timeout_s: float = 600.0
-    call_timeout_s: float = 300.0
-    environment: Mapping[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        """Check the ranges."""
-        if errors := self._errors():
-            raise ValueError("; ".join(f"rollout.host.{error}" for error in errors))
-
-    def _errors(self) -> list[str]:
-        """Say what is wrong, by the keys that a user types."""
-        bounds = [("num_engines", 1, "at least 1"), ("max_restarts", 0, "0 or more"), ("affinity", 0, "0 or more")]
-        errors = [
-            f"{name} must be {bound}; got {getattr(self, name)}"
-            for name, least, bound in bounds
-            if getattr(self, name) < least
-        ]
-        errors += [
-            f"{name} must be a positive number of seconds; got {getattr(self, name)}"
-            for name in ("start_timeout_s", "call_timeout_s")
-            if not 0 < getattr(self, name) < float("inf")
-        ]
-        if 0 < self.call_timeout_s < 2 * ALIVE_INTERVAL_S:
-            errors.append(
-                f"call_timeout_s = {self.call_timeout_s} is too short: a working engine says so every "
-                f"{ALIVE_INTERVAL_S:g} s; use {2 * ALIVE_INTERVAL_S:g} or more"
-            )
-        return errors
 
 
 class EnginePool(RolloutEngine):
@@ -161,14 +68,14 @@ class EnginePool(RolloutEngine):
         self._late_tokens = 0
         self._tickets = count(1)
         self._answers: dict[int, Any] = {}
-        self._homes: dict[tuple[int, ...], _Seat] = {}
+        self._homes: dict[tuple[int, ...], Seat] = {}
         self._weights: PublishedWeights | None = None
         self._policy_version = -1
         self._sender: WeightSender | None = None
-        self._seats: list[_Seat] = []
+        self._seats: list[Seat] = []
         try:
             for index in range(limits.num_engines):
-                self._seats.append(_Seat(index, place.open(index), limits.start_timeout_s))
+                self._seats.append(Seat(index, place.open(index), limits.start_timeout_s))
             while not all(seat.is_ready for seat in self._seats):
                 self._listen(_LISTEN_WAIT_S, is_starting=True)
         except BaseException:
@@ -349,7 +256,7 @@ class EnginePool(RolloutEngine):
             seat.in_flight.add(request.request_id)
             self._send(seat, request)
 
-    def _choose(self, free: Sequence[_Seat], prompt_ids: tuple[int, ...]) -> _Seat:
+    def _choose(self, free: Sequence[Seat], prompt_ids: tuple[int, ...]) -> Seat:
         chosen = min(free, key=lambda seat: (len(seat.in_flight) / seat.told.max_num_seqs, seat.index))
         home = self._homes.get(prompt_ids)
         if home is not None and home in free and len(home.in_flight) <= len(chosen.in_flight) + self._limits.affinity:
@@ -367,15 +274,7 @@ class EnginePool(RolloutEngine):
         waited_s = time.monotonic() - started
         for seat in list(self._seats):
             try:
-                events = seat.member.events()
-                if events:
-                    seat.silent_s = 0.0
-                elif seat.is_owing:
-                    # Only time spent listening counts; a process that a scheduler stopped waits for longer than asked.
-                    seat.silent_s += min(waited_s, 2 * wait_s)
-                    if seat.silent_s > seat.limit_s:
-                        raise EngineError(f"it made no progress for {seat.silent_s:.0f} s and was killed")
-                for event in events:
+                for event in seat.events(min(waited_s, 2 * wait_s)):
                     self._receive(seat, event)
             except EngineError as error:
                 if is_starting:
@@ -385,7 +284,7 @@ class EnginePool(RolloutEngine):
                 self._lose(seat, error)
         self._dispatch()
 
-    def _receive(self, seat: _Seat, event: Event) -> None:
+    def _receive(self, seat: Seat, event: Event) -> None:
         if isinstance(event, Finished):
             self._take(seat, event)
         elif isinstance(event, Ready):
@@ -398,7 +297,7 @@ class EnginePool(RolloutEngine):
         elif isinstance(event, Failed):
             raise EngineError(event.reason)
 
-    def _take(self, seat: _Seat, event: Finished) -> None:
+    def _take(self, seat: Seat, event: Finished) -> None:
         if event.policy_version != self._policy_version:
             raise EngineError(
                 f"it sampled from policy version {event.policy_version} instead of {self._policy_version}"
@@ -410,7 +309,7 @@ class EnginePool(RolloutEngine):
             else:
                 self._late_tokens += len(generation.response_ids)
 
-    def _take_answer(self, seat: _Seat, call: Call, answer: Answer) -> None:
+    def _take_answer(self, seat: Seat, call: Call, answer: Answer) -> None:
         if call.method == "load_weights":
             if error := call.arguments[0].digest.error(answer.result):
                 raise EngineError(error)
@@ -419,7 +318,7 @@ class EnginePool(RolloutEngine):
             seat.in_flight.difference_update(*call.arguments)
         self._answers[answer.ticket] = answer.result
 
-    def _ask(self, calls: Sequence[tuple[_Seat, Call]]) -> list[Any]:
+    def _ask(self, calls: Sequence[tuple[Seat, Call]]) -> list[Any]:
         """Have calls made at once; what engines answered that were not lost meanwhile."""
         for seat, call in calls:
             self._send(seat, call)
@@ -428,7 +327,7 @@ class EnginePool(RolloutEngine):
             self._listen(_LISTEN_WAIT_S)
         return [self._answers.pop(ticket) for ticket in tickets & self._answers.keys()]
 
-    def _load(self, seat: _Seat) -> None:
+    def _load(self, seat: Seat) -> None:
         assert self._weights is not None
         self._send(seat, Call(next(self._tickets), "load_weights", (self._weights,), self._weights.policy_version))
 
@@ -436,7 +335,7 @@ class EnginePool(RolloutEngine):
         while any(seat.calls for seat in self._seats):
             self._listen(_LISTEN_WAIT_S)
 
-    def _send(self, seat: _Seat, command: Submit | Call) -> None:
+    def _send(self, seat: Seat, command: Submit | Call) -> None:
         if isinstance(command, Call):
             seat.calls[command.ticket] = command
         try:
@@ -444,7 +343,7 @@ class EnginePool(RolloutEngine):
         except EngineError as error:
             self._lose(seat, error)
 
-    def _lose(self, seat: _Seat, error: EngineError) -> None:
+    def _lose(self, seat: Seat, error: EngineError) -> None:
         """Replace an engine, or leave it out for good, and let the others finish what it had begun."""
         if seat not in self._seats:
             return
@@ -484,31 +383,3 @@ class EnginePool(RolloutEngine):
                 "no engine of the pool is left: each broke more often than rollout.host.max_restarts"
                 + (f"; the last one: {last_error}" if last_error else "")
             )
-
-
-@dataclass(eq=False)
-class _Seat:
-    """One place in the pool, whoever sits there now."""
-
-    index: int
-    member: PoolMember
-    limit_s: float
-    """Of its silence while something should come from it, in seconds."""
-    told: Ready = field(init=False)
-    """What the last member that opened said of itself."""
-    is_open: bool = False
-    silent_s: float = 0.0
-    in_flight: set[str] = field(default_factory=set)
-    calls: dict[int, Call] = field(default_factory=dict)
-    """Not answered yet, by ticket."""
-    num_losses: int = 0
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is open, with the current weights, and does what it is asked next at once."""
-        return self.is_open and not self.calls
-
-    @property
-    def is_owing(self) -> bool:
-        """Whether something should come from it."""
-        return not self.is_ready or bool(self.in_flight)

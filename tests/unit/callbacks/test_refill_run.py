@@ -280,7 +280,7 @@ def test_a_broken_engine_repeats_the_step_with_the_same_prompts(tmp_path):
 
     whole = fit(tmp_path / "whole", REFILLS["surplus"]())
     broken = fit(tmp_path / "broken", REFILLS["surplus"](), engine=Breaking)
-    assert broken.service.num_restarts == 1
+    assert broken.service.engine.num_restarts == 1
     assert (broken.drawn, broken.trained) == (whole.drawn, whole.trained)
 
 

@@ -17,8 +17,9 @@ import torch
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.rollout.engines.engine_loop import Answer, EngineLoop, Finished, Stop
-from ada_lightning.rollout.engines.engine_pool import EnginePool, PoolHost
+from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.engines.pool_place import PoolHost
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, WeightDigest
 from tests import builders
 from tests.builders import SETTINGS

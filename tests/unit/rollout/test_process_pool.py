@@ -305,7 +305,7 @@ def test_a_step_in_which_the_child_dies_ends_the_same(tmp_path, max_restarts):
         )  # fmt: skip
         with pytest.warns(RuntimeWarning, match="ended by SIGKILL") if results else nullcontext():
             results.append(rollout(service, 4).groups)
-        num_restarts = service.num_restarts
+        num_restarts = service.engine.num_restarts
         service.close()
     assert results[0] == results[1]
     assert num_restarts == 1
