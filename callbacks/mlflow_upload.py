@@ -75,9 +75,7 @@ class MlflowUpload:
         """Store, experiment, name and status of the run; empty where the run has told MLflow nothing."""
         if not self._target_file.exists():
             return {}
-        is_over = (self.run_dir.path / "summary.json").exists()
-        older = {"start_ms": 0, "status": "FINISHED" if is_over else "RUNNING", "end_ms": None}  # version 0.1 has none
-        target: dict[str, Any] = older | json.loads(self._target_file.read_text(encoding="utf-8"))
+        target: dict[str, Any] = json.loads(self._target_file.read_text(encoding="utf-8"))
         return target
 
     def lock(self) -> bool:
@@ -211,8 +209,7 @@ class MlflowUpload:
         }
 
     def _points(self, row: Cells, cells: Cells) -> list[Point]:
-        time_ms = int(row.get(TIME_COLUMN) or self.read_target()["start_ms"])  # files of older versions have no times
-        return [(name, float(cell), int(row["step"]), time_ms) for name, cell in cells.items()]
+        return [(name, float(cell), int(row["step"]), int(row[TIME_COLUMN])) for name, cell in cells.items()]
 
     def _write_points(self, run: MlflowRun, points_of_rows: Sequence[list[Point]]) -> None:
         try:
@@ -255,14 +252,6 @@ class MlflowUpload:
                 self._rows.setdefault(record["step"], {}).update(record["cells"])
             else:
                 self._facts[record["fact"]] = record["is"]
-
-    def take_over_older_version(self) -> None:
-        """A folder of version 0.1 had a queue, which emptied itself: where it is empty MLflow has every row."""
-        queue = self.folder / "figures.jsonl"
-        if queue.exists() and not queue.stat().st_size and not self._delivered_file.exists():
-            rows = read_cells_since(self.run_dir.metrics_csv, 0)
-            lines = [json.dumps({"step": int(row["step"]), "cells": self._news(row)}) + "\n" for row in rows]
-            append_whole(self._delivered_file, "".join(lines).encode())
 
     def _open_run(self) -> MlflowRun:
         if self._run is None:

@@ -564,11 +564,9 @@ class PolicyModule(LightningModule):
         """
         self.policy_version = int(checkpoint["policy"]["policy_version"])
         self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
-        self.num_memory_retries = int(checkpoint["policy"].get("num_memory_retries", 0))  # older ones have none
-        if "update_guard" in checkpoint["policy"]:
-            self.update_guard.load_state_dict(checkpoint["policy"]["update_guard"])
-        own = self.loss.state_dict()
-        saved = checkpoint["policy"].get("loss", {})
+        self.num_memory_retries = int(checkpoint["policy"]["num_memory_retries"])
+        self.update_guard.load_state_dict(checkpoint["policy"]["update_guard"])
+        own, saved = self.loss.state_dict(), checkpoint["policy"]["loss"]
         shapes, saved_shapes = ({name: tuple(x.shape) for name, x in state.items()} for state in (own, saved))
         if shapes != saved_shapes:
             raise ValueError(

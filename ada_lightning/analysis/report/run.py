@@ -16,7 +16,6 @@ import yaml
 
 from ada_lightning.run.metrics_file import read_metrics
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.stored_settings import read_settings
 
 Rows = Sequence[Mapping[str, float]]
 NOT_TRAINING = ("start", "preview", "eval")
@@ -96,7 +95,7 @@ def load_run(run_dir: RunDir) -> Run:
     """
     config, summary = run_dir.path / "config.yaml", run_dir.path / "summary.json"
     try:
-        settings = read_settings(config)
+        settings = yaml.safe_load(config.read_text(encoding="utf-8"))
     except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{config} cannot be read: {error}") from error
     if not isinstance(settings, dict):
