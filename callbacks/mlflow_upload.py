@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from ada_lightning.run.atomic import replacing
 from ada_lightning.run.files import append_whole
 from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells_since
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.run_lock import RunLock
 
 from .mlflow_run import MlflowRun, Point, is_refused
 
@@ -61,7 +61,7 @@ class MlflowUpload:
         self._rows: dict[int, Cells] = {}
         self._since: int | None = None
         self._run: MlflowRun | None = None
-        self._lock_file: int | None = None
+        self._lock = RunLock(self.folder)
 
     def write_target(self, **target: Any) -> None:
         """Remember where to send to and how the run stands; what an earlier session wrote stays unless it is given."""
@@ -80,24 +80,16 @@ class MlflowUpload:
 
     def lock(self) -> bool:
         """Become the only sender of this run until the process ends; False where another process is."""
-        if self._lock_file is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return False
-            except OSError:  # a file system without locks
-                log.debug("no file locks in %s", self.folder)
-            self._lock_file = file
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except ValueError:
+            return False
         return True
 
     def unlock(self) -> None:
         """Let another process send."""
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+        self._lock.release()
 
     def waiting(self) -> str:
         """What MLflow does not have yet, for a message; an empty text where it has everything. Reads all of it."""

@@ -288,7 +288,7 @@ def test_run_that_goes_on_is_left_to_itself(tmp_path, uri, capsys):
     path = tmp_path / "going"
     logger = make(path, uri)
     logger.log_metrics({"a": 1.0}, step=0)
-    while logger.mlflow._upload._lock_file is None:
+    while not logger.mlflow._upload._lock.is_held:
         time.sleep(0.01)
     assert main([str(path)]) == 1
     assert "delivers by itself" in capsys.readouterr().out
