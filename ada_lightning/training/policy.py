@@ -26,6 +26,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Advantage
 from ada_lightning.core.records import Prompt, ResponseGroup
+from ada_lightning.methods.functional import without_chance
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
 from ada_lightning.parallel.gradients import add_up, clip_to_norm
 from ada_lightning.parallel.pieces import whole_weights
@@ -477,13 +478,7 @@ class PolicyModule(LightningModule):
         Asked once for a rollout; the numbers then travel with the responses
         (:attr:`~ada_lightning.core.records.KeptResponse.advantage`), so that no split of the rollout changes them.
         """
-        return [
-            [
-                value * kept.inverse_probability * group.pool.inverse_probability
-                for kept, value in zip(group.kept, values, strict=True)
-            ]
-            for group, values in zip(groups, self.advantage.assign(groups), strict=True)
-        ]
+        return without_chance(groups, self.advantage.assign(groups))
 
     @torch.no_grad()
     def log_ratios(self, group: ResponseGroup) -> list[float]:
