@@ -35,7 +35,7 @@ AT_THE_END = ("prompts.csv",)
 """Files that grow with every step."""
 ROWS_AT_ONCE = 100
 TABLE_PROMPTS = 4
-"""Prompts in a table of sampled responses, those first whose rewards differ: they show what the policy learns from."""
+"""Prompts in a table of sampled responses."""
 
 Cells = dict[str, str]
 
@@ -269,8 +269,9 @@ def _write_file(run: MlflowRun, path: Path, name: str) -> None:
 def _shown_responses(path: Path) -> list[dict[str, Any]]:
     import pandas as pd
 
+    from .response_log import shown_slots
+
     frame = pd.read_parquet(path)
-    differs = frame.groupby("slot")["reward"].transform("nunique") > 1
-    slots = [*dict.fromkeys(frame[differs]["slot"]), *dict.fromkeys(frame[~differs]["slot"])][:TABLE_PROMPTS]
-    rows: list[dict[str, Any]] = json.loads(frame[frame["slot"].isin(slots)].to_json(orient="records"))
+    shown = frame["slot"].isin(shown_slots(frame, TABLE_PROMPTS))
+    rows: list[dict[str, Any]] = json.loads(frame[shown].to_json(orient="records"))
     return rows

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from ada_lightning.run.flat import flat
 from ada_lightning.run.metrics_file import read_metrics
 from ada_lightning.run.run_dir import RunDir
 
@@ -113,19 +114,3 @@ def load_run(run_dir: RunDir) -> Run:
     if not isinstance(closing, dict):
         raise ValueError(f"{summary} holds no summary: expected keys and values, got {type(closing).__name__}")
     return Run(folder=run_dir.path, settings=flat(settings), rows=rows, summary=closing)
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested settings.
-
-    Example:
-        >>> flat({"sampler": {"k_pos": 2, "give_up": {}}, "betas": [0.9, 0.999]})
-        {'sampler.k_pos': 2, 'sampler.give_up': {}, 'betas': [0.9, 0.999]}
-    """
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict) and value:
-            values |= flat(value, f"{prefix}{key}.")
-        else:
-            values[f"{prefix}{key}"] = value
-    return values
