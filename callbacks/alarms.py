@@ -76,7 +76,7 @@ class Alarms(Callback):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; alarms that are new start at 0."""
         self._num_out |= {name: count for name, count in state_dict["num_out"].items() if name in self.bounds}
-        self._texts = dict(state_dict.get("texts", {}))  # older checkpoints have none
+        self._texts = dict(state_dict["texts"])
 
     def _warn_of_missing(self, metrics: Mapping[str, float]) -> None:
         """Say which alarms watch nothing; some figures are not there in every step, so not at once."""

@@ -63,7 +63,7 @@ def check_same_environment(checkpoint: Path, device: torch.device) -> None:
 
 
 def _of(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(checkpoint.get("environment", {}))  # older checkpoints have none
+    return dict(checkpoint.get("environment", {}))  # a run without this callback kept none
 
 
 def _differences(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:

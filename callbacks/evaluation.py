@@ -121,7 +121,7 @@ class Evaluation(RolloutListener):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore :meth:`state_dict`."""
         self._evaluated_version = int(state_dict["evaluated_version"])
-        self._num_tokens = int(state_dict.get("tokens_since", 0))  # older checkpoints have none
+        self._num_tokens = int(state_dict["tokens_since"])
 
     def _evaluate_owed(self, trainer: Trainer, policy: PolicyModule) -> None:
         """Measure the trained policy, unless that was done."""

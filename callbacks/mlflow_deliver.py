@@ -54,7 +54,6 @@ def deliver(path: Path, *, tracking_uri: str = "") -> bool:
         if not tracking_uri and not _is_meant(path, hidden(uri)):
             return False
         uri = upload.tracking_uri_override = take(uri)
-        upload.take_over_older_version()
         note = "; the run had been killed" if upload.close_killed_run() else ""
         waiting = upload.waiting() or "nothing: it has everything"
         failure = upload.send(is_final=True)

@@ -152,7 +152,6 @@ class MLflowTracking(Logger):
         # A daemon: a hanging server must not keep a finished program alive.
         self._thread = Thread(target=self._work, name="mlflow", daemon=True)
         try:
-            self._upload.take_over_older_version()
             self._upload.write_target(
                 tracking_uri=self.tracking_uri,
                 experiment_name=self.experiment_name,

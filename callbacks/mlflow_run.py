@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.analysis.report.run import flat
 from ada_lightning.run.credentials import whole
+from ada_lightning.run.flat import flat
 from ada_lightning.run.resume import OF_THE_SESSION
 
 if TYPE_CHECKING:

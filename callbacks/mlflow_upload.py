@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from ada_lightning.run.atomic import replacing
 from ada_lightning.run.files import append_whole
 from ada_lightning.run.metrics_file import TIME_COLUMN, read_cells_since
 from ada_lightning.run.run_dir import RunDir
+from ada_lightning.run.run_lock import RunLock
 
 from .mlflow_run import MlflowRun, Point, is_refused
 
@@ -35,7 +35,7 @@ AT_THE_END = ("prompts.csv",)
 """Files that grow with every step."""
 ROWS_AT_ONCE = 100
 TABLE_PROMPTS = 4
-"""Prompts in a table of sampled responses, those first whose rewards differ: they show what the policy learns from."""
+"""Prompts in a table of sampled responses."""
 
 Cells = dict[str, str]
 
@@ -61,7 +61,7 @@ class MlflowUpload:
         self._rows: dict[int, Cells] = {}
         self._since: int | None = None
         self._run: MlflowRun | None = None
-        self._lock_file: int | None = None
+        self._lock = RunLock(self.folder)
 
     def write_target(self, **target: Any) -> None:
         """Remember where to send to and how the run stands; what an earlier session wrote stays unless it is given."""
@@ -75,31 +75,21 @@ class MlflowUpload:
         """Store, experiment, name and status of the run; empty where the run has told MLflow nothing."""
         if not self._target_file.exists():
             return {}
-        is_over = (self.run_dir.path / "summary.json").exists()
-        older = {"start_ms": 0, "status": "FINISHED" if is_over else "RUNNING", "end_ms": None}  # version 0.1 has none
-        target: dict[str, Any] = older | json.loads(self._target_file.read_text(encoding="utf-8"))
+        target: dict[str, Any] = json.loads(self._target_file.read_text(encoding="utf-8"))
         return target
 
     def lock(self) -> bool:
         """Become the only sender of this run until the process ends; False where another process is."""
-        if self._lock_file is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(file)
-                return False
-            except OSError:  # a file system without locks
-                log.debug("no file locks in %s", self.folder)
-            self._lock_file = file
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except ValueError:
+            return False
         return True
 
     def unlock(self) -> None:
         """Let another process send."""
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+        self._lock.release()
 
     def waiting(self) -> str:
         """What MLflow does not have yet, for a message; an empty text where it has everything. Reads all of it."""
@@ -211,8 +201,7 @@ class MlflowUpload:
         }
 
     def _points(self, row: Cells, cells: Cells) -> list[Point]:
-        time_ms = int(row.get(TIME_COLUMN) or self.read_target()["start_ms"])  # files of older versions have no times
-        return [(name, float(cell), int(row["step"]), time_ms) for name, cell in cells.items()]
+        return [(name, float(cell), int(row["step"]), int(row[TIME_COLUMN])) for name, cell in cells.items()]
 
     def _write_points(self, run: MlflowRun, points_of_rows: Sequence[list[Point]]) -> None:
         try:
@@ -256,14 +245,6 @@ class MlflowUpload:
             else:
                 self._facts[record["fact"]] = record["is"]
 
-    def take_over_older_version(self) -> None:
-        """A folder of version 0.1 had a queue, which emptied itself: where it is empty MLflow has every row."""
-        queue = self.folder / "figures.jsonl"
-        if queue.exists() and not queue.stat().st_size and not self._delivered_file.exists():
-            rows = read_cells_since(self.run_dir.metrics_csv, 0)
-            lines = [json.dumps({"step": int(row["step"]), "cells": self._news(row)}) + "\n" for row in rows]
-            append_whole(self._delivered_file, "".join(lines).encode())
-
     def _open_run(self) -> MlflowRun:
         if self._run is None:
             target = self.read_target()
@@ -288,8 +269,9 @@ def _write_file(run: MlflowRun, path: Path, name: str) -> None:
 def _shown_responses(path: Path) -> list[dict[str, Any]]:
     import pandas as pd
 
+    from .response_log import shown_slots
+
     frame = pd.read_parquet(path)
-    differs = frame.groupby("slot")["reward"].transform("nunique") > 1
-    slots = [*dict.fromkeys(frame[differs]["slot"]), *dict.fromkeys(frame[~differs]["slot"])][:TABLE_PROMPTS]
-    rows: list[dict[str, Any]] = json.loads(frame[frame["slot"].isin(slots)].to_json(orient="records"))
+    shown = frame["slot"].isin(shown_slots(frame, TABLE_PROMPTS))
+    rows: list[dict[str, Any]] = json.loads(frame[shown].to_json(orient="records"))
     return rows

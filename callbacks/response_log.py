@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lightning.pytorch import LightningModule, Trainer
 
 from ada_lightning.analysis.offline.response_store import prompt_text
+from ada_lightning.core.checks import refuse
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.run_dir import RunDir
 
@@ -78,14 +79,14 @@ class ResponseLog(RolloutListener):
         max_heldout_prompts: float = 64,
     ) -> None:
         sizes = {"every_n_steps": every_n_steps, "max_prompts": max_prompts, "max_heldout_prompts": max_heldout_prompts}
-        errors = [
-            f"{name} must be a whole number of at least 1{'' if name == 'every_n_steps' else ' or .inf'}; got {value}; "
-            "to keep no responses, leave the callback out: ~callbacks.response_log"
-            for name, value in sizes.items()
-            if not (value >= 1 and (name != "every_n_steps" if value == math.inf else value == int(value)))
-        ]
-        if errors:
-            raise ValueError("; ".join(errors))
+        refuse(
+            *(
+                f"{name} must be a whole number of at least 1{'' if name == 'every_n_steps' else ' or .inf'}; "
+                f"got {value}; to keep no responses, leave the callback out: ~callbacks.response_log"
+                for name, value in sizes.items()
+                if not (value >= 1 and (name != "every_n_steps" if value == math.inf else value == int(value)))
+            )
+        )
         self.folder = RunDir(run_dir).path / FOLDER
         self.every_n_steps = every_n_steps
         self.max_prompts = max_prompts
@@ -170,6 +171,12 @@ def read_responses(run_dir: str | Path, stage: str) -> pd.DataFrame:
     if not files:
         return pd.DataFrame(columns=list(COLUMNS))
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+
+
+def shown_slots(responses: pd.DataFrame, most: int) -> list[int]:
+    """Prompts of a step to show, those first whose rewards differ: they show what the policy learns from."""
+    differs = responses.groupby("slot")["reward"].transform("nunique") > 1
+    return [*dict.fromkeys(responses[differs]["slot"]), *dict.fromkeys(responses[~differs]["slot"])][:most]
 
 
 def _rows(group: ResponseGroup) -> Iterator[dict[str, Any]]:

@@ -152,11 +152,7 @@ class StepsAhead:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore :meth:`state_dict`.
-
-        Raises:
-            ValueError: weights in it are damaged.
-        """
+        """Restore :meth:`state_dict`."""
         self._restored = list(state["steps"])
         self._ring.load_state_dict(state["weights"])
         self._canary_logprobs = {int(version): rows for version, rows in state["canary"].items()}

@@ -111,7 +111,7 @@ class Summary(RolloutListener):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Continue the counts of :meth:`state_dict`."""
         self._counts = Counter(state_dict["counts"])
-        self._failures = Counter(state_dict.get("failures", {}))  # older checkpoints have none
+        self._failures = Counter(state_dict["failures"])
         self._earlier_seconds = dict(state_dict["seconds"])
         self._earlier_wall_s = float(state_dict["wall_s"])
 

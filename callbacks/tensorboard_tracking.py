@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.analysis.report.run import flat
+from ada_lightning.run.flat import flat
 
+from .response_log import shown_slots
 from .tracker import Tracker
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 FOLDER = "tensorboard"
 """Name in the run folder."""
 SHOWN_PROMPTS = 4
-"""Prompts of a step in the tab of texts; those first whose rewards differ: they show what the policy learns from."""
+"""Prompts of a step in the tab of texts."""
 SHOWN_RESPONSES = 8
 """Responses to each of them."""
 SHOWN_CHARACTERS = 2000
@@ -105,9 +106,7 @@ class TensorBoardTracking(Tracker):
 
 def _markdown(responses: pd.DataFrame) -> Iterator[str]:
     """Spell prompts with their responses; text of a model is indented, so that nothing in it is taken for markup."""
-    differs = responses.groupby("slot")["reward"].transform("nunique") > 1
-    slots = [*dict.fromkeys(responses[differs]["slot"]), *dict.fromkeys(responses[~differs]["slot"])][:SHOWN_PROMPTS]
-    for slot in slots:
+    for slot in shown_slots(responses, SHOWN_PROMPTS):
         group = responses[responses["slot"] == slot]
         yield f"### Prompt {group['prompt_id'].iloc[0]}"
         yield _as_it_is(group["prompt"].iloc[0])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.analysis.report.run import flat
+from ada_lightning.run.flat import flat
 
 from .tracker import Tracker
 

@@ -42,7 +42,6 @@ PARTS = ("objective", "estimator", "curriculum", "sampler", "selection", "refill
 """Groups that are chosen by a word and make the method."""
 SETTINGS = ("positive_threshold", "truncated", "grader_failure")
 """Of ``rollout``: what a response counts as."""
-_LIGHT = ("objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage")
 _RULES: tuple[Rule, ...] = (
     *(objective_errors, component_errors, stratum_errors, contrast_errors, group_errors, class_errors, path_errors),
     *(budget_errors, history_errors, curriculum_errors, refill_errors, selection_errors),
@@ -209,7 +208,7 @@ def _problems(run: Setup) -> list[str]:
     by_key = _unknown(plain) | missing_values(light) | value_errors(light)
     problems = [*by_key.values(), *interpolation_errors(light)]
     if not problems:
-        problems += [message for key in _LIGHT for message in run.errors(key)]
+        problems += [message for key in PARTS for message in run.errors(key)]
     if not problems:
         problems += [message for rule in _RULES for message in rule(run)]
         reduction = _name(run, "loss.reduction")

@@ -191,14 +191,7 @@ class Core:
         step = self._method.begin(
             picked, settings=settings, beliefs=beliefs, step=self._step, policy_version=self._step, **options
         )
-        self._pools = Pools(
-            step,
-            picked,
-            advantage=self._composed.advantage,
-            settings=settings,
-            reduction=self._composed.reduction,
-            needs=self._composed.needs,
-        )
+        self._pools = Pools(step, picked, self._composed)
         return self._pools
 
     def denominator(self, max_tokens: int) -> float:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from ada_lightning.adapters.reductions import Reduction
-from ada_lightning.core.protocols import Advantage
+from ada_lightning.adapters.composed import ComposedMethod
 from ada_lightning.core.records import Grade, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.step import Step
-from ada_lightning.core.step_records import Outcome, Request, StepSettings
+from ada_lightning.core.step_records import Outcome, Request
+from ada_lightning.methods.functional import without_chance
 
 
 class _NotTold(Enum):
@@ -109,7 +109,7 @@ class Pool:
         if index in self._payloads:
             raise ValueError(f"response {index} of prompt {self.prompt_id} was added before")
         grade = Grade(0.0)
-        if self._pools.settings.asks_grader(is_truncated=is_truncated):
+        if self._pools.composed.settings.asks_grader(is_truncated=is_truncated):
             found = None if isinstance(answer, _NotTold) else answer
             grade = Grade(None if failed else self._checked(index, reward), failed, found, dict(components or {}))
         told = {"answer": not isinstance(answer, _NotTold), "components": components is not None}
@@ -129,7 +129,7 @@ class Pool:
         group = self._pools.group(self.slot)
         if group is None:
             return []
-        share = self._pools.reduction.share
+        share = self._pools.composed.reduction.share
         return [
             Row(
                 kept.response.sample_index,
@@ -157,7 +157,7 @@ class Pool:
         self._waiting.append(request)
 
     def _checked(self, index: int, reward: float | None) -> float:
-        if reward is None and "answer" in self._pools.needs:
+        if reward is None and "answer" in self._pools.composed.needs:
             return 0.0
         if reward is None or not math.isfinite(reward):
             raise ValueError(
@@ -168,7 +168,7 @@ class Pool:
     def _check_told(self, index: int, num_tokens: int, failed: str, told: Mapping[str, bool]) -> None:
         if num_tokens < 0:
             raise ValueError(f"response {index} of prompt {self.prompt_id}: num_tokens = {num_tokens} is negative")
-        missing = sorted(name for name in self._pools.needs if not told[name] and not failed)
+        missing = sorted(name for name in self._pools.composed.needs if not told[name] and not failed)
         if missing:
             raise ValueError(
                 f"response {index} of prompt {self.prompt_id}: this method looks at {' and '.join(missing)} of every "
@@ -187,24 +187,11 @@ class Pools(Sequence[Pool]):
     Args:
         step: not asked for anything yet.
         prompts: of its first wave.
-        advantage: assigned once the step is complete.
-        settings: of the step.
-        reduction: how rows become a sum.
-        needs: what the method looks at of every response.
+        composed: what the step is of.
     """
 
-    def __init__(
-        self,
-        step: Step,
-        prompts: Sequence[Prompt],
-        *,
-        advantage: Advantage,
-        settings: StepSettings,
-        reduction: Reduction,
-        needs: frozenset[str],
-    ) -> None:
-        self.step, self.settings, self.reduction, self.needs = step, settings, reduction, needs
-        self._advantage = advantage
+    def __init__(self, step: Step, prompts: Sequence[Prompt], composed: ComposedMethod) -> None:
+        self.step, self.composed = step, composed
         self._pools = {slot: Pool(self, slot, prompt) for slot, prompt in enumerate(prompts)}
         self._groups: tuple[ResponseGroup, ...] | None = None
         self._training: dict[int, ResponseGroup] = {}
@@ -253,14 +240,9 @@ class Pools(Sequence[Pool]):
             division = self.step.division
             trained = None if division is None else {pool.slot for pool in division.trained}
             groups = [group for group in self._groups if trained is None or group.pool.slot in trained]
+            weights = without_chance(groups, self.composed.advantage.assign(groups))
             self._training = {
-                group.pool.slot: group.with_advantages(
-                    [
-                        value * kept.inverse_probability * group.pool.inverse_probability
-                        for kept, value in zip(group.kept, values, strict=True)
-                    ]
-                )
-                for group, values in zip(groups, self._advantage.assign(groups), strict=True)
+                group.pool.slot: group.with_advantages(row) for group, row in zip(groups, weights, strict=True)
             }
         return tuple(self._training.values())
 
@@ -289,4 +271,4 @@ class Pools(Sequence[Pool]):
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1; got {max_tokens}")
-        return self.reduction.denominator(self.finish(), max_tokens)
+        return self.composed.reduction.denominator(self.finish(), max_tokens)

@@ -69,14 +69,7 @@ class PromptSteps:
             step=step,
             policy_version=step,
         )
-        return Pools(
-            under_way,
-            [prompt],
-            advantage=composed.advantage,
-            settings=composed.settings,
-            reduction=composed.reduction,
-            needs=composed.needs,
-        )
+        return Pools(under_way, [prompt], composed)
 
     def max_kept(self) -> int:
         """Most responses of one prompt that train; 0 where the parts do not say."""

@@ -37,11 +37,6 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
-    @property
-    def has_interval(self) -> bool:
-        """Whether there is one."""
-        return self.low is not None
-
 
 def estimate(
     columns: Mapping[str, Floats],

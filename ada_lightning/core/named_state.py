@@ -30,7 +30,7 @@ def load_named_state(part: Part, saved: Mapping[str, Any], *, setting: str) -> N
 
     Args:
         part: of this run.
-        saved: from the checkpoint; without a class's name in older ones, which are loaded as they are.
+        saved: from the checkpoint; empty where it holds nothing for this part, which then begins as in a new run.
         setting: that chooses the part, for the message.
 
     Raises:

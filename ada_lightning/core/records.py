@@ -327,11 +327,6 @@ class ResponseGroup:
             return self.kept if self.has_signal else ()
         return tuple(kept for kept in self.kept if kept.advantage)
 
-    @property
-    def can_train(self) -> bool:
-        """Whether any response of this group trains."""
-        return bool(self.trained)
-
     def with_advantages(self, advantages: Sequence[float]) -> ResponseGroup:
         """Write down what each kept response weighs, in the order of ``kept``."""
         pairs = zip(self.kept, advantages, strict=True)

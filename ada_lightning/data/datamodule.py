@@ -369,7 +369,7 @@ class RolloutDataModule(LightningDataModule):
             ValueError: the position, or what the curriculum remembers, cannot be continued with these settings.
         """
         for name in _UPDATES:
-            now, earlier = getattr(self, name), state_dict.get(name, 1)  # checkpoints from before there were epochs
+            now, earlier = getattr(self, name), state_dict[name]
             if now != earlier:
                 raise ValueError(
                     f"data.{name} = {now}, but this run has counted its updates with {earlier}; "
@@ -398,7 +398,7 @@ class RolloutDataModule(LightningDataModule):
                 f"({missing[0]}, for one); continue with the data of the run or start a new one"
             )
         waiting = tuple(by_id[prompt_id] for prompt_id in chosen["prompt_ids"])
-        return self._queue_from(QueuePosition(step, chosen.get("next_stretch", step + 1), waiting))
+        return self._queue_from(QueuePosition(step, chosen["next_stretch"], waiting))
 
 
 def _remember_nothing(prompts: Sequence[Prompt]) -> list[Belief]:

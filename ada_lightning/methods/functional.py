@@ -47,6 +47,17 @@ def standardized(rewards: Values, *, normalize_std: bool) -> Values:
     return centered(rewards) / (unbiased_std(rewards) + 1e-6 if normalize_std else 1.0)
 
 
+def without_chance(groups: Sequence[ResponseGroup], values: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Undo in one value per kept response what was left to chance: what had probability q counts 1/q times."""
+    return [
+        [
+            value * kept.inverse_probability * group.pool.inverse_probability
+            for kept, value in zip(group.kept, row, strict=True)
+        ]
+        for group, row in zip(groups, values, strict=True)
+    ]
+
+
 def class_contrast(group: ResponseGroup, coefficient: float | Values) -> Values:
     """``+c / m+`` on each kept positive and ``-c / m-`` on each kept negative. Shape ``(G,)``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import sys
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 _MMAP_THRESHOLD = 2**26  # blocks above it still come from the kernel: reusing the largest ones fragments the heap
@@ -20,8 +19,6 @@ def keep_freed_memory() -> bool:
     Returns:
         Whether the C library took the setting; False where it is not glibc.
     """
-    if not sys.platform.startswith("linux"):
-        return False
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):  # another C library
@@ -36,7 +33,5 @@ def give_back_freed_memory() -> None:
     tensors have other sizes, and resident memory grows from step to step: to 10 GB over a default run.
     Mapping them anew once per update costs a twentieth of it. Nothing happens where the C library is not glibc.
     """
-    if not sys.platform.startswith("linux"):
-        return
     with contextlib.suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL("libc.so.6").malloc_trim(0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ada_lightning.run.flat import flat
 
 METHOD = ("sampler", "selection", "advantage", "loss", "objective", "parameters")
 """Nodes whose class makes the method that a run measures."""
@@ -108,14 +110,6 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     folder = config.get("run_dir")
     return {
         key: "${run_dir}" if folder is not None and value == folder else value
-        for key, value in _items(of_the_run(config), "")
+        for key, value in flat(of_the_run(config)).items()
         if key.rpartition(".")[2] not in NAMES
     }
-
-
-def _items(node: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        if isinstance(value, Mapping) and value:
-            yield from _items(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

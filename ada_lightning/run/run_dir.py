@@ -21,7 +21,6 @@ from ada_lightning.run.files import is_disk_full
 from ada_lightning.run.resume import of_the_run
 from ada_lightning.run.run_lock import RunLock
 from ada_lightning.run.scratch import is_alive
-from ada_lightning.run.stored_settings import read_settings
 
 RUNS = Path("runs")
 """Where the folders of runs are, which ``run_name`` names; see conf/train.yaml."""
@@ -153,7 +152,7 @@ class RunDir:
         target, text = first, head + OmegaConf.to_yaml(cfg, resolve=True)
         if first.exists():
             newest = self.newest_config()
-            if of_the_run(read_settings(newest)) == of_the_run(yaml.safe_load(text)):
+            if of_the_run(yaml.safe_load(newest.read_text(encoding="utf-8"))) == of_the_run(yaml.safe_load(text)):
                 return newest
             target = self.path / f"config-resumed-{_last_number(newest) + 1}.yaml"
         _replace(target, text)
@@ -162,7 +161,7 @@ class RunDir:
     def stored_config(self) -> dict[str, Any]:
         """Settings that the run was started or last continued with, resolved; empty where it has none."""
         newest = self.newest_config()
-        return dict(read_settings(newest) or {}) if newest.exists() else {}
+        return dict(yaml.safe_load(newest.read_text(encoding="utf-8")) or {}) if newest.exists() else {}
 
     def stored_command(self) -> str:
         """Command that made :meth:`stored_config`, without what names and continues the run; empty where unknown."""

@@ -1,4 +1,4 @@
-"""One process at a time in a run's folder."""
+"""One process at a time in a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TextIO
 
 
 class RunLock:
-    """A lock that ends with its process, however that ends. The run's folder exists."""
+    """A lock that ends with its process, however that ends. The folder exists when it is taken."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / ".lock"
@@ -41,7 +41,7 @@ class RunLock:
             file.close()
             raise ValueError(
                 f"another process{owner} is running in {self.path.parent}: two would overwrite each other's "
-                "checkpoints and figures; wait until it ends, end it, or choose another name: run_name=<new name>"
+                "files; wait until it ends, end it, or choose another name: run_name=<new name>"
             ) from error
         except OSError:  # no locks here: as on some network file systems
             pass

@@ -26,6 +26,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Advantage
 from ada_lightning.core.records import Prompt, ResponseGroup
+from ada_lightning.methods.functional import without_chance
 from ada_lightning.parallel.checkpoint_writer import write_checkpoint
 from ada_lightning.parallel.gradients import add_up, clip_to_norm
 from ada_lightning.parallel.pieces import whole_weights
@@ -477,13 +478,7 @@ class PolicyModule(LightningModule):
         Asked once for a rollout; the numbers then travel with the responses
         (:attr:`~ada_lightning.core.records.KeptResponse.advantage`), so that no split of the rollout changes them.
         """
-        return [
-            [
-                value * kept.inverse_probability * group.pool.inverse_probability
-                for kept, value in zip(group.kept, values, strict=True)
-            ]
-            for group, values in zip(groups, self.advantage.assign(groups), strict=True)
-        ]
+        return without_chance(groups, self.advantage.assign(groups))
 
     @torch.no_grad()
     def log_ratios(self, group: ResponseGroup) -> list[float]:
@@ -564,11 +559,9 @@ class PolicyModule(LightningModule):
         """
         self.policy_version = int(checkpoint["policy"]["policy_version"])
         self.num_skipped_updates = int(checkpoint["policy"]["num_skipped_updates"])
-        self.num_memory_retries = int(checkpoint["policy"].get("num_memory_retries", 0))  # older ones have none
-        if "update_guard" in checkpoint["policy"]:
-            self.update_guard.load_state_dict(checkpoint["policy"]["update_guard"])
-        own = self.loss.state_dict()
-        saved = checkpoint["policy"].get("loss", {})
+        self.num_memory_retries = int(checkpoint["policy"]["num_memory_retries"])
+        self.update_guard.load_state_dict(checkpoint["policy"]["update_guard"])
+        own, saved = self.loss.state_dict(), checkpoint["policy"]["loss"]
         shapes, saved_shapes = ({name: tuple(x.shape) for name, x in state.items()} for state in (own, saved))
         if shapes != saved_shapes:
             raise ValueError(

@@ -209,7 +209,7 @@ def _class_sums(method: Method, groups: Sequence[ResponseGroup]) -> NDArray[np.f
     0 for a group without signal: such a group is not computed at all.
     """
     sums = np.zeros((6, len(groups)))
-    with_signal = [index for index, group in enumerate(groups) if group.can_train]
+    with_signal = [index for index, group in enumerate(groups) if group.trained]
     if not with_signal:
         return sums
     advantages_B = method.scale * advantages(method.advantage, [groups[index] for index in with_signal])

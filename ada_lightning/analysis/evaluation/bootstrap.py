@@ -37,7 +37,6 @@ def bootstrap_means(
     *,
     seed: int,
     num_resamples: int = NUM_RESAMPLES,
-    confidence: float = CONFIDENCE,
 ) -> list[Estimate]:
     """Estimate the weighted mean of the sets' means, with BCa intervals (Efron 1987), for every figure.
 
@@ -49,7 +48,6 @@ def bootstrap_means(
         weights: one per set, not negative, not all 0. Sets of weight 0 are left out.
         seed: of the resampling.
         num_resamples: resamples of each set.
-        confidence: share of the intervals that should hold the true mean, in (0, 1).
 
     Returns:
         One per figure; not a number where some set has no prompt with it.
@@ -63,8 +61,6 @@ def bootstrap_means(
         raise ValueError(f"sets with different figures: {[values.shape[1] for values in values_by_set]}")
     if num_resamples < 100:
         raise ValueError(f"num_resamples must be at least 100 for a 95 % interval; got {num_resamples}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be in (0, 1); got {confidence}")
     shares = np.asarray(weights, float) / np.sum(weights)
     used = [(share, values) for share, values in zip(shares, values_by_set, strict=True) if share > 0]
     # Figures that the same prompts have share their resamples: nearly always that is all of them.
@@ -73,15 +69,13 @@ def bootstrap_means(
     for pattern in np.unique(patterns, axis=1).T:
         figures = np.flatnonzero((patterns == pattern[:, None]).all(axis=0))
         known = [(share, values[~np.isnan(values[:, figures[0]])][:, figures]) for share, values in used]
-        bounds = _interval(known, seed=seed, num_resamples=num_resamples, confidence=confidence)
+        bounds = _interval(known, seed=seed, num_resamples=num_resamples)
         for figure, mean, low, high in zip(figures, *bounds, strict=True):
             estimates[int(figure)] = Estimate(float(mean), float(low), float(high), int(pattern.sum()))
     return [estimates[figure] for figure in range(patterns.shape[1])]
 
 
-def _interval(
-    known: Sequence[tuple[float, Floats]], *, seed: int, num_resamples: int, confidence: float
-) -> tuple[Floats, Floats, Floats]:
+def _interval(known: Sequence[tuple[float, Floats]], *, seed: int, num_resamples: int) -> tuple[Floats, Floats, Floats]:
     """Mean, low and high end of each figure, shape ``(figures,)``; every value is a number."""
     if not all(len(values) for _, values in known):
         missing = np.full(known[0][1].shape[1], np.nan)
@@ -102,7 +96,7 @@ def _interval(
             weighted,
             n_resamples=num_resamples,
             batch=_BATCH,
-            confidence_level=confidence,
+            confidence_level=CONFIDENCE,
             method="BCa",
             rng=np.random.default_rng(seed),
         ).confidence_interval

@@ -12,7 +12,6 @@ import yaml
 from ada_lightning.run.checkpoints.manifest import FILE as MANIFEST
 from ada_lightning.run.checkpoints.manifest import damage
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.stored_settings import read_settings
 
 PARTS_OF_RUN = ("data", "reward", "rollout")
 """Groups of the configuration that an evaluation takes over from the run."""
@@ -53,7 +52,7 @@ class Checkpoint:
             return {}
         file = RunDir(self.run).newest_config()
         try:
-            config = read_settings(file)
+            config = yaml.safe_load(file.read_text(encoding="utf-8"))
             return {part: config[part] for part in PARTS_OF_RUN}
         except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
             raise ValueError(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ada_lightning.analysis.report.run import flat
 from ada_lightning.core.records import Prompt
 from ada_lightning.run.atomic import replacing
+from ada_lightning.run.flat import flat
 
 _BLOCK_BYTES = 1 << 16
 _BLOCKS_PER_FILE = 64

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from ada_lightning.analysis.offline.job_settings import JobSettings
 from ada_lightning.rollout.fixed_weights import DrawnPrompt
 from ada_lightning.run.atomic import replacing
 from ada_lightning.run.run_dir import make_private
+from ada_lightning.run.run_lock import RunLock
 
 SCHEMA = pa.schema(
     [
@@ -53,7 +53,7 @@ class ResponseStore:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self._lock: TextIO | None = None
+        self._lock = RunLock(self.folder)
 
     @property
     def parts(self) -> list[Path]:
@@ -68,28 +68,16 @@ class ResponseStore:
         """
         make_private(self.folder)
         (self.folder / "responses").mkdir(exist_ok=True)
-        lock = (self.folder / ".lock").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
-        except BlockingIOError as error:
-            lock.close()
-            raise ValueError(
-                f"another process is working on {self.folder}; wait for it or choose a new folder: run_name=<new name>"
-            ) from error
-        except OSError:  # no locks here: as on some network file systems
-            pass
+        self._lock.acquire()
         try:
             settings.check_same(self.folder / "job.json")
         except ValueError:
-            lock.close()
+            self._lock.release()
             raise
-        self._lock = lock
 
     def release(self) -> None:
         """Let another process claim the folder. Safe to call twice."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lock.release()
 
     def finished(self) -> set[tuple[int, str]]:
         """(position, prompt id) of the prompts that are stored; a stored prompt is complete.
@@ -107,7 +95,7 @@ class ResponseStore:
             RuntimeError: the store is not claimed.
             ValueError: there is nothing to write.
         """
-        if self._lock is None:
+        if not self._lock.is_held:
             raise RuntimeError(f"{self.folder} is not claimed; call claim() first")
         if not drawn:
             raise ValueError("append needs at least one prompt")

@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
+from ada_lightning.run.flat import flat
 from ada_lightning.run.metrics_file import read_metrics
 from ada_lightning.run.run_dir import RunDir
-from ada_lightning.run.stored_settings import read_settings
 
 Rows = Sequence[Mapping[str, float]]
 NOT_TRAINING = ("start", "preview", "eval")
@@ -96,7 +96,7 @@ def load_run(run_dir: RunDir) -> Run:
     """
     config, summary = run_dir.path / "config.yaml", run_dir.path / "summary.json"
     try:
-        settings = read_settings(config)
+        settings = yaml.safe_load(config.read_text(encoding="utf-8"))
     except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{config} cannot be read: {error}") from error
     if not isinstance(settings, dict):
@@ -114,19 +114,3 @@ def load_run(run_dir: RunDir) -> Run:
     if not isinstance(closing, dict):
         raise ValueError(f"{summary} holds no summary: expected keys and values, got {type(closing).__name__}")
     return Run(folder=run_dir.path, settings=flat(settings), rows=rows, summary=closing)
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested settings.
-
-    Example:
-        >>> flat({"sampler": {"k_pos": 2, "give_up": {}}, "betas": [0.9, 0.999]})
-        {'sampler.k_pos': 2, 'sampler.give_up': {}, 'betas': [0.9, 0.999]}
-    """
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict) and value:
-            values |= flat(value, f"{prefix}{key}.")
-        else:
-            values[f"{prefix}{key}"] = value
-    return values

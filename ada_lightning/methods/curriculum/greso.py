@@ -146,7 +146,7 @@ class GresoCurriculum(Curriculum):
         """Restore :meth:`state_dict`."""
         if state:
             self.p = {kind: float(state["p"][kind]) for kind in (EASY, HARD)}
-            self._is_second_epoch = bool(state.get("is_second_epoch", True))  # older checkpoints: moved from the start
+            self._is_second_epoch = bool(state["is_second_epoch"])
             self._streaks = {prompt_id: (kind, int(n)) for prompt_id, (kind, n) in state["streaks"].items()}
 
     def bend(self) -> str:

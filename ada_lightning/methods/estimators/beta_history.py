@@ -73,7 +73,7 @@ class BetaHistory(CountingEstimator):
         super().load_state_dict(state)
         self._recent = deque(((int(p), int(n)) for p, n in state["recent"]), maxlen=_NUM_RECENT)
         self._prior = fit_pooled_prior(self._recent)
-        self._drift.load_state_dict(state.get("drift", []))  # checkpoints of earlier versions have none
+        self._drift.load_state_dict(state["drift"])
 
     def recall(self, prompts: Sequence[Prompt]) -> list[Belief]:
         """Return prior plus remembered counts of each prompt, moved as far as the policy has moved since."""

@@ -83,23 +83,13 @@ class ScaleSearch:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`. Where other values are given now, or nothing is to be searched, those hold."""
         self._num_trials = int(state["num_trials"])
-        if "next_trial" not in state:  # a checkpoint of an earlier version: a trial per eight visits, as long as it ran
-            self._num_failed, self._pause = 0, _SHORTEST_PAUSE
-            self._next_trial = _SHORTEST_PAUSE * (self._num_trials + 1)
-        else:
-            self._num_failed, self._pause = int(state["num_failed"]), int(state["pause"])
-            self._next_trial = int(state["next_trial"])
+        self._next_trial = int(state["next_trial"])
         if self.width > 0 and state["start"] == asdict(self.start):
+            self._num_failed, self._pause = int(state["num_failed"]), int(state["pause"])
             self.prior = LogitPrior(**state["prior"])
             return
         self.prior = self.start
         self._num_failed, self._pause = 0, _SHORTEST_PAUSE
-
-    def begin_at(self, num_visits: int) -> None:
-        """Begin with the given values after visits that are not to be made up for."""
-        self.prior = self.start
-        self._num_failed, self._pause = 0, _SHORTEST_PAUSE
-        self._next_trial = num_visits + _SHORTEST_PAUSE
 
     def _neighbours(self, name: str) -> list[LogitPrior]:
         value = getattr(self.prior, name)

@@ -226,10 +226,7 @@ class SimilarPrompts(CountingEstimator):
         """
         rows = [] if state["rows"] is None else state["rows"].numpy()
         self._time = int(state["time"])
-        if "scales" in state:
-            self._scales.load_state_dict(state["scales"])
-        else:  # a checkpoint of an earlier version
-            self._scales.begin_at(self._time)
+        self._scales.load_state_dict(state["scales"])
         super().load_state_dict(state)
         self._visits.clear()
         visits, is_same, training = state["visits"], self._places.takes(state), self._places.prompts
@@ -244,8 +241,8 @@ class SimilarPrompts(CountingEstimator):
             rows = self._places.rows([training[visit[0]] for visit in visits]) if visits else []
         for (prompt_id, positives, responses, time), row_H in zip(visits, rows, strict=True):
             self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
-        is_same &= len(self._visits) == len(rows) and asdict(self._scales.prior) == state.get("scales", {}).get("prior")
-        if not is_same or state.get("sites") is None:  # other rows or scales, fewer visits, or an earlier version
+        is_same &= len(self._visits) == len(rows) and asdict(self._scales.prior) == state["scales"]["prior"]
+        if not is_same or state["sites"] is None:  # other rows or scales, fewer visits, or none
             self._fit = None
             self._fit_again(num_new=len(self._visits))
             return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -21,11 +20,7 @@ class SharedWeights:
     """
 
     def __init__(self) -> None:
-        if hasattr(os, "memfd_create"):
-            self.descriptor = os.memfd_create("ada_lightning_weights")
-        else:
-            with tempfile.TemporaryFile() as file:
-                self.descriptor = os.dup(file.fileno())
+        self.descriptor = os.memfd_create("ada_lightning_weights")
 
     def write(self, named_tensors: Iterable[tuple[str, Tensor]]) -> tuple[SharedTensors, Digest]:
         """Put tensors, which are on the CPU, in the place of those before. None of them is held afterwards."""

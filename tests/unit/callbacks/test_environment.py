@@ -23,7 +23,7 @@ def resumed(state):
 
 
 def test_the_same_environment_passes_without_a_word(tmp_path):
-    for state in (checkpoint({}), {}):  # an earlier version kept none
+    for state in (checkpoint({}), {}):  # a run without this callback kept none
         resumed(state).on_train_start(None, Policy())
         torch.save(state, tmp_path / "trainer.ckpt")
         check_same_environment(tmp_path, CPU)

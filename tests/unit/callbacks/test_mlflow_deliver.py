@@ -236,21 +236,6 @@ def test_what_was_sent_and_not_noted_makes_no_second_point(tmp_path, uri, cut):
     assert [len(history(uri, run_id(path), name)) for name in "ab"] == [3, 3]
 
 
-def test_a_folder_of_an_older_version_is_not_sent_twice(tmp_path, uri):
-    path = tmp_path / "older"
-    logger = make(path, uri)
-    logger.log_metrics({"a": 1.0}, step=0)
-    logger.finalize("success")
-    (path / "mlflow" / "delivered.jsonl").unlink()
-    (path / "mlflow" / "figures.jsonl").write_text("")  # the queue that version 0.1 emptied
-    (path / "metrics.csv").write_text("step,a\n0,1\n")
-    resumed = make(path, uri)
-    resumed.settings({"x": 1})
-    resumed.log_metrics({"a": 2.0}, step=1)
-    resumed.finalize("success")
-    assert history(uri, run_id(path), "a") == [(0, 1.0), (1, 2.0)]
-
-
 def test_artifact_folder_that_cannot_be_written_holds_up_files_only(tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     (tmp_path / "mlruns").write_text("where the artifacts should go")  # root may write into any folder
@@ -303,7 +288,7 @@ def test_run_that_goes_on_is_left_to_itself(tmp_path, uri, capsys):
     path = tmp_path / "going"
     logger = make(path, uri)
     logger.log_metrics({"a": 1.0}, step=0)
-    while logger.mlflow._upload._lock_file is None:
+    while not logger.mlflow._upload._lock.is_held:
         time.sleep(0.01)
     assert main([str(path)]) == 1
     assert "delivers by itself" in capsys.readouterr().out

@@ -24,15 +24,12 @@ def test_a_version_stays_as_it_was_whatever_the_policy_becomes(dtype):
     assert ring.versions == [1]
 
 
-def test_a_flipped_bit_of_a_stored_version_is_found():
+def test_a_restored_ring_holds_the_same_versions():
     ring, restored = WeightRing(), WeightRing()
     ring.hold(3, [("w", torch.ones(4)), ("v", torch.zeros(2))], "bfloat16")
-    state = ring.state_dict()
-    restored.load_state_dict(state)
+    restored.load_state_dict(ring.state_dict())
+    assert restored.versions == [3]
     assert dict(restored.read(3))["w"].equal(torch.ones(4, dtype=torch.bfloat16))
-    state["tensors"][3]["v"].view(torch.int16)[1] ^= 1
-    with pytest.raises(ValueError, match=r"policy version 3 .* damaged"):
-        WeightRing().load_state_dict(state)
 
 
 class Bigram(ScriptedEngine):

@@ -77,7 +77,7 @@ def collect(*, sampler=BALANCE, num_prompts=NUM_PROMPTS, cut=(), step=0, **optio
 def updates(groups, advantage=EXACT, scores=SCORES):
     """Sum over kept responses of advantage times score, per prompt. Shape (P, 6)."""
     rows = torch.zeros(len(groups), 6, dtype=torch.float64)
-    with_signal = [index for index, group in enumerate(groups) if group.can_train]
+    with_signal = [index for index, group in enumerate(groups) if group.trained]
     weights = torch.from_numpy(assigned(advantage, *(groups[index] for index in with_signal)))
     kept = [(index, one.response.response_ids[0]) for index in with_signal for one in groups[index].kept]
     prompts, symbols = torch.tensor(kept).T

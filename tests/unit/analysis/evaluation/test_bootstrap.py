@@ -79,7 +79,6 @@ def test_equal_values_leave_nothing_to_doubt(values):
         ([np.empty((0, 1))], {}, r"needs prompts in every set; got \[0\]"),
         ([np.ones((2, 1)), np.ones((2, 2))], {}, "different figures"),
         ([np.ones((2, 1))], {"num_resamples": 10}, "at least 100"),
-        ([np.ones((2, 1))], {"confidence": 95}, r"confidence must be in \(0, 1\); got 95"),
     ],
 )
 def test_what_cannot_work_is_refused(sets, options, message):

@@ -97,7 +97,7 @@ def test_a_deleted_part_does_not_make_a_later_one_overwrite_another(store):
 
 
 def test_two_processes_cannot_work_on_one_folder(store):
-    with pytest.raises(ValueError, match=r"another process is working on .*run_name="):
+    with pytest.raises(ValueError, match=r"another process .* is running in .*run_name="):
         ResponseStore(store.folder).claim(SETTINGS)
     store.release()
     other = ResponseStore(store.folder)

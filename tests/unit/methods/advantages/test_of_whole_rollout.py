@@ -57,9 +57,9 @@ def test_reinforce_plus_plus_whitens_over_tokens_as_the_published_code():
 
 def test_groups_without_signal_keep_zeros_or_train_against_the_mean():
     by_response = weighed(RULES[0], GROUPS)
-    assert [group.can_train for group in by_response] == [True, True, False, False, False]
+    assert [bool(group.trained) for group in by_response] == [True, True, False, False, False]
     by_token = weighed(ReinforcePlusPlusBaselineAdvantage(), GROUPS)
-    assert [group.can_train for group in by_token] == [True, True, True, True, False]
+    assert [bool(group.trained) for group in by_token] == [True, True, True, True, False]
     advantages = {kept.advantage for group in by_token[2:4] for kept in group.kept}
     assert len(advantages) == 1  # all by the same amount
 
@@ -84,7 +84,7 @@ def test_rounding_of_a_mean_does_not_give_zeros_a_value():
 def test_accepted_responses_weigh_1_and_train_without_any_contrast():
     groups = weighed(AcceptedAdvantage(), GROUPS)
     assert [[kept.advantage for kept in group.kept] for group in groups[:2]] == [[1, 0, 0], [1, 1, 0, 0, 0]]
-    assert [group.can_train for group in groups] == [True, True, False, True, False]
+    assert [bool(group.trained) for group in groups] == [True, True, False, True, False]
     (batch,) = pack_groups(
         groups, num_minibatches=1, max_tokens_per_microbatch=10_000, policy_version=0, shuffle_seed=0,
         keep_groups_without_signal=False, share_prompts=True,
@@ -95,12 +95,12 @@ def test_accepted_responses_weigh_1_and_train_without_any_contrast():
 
 
 def test_a_group_has_a_signal_where_rewards_or_advantages_differ_and_trains_where_one_is_not_0():
-    assert (MIXED.has_signal, MIXED.can_train) == (True, True)  # before advantages are assigned
-    assert (RIGHT.has_signal, RIGHT.can_train) == (False, False)
+    assert (MIXED.has_signal, bool(MIXED.trained)) == (True, True)  # before advantages are assigned
+    assert (RIGHT.has_signal, bool(RIGHT.trained)) == (False, False)
     nothing, alike, apart = (RIGHT.with_advantages(row) for row in ([0.0, 0.0], [0.5, 0.5], [0.5, -0.5]))
-    assert (nothing.has_signal, nothing.can_train) == (False, False)
-    assert (alike.has_signal, alike.can_train) == (False, True)  # its responses are not told apart
-    assert (apart.has_signal, apart.can_train) == (True, True)
+    assert (nothing.has_signal, bool(nothing.trained)) == (False, False)
+    assert (alike.has_signal, bool(alike.trained)) == (False, True)  # its responses are not told apart
+    assert (apart.has_signal, bool(apart.trained)) == (True, True)
     inert = MIXED.with_advantages([0.0] * 3)
-    assert (inert.has_signal, inert.can_train) == (False, False)
+    assert (inert.has_signal, bool(inert.trained)) == (False, False)
     assert group_microbatch(alike).advantage_B.tolist() == [0.5, 0.5]

@@ -127,22 +127,3 @@ def test_trials_become_rare_while_none_helps_and_frequent_after_one_that_does():
     num_visits = helped + 8
     search.improve(num_visits, evidence)
     assert asked_at
-
-
-def test_a_checkpoint_of_an_earlier_version_goes_on_where_it_was(asked, evidence):
-    first = ScaleSearch(START, width=1.0)
-    first.improve(40, more)
-    second = loaded({key: first.state_dict()[key] for key in ("start", "prior", "num_trials")})
-    assert second.prior == first.prior
-    assert not second.improve(47, nobody)
-    second.improve(48, evidence)
-    assert asked
-
-
-def test_it_can_begin_late():
-    search = ScaleSearch(START, width=1.0)
-    search.improve(80, more)
-    search.begin_at(160)
-    assert search.prior == START
-    assert not search.improve(167, nobody)
-    assert search.improve(200, more)

@@ -215,18 +215,6 @@ def test_a_resumed_run_believes_the_same_bit_by_bit(num_steps):
     assert first.state_dict()["scales"] == second.state_dict()["scales"]
 
 
-def test_a_checkpoint_without_a_fit_is_fitted_anew():
-    """Those of an earlier version have none."""
-    first, second = estimator(), estimator()
-    for step in range(4):
-        visit(first, {100 * kind + step: (kind % 4, 4) for kind in range(1, 5)})
-    state = first.state_dict()
-    del state["sites"]
-    second.load_state_dict(state)
-    keys = (100, 101, 107, 200, 300)
-    assert means(first, *keys) == pytest.approx(means(second, *keys), abs=0.01)  # of a fixed point a hundredth is asked
-
-
 @pytest.mark.parametrize(("own", "size"), [({"num_visits": 2}, 2), ({"own_scale": 6.0}, 4), ({"scale_width": 0.0}, 4)])
 def test_other_settings_hold_from_the_resume_on(own, size):
     """Fewer visits or other scales: what is believed is what one with these settings believes of the same visits."""
@@ -345,17 +333,6 @@ def test_scales_are_found_from_a_history_and_kept_over_a_resume(tmp_path):
     for known in (first, second):
         visit(known, dict.fromkeys(range(100, 300, 10), (2, 4)))
     assert means(first, 100, 150, 300) == means(second, 100, 150, 300)
-
-
-def test_a_checkpoint_of_an_earlier_version_has_no_scales(tmp_path):
-    first = estimator()
-    visit(first, dict.fromkeys(range(100, 140), (4, 4)))
-    state = first.state_dict()
-    del state["scales"]
-    second = from_history(tmp_path, {key: [4 * (key // 20 % 2), 4] for key in range(100, 500, 20)})
-    second.load_state_dict(state)
-    scales = second.state_dict()["scales"]
-    assert scales["prior"] == scales["start"]
 
 
 def test_a_resumed_run_goes_on_with_its_own_visits_and_not_with_the_file(tmp_path):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from ada_lightning.run.checkpoints import damage, write_manifest
 from ada_lightning.run.checkpoints.manifest import FILE
@@ -33,21 +32,10 @@ def flip_a_bit(path):
         (lambda f: (f / "trainer.ckpt").write_bytes(b"stat"), "trainer.ckpt has 4 bytes instead of 5"),
         (lambda f: (f / "trainer.ckpt").unlink(), "trainer.ckpt is missing"),
         (lambda f: (f / FILE).write_text("{}"), "manifest.json or a file cannot be read"),
+        (lambda f: (f / FILE).unlink(), "manifest.json or a file cannot be read (FileNotFoundError"),
     ],
 )
 def test_damage_is_found_and_named(folder, change, message):
     assert damage(folder) == ""
     change(folder)
     assert message in damage(folder)
-
-
-def test_one_of_an_earlier_version_is_believed_where_its_parts_are_there(folder):
-    (folder / FILE).unlink()
-    torch.save({"weight": torch.ones(1000)}, folder / "trainer.ckpt")
-    assert damage(folder) == ""
-    whole = (folder / "trainer.ckpt").read_bytes()
-    for part in (whole[:-100], whole[:50], b"garbage" * 100, b""):
-        (folder / "trainer.ckpt").write_bytes(part)
-        assert "trainer.ckpt cannot be loaded" in damage(folder)
-    (folder / "trainer.ckpt").unlink()
-    assert damage(folder) == "it has no trainer.ckpt"

@@ -1,4 +1,4 @@
-"""How long a loop of one's own waits for its core: ``python -m ada_lightning.adapters.startup``."""
+"""How long a loop of one's own waits for its core: ``python -m research.benchmarks.startup``."""
 
 from __future__ import annotations
 
