@@ -5,10 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
-from ada_lightning.core.episode import Episode
 from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Completion, Generation, Grade, SamplingSettings
 from ada_lightning.core.step import Step
@@ -16,28 +14,13 @@ from ada_lightning.core.step_records import Outcome, Request, StepSettings
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.grader import Grader
+from ada_lightning.rollout.ungraded import Ungraded
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
 _MAX_UNGRADED = 8
 """Engines full of responses that may wait for the graders before another step is opened."""
 
 _Place = tuple[str, int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What is being graded."""
-
-    step: Step
-    request: Request
-    generation: Generation
-    text: str
-    episode: Episode | None
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens that the model drew."""
-        return len(self.generation.response_ids) if self.episode is None else self.episode.num_sampled
 
 
 class Driver:
@@ -86,7 +69,7 @@ class Driver:
         self._waiting, self._report, self._interrupt_check = waiting, report, interrupt_check
         self._open: list[Step] = []
         self._generating: dict[str, tuple[Step, Request]] = {}
-        self._grading: dict[_Place, _Answer] = {}
+        self._grading: dict[_Place, Ungraded] = {}
 
     def run(self, engine: RolloutEngine) -> Iterator[Step]:
         """Yield each step as it becomes complete, by an engine with nothing in flight.
@@ -145,11 +128,17 @@ class Driver:
 
     def _submit(self, engine: RolloutEngine, step: Step, num_slots: int) -> None:
         requests = step.ask(engine.max_num_seqs - len(self._generating), num_slots)
-        names = [f"{self._name}/{request.slot}/{request.sample_index}" for request in requests]
+        self._launch(engine, [(step, each, each.prompt.prompt_ids, self._sampling, each.seed) for each in requests])
+
+    def _launch(
+        self,
+        engine: RolloutEngine,
+        asked: Sequence[tuple[Step, Request, tuple[int, ...], SamplingSettings, int | None]],
+    ) -> None:
         # First: an engine that breaks here owes these too.
-        self._generating |= {name: (step, request) for name, request in zip(names, requests, strict=True)}
-        for name, request in zip(names, requests, strict=True):
-            guarded(engine.submit, name, request.prompt.prompt_ids, self._sampling, request.seed)
+        self._generating |= {self._request_id(request): (step, request) for step, request, *_ in asked}
+        for _, request, ids, sampling, seed in asked:
+            guarded(engine.submit, self._request_id(request), ids, sampling, seed)
 
     @property
     def _num_out(self) -> int:
@@ -161,10 +150,7 @@ class Driver:
         if self._episodes is None:
             return
         turns = self._episodes.take_ready(engine.max_num_seqs - len(self._generating))
-        names = [f"{self._name}/{turn.request.slot}/{turn.request.sample_index}" for turn in turns]
-        self._generating |= {name: (turn.step, turn.request) for name, turn in zip(names, turns, strict=True)}
-        for name, turn in zip(names, turns, strict=True):
-            guarded(engine.submit, name, turn.ids, turn.sampling, turn.seed)
+        self._launch(engine, [(turn.step, turn.request, turn.ids, turn.sampling, turn.seed) for turn in turns])
 
     def _take_turns(self, engine: RolloutEngine) -> None:
         """Go on with episodes whose environment has answered; wait for one only when nothing else is left to do."""
@@ -173,8 +159,7 @@ class Driver:
         is_busy = self._generating or self._episodes.num_ready or any(step.num_waiting for step in self._open)
         wait_s = 0.0 if is_busy or not self._episodes.num_at_environment else _IDLE_WAIT_S
         for ended in self._episodes.receive(engine.max_model_tokens, wait_s):
-            answer = _Answer(ended.step, ended.request, ended.generation, ended.text, ended.episode)
-            self._ask_grader(engine, answer, ended.grade)
+            self._ask_grader(engine, ended)
 
     def _receive(self, engine: RolloutEngine, generation: Generation) -> None:
         """Hand a finished response to the graders, and a turn of an episode to its environment."""
@@ -189,17 +174,17 @@ class Driver:
         if self._episodes is not None:
             self._episodes.note_turn(self._place(request), step, request, generation, text)
         else:
-            self._ask_grader(engine, _Answer(step, request, generation, text, None))
+            self._ask_grader(engine, Ungraded(step, request, generation, text))
 
-    def _ask_grader(self, engine: RolloutEngine, answer: _Answer, grade: Grade | None = None) -> None:
-        """Have a response graded that has no grade from elsewhere."""
+    def _ask_grader(self, engine: RolloutEngine, answer: Ungraded) -> None:
+        """Have a response graded that has no grade from its environment."""
         place, is_truncated = self._place(answer.request), answer.generation.is_truncated
         self.num_generated += 1
         self._grading[place] = answer
         if not self._settings.asks_grader(is_truncated=is_truncated):
             self._grade(engine, place, Grade(reward=0.0))
-        elif grade is not None:
-            self._grade(engine, place, grade)
+        elif answer.grade is not None:
+            self._grade(engine, place, answer.grade)
         else:
             turns = answer.episode.turns if answer.episode is not None else ()
             completion = Completion(answer.text, "length" if is_truncated else "stop", answer.num_tokens, turns)
@@ -225,7 +210,7 @@ class Driver:
         outcome = Outcome(waiting.text, ids, logprobs, generation.is_truncated, grade, waiting.episode)
         step.tell(waiting.request, outcome)
         unwanted = step.dropped()
-        names = [f"{self._name}/{request.slot}/{request.sample_index}" for request in unwanted]
+        names = map(self._request_id, unwanted)
         if running := [name for name in names if self._generating.pop(name, None)]:
             step.note_wasted(guarded(engine.abort, running))
         for dropped in unwanted:
@@ -252,6 +237,9 @@ class Driver:
             engine.abort(leftovers)
         except Exception as error:
             warnings.warn(f"the engine did not abort its requests: {error}", RuntimeWarning, stacklevel=2)
+
+    def _request_id(self, request: Request) -> str:
+        return f"{self._name}/{request.slot}/{request.sample_index}"
 
     def _place(self, request: Request) -> _Place:
         """Name a response to the graders, who may still be busy with a dropped one of the same number."""

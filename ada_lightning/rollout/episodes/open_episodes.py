@@ -13,6 +13,7 @@ from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Request
 from ada_lightning.rewards.worker import to_grade
 from ada_lightning.rollout.episodes.messages import Call, Reply, failed
+from ada_lightning.rollout.ungraded import Ungraded
 
 
 class Environments(Protocol):
@@ -71,22 +72,6 @@ class NextTurn:
     seed: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """An episode that is complete."""
-
-    place: Any
-    step: Step
-    request: Request
-    generation: Generation
-    """All that followed the prompt. ``is_truncated``: a limit ended it."""
-    text: str
-    """Of the last turn."""
-    episode: Episode
-    grade: Grade | None
-    """By the environment; None: the configured reward is to grade."""
-
-
 class OpenEpisodes:
     """Takes turns of the model to environments and their answers back, episode by episode.
 
@@ -143,7 +128,7 @@ class OpenEpisodes:
         said = Completion(text, "length" if generation.is_truncated else "stop", len(generation.response_ids))
         self._ask(place, episode, Call(self._episode_seed(episode), said, index, episode.state, limit))
 
-    def receive(self, max_model_tokens: int, wait_s: float = 0.0) -> Iterator[Ended]:
+    def receive(self, max_model_tokens: int, wait_s: float = 0.0) -> Iterator[Ungraded]:
         """Take what environments have answered: episodes that go on get ready for a turn.
 
         Args:
@@ -185,7 +170,7 @@ class OpenEpisodes:
         self._at_environment.add(place)
         self._environments.submit(place, episode.request.prompt, call)
 
-    def _take(self, place: Any, episode: _Open, reply: Reply, max_model_tokens: int) -> Ended | None:
+    def _take(self, place: Any, episode: _Open, reply: Reply, max_model_tokens: int) -> Ungraded | None:
         """Go on with an episode; what it became where it ended."""
         if episode.has_no_room:
             seconds = episode.turns[-1].seconds + reply.seconds
@@ -196,7 +181,7 @@ class OpenEpisodes:
         if reply.reward is not None:
             episode.reward = (episode.reward or 0.0) + reply.reward
         if reply.is_end:
-            return self._ended(place, episode, reply)
+            return self._ended(episode, reply)
         episode.state = reply.state
         suffix = self._continuation(reply.text)
         request = episode.request
@@ -224,13 +209,12 @@ class OpenEpisodes:
         )
         return None
 
-    def _ended(self, place: Any, episode: _Open, reply: Reply) -> Ended:
+    def _ended(self, episode: _Open, reply: Reply) -> Ungraded:
         if episode.reward is not None and not reply.failure:
             reply = _summed(reply, episode.reward)
         by = "failed" if reply.failure else reply.limit or ("length" if episode.is_cut else "done")
         is_truncated = by in ("length", "turns", "context")
-        return Ended(
-            place=place,
+        return Ungraded(
             step=episode.step,
             request=episode.request,
             generation=Generation("", tuple(episode.ids), tuple(episode.logprobs), is_truncated),
