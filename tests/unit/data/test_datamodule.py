@@ -92,7 +92,7 @@ def test_a_rollout_resumed_in_its_second_epoch_makes_the_updates_that_are_left()
 def test_a_resumed_stream_continues_where_the_updates_ended():
     data = make_data(num_minibatches=3)
     rollout = Rollout(data)
-    data.load_state_dict({"num_updates_done": 7, "num_minibatches": 3})
+    data.load_state_dict({"num_updates_done": 7, "num_minibatches": 3, "epochs_per_rollout": 1})
     batches = list(data.train_dataloader())
     assert len(data.train_dataloader()) == len(batches) == 5
     assert rollout.steps == [2, 3]
@@ -103,11 +103,11 @@ def test_a_resumed_stream_continues_where_the_updates_ended():
 
 def test_a_position_that_does_not_fit_the_settings_is_refused():
     with pytest.raises(ValueError, match=r"num_minibatches = 1, but this run has counted its updates with 3"):
-        make_data().load_state_dict({"num_updates_done": 3, "num_minibatches": 3})
+        make_data().load_state_dict({"num_updates_done": 3, "num_minibatches": 3, "epochs_per_rollout": 1})
     with pytest.raises(ValueError, match="this run is complete: 5 of num_steps = 4 steps"):
-        make_data().load_state_dict({"num_updates_done": 5, "num_minibatches": 1})
+        make_data().load_state_dict({"num_updates_done": 5, "num_minibatches": 1, "epochs_per_rollout": 1})
     data = make_data()  # killed after its last update
-    data.load_state_dict({"num_updates_done": 4, "num_minibatches": 1})
+    data.load_state_dict({"num_updates_done": 4, "num_minibatches": 1, "epochs_per_rollout": 1})
     assert len(data.train_dataloader()) == 0
 
 

@@ -203,9 +203,11 @@ def test_a_step_under_way_needs_its_prompts():
     options = {"source": None, "prompts_per_step": 4, "max_prompt_tokens": 8, "num_steps": 8, "seed": 0}
     data = RolloutDataModule(**options, curriculum=DifficultyBand())
     data.train_prompts = prompts(3)
-    state = {"num_updates_done": 2, "num_minibatches": 1}
+    state = {"num_updates_done": 2, "num_minibatches": 1, "epochs_per_rollout": 1}
     with pytest.raises(ValueError, match=r"step 2 .* 2 prompts that are not among .* \(p7, for one\); continue with"):
-        data.load_state_dict({**state, "chosen": {"step": 2, "prompt_ids": ["p1", "p7", "p2", "p9"]}})
-    data.load_state_dict({**state, "chosen": {"step": 1, "prompt_ids": ["p7"]}})  # that step is done
-    data.load_state_dict({**state, "chosen": {"step": 2, "prompt_ids": ["p2", "p0", "p1", "p2"]}})
+        data.load_state_dict(
+            {**state, "chosen": {"step": 2, "prompt_ids": ["p1", "p7", "p2", "p9"], "next_stretch": 3}}
+        )
+    data.load_state_dict({**state, "chosen": {"step": 1, "prompt_ids": ["p7"], "next_stretch": 2}})  # that step is done
+    data.load_state_dict({**state, "chosen": {"step": 2, "prompt_ids": ["p2", "p0", "p1", "p2"], "next_stretch": 3}})
     assert ids(data.step_prompts(2)) == ["p2", "p0", "p1", "p2"]
