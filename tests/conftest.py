@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import os
+import sys
 from pathlib import Path
 
 # Workers that run side by side share the cores. Not in the process that starts them: they would inherit its number, and
@@ -10,6 +12,10 @@ if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(workers))))
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("here", max_examples=30, deadline=None)  # a busy machine is no failure
+settings.load_profile("here")
 
 
 def pytest_itemcollected(item):
@@ -59,6 +65,37 @@ def _parses_a_file_once():
     undo = parse_once()
     yield
     undo()
+
+
+@pytest.fixture(scope="session")
+def _drawn():
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def _draws_the_same_prompts_once(_drawn):
+    """Checking a configuration draws its prompts, two thousand as the default has them: a fifth of a second.
+
+    Where the module is imported already: it takes seconds, and most tests have no use for it.
+    """
+    module = sys.modules.get("ada_lightning.data.reasoning_gym")
+    if module is None:
+        yield
+        return
+    source = module.ReasoningGymSource
+    split = source._split
+
+    def split_once(self):
+        counts = self.num_train_by_task, self.num_heldout_by_task
+        key = repr((self.configs, *counts, self.seed, self.system_prompt))
+        if key not in _drawn:
+            _drawn[key] = split.func(self)
+        return tuple(list(prompts) for prompts in _drawn[key])
+
+    source._split = functools.cached_property(split_once)
+    source._split.__set_name__(source, "_split")
+    yield
+    source._split = split
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -186,8 +187,13 @@ class AnsweringGrader(ScriptedGrader):
 
 def sampler_of(name: str) -> Sampler:
     """Make a method's sampler with the values that ship."""
-    sampler: Sampler = instantiate(composed("train", METHODS[name]).sampler)
+    sampler: Sampler = instantiate(_settings_of(name))
     return sampler
+
+
+@cache
+def _settings_of(name: str) -> Any:
+    return composed("train", METHODS[name]).sampler
 
 
 def simulate(name: str, world: World, num_steps: int) -> list[dict[str, float]]:

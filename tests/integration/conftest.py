@@ -23,7 +23,7 @@ SMALL = [
     "data.prompts_per_step=4",
     "data.source.num_train=40",
     "data.source.num_heldout=8",
-    "callbacks.evaluation.num_prompts=8",
+    "callbacks.evaluation.num_prompts=2",
     "callbacks.evaluation.every_n_steps=0",
     "callbacks.checkpoint.every_n_steps=0",
     "callbacks.preview.num_prompts=2",
@@ -32,7 +32,13 @@ SMALL = [
     "num_steps=2",
 ]
 
-
+WITHOUT_VLLM = (
+    "rollout.engine._target_=tests.policy_engine.PolicyEngine",
+    "~rollout.engine.kv_cache_gib",
+    "~rollout.engine.block_size",
+    "~rollout.engine.enforce_eager",
+)
+"""Of a program, after :data:`SMALL`; runs in the process of the tests are told by the argument of ``train``."""
 QUIET = ("~logger.mlflow", "~callbacks.curves", "~callbacks.sampling_plots", "~callbacks.sample_page")
 """Seconds of every run, and no part of most tests: pictures, a page of samples, MLflow."""
 

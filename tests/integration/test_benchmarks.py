@@ -22,7 +22,6 @@ SMALLEST = {
     "benchmarks.memory_plan": [],
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
     "benchmarks.reward_attack": ["--num", 20, "--orders", 4, "--judged", 200],
-    "benchmarks.tables": ["--check"],
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
     "studies.calculator": ["--report-only"],
     "studies.field.compare": ["--report-only"],
@@ -47,6 +46,7 @@ START_ONLY = {
     "benchmarks.soak",
     "benchmarks.step_overlap",
     "benchmarks.step_vs_trl",
+    "benchmarks.tables",
     "benchmarks.trl_cgrpo",
     "studies.field.controls",
     "studies.field.newer",
@@ -59,7 +59,7 @@ START_ONLY = {
     "studies.real_model.warm_up",
     "studies.trl_side_by_side",
 }
-"""Their smallest sizes take a core half a minute or more, or a gigabyte of disk: ``--help``."""
+"""Their smallest sizes take a core half a minute or more, or a gigabyte of disk, or have tests: ``--help``."""
 NOT_ON_A_PAGE = {"benchmarks.cluster_sim_cpu_curve", "benchmarks.simulation.pass_rates"} | {
     "benchmarks.step_ours",
     "benchmarks.step_trl",
@@ -83,11 +83,15 @@ def figures(tmp_path):
     return tmp_path / "docs"
 
 
-@pytest.mark.parametrize("name", sorted(SMALLEST.keys() | START_ONLY))
+@pytest.mark.parametrize("name", sorted(SMALLEST))
 def test_a_command_of_the_pages_does_its_smallest_work(name, programs, figures):
     options = ["--folder", figures / "walk"] if name == "studies.sums" else []
     program = f"research/{name.replace('.', '/')}.py"
-    done = programs.run(
-        program, *SMALLEST.get(name, ["--help"]), *options, environment={"BENCHMARK_FIGURES": str(figures)}
-    )
+    done = programs.run(program, *SMALLEST[name], *options, environment={"BENCHMARK_FIGURES": str(figures)})
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_other_commands_of_the_pages_start(programs, figures):
+    files = [f"research/{name.replace('.', '/')}.py" for name in sorted(START_ONLY)]
+    done = programs.run("tests/integration/help_of.py", *files, environment={"BENCHMARK_FIGURES": str(figures)})
     assert done.returncode == 0, done.stderr[-2000:]

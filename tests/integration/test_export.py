@@ -12,7 +12,8 @@ pytestmark = pytest.mark.vllm
 
 
 def test_the_average_of_a_run_is_exported_and_served(train, tmp_path):
-    run = train("num_steps=2", "callbacks.weight_average.decay=0.5", experiment="grpo")
+    options = ("num_steps=2", "callbacks.weight_average.decay=0.5", "callbacks.evaluation.num_prompts=8")
+    run = train(*options, experiment="grpo")
     for flags, name in (((), "last"), (("--average",), "average")):
         main([str(run), *flags, "--output", str(tmp_path / name)])
     card = (tmp_path / "last" / "README.md").read_text()

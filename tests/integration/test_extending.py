@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.integration.conftest import QUIET, ROOT, SMALL
+from tests.integration.conftest import QUIET, ROOT, SMALL, WITHOUT_VLLM
 
 pytestmark = pytest.mark.vllm
 PAGE = (ROOT / "docs" / "extending.md").read_text()
@@ -25,7 +25,7 @@ def test_the_page_runs(programs, store, tmp_path):
         (tmp_path / name).write_text(text)
     (line,) = [text.strip() for language, text in blocks if not language]
     program, *arguments = line.removeprefix("python ").split()
-    options = [*SMALL, *QUIET[1:], "~callbacks.preview", f"run_dir={tmp_path}/run"]
+    options = [*SMALL, *WITHOUT_VLLM, *QUIET[1:], "~callbacks.preview", f"run_dir={tmp_path}/run"]
     options.append(f"logger.mlflow.tracking_uri={store}")
     result = programs.run(program, *arguments, *options, cwd=tmp_path, environment={"PYTHONPATH": f"{tmp_path}"})
     assert result.returncode == 0, result.stdout + result.stderr

@@ -17,7 +17,7 @@ from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.run_stopped import RunStoppedError
 from research.benchmarks.exact_resume import differences
 from research.benchmarks.faults.inject import Fault, read_done, write_schedule
-from tests.integration.conftest import QUIET, SMALL, column, logged_runs, members, rows, wait_until
+from tests.integration.conftest import QUIET, SMALL, WITHOUT_VLLM, column, logged_runs, members, rows, wait_until
 from tests.integration.warm import has_ended
 
 pytestmark = pytest.mark.vllm
@@ -148,6 +148,8 @@ def test_a_signal_leaves_a_checkpoint_a_killed_run_and_no_process(sessions, stor
     """Ctrl-C goes to all processes of the run, a scheduler's signals to the first."""
     options = [f"run_dir={tmp_path}/run", "run_name=run", f"logger.mlflow.tracking_uri={store}", *QUIET[1:],
                "~callbacks.preview", "num_steps=500"]  # fmt: skip
+    if number == signal.SIGUSR1:  # as above, and what differs is no matter of the engine
+        options += WITHOUT_VLLM
     pid = sessions.start(*options)
     metrics = tmp_path / "run" / "metrics.csv"
     try:

@@ -2,63 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from tests.integration.conftest import column
-from tests.integration.test_vllm_engine import SETTINGS, generate, largest_gap, load, move, named, open_engine
 
 pytestmark = pytest.mark.vllm
-
-
-@pytest.fixture(scope="module")
-def engine(tiny_path, tmp_path_factory):
-    log_file = tmp_path_factory.mktemp("engine") / "engine.log"
-    engine = ProcessPool(num_threads=1).open(
-        partial(
-            VllmEngine,
-            model_path=tiny_path,
-            eos_token_ids=[2],
-            max_model_tokens=64,
-            max_num_seqs=16,
-            kv_cache_gib=0.05,
-            dtype="float32",
-        ),
-        log_file,
-    )
-    yield engine
-    engine.close()
-
-
-def test_the_same_tokens_and_logprobs_as_in_the_trainers_process(engine, tiny_path, tmp_path):
-    model = load(tiny_path)
-    move(model, lambda name: True)
-    inside = open_engine(tiny_path, tmp_path)
-    try:
-        for one in (inside, engine):
-            one.load_weights(named(model), policy_version=1)
-        expected, found = generate(inside), generate(engine)
-    finally:
-        inside.close()
-    assert [g.response_ids for g in found] == [g.response_ids for g in expected]
-    for one, other in zip(found, expected, strict=True):
-        assert one.sampling_logprobs == pytest.approx(other.sampling_logprobs, abs=1e-4)
-    assert largest_gap(engine, model) < 1e-3
-
-
-def test_aborted_requests_return_the_tokens_generated_for_them(engine):
-    for index in range(4):
-        engine.submit(f"a{index}", [1, 5, 6], SETTINGS, seed=index)
-    assert 0 <= engine.abort(["a0", "a1"]) <= 2 * SETTINGS.max_new_tokens
-    finished = set()
-    while engine.num_in_flight():
-        finished |= {generation.request_id for generation in engine.poll()}
-    assert finished == {"a2", "a3"}
 
 
 LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=0", "num_steps=3")

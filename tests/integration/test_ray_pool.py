@@ -98,10 +98,10 @@ def test_actors_have_their_threads_and_nothing_of_the_trainers_rank(opened, monk
     assert facts[0] != os.getpid()
 
 
-def test_a_run_with_two_actors_gives_the_same_responses(train, ray_here):
+def test_a_run_with_an_actor_gives_the_same_responses(train, ray_here):
     """In the Ray of the module: two that start at once on one machine may hear of each other, and are refused."""
     inside = train(name="inside", vllm=True)
-    outside = train("rollout=ray", "rollout.engine.max_num_seqs=16", name="outside", vllm=True)
+    outside = train("rollout=ray", "rollout.host.num_engines=1", name="outside", vllm=True)
     for name in ("rollout/num_sampled", "rollout/reward_first_round"):
         assert column(outside, name) == column(inside, name), name
     assert max(column(outside, "sync/logprob_gap")) < 1e-3

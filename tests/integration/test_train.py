@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.integration.conftest import QUIET, ROOT, SMALL, column, logged_runs, rows
+from tests.integration.conftest import QUIET, ROOT, SMALL, WITHOUT_VLLM, column, logged_runs, rows
 from tests.policy_engine import PolicyEngine
 
 pytestmark = pytest.mark.vllm
@@ -79,10 +79,10 @@ def test_without_labels_training_speaks_of_agreement_and_evaluation_of_the_truth
 
 
 def test_drawing_ahead_changes_nothing_but_the_waste(train):
-    """The same responses from the real engine, whatever else runs beside them."""
+    """The same responses, whatever else runs beside them; of the real engine: test_vllm_engine.py."""
     options = ["sampler.k_pos=4", "sampler.k_neg=4", "rollout.schedule.max_waste_ratio=10"]
-    plain = train(*options, "rollout.schedule.fill_to=0", name="plain", vllm=True)
-    ahead = train(*options, "rollout.schedule.fill_to=32", "rollout.schedule.min_chance=0.1", name="ahead", vllm=True)
+    plain = train(*options, "rollout.schedule.fill_to=0", name="plain")
+    ahead = train(*options, "rollout.schedule.fill_to=32", "rollout.schedule.min_chance=0.1", name="ahead")
     for name in ("rollout/num_sampled", "rollout/reward_pool", "rollout/generated_tokens"):
         assert column(ahead, name) == column(plain, name), name
     assert sum(column(plain, "rollout/tokens_wasted")) == 0
@@ -110,19 +110,20 @@ def test_the_policy_changes_and_loads_in_transformers_and_in_the_engine(train, t
 @pytest.mark.parametrize(
     ("experiment", "choices"),
     [
-        ("ada_seq_balance", ["data.num_minibatches=1"]),
         ("ada_seq_balance", ["data.num_minibatches=2", "sampler=balance_posterior", "sampler.budget_per_step=40"]),
         ("ada_est_value", ["estimator.warmup_steps=1"]),
         ("vip", ["estimator.noise=1"]),
         ("coba_rl", ["data.source.num_train=6", "sampler.responses_per_prompt=4"]),
-        ("ada_seq_balance", ["curriculum=posterior", "data.num_minibatches=2"]),
         ("ada_similar", ["data.num_minibatches=2"]),
     ],
 )
 def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, choices):
-    """Data position, optimiser, seeds, history, price of a signal, value network, curriculum."""
+    """Optimiser, seeds, history, price of a signal, value network; killed at other moments: test_faults.py.
+
+    A curriculum and its place in the data: tests/unit/methods/curriculum/test_resume.py.
+    """
     options = [*choices, "callbacks.checkpoint.every_n_steps=1"]
-    vllm = experiment == "ada_seq_balance" and "curriculum=posterior" not in choices
+    vllm = experiment == "ada_seq_balance"
     updates_per_step = 2 if "data.num_minibatches=2" in choices else 1
     whole = train(*options, "num_steps=3", experiment=experiment, name="whole", vllm=vllm)
     killed_after(whole, 2 * updates_per_step)
@@ -258,7 +259,7 @@ def command(*overrides):
 
 def test_a_sweep_makes_child_runs_under_one_parent(programs, store, tmp_path):
     options = ["sampler.k_pos=1,2", "num_steps=1", f"run_dir={tmp_path}/sweep", f"logger.mlflow.tracking_uri={store}"]
-    done = programs.run(*command(*options, *QUIET[1:], "~callbacks.preview"), "-m")
+    done = programs.run(*command(*options, *WITHOUT_VLLM, *QUIET[1:], "~callbacks.preview"), "-m")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "sweep/0/summary.json").exists()
     assert (tmp_path / "sweep/1/summary.json").exists()
@@ -278,49 +279,31 @@ def test_preview_alone_trains_nothing_and_leaves_no_run(programs, tmp_path):
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
-@pytest.mark.parametrize(
-    ("overrides", "messages"),
-    [
-        (["sampler=balanec"], ["balanec", "balance"]),  # what a key may be depends on the options, so these alone
-        (
-            [
-                "data=jsonl",
-                "data.source.path=missing.jsonl",
-                "rollout.max_model_tokens=40",
-                "sampler.k_pos=20",
-                "sampler.k_neg=20",
-                "data.prompts_per_step=0",
-                "model=pretrained",
-                "model.path=/no/such/model",
-                "ckpt=step_000010",
-                "num_steps=0",
-                "optimizer.lr=-1",
-                "+policy.model_path=x",
-            ],
-            [
-                "max_model_tokens = 40",
-                "missing.jsonl",
-                "k_pos + k_neg = 40",
-                "prompts_per_step",
-                "/no/such/model",
-                "ckpt = step_000010",
-                "num_steps must be at least 1; got 0",
-                "Invalid learning rate",
-                "policy.model_path",
-            ],
-        ),
-    ],
-)
-def test_bad_input_is_explained_before_torch_or_a_model_is_loaded(tmp_path, overrides, messages):
+def test_bad_input_is_explained_before_torch_or_a_model_is_loaded(tmp_path):
     """Runs the real entry point; ``-X importtime`` would show the same: vllm is never imported."""
-    result = subprocess.run(
-        [sys.executable, "train.py", "+experiment=ada_seq_balance", f"run_dir={tmp_path}/run", *overrides],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode != 0
+    options = ["+experiment=ada_seq_balance", f"run_dir={tmp_path}/run", "sampler=balanec"]
+    done = subprocess.run([sys.executable, "train.py", *options], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert_explained(done, "balanec", "balance")  # what a key may be depends on the options, so these alone
+
+
+def test_all_bad_values_are_explained_at_once(programs, tmp_path):
+    wrong = {
+        "data=jsonl data.source.path=missing.jsonl": "missing.jsonl",
+        "rollout.max_model_tokens=40": "max_model_tokens = 40",
+        "sampler.k_pos=20 sampler.k_neg=20": "k_pos + k_neg = 40",
+        "data.prompts_per_step=0": "prompts_per_step",
+        "model=pretrained model.path=/no/such/model": "/no/such/model",
+        "ckpt=step_000010": "ckpt = step_000010",
+        "num_steps=0": "num_steps must be at least 1; got 0",
+        "optimizer.lr=-1": "Invalid learning rate",
+        "+policy.model_path=x": "policy.model_path",
+    }
+    options = ["+experiment=ada_seq_balance", f"run_dir={tmp_path}/run", *" ".join(wrong).split()]
+    assert_explained(programs.run("train.py", *options), *wrong.values())
+
+
+def assert_explained(done, *messages):
+    assert done.returncode != 0
     for message in messages:
-        assert message in result.stderr + result.stdout
-    assert "Traceback" not in result.stderr
+        assert message in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr

@@ -193,11 +193,11 @@ def test_a_response_ends_with_its_end_token_or_is_marked_truncated(engine):
     assert all(len(g.sampling_logprobs) == len(g.response_ids) for g in generations)
 
 
-def test_aborted_requests_return_nothing_and_others_finish(engine):
+def test_aborted_requests_return_how_many_tokens_they_had_and_others_finish(engine):
     for index in range(4):
         engine.submit(f"a{index}", [1, 5, 6], SETTINGS, seed=index)
     engine.poll()
-    engine.abort(["a0", "a1", "unknown"])
+    assert 0 <= engine.abort(["a0", "a1", "unknown"]) <= 2 * SETTINGS.max_new_tokens
     finished = set()
     while engine.num_in_flight():
         finished |= {generation.request_id for generation in engine.poll()}

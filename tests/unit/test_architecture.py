@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,8 +75,13 @@ def sources() -> list[Path]:
     return sorted([*PACKAGE.rglob("*.py"), *(ROOT / "callbacks").rglob("*.py"), *programs])
 
 
-def imported(file: Path) -> Iterator[str]:
+@functools.cache
+def imported(file: Path) -> tuple[str, ...]:
     """Modules that a file imports anywhere, inside functions and for type checks too."""
+    return tuple(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

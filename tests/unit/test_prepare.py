@@ -98,7 +98,7 @@ def test_another_band_or_threshold_draws_nothing_anew(whole, capsys):
     num_hard = pq.read_table(whole / "selected.parquet").num_rows
     num_all = run(whole, "band=all")
     assert num_all == 12 > num_hard
-    assert "all 12 prompts are stored in" in capsys.readouterr().out
+    assert f"all 12 prompts are stored in {whole}; nothing is drawn" in capsys.readouterr().out
     assert run(whole, "rollout.positive_threshold=1.5", "band=all", "band.max_positive=0") == 12
     assert run(whole) == num_hard
     assert len(right_or_wrong.opened) == num_opened

@@ -1,9 +1,8 @@
+import itertools
 import math
+import multiprocessing
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -73,22 +72,22 @@ def test_line_cut_off_by_a_kill_is_ignored_and_then_replaced(tmp_path, logger):
     assert shown(logger) == "step,a\n0,1\n1,5\n"
 
 
+def log_for_ever(folder):
+    logger = MetricsCsv(run_dir=folder)
+    for step in itertools.count():
+        for name in ("a", f"b{step // 400}", "c"):
+            logger.log_metrics({name: 1 / (step + 3)}, step=step)
+
+
 def test_killed_process_leaves_a_readable_file(tmp_path):
-    root = Path(__file__).parents[3]
-    code = """
-import itertools, sys
-from ada_lightning.callbacks.metrics_csv import MetricsCsv
-logger = MetricsCsv(run_dir=sys.argv[1])
-for step in itertools.count():
-    for name in ("a", f"b{step // 400}", "c"):
-        logger.log_metrics({name: 1 / (step + 3)}, step=step)
-"""
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=root)
+    process = multiprocessing.get_context("fork").Process(target=log_for_ever, args=(tmp_path,))
+    process.start()
     file = tmp_path / "metrics.csv"
-    while process.poll() is None and (not file.exists() or file.stat().st_size < 20_000):
+    while process.is_alive() and (not file.exists() or file.stat().st_size < 20_000):
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     rows = read_metrics(file)
     assert [row["step"] for row in rows] == list(range(len(rows)))
     assert all(row["a"] == pytest.approx(1 / (row["step"] + 3)) for row in rows)

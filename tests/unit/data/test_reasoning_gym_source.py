@@ -11,6 +11,11 @@ from ada_lightning.rewards.reasoning_gym import ReasoningGymReward
 SMALL_SUMS = {"chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 2}}
 
 
+@pytest.fixture(autouse=True)
+def _draws_the_same_prompts_once():
+    """Not here: each source draws its own."""
+
+
 def make(tasks=SMALL_SUMS, num_train=60, num_heldout=20, seed=1, **kwargs):
     return ReasoningGymSource(tasks, num_train=num_train, num_heldout=num_heldout, seed=seed, **kwargs)
 

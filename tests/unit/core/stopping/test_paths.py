@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ada_lightning.core.stopping import CappedRule, FixedRule, PilotRule, QuotaRule
@@ -93,7 +93,6 @@ def test_estimates_equal_the_conditional_frequency_of_the_early_event(rule):
 
 
 @given(st.floats(0.01, 0.99))
-@settings(deadline=None)
 def test_probabilities_of_all_ends_add_up(pass_rate):
     assert sum(end_probability(BALANCE, end, pass_rate) for end in ends(BALANCE)) == pytest.approx(1.0, rel=1e-12)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ada_lightning.methods.curriculum import DifficultyBand, Learnability, PosteriorSampling
@@ -31,7 +31,6 @@ cases = {
 }
 
 
-@settings(deadline=None)
 @given(**cases)
 def test_a_step_is_full_holds_no_prompt_twice_while_there_are_enough_and_follows_from_step_seed_and_history(
     make, total, size, candidate_ratio, revisit_ratio, step, seed, known
@@ -64,7 +63,6 @@ def test_copies_of_a_prompt_do_not_fill_a_step(make):
         assert len(set(asked)) == len(asked) <= 20  # candidates alone
 
 
-@settings(deadline=None)
 @given(
     make=cases["make"],
     total=st.integers(2, 30),
@@ -82,7 +80,6 @@ def test_nor_do_those_that_come_in_turn(make, total, num_copies, size, revisit_r
     assert len(set(chosen)) == min(size, total)
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     make=cases["make"],
     total=st.integers(2, 40),

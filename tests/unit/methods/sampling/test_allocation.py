@@ -6,7 +6,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ada_lightning.methods.sampling.allocation import allocate
@@ -33,7 +33,6 @@ def clipped_proportional(weights, total, lower, upper):
     return [min(max(high * weight, lower), upper) for weight in weights]
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(problems())
 def test_the_total_is_exact_and_no_bound_is_broken(problem):
     weights, total, lower, upper = problem
@@ -43,7 +42,6 @@ def test_the_total_is_exact_and_no_bound_is_broken(problem):
     assert len(counts) == len(weights)
 
 
-@settings(deadline=None)
 @given(problems())
 def test_a_larger_weight_never_gets_less_and_equal_weights_differ_by_one_at_most(problem):
     ordered = sorted(zip(problem[0], allocate(*problem), strict=True))
@@ -52,7 +50,6 @@ def test_a_larger_weight_never_gets_less_and_equal_weights_differ_by_one_at_most
         assert more - fewer <= 1 or lighter < heavier
 
 
-@settings(deadline=None)
 @given(
     problems(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=12, unique=True)), st.randoms(), st.integers(-20, 20)
 )
@@ -65,7 +62,6 @@ def test_neither_the_order_of_different_weights_matters_nor_their_scale(problem,
     assert moved == [counts[index] for index in order]
 
 
-@settings(deadline=None)
 @given(problems(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=12)))
 def test_counts_are_the_clipped_proportional_shares_up_to_less_than_one(problem):
     shares = clipped_proportional(*problem)

@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ada_lightning.methods.gradient_norms import ConstantNorm
@@ -52,7 +52,6 @@ def problems(draw):
     return costs, worth, sum(costs) * draw(st.floats(1.0, 5.0))
 
 
-@settings(deadline=None)
 @given(problems())
 def test_no_division_that_costs_as_little_is_worth_more(problem):
     costs, worth, budget = problem

@@ -4,7 +4,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ada_lightning.methods.sampling.marginal_gain import allocate_by_gain, spread_evenly
@@ -35,7 +35,6 @@ def value(problem, counts):
     )
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(problems())
 def test_no_other_division_of_the_total_inside_the_bounds_is_worth_more(problem):
     _, total, lower, upper = problem

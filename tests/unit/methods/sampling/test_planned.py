@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
@@ -133,7 +133,6 @@ def test_it_is_the_best_of_all_divisions_of_three_prompts(sampler, value):
 
 
 @every_sampler
-@settings(deadline=None)  # a busy machine is no failure
 @given(beliefs=any_beliefs(), mean=st.integers(3, 12))
 def test_the_total_is_exact_and_the_bounds_hold(make, beliefs, mean):
     sampler = make(responses_per_prompt=mean, n_max=12, group_size=12)
@@ -143,7 +142,6 @@ def test_the_total_is_exact_and_the_bounds_hold(make, beliefs, mean):
 
 
 @pytest.mark.parametrize("sampler", [VIP(responses_per_prompt=8), KnapsackSampler(responses_per_prompt=8), coba(0.6)])
-@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=8, unique=True), st.randoms())
 def test_order_does_not_matter_up_to_ties(sampler, rates, generator):
     """Gains of different prompts can be equal: then the earlier one gets it, and it is one response at most."""
