@@ -66,7 +66,7 @@ class TellingEngine(CoinEngine):
             os.getpid(),
             int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN),
             int("LOCAL_WORLD_SIZE" in os.environ or "TORCHELASTIC_RUN_ID" in os.environ or "LD_PRELOAD" in os.environ),
-            int(os.environ["OMP_NUM_THREADS"]),
+            int(os.environ.get("OMP_NUM_THREADS", 0)),
             int(os.environ.get("GIVEN", "0")),
             sum(tensor.element_size() for tensor in self.weights.values()),
         )
