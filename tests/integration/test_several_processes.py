@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.integration.conftest import QUIET, ROOT, SMALL, column, rows, wait_until
+from tests.integration.warm import has_ended
 
 pytestmark = pytest.mark.vllm
 
@@ -29,48 +30,45 @@ OPTIONS = (
 
 
 def torchrun(folder, *overrides):
-    """Start ``train.py`` in two processes."""
+    """Run ``train.py`` in two processes."""
     command = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "train.py")
-    return subprocess.Popen(
+    return subprocess.run(
         [*command, *OPTIONS, f"run_dir={folder}", *overrides], cwd=ROOT, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.STDOUT, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False, timeout=600,
     )  # fmt: skip
 
 
-def two_processes(programs, folder, *overrides, port):
-    """The same without the seconds of imports; returns exit codes and what both printed."""
+def start(programs, folder, *overrides, port):
+    """The same without the seconds of imports; returns process ids."""
     world = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     world |= {"GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "tests", "OMP_NUM_THREADS": "1"}
-    started = []
-    for rank in "01":
-        environment = world | {"RANK": rank, "LOCAL_RANK": rank}
-        options = (*OPTIONS, f"run_dir={folder}", *overrides)
-        started.append(programs.start("train.py", *options, environment=environment))
-    done = [programs.wait(pid) for pid in started]
+    options = (*OPTIONS, f"run_dir={folder}", *overrides)
+    ranks = [{"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+    return [programs.start("train.py", *options, environment=world | rank) for rank in ranks]
+
+
+def ended(programs, pids):
+    """Exit codes, and what both printed."""
+    done = [programs.wait(pid) for pid in pids]
     return [each.returncode for each in done], "".join(each.stdout + each.stderr for each in done)
-
-
-def _kill_all(process):
-    """The launcher and everything that it started has one process group."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
 
 
 def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs, train, tmp_path, free_port):
     """SIGTERM to all, as srun sends it; then the same command with ckpt=last; then without other processes."""
     folder = tmp_path / "run"
-    process = torchrun(folder, "num_steps=200")
+    pids = start(programs, folder, "num_steps=200", port=free_port())
     try:
-        wait_until(lambda: process.poll() is not None or (folder / "checkpoints/last").exists(), seconds=400)
-        assert process.poll() is None, process.communicate()[0][-6000:]
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=120)
-    finally:
-        _kill_all(process)
-    assert process.returncode != 0
+        wait_until(lambda: any(map(has_ended, pids)) or (folder / "checkpoints/last").exists(), seconds=400)
+        assert not any(map(has_ended, pids)), [programs.printed(pid) for pid in pids]
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: all(map(has_ended, pids)), seconds=120)
+    except BaseException:
+        for pid in pids:
+            os.killpg(pid, signal.SIGKILL)
+        raise
+    codes, output = ended(programs, pids)
+    assert 0 not in codes
     assert "trainer: 2 processes, here on cpu, ShardedStrategy, started by torchrun" in output
     assert "SIGTERM: stopping at the next safe point" in output
     assert "continue with the same options and: ckpt=last run_dir=" in output
@@ -79,7 +77,7 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
     version = state["rollout_checkpoint"]["policy_version"]
     assert version == json.loads((folder / "summary.json").read_text())["policy_version"] > 0
 
-    codes, output = two_processes(programs, folder, f"num_steps={version + 1}", "ckpt=last", port=free_port())
+    codes, output = ended(programs, start(programs, folder, f"num_steps={version + 1}", "ckpt=last", port=free_port()))
     assert codes == [0, 0], output[-6000:]
     assert len(re.findall("held-out avg@4:", output)) == 1  # one process speaks
     assert len(re.findall(r"^update: ", output, re.MULTILINE)) == 1
@@ -93,26 +91,33 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
         "manifest.json", "optimizer", "policy", "trainer.ckpt",
     ]  # fmt: skip
 
-    alone = train("callbacks.checkpoint.every_n_steps=1", f"num_steps={version + 1}", name="alone", vllm=True)
+    alone = train(f"num_steps={version + 2}", name="alone", vllm=True)
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
-        assert column(folder, name) == column(alone, name), name
+        assert column(folder, name) == column(alone, name)[:-1], name
     for name in ("train/loss", "train/grad_norm"):
-        assert column(folder, name) == pytest.approx(column(alone, name), rel=1e-2, abs=1e-6), name
+        assert column(folder, name) == pytest.approx(column(alone, name)[:-1], rel=1e-2, abs=1e-6), name
     assert column(folder, "train/loss")[0] == pytest.approx(column(alone, "train/loss")[0], rel=1e-3)
 
     continued = train(f"num_steps={version + 2}", "ckpt=last", name="run", vllm=True)
-    whole = train(f"num_steps={version + 2}", "ckpt=last", name="alone", vllm=True)
-    assert [row["step"] for row in rows(continued)] == [row["step"] for row in rows(whole)]
-    assert column(continued, "rollout/generated_tokens") == column(whole, "rollout/generated_tokens")
-    assert column(continued, "train/grad_norm") == pytest.approx(column(whole, "train/grad_norm"), rel=1e-2)
+    assert [row["step"] for row in rows(continued)] == [row["step"] for row in rows(alone)]
+    assert column(continued, "rollout/generated_tokens") == column(alone, "rollout/generated_tokens")
+    assert column(continued, "train/grad_norm") == pytest.approx(column(alone, "train/grad_norm"), rel=1e-2)
 
 
 def test_a_wrong_configuration_is_said_once(programs, tmp_path, free_port):
     wrong = "trainer.strategy.tensor_parallel_size=4"
-    codes, output = two_processes(programs, tmp_path / "run", wrong, port=free_port())
+    codes, output = ended(programs, start(programs, tmp_path / "run", wrong, port=free_port()))
     assert codes == [1, 1]
     assert output.count("does not make 2 processes") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_processes_of_torchrun_know_each_other_and_one_refuses_a_folder_in_use(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    done = torchrun(tmp_path)
+    assert done.returncode != 0
+    assert done.stdout.count("trainer: 2 processes, here on cpu, ShardedStrategy, started by torchrun") == 1
+    assert done.stdout.count("is in use (it has checkpoints)") == 1
 
 
 @pytest.fixture

@@ -265,9 +265,9 @@ def test_what_mlflow_refuses_for_good_holds_up_nothing(tmp_path, uri, caplog):
     assert not MlflowUpload(RunDir(path)).waiting()
 
 
-def test_killed_run_is_delivered_and_marked(tmp_path, uri, capsys):
-    path = tmp_path / "killed"
-    code = (
+def test_killed_run_is_delivered_and_marked(programs, tmp_path, uri, capsys):
+    path, program = tmp_path / "killed", tmp_path / "run.py"
+    program.write_text(
         "import os, signal, sys\n"
         "from pathlib import Path\n"
         "from tests.unit.callbacks.test_mlflow_logger import Tracked\n"
@@ -275,9 +275,7 @@ def test_killed_run_is_delivered_and_marked(tmp_path, uri, capsys):
         "for step in range(100): logger.log_metrics({'a': 1.0}, step=step)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code, str(path), uri], cwd=root, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert programs.run(str(program), path, uri).returncode == -signal.SIGKILL
     assert main([str(path)]) == 0
     assert "the run had been killed" in capsys.readouterr().out
     assert len(history(uri, run_id(path), "a")) == 100

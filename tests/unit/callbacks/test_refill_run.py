@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from lightning.pytorch import Trainer
 
-from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
-from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
-from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
-from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.curriculum import GresoCurriculum, UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
@@ -21,46 +14,18 @@ from ada_lightning.methods.refill import AdaptiveDynamicSampling, DynamicSamplin
 from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.methods.selection import AllSelection, BanditSelection
 from ada_lightning.rollout.engines.errors import EngineError
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
-from ada_lightning.training.policy import PolicyModule
-from tests.unit.methods.curriculum.histories import ids, prompts
+from tests.unit.methods.curriculum.histories import ids
+from tests.unit.scripted_run import Interrupting, Policy, train
 
 NUM_PROMPTS = 30
 MIXED = {index: (0.0, 0.5, 1.0)[index % 3] for index in range(NUM_PROMPTS)}
 SATURATED = dict.fromkeys(range(NUM_PROMPTS), 1.0)
-TOKENIZER = SimpleNamespace(
-    decode=lambda response_ids, **options: str(response_ids[0]), save_pretrained=lambda path: None
-)
 
 
-class Grader(ScriptedGrader):
-    def start(self):
-        pass
-
-    def close(self):
-        pass
-
-
-class Model(torch.nn.Linear):
-    def save_pretrained(self, path):
-        path.mkdir()
-
-
-class Policy(PolicyModule):
-    """Everything but a language model."""
-
-    def configure_model(self):
-        self.model = Model(1, 1)
-
-    def on_fit_start(self):
-        pass
-
-    def score_old(self, batch):
-        return batch
-
+class RepresentingPolicy(Policy):
     def represent(self, asked):
         self.represented = [*getattr(self, "represented", []), *ids(asked)]
         return torch.tensor([[float(prompt.prompt_ids[0]), 1.0] for prompt in asked])
@@ -74,12 +39,12 @@ class Policy(PolicyModule):
         self.update_metrics = {"train/entropy": 1.0}
 
 
-class Watch(RolloutListener):
-    """Keeps each step's groups and figures; raises Ctrl-C after as many updates as asked, or before one is done."""
+class Watch(Interrupting):
+    """Keeps each step's groups and figures."""
 
-    def __init__(self, interrupt_after, interrupt_in_update):
+    def __init__(self, *interrupts):
+        super().__init__(*interrupts)
         self.drawn, self.trained, self.carried, self.figures = {}, {}, {}, {}
-        self.interrupt_after, self.interrupt_in_update = interrupt_after, interrupt_in_update
 
     def on_rollout_end(self, trainer, pl_module, result):
         self.drawn[result.step] = [group.pool.prompt.prompt_id for group in result.groups]
@@ -95,16 +60,11 @@ class Watch(RolloutListener):
     def rollout_figures(self, result):
         return {"rollout/of_a_listener": float(result.step)}
 
-    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-        if pl_module.policy_version == self.interrupt_in_update:
-            raise KeyboardInterrupt
-
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         figures = {name: float(value) for name, value in trainer.callback_metrics.items()}
         if batch.update_index == 0:
             self.figures[(pl_module.policy_version - 1) // trainer.datamodule.num_minibatches] = figures
-        if pl_module.policy_version == self.interrupt_after:
-            raise KeyboardInterrupt
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
 
 
 def fit(
@@ -112,38 +72,25 @@ def fit(
     num_steps=8, interrupt_after=-1, interrupt_in_update=-1, resume=False, engine=ScriptedEngine,
     advantage=None, grader=None,
 ):  # fmt: skip
-    data = RolloutDataModule(
-        source=None, prompts_per_step=4, max_prompt_tokens=8, num_steps=num_steps, seed=0,
-        num_minibatches=num_minibatches, curriculum=curriculum or UniformCurriculum(),
-    )  # fmt: skip
-    data.train_prompts = prompts(NUM_PROMPTS)
-    policy = Policy(
-        model_path=folder, reference_path=folder, advantage=advantage or GroupNormalizedAdvantage(),
-        loss=ClippedPolicyLoss(reduction=TokenMeanReduction()), attention=SdpaAttention(),
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1), warmup_steps=3,
+    policy = RepresentingPolicy(
+        folder, advantage=advantage or GroupNormalizedAdvantage(), warmup_steps=3,
+        loss=ClippedPolicyLoss(reduction=TokenMeanReduction()),
     )  # fmt: skip
     service = RolloutService(
         engine=lambda **options: engine(pass_rates=pass_rates, max_num_seqs=16), max_model_tokens=64, seed=0,
         sampling=SamplingSettings(max_new_tokens=4),
     )  # fmt: skip
+    method = Method(
+        estimator=estimator or BetaHistory(), sampler=UniformSampler(group_size=4),
+        selection=selection or AllSelection(), refill=refill,
+    )  # fmt: skip
     watch = Watch(interrupt_after, interrupt_in_update)
-    checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
-    sampling = AdaptiveSampling(
-        Method(
-            estimator=estimator or BetaHistory(), sampler=UniformSampler(group_size=4),
-            selection=selection or AllSelection(), refill=refill,
-        ), service=service, grader=grader or Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
+    watch.trainer = train(
+        folder, policy, method, service, watch, grader=grader, resume=resume, num_prompts=NUM_PROMPTS,
+        prompts_per_step=4, num_steps=num_steps, num_minibatches=num_minibatches,
+        curriculum=curriculum or UniformCurriculum(),
     )  # fmt: skip
-    trainer = Trainer(
-        accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
-        enable_checkpointing=False, default_root_dir=folder, callbacks=[sampling, checkpoint, watch],
-    )  # fmt: skip
-    try:
-        trainer.fit(policy, datamodule=data, ckpt_path=folder / "checkpoints/last/trainer.ckpt" if resume else None)
-    except (KeyboardInterrupt, SystemExit):
-        assert max(interrupt_after, interrupt_in_update) > 0
-        checkpoint.save(trainer, policy)
-    watch.policy, watch.trainer, watch.service = policy, trainer, service
+    watch.policy, watch.service = policy, service
     return watch
 
 

@@ -10,7 +10,8 @@ from ada_lightning.core.records import Grade
 from ada_lightning.methods.advantages import ExactAdvantage, GroupNormalizedAdvantage
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.refill import NoRefill
-from tests.unit.callbacks.test_refill_run import Grader, fit
+from tests.unit.callbacks.test_refill_run import fit
+from tests.unit.scripted_run import Grader
 
 
 class Scaled(Grader):

@@ -11,22 +11,16 @@ import threading
 import time
 from collections import Counter
 from functools import cache, partial
-from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightning.pytorch import Trainer
 
-from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
-from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
-from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.core.method import Method
 from ada_lightning.core.protocols import Sampler
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.core.step import Step
-from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.methods.curriculum import ExpectedUsefulness, Learnability, UniformCurriculum
 from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
@@ -34,29 +28,15 @@ from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
-from ada_lightning.training.policy import PolicyModule
-from tests.unit.methods.curriculum.histories import prompts
+from tests.unit.scripted_run import Interrupting, Policy, train
 
 NUM_PROMPTS, PER_STEP, NUM_STEPS = 24, 4, 7
 BALANCE = BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2)
 CHOICE = ExpectedUsefulness(usefulness=Learnability())  # reads history, and holds no state
-TOKENIZER = SimpleNamespace(
-    decode=lambda response_ids, **options: str(response_ids[0]), save_pretrained=lambda path: None
-)
-
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-class Grader(ScriptedGrader):
-    def start(self):
-        pass
-
-    def close(self):
-        pass
 
 
 class Engine(ScriptedEngine):
@@ -101,27 +81,15 @@ class Elsewhere(EngineHost):
         return engine(log_file=log_file)
 
 
-class Model(torch.nn.Linear):
-    def save_pretrained(self, path):
-        path.mkdir()
-        torch.save(self.state_dict(), path / "weights.pt")
-
-
-class Policy(PolicyModule):
-    """Everything but a language model; an update moves its bias by what the responses were."""
+class MovingPolicy(Policy):
+    """An update moves its bias by what the responses were."""
 
     def configure_model(self):
-        self.model = Model(1, 1)
+        super().configure_model()
         torch.nn.init.zeros_(self.model.bias)
         if self.checkpoint_path:
             self.model.load_state_dict(torch.load(self.checkpoint_path / "policy/weights.pt"))
         self.weight_of = {} if self.checkpoint_path else {0: 0.0}
-
-    def on_fit_start(self):
-        pass
-
-    def score_old(self, batch):
-        return batch
 
     def represent(self, asked):
         return torch.tensor([[float(prompt.prompt_ids[0]), float(self.model.bias.detach())] for prompt in asked])
@@ -140,20 +108,16 @@ class Policy(PolicyModule):
         self.update_metrics = {"train/entropy": 1.0}
 
 
-class Watch(RolloutListener):
-    """Keeps every rollout; raises Ctrl-C after as many updates as asked, or before one is done."""
+class Watch(Interrupting):
+    """Keeps every rollout."""
 
-    def __init__(self, interrupt_after=-1, interrupt_in_update=-1, evaluate_after=()):
+    def __init__(self, evaluate_after=(), **interrupts):
+        super().__init__(**interrupts)
         self.results, self.figures, self.evaluated = {}, {}, {}
         self.evaluate_after = evaluate_after
-        self.interrupt_after, self.interrupt_in_update = interrupt_after, interrupt_in_update
 
     def on_rollout_end(self, trainer, pl_module, result):
         self.results[result.step] = result
-
-    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-        if pl_module.policy_version == self.interrupt_in_update:
-            raise KeyboardInterrupt
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self.figures[pl_module.policy_version] = {k: float(v) for k, v in trainer.callback_metrics.items()}
@@ -166,8 +130,7 @@ class Watch(RolloutListener):
                 clock=pl_module.clock,
             )  # fmt: skip
             self.evaluated[pl_module.policy_version] = [group.pool.num_positive for group in sampled.result().groups]
-        if pl_module.policy_version == self.interrupt_after:
-            raise KeyboardInterrupt
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
 
     def outcome(self):
         """What must not depend on any clock: of each step prompts, beliefs, responses, what is kept and its weight."""
@@ -190,16 +153,9 @@ def fit(
     estimator=None, curriculum=None, sampler=BALANCE, selection=None, beside=False, pause=lambda: None,
     update=lambda policy, engines: None, engine_type=Engine, max_engine_restarts=2, **watching,
 ):  # fmt: skip
-    data = RolloutDataModule(
-        source=None, prompts_per_step=PER_STEP, max_prompt_tokens=8, num_steps=num_steps, seed=0,
-        num_minibatches=num_minibatches, curriculum=curriculum or CHOICE,
-    )  # fmt: skip
-    data.train_prompts = prompts(NUM_PROMPTS)
-    last = folder / "checkpoints/last"
-    policy = Policy(
-        model_path=folder, reference_path=folder, advantage=GroupNormalizedAdvantage(),
-        loss=ClippedPolicyLoss(reduction=TokenMeanReduction()), attention=SdpaAttention(),
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.3), checkpoint_path=last if resume else None,
+    policy = MovingPolicy(
+        folder, lr=0.3, advantage=GroupNormalizedAdvantage(), loss=ClippedPolicyLoss(reduction=TokenMeanReduction()),
+        checkpoint_path=folder / "checkpoints/last" if resume else None,
     )  # fmt: skip
     engines = []
 
@@ -213,26 +169,14 @@ def fit(
     )  # fmt: skip
     policy.pause = partial(update, policy, engines)
     watch = Watch(**watching)
-    checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=1)
-    sampling = AdaptiveSampling(
-        method=Method(
-            estimator=estimator or BetaHistory(),
-            sampler=sampler,
-            selection=selection or BalancedSelection(group_size=2),
-        ),
-        service=service, grader=Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
+    method = Method(
+        estimator=estimator or BetaHistory(), sampler=sampler, selection=selection or BalancedSelection(group_size=2)
+    )
+    trainer = train(
+        folder, policy, method, service, watch, resume=resume, num_prompts=NUM_PROMPTS, prompts_per_step=PER_STEP,
+        num_steps=num_steps, num_minibatches=num_minibatches, curriculum=curriculum or CHOICE,
     )  # fmt: skip
-    watch.sampling = sampling
-    trainer = Trainer(
-        accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
-        enable_checkpointing=False, default_root_dir=folder, callbacks=[sampling, checkpoint, watch],
-    )  # fmt: skip
-    try:
-        trainer.fit(policy, datamodule=data, ckpt_path=last / "trainer.ckpt" if resume else None)
-    except (KeyboardInterrupt, SystemExit):
-        assert watching
-        checkpoint.save(trainer, policy)
-    watch.policy, watch.data, watch.engine = policy, data, engines[0]
+    watch.policy, watch.data, watch.engine = policy, trainer.datamodule, engines[0]
     assert watch.engine.num_left == 0
     assert not any(thread.name.startswith("sampling") for thread in threading.enumerate())
     return watch

@@ -227,10 +227,8 @@ def make_run(tmp_path, tiny_path, *, step=3):
     return run_dir
 
 
-@pytest.mark.parametrize("what", ["", "checkpoints/last", "checkpoints/step_3"])
-def test_a_runs_checkpoint_on_its_own_heldout_prompts(evaluate, tmp_path, tiny_path, what):
-    folder = make_run(tmp_path, tiny_path) / what
-    results = evaluate(f"checkpoint={folder}", "eval.num_samples=2", scripted=False)
+def test_a_runs_checkpoint_on_its_own_heldout_prompts(evaluate, tmp_path, tiny_path):
+    results = evaluate(f"checkpoint={make_run(tmp_path, tiny_path)}", "eval.num_samples=2", scripted=False)
     assert results["sets"]["heldout"]["num_prompts"] == 4
     assert results["plan"] == {
         "num_samples": 2, "positive_threshold": 0.5, "grader_failure": "as_zero", "weights": {"heldout": None},
@@ -240,6 +238,18 @@ def test_a_runs_checkpoint_on_its_own_heldout_prompts(evaluate, tmp_path, tiny_p
     config = yaml.safe_load((tmp_path / "evaluations/it/config.yaml").read_text())
     assert config["label"] == "mine-step_3"
     assert config["rollout"]["seed"] == 7
+
+
+@pytest.mark.parametrize("what", ["checkpoints/last", "checkpoints/step_3"])
+def test_a_checkpoint_of_a_run_stands_for_the_same_as_the_run(tmp_path, tiny_path, what):
+    folder = make_run(tmp_path, tiny_path)
+
+    def expanded(path):
+        arguments = expand_arguments([f"checkpoint={path}", ENGINE], tmp_path / "options", CONFIG_DIR)
+        return [argument for argument in arguments if not argument.startswith("checkpoint=")]
+
+    assert "data=of_run" in expanded(folder)
+    assert expanded(folder / what) == expanded(folder)
 
 
 def test_settings_of_the_run_can_be_changed(evaluate, tmp_path, tiny_path):
@@ -324,12 +334,12 @@ def test_the_paper_composes_as_shipped():
 
 
 def test_prompts_that_cannot_be_graded_are_left_out_and_told(evaluate, tmp_path):
-    files = files_of(tmp_path)
-    with (tmp_path / "minerva.jsonl").open("a") as file:
+    files = [*files_of(tmp_path), "~eval.sets.minerva", "~eval.minerva_reward"]
+    with (tmp_path / "math500.jsonl").open("a") as file:
         file.write(json.dumps({"problem": "what is unreadable?", "answer": "\\frac{1}{"}) + "\n")
-    with pytest.warns(UserWarning, match=r"MathReward cannot grade 1 of 6 eval.sets.minerva prompts"):
+    with pytest.warns(UserWarning, match=r"MathReward cannot grade 1 of 7 eval.sets.math500 prompts"):
         results = evaluate(*PAPER, *files)
-    assert results["left_out"] == {"math500": 0, "minerva": 1, "olympiadbench": 0, "aime_like": 0}
-    assert results["sets"]["minerva"]["num_prompts"] == 5
+    assert results["left_out"] == {"math500": 1, "olympiadbench": 0, "aime_like": 0}
+    assert results["sets"]["math500"]["num_prompts"] == 6
     text = (tmp_path / "evaluations/it/results.md").read_text()
-    assert "Prompts left out, too long or without an answer that can be graded: 1 of minerva." in text
+    assert "Prompts left out, too long or without an answer that can be graded: 1 of math500." in text

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from lightning.pytorch import Callback, Trainer
 
-from ada_lightning.callbacks.adaptive_sampling import AdaptiveSampling
-from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from ada_lightning.core.method import Method
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -26,111 +21,65 @@ from ada_lightning.methods.estimators import BetaHistory, EmaEstimator, ValueNet
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.rollout.engines.scripted import ScriptedEngine, ScriptedGrader
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
-from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
-from ada_lightning.training.policy import PolicyModule
 from tests.unit.methods.curriculum.histories import ids, prompts
+from tests.unit.scripted_run import Interrupting, Policy, train
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NUM_PROMPTS = 24
 PASS_RATES = {index: index / (NUM_PROMPTS - 1) for index in range(NUM_PROMPTS)}
-TOKENIZER = SimpleNamespace(
-    decode=lambda response_ids, **options: str(response_ids[0]), save_pretrained=lambda path: None
-)
 
 
-class Grader(ScriptedGrader):
-    def start(self):
-        pass
-
-    def close(self):
-        pass
-
-
-class Model(torch.nn.Linear):
-    def save_pretrained(self, path):
-        path.mkdir()
-
-
-class Policy(PolicyModule):
-    """Everything but a language model."""
-
-    def configure_model(self):
-        self.model = Model(1, 1)
-
-    def on_fit_start(self):
-        pass
-
-    def score_old(self, batch):
-        return batch
-
+class PolicyOfOneWeight(Policy):
     def training_step(self, batch, batch_idx):
         optimizer = self.optimizers()
         self.model(torch.ones(1, 1)).sum().backward()
         self._update(optimizer, torch.tensor(0.0), torch.tensor(1.0), is_empty=False)
 
 
-class Steps(Callback):
-    """Keeps each step's prompts and figures; raises Ctrl-C after as many updates as asked, or before one is done."""
+class Steps(Interrupting):
+    """Keeps each step's prompts and figures."""
 
-    def __init__(self, interrupt_after, interrupt_in_update):
-        self.chosen = {}
-        self.figures = []
-        self.interrupt_after = interrupt_after
-        self.interrupt_in_update = interrupt_in_update
+    def __init__(self, *interrupts):
+        super().__init__(*interrupts)
+        self.chosen, self.figures = {}, []
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
         step = pl_module.policy_version // trainer.datamodule.num_minibatches
         chosen = ids(trainer.datamodule.step_prompts(step))
         assert self.chosen.setdefault(step, chosen) == chosen
-        if pl_module.policy_version == self.interrupt_in_update:
-            raise KeyboardInterrupt
+        super().on_train_batch_start(trainer, pl_module, batch, batch_idx)
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         self.figures.append({name: float(value) for name, value in trainer.callback_metrics.items()})
-        if pl_module.policy_version == self.interrupt_after:
-            raise KeyboardInterrupt
+        super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
 
 
 def fit(
     folder, curriculum, *, estimator=None, num_minibatches=1, every_n_steps=1, interrupt_after=-1,
     interrupt_in_update=-1, resume=False,
 ):  # fmt: skip
-    data = RolloutDataModule(
-        source=None, prompts_per_step=4, max_prompt_tokens=8, num_steps=8, seed=0, num_minibatches=num_minibatches,
-        curriculum=curriculum,
-    )  # fmt: skip
-    data.train_prompts = prompts(NUM_PROMPTS)
-    policy = Policy(
-        model_path=folder, reference_path=folder, advantage=ExactAdvantage(objective=LogObjective()),
-        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=4)), attention=SdpaAttention(),
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    policy = PolicyOfOneWeight(
+        folder, advantage=ExactAdvantage(objective=LogObjective()),
+        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=4)),
     )  # fmt: skip
     service = RolloutService(
         engine=lambda **options: ScriptedEngine(pass_rates=PASS_RATES), max_model_tokens=64, seed=0,
         sampling=SamplingSettings(max_new_tokens=4),
     )  # fmt: skip
+    method = Method(
+        estimator=estimator or BetaHistory(),
+        sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=4, n_max=8, group_size=2),
+        selection=BalancedSelection(group_size=2),
+    )
     steps = Steps(interrupt_after, interrupt_in_update)
-    checkpoint = RolloutCheckpoint(run_dir=folder, tokenizer=TOKENIZER, every_n_steps=every_n_steps)
-    sampling = AdaptiveSampling(
-        Method(
-            estimator=estimator or BetaHistory(),
-            sampler=BalanceSampler(k_pos=1, k_neg=1, samples_per_round=4, n_max=8, group_size=2),
-            selection=BalancedSelection(group_size=2),
-        ), service=service, grader=Grader(), tokenizer=TOKENIZER, eos_token_ids=[0], run_dir=folder,
+    train(
+        folder, policy, method, service, steps, every_n_steps=every_n_steps, resume=resume, num_prompts=NUM_PROMPTS,
+        prompts_per_step=4, num_steps=8, num_minibatches=num_minibatches, curriculum=curriculum,
     )  # fmt: skip
-    trainer = Trainer(
-        accelerator="cpu", max_epochs=1, enable_progress_bar=False, enable_model_summary=False, logger=False,
-        enable_checkpointing=False, default_root_dir=folder, callbacks=[sampling, checkpoint, steps],
-    )  # fmt: skip
-    try:
-        trainer.fit(policy, datamodule=data, ckpt_path=folder / "checkpoints/last/trainer.ckpt" if resume else None)
-    except (KeyboardInterrupt, SystemExit):
-        assert max(interrupt_after, interrupt_in_update) > 0
-        checkpoint.save(trainer, policy)
     return steps
 
 
@@ -192,7 +141,7 @@ def test_figures_of_the_chosen_prompts_are_logged_as_they_were_before_the_rollou
 
 
 def test_an_estimator_that_keeps_nothing_by_prompt_goes_with_uniform_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(Policy, "represent", lambda self, prompts: torch.ones(len(prompts), 2))
+    monkeypatch.setattr(PolicyOfOneWeight, "represent", lambda self, prompts: torch.ones(len(prompts), 2))
     steps = fit(tmp_path / "uniform", UniformCurriculum(), estimator=ValueNetworkEstimator())
     assert not any(name.startswith("curriculum/") for name in steps.figures[-1])
     with pytest.raises(RuntimeError, match=r"DifficultyBand chooses by .* estimator=beta_history .*curriculum=uniform"):
