@@ -21,6 +21,7 @@ SMALLEST = {
     "benchmarks.giving_up": ["--prompts", 4, "--visits", 1],
     "benchmarks.memory_plan": [],
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
+    "benchmarks.startup": [],
     "benchmarks.reward_attack": ["--num", 20, "--orders", 4, "--judged", 200],
     "benchmarks.update": ["--model", "tiny", "--repetitions", 1, "--no-memory", "--variants", "ours"],
     "studies.calculator": ["--report-only"],
