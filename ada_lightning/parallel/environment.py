@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
+
+_SPEAK_S = 10.0
+"""Longer than processes of one machine find the same error one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,16 @@ def is_first_process(environment: Mapping[str, str] = os.environ) -> bool:
     if _is_srun(environment):
         return int(environment.get("SLURM_PROCID", "0")) == 0
     return int(environment.get("LOCAL_RANK", "0")) == 0 and int(environment.get("NODE_RANK", "0")) == 0
+
+
+def end_with(message: str) -> NoReturn:
+    """End this process with an error that all processes find, and that the first one says.
+
+    A launcher ends the others as soon as one has ended, so these wait until the first has spoken.
+    """
+    if not is_first_process():
+        time.sleep(_SPEAK_S)
+    sys.exit(message if is_first_process() else 1)
 
 
 def _is_srun(environment: Mapping[str, str]) -> bool:

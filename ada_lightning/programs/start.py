@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ada_lightning.config.choices import register_choices
 from ada_lightning.config.folder import CONFIG_DIR
-from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.parallel.environment import end_with
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.run.cores import SPIN_COUNT, num_cores
 from ada_lightning.run.credentials import take_from_start
@@ -56,7 +56,7 @@ def begin(argv: Sequence[str], program: str, expand: Callable[[list[str]], list[
     except ValueError as error:
         sys.exit(f"error: {error}")
     if errors := override_errors(arguments, CONFIG_DIR, program):
-        sys.exit("\n".join(f"error: {error}" for error in errors) if is_first_process() else 1)
+        end_with("\n".join(f"error: {error}" for error in errors))
     return arguments
 
 

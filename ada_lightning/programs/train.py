@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from ada_lightning.parallel.environment import is_first_process
+from ada_lightning.parallel.environment import end_with, is_first_process
 from ada_lightning.parallel.ranks import LeaderStopped
 from ada_lightning.programs.command import how_to_continue, is_sweep
 from ada_lightning.programs.start import CONFIG_DIR
@@ -29,7 +29,7 @@ def run_job(cfg: DictConfig) -> float | None:
     try:
         return train(cfg)
     except RunCompleteError as error:
-        sys.exit(f"error: {error}" if is_first_process() else 1)
+        end_with(f"error: {error}")
     except JobError as error:
         sys.exit(str(error))
 
@@ -83,7 +83,7 @@ def _prepared(cfg: DictConfig, run_dir: RunDir) -> Run:
         raise
     except ValueError as error:
         if not is_first_process():
-            sys.exit(1)
+            end_with(str(error))
         raise JobError(f"error: {error}") from error
     except ImportError as error:
         raise JobError(explain_broken_install(error) or f"error: {type(error).__name__}: {error}") from error

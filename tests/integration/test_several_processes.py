@@ -104,11 +104,10 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
     assert column(continued, "train/grad_norm") == pytest.approx(column(alone, "train/grad_norm"), rel=1e-2)
 
 
-def test_a_wrong_configuration_is_said_once(programs, tmp_path, free_port):
-    wrong = "trainer.strategy.tensor_parallel_size=4"
-    codes, output = ended(programs, start(programs, tmp_path / "run", wrong, port=free_port()))
-    assert codes == [1, 1]
-    assert output.count("does not make 2 processes") == 1
+def test_a_wrong_configuration_is_said_once_though_torchrun_ends_whoever_is_later(tmp_path):
+    done = torchrun(tmp_path / "run", "trainer.strategy.tensor_parallel_size=4")
+    assert done.returncode != 0
+    assert done.stdout.count("does not make 2 processes") == 1
     assert not (tmp_path / "run").exists()
 
 
