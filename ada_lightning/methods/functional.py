@@ -48,7 +48,15 @@ def standardized(rewards: Values, *, normalize_std: bool) -> Values:
 
 
 def without_chance(groups: Sequence[ResponseGroup], values: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Undo in one value per kept response what was left to chance: what had probability q counts 1/q times."""
+    """Undo what was left to chance: what had probability q counts 1/q times (Horvitz and Thompson 1952).
+
+    Args:
+        groups: of a rollout; prompts and kept responses know the inverse of their probabilities.
+        values: of each group, one per kept response, as an advantage assigns them.
+
+    Returns:
+        The values times both inverses, in the same order.
+    """
     return [
         [
             value * kept.inverse_probability * group.pool.inverse_probability

@@ -69,6 +69,12 @@ def end_with(message: str) -> NoReturn:
     """End this process with an error that all processes find, and that the first one says.
 
     A launcher ends the others as soon as one has ended, so these wait until the first has spoken.
+
+    Args:
+        message: what is wrong, for the person at the terminal.
+
+    Raises:
+        SystemExit: in every process, with the message in the first one and exit code 1 in all.
     """
     if not is_first_process():
         time.sleep(_SPEAK_S)

@@ -50,7 +50,7 @@ class FirstGrades:
         self._stop_without_success(stats.failures, stats.failure_details, where)
 
     def trust(self) -> None:
-        """Know that it has graded a response: one of the list's part that was drawn before."""
+        """Take it that the reward has graded a response: of the part of a list that was drawn before."""
         self._has_succeeded = True
 
     def note(self, grades: Iterable[Grade]) -> bool:

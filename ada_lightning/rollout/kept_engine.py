@@ -66,10 +66,9 @@ class KeptEngine:
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
         self._host.check()
-        if isinstance(self._factory, partial) and callable(
-            check := getattr(self._factory.func, "check_arguments", None)
-        ):
-            check(**self._factory.keywords)
+        factory = self._factory
+        if isinstance(factory, partial) and callable(check := getattr(factory.func, "check_arguments", None)):
+            check(**factory.keywords)
 
     @property
     def works_by_itself(self) -> bool:

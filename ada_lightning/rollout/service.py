@@ -129,6 +129,7 @@ class RolloutService:
             stall_limit_s=stall_limit_s,
             start_limit_s=start_limit_s,
         )
+        """Whichever one it is just now."""
         self._thread: SamplingThread | None = None
 
     def check(self) -> None:
@@ -298,7 +299,8 @@ class RolloutService:
             steps: in the order in which they are opened.
             sampling: how tokens are drawn.
             settings: those of the steps.
-            at_fixed_steps: verdicts, and answers of environments, count so many engine steps after what they answer.
+            at_fixed_steps: verdicts, and answers of environments, count ``verdict_delay`` engine steps after what they
+                answer; else as soon as they are there.
             interrupt_check: called between engine steps; may raise.
             own: further arguments of :class:`~ada_lightning.rollout.driver.Driver`.
         """
