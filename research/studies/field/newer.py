@@ -31,21 +31,23 @@ OF_FOUR = (GRPO, "grpo_chosen_4_updates", "ada_4_updates", "token_division_4_upd
 OF_ONE = ("spo_4_updates", "rarer_class_4_updates")
 MEASURED = "spo_measured_4_updates"
 """Has the settings of SPO."""
-RATES = (5e-5, 1e-4, 2e-4)
+RATES = (5e-5, 1e-4, 2e-4, 4e-4)
 RESPONSES = (32, 64)
 """Per update."""
 TUNING_SEED = 103
+MAX_TOKENS = 240_000
+"""Of the grid and of the comparison: a rate that falls over a budget is tuned for that budget."""
 DECAY = ("optimizer/schedule=linear", FLOAT32)
 
 
-def newer_run(study: str, method: str, settings: Settings, *, seed: int, max_tokens: int, points: int) -> StudyRun:
+def newer_run(study: str, method: str, settings: Settings, *, seed: int, points: int) -> StudyRun:
     """Return a run with a falling learning rate."""
-    return field_run(f"newer/{study}", method, settings, seed=seed, max_tokens=max_tokens, points=points, more=DECAY)
+    return field_run(f"newer/{study}", method, settings, seed=seed, max_tokens=MAX_TOKENS, points=points, more=DECAY)
 
 
 def tuning_run(method: str, settings: Settings) -> StudyRun:
     """Return a run of a grid."""
-    return newer_run("tuning", method, settings, seed=TUNING_SEED, max_tokens=240_000, points=6)
+    return newer_run("tuning", method, settings, seed=TUNING_SEED, points=6)
 
 
 def grid(per_prompt: int) -> list[Settings]:
@@ -66,8 +68,7 @@ def newer_runs(num_seeds: int) -> dict[str, list[StudyRun]]:
     """Return the runs of each method."""
     return {
         method: [
-            newer_run("runs", method, TUNING.tuned(method), seed=seed, max_tokens=480_000, points=12)
-            for seed in second_seeds(num_seeds)
+            newer_run("runs", method, TUNING.tuned(method), seed=seed, points=8) for seed in second_seeds(num_seeds)
         ]
         for method in (*TUNING.grids, MEASURED)
     }
