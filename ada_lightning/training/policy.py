@@ -359,9 +359,9 @@ class PolicyModule(LightningModule):
         """Whether several responses of a prompt are computed with it once."""
         return self.attention.shares_prompts
 
-    def packed(self, group: ResponseGroup) -> Microbatch:
-        """Return what is kept of a group, one document, on the policy's device."""
-        return group_microbatch(group).to(self.device)
+    def packed(self, *groups: ResponseGroup) -> Microbatch:
+        """Return what is kept of some groups, one document each, on the policy's device."""
+        return group_microbatch(*groups).to(self.device)
 
     def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""

@@ -33,8 +33,8 @@ class PolicyView(Protocol):
         """Return the precision of the run's forward passes."""
         ...
 
-    def packed(self, group: ResponseGroup) -> Any:
-        """Return what is kept of a group as one :class:`~ada_lightning.training.batch.Microbatch`, on the device."""
+    def packed(self, *groups: ResponseGroup) -> Any:
+        """Return what is kept of groups as one :class:`~ada_lightning.training.batch.Microbatch`, on the device."""
         ...
 
     def hidden_states(self, model: Any, microbatch: Any) -> Tensor:

@@ -12,17 +12,41 @@ Degenerate: with ``rho`` inside [.875, .96] between 8 and 25 responses count, so
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from ada_lightning.core.checks import unmet
+from ada_lightning.core.episode import Episode
 from ada_lightning.core.protocols import PolicyView
-from ada_lightning.core.records import Belief, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, KeptResponse, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.methods.estimators.counting import CountingEstimator
 
 _UNSEEN = (0.5, 0.5)
 """Counts of a prompt before anything is known of it (authors' code)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """A prompt's last response, and what the policy made of it after the last update of its step."""
+
+    response_ids: list[int]
+    is_sampled: list[bool] | None
+    """Of an episode, whether the model drew each token."""
+    logprobs: list[float]
+    """Of the tokens that the model drew, nats."""
+
+    def group(self, pool: ResponsePool) -> ResponseGroup:
+        """Return it alone with its prompt, in a pool of that."""
+        mask = self.is_sampled
+        response = replace(
+            pool.responses[0],
+            response_ids=tuple(self.response_ids),
+            sampling_logprobs=(0.0,) * len(self.response_ids),
+            episode=None if mask is None else Episode((), tuple(mask), "done"),
+        )
+        return ResponseGroup(pool, (KeptResponse(response, 1.0),))
 
 
 class KlHistory(CountingEstimator):
@@ -33,8 +57,8 @@ class KlHistory(CountingEstimator):
     ``N = 1 / (1 - rho_min)`` is what counts would tend to under the most rapid forgetting.
 
     Both log-probabilities behind D are those of the trainer, after a step's last update, as in the authors' code: the
-    engine's differ from them by more than D. They cost two forward passes for each prompt of a step, one response at a
-    time. Checkpoints hold the last response of every prompt that was visited.
+    engine's differ from them by more than D. They cost two responses' forward passes for each prompt of a step.
+    Checkpoints hold the last response of every prompt that was visited.
 
     Args:
         rho_min: least share of the counts that survives a visit; also what survives of measurements.
@@ -42,10 +66,11 @@ class KlHistory(CountingEstimator):
         half_life: divergence, in nats per token, at which half of the counts would be forgotten.
         history_file: known counts to start from (:mod:`ada_lightning.methods.estimators.history_file`); None starts
             without. What it cost to measure them is in no figure of the run.
+        max_tokens: tokens of a forward pass, prompts included; a response that is longer by itself stands alone.
 
     Raises:
-        ValueError: shares that are not ``0 < rho_min <= rho_max < 1``, ``half_life`` not positive and finite, or a
-            history file that cannot be used; all in one message.
+        ValueError: shares that are not ``0 < rho_min <= rho_max < 1``, ``half_life`` not positive and finite,
+            ``max_tokens`` below 1, or a history file that cannot be used; all in one message.
 
     Source:
         SPO, arXiv:2509.13232; values and the beginning of the authors' code, ``verl-project/verl-recipe``
@@ -64,20 +89,23 @@ class KlHistory(CountingEstimator):
         rho_max: float = 0.96,
         half_life: float = 0.06,
         history_file: str | None = None,
+        max_tokens: int = 1024,
     ) -> None:
         errors = unmet(
             (0 < rho_min <= rho_max < 1, "estimator needs 0 < rho_min <= rho_max < 1", f"{rho_min} and {rho_max}"),
             (0 < half_life < math.inf, "estimator.half_life must be positive and finite", half_life),
+            (max_tokens >= 1, "estimator.max_tokens must be at least 1", max_tokens),
         )
         super().__init__(history_file, errors)
         self.rho_min = rho_min
         self.rho_max = rho_max
         self.half_life = half_life
+        self.max_tokens = max_tokens
         self._known = {
             prompt_id: self.measured(right, responses) for prompt_id, (right, responses) in self._history.counts.items()
         }
-        self._last: dict[str, tuple[list[int], list[float]]] = {}
-        """Token ids of each prompt's last response, and their log-probabilities after that step's last update."""
+        self._last: dict[str, _Last] = {}
+        """Of each prompt that was visited."""
         self._policy: PolicyView | None = None
 
     def measured(self, num_positive: float, num_responses: float) -> tuple[float, float]:
@@ -95,18 +123,17 @@ class KlHistory(CountingEstimator):
         Raises:
             RuntimeError: no policy is connected.
         """
-        for pool in pools:
-            if not pool.num_sampled:
-                continue
+        visited = [pool for pool in pools if pool.num_sampled]
+        moved = self._divergences(visited)
+        self._remember([pool for pool in visited if pool.responses[-1].num_tokens])
+        for pool in visited:
             prompt_id, is_measured = pool.prompt.prompt_id, pool.num_sampled > 1
-            rho = self.survival(self._divergence(pool))
+            rho = self.survival(moved.pop(prompt_id, 0.0))  # a prompt that came twice in a step has not moved between
             if prompt_id not in self._known and is_measured:
                 self._known[prompt_id] = self.measured(pool.num_positive, pool.num_sampled)
             else:
                 alpha, beta = self._known.get(prompt_id, _UNSEEN)
                 self._known[prompt_id] = rho * alpha + pool.num_positive, rho * beta + pool.num_negative
-            if (last := pool.responses[-1]).response_ids:
-                self._last[prompt_id] = list(last.response_ids), self._logprobs(pool, last)
 
     def survival(self, divergence: float) -> float:
         """Return rho, the share of a prompt's counts that survives a visit.
@@ -123,13 +150,13 @@ class KlHistory(CountingEstimator):
 
     def state_dict(self) -> dict[str, Any]:
         """Counts by prompt id, and the last response of each with its log-probabilities."""
-        last = {prompt_id: [list(ids), list(logprobs)] for prompt_id, (ids, logprobs) in self._last.items()}
+        last = {key: [each.response_ids, each.is_sampled, each.logprobs] for key, each in self._last.items()}
         return super().state_dict() | {"last": last}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore :meth:`state_dict`; it replaces what came from a history file."""
         super().load_state_dict(state)
-        self._last = {prompt_id: (list(ids), list(logprobs)) for prompt_id, (ids, logprobs) in state["last"].items()}
+        self._last = {prompt_id: _Last(*each) for prompt_id, each in state["last"].items()}
 
     def _belief(self, prompt_id: str) -> Belief:
         if prompt_id not in self._known:
@@ -137,17 +164,28 @@ class KlHistory(CountingEstimator):
         alpha, beta = self._known[prompt_id]
         return Belief(alpha, beta, alpha + beta, alpha, is_seen=True)
 
-    def _divergence(self, pool: ResponsePool) -> float:
-        """How far the policy has moved on the prompt's last response, mean over tokens, nats; 0 if there is none."""
-        if pool.prompt.prompt_id not in self._last:
-            return 0.0
-        ids, then = self._last[pool.prompt.prompt_id]
-        last = replace(pool.responses[0], response_ids=tuple(ids), sampling_logprobs=tuple(then))
-        now = self._logprobs(pool, last)
-        return math.fsum(abs(new - old) for new, old in zip(now, then, strict=True)) / len(then)
+    def _divergences(self, pools: Sequence[ResponsePool]) -> dict[str, float]:
+        """How far the policy has moved on each prompt's last response, mean over tokens, nats; where there is one."""
+        seen = {pool.prompt.prompt_id: pool for pool in pools if pool.prompt.prompt_id in self._last}
+        before = [self._last[prompt_id] for prompt_id in seen]
+        now = self._logprobs([last.group(pool) for last, pool in zip(before, seen.values(), strict=True)])
+        return {
+            prompt_id: math.fsum(abs(new - old) for new, old in zip(values, last.logprobs, strict=True)) / len(values)
+            for prompt_id, last, values in zip(seen, before, now, strict=True)
+        }
 
-    def _logprobs(self, pool: ResponsePool, response: Response) -> list[float]:
-        """Log-probability of every token of a response to the pool's prompt, now; nats."""
+    def _remember(self, pools: Sequence[ResponsePool]) -> None:
+        """Keep each pool's last response, with what the policy makes of it now."""
+        groups = [ResponseGroup(pool, (KeptResponse(pool.responses[-1], 1.0),)) for pool in pools]
+        for group, logprobs in zip(groups, self._logprobs(groups), strict=True):
+            last = group.kept[0].response
+            mask = None if last.episode is None else list(last.episode.is_sampled)
+            self._last[group.pool.prompt.prompt_id] = _Last(list(last.response_ids), mask, logprobs)
+
+    def _logprobs(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
+        """Log-probability of every token that the model drew in each group's one response, now; nats."""
+        if not groups:
+            return []
         if (policy := self._policy) is None:
             raise RuntimeError(
                 "KlHistory asks how far the policy has moved and none is connected: callbacks.adaptive_sampling does "
@@ -155,8 +193,23 @@ class KlHistory(CountingEstimator):
             )
         import torch
 
-        group = ResponseGroup(pool, (KeptResponse(response, 1.0),))
+        found: list[list[float]] = []
         with torch.no_grad(), policy.forward_context():
-            logprobs_K, _ = policy.token_logprobs(policy.model, policy.packed(group))
-        values: list[float] = logprobs_K.tolist()
-        return values
+            for part in self._parts(groups):
+                logprobs_K, _ = policy.token_logprobs(policy.model, policy.packed(*part))
+                values = iter(logprobs_K.tolist())
+                found += [list(islice(values, group.kept[0].response.num_tokens)) for group in part]
+        return found
+
+    def _parts(self, groups: Sequence[ResponseGroup]) -> Iterator[list[ResponseGroup]]:
+        """Cut into forward passes of as many responses as fit, in their order."""
+        part: list[ResponseGroup] = []
+        num_tokens = 0
+        for group in groups:
+            length = len(group.pool.prompt.prompt_ids) + len(group.kept[0].response.response_ids)
+            if part and num_tokens + length > self.max_tokens:
+                yield part
+                part, num_tokens = [], 0
+            part.append(group)
+            num_tokens += length
+        yield part

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
 
+from ada_lightning.core.episode import Episode
 from ada_lightning.methods.estimators import KlHistory
 from tests.builders import make_pool, random_group
 from tests.unit.training.test_policy import make_policy
@@ -24,12 +26,12 @@ class Moved:
     def forward_context(self):
         return nullcontext()
 
-    def packed(self, group):
-        return group
+    def packed(self, *groups):
+        return groups
 
-    def token_logprobs(self, model, group):
-        (kept,) = group.kept
-        return torch.full((len(kept.response.response_ids),), self.logprob, dtype=torch.float64), None
+    def token_logprobs(self, model, groups):
+        num_tokens = sum(kept.response.num_tokens for group in groups for kept in group.kept)
+        return torch.full((num_tokens,), self.logprob, dtype=torch.float64), None
 
 
 def tracker(**options):
@@ -128,10 +130,79 @@ def test_both_log_probabilities_are_the_trainers(tiny_path, monkeypatch):
     assert (belief.alpha, belief.beta) == pytest.approx((rho * 1.48, rho * 0.48 + 1), rel=1e-3)
 
 
+@pytest.mark.parametrize("max_tokens", [1, 20, 1024])
+def test_responses_that_are_computed_together_are_told_apart(max_tokens, tiny_path, monkeypatch):
+    """As many in a pass as fit, one at least: each has its own divergence all the same."""
+    policy = make_policy(tiny_path)
+    monkeypatch.setattr(policy, "forward_context", nullcontext)
+    visits = [[random_group(seed, [1.0]) for seed in seeds] for seeds in ((3, 4, 5), (6, 7, 8))]
+    for index, (first, second) in enumerate(zip(*visits, strict=True)):
+        object.__setattr__(first.pool.prompt, "prompt_id", f"p{index}")
+        second.pool.prompt = first.pool.prompt
+    options = {"rho_min": 1e-9, "half_life": 0.01}
+    together, alone = KlHistory(max_tokens=max_tokens, **options), KlHistory(**options)
+    passes = []
+    monkeypatch.setattr(policy, "token_logprobs", _counting(policy.token_logprobs, passes))
+    for visit in visits:
+        pools = [group.pool for group in visit]
+        for estimator, calls in ((together, [pools]), (alone, [[pool] for pool in pools])):
+            estimator.connect(policy)
+            passes.append(0)
+            for call in calls:
+                estimator.update(call)
+        with torch.no_grad():
+            for weight in policy.model.parameters():
+                weight.mul_(1.01)
+    prompts = [group.pool.prompt for group in visits[0]]
+    found, expected = ([belief.alpha for belief in each.recall(prompts)] for each in (together, alone))
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert len({round(alpha, 3) for alpha in expected}) == len(prompts)
+    first_visit, _, second_visit, one_by_one = passes
+    assert one_by_one == 6
+    assert {1: (3, 6), 20: (2, 4), 1024: (1, 2)}[max_tokens] == (first_visit, second_visit)
+
+
+def _counting(token_logprobs, passes):
+    def counted(*arguments):
+        passes[-1] += 1
+        return token_logprobs(*arguments)
+
+    return counted
+
+
+def test_of_an_episode_only_what_the_model_drew_counts():
+    """Another visit's response has tokens of the environment elsewhere, or none."""
+    estimator, policy = tracker(rho_min=1e-9)
+    first, second = make_pool([1.0]), make_pool([1.0])
+    masked(first, (True, False, True))
+    masked(second, (False, True, True, False, True))
+    estimator.update([first])
+    policy.logprob += 0.006
+    state = json.loads(json.dumps(estimator.state_dict()))
+    assert state["last"] == {"p7": [[5, 5, 5], [True, False, True], [-1.0, -1.0]]}
+    estimator.load_state_dict(state)
+    estimator.update([second])
+    rho = 2**-0.1
+    assert counts(estimator) == pytest.approx((rho * 1.48 + 1, rho * 0.48))
+    estimator.update([make_pool([1.0])])
+    assert counts(estimator) == pytest.approx((0.96 * (rho * 1.48 + 1) + 1, 0.96 * rho * 0.48))
+
+
+def masked(pool, is_sampled):
+    """Make the pool's one response an episode."""
+    pool.responses[0] = replace(
+        pool.responses[0],
+        response_ids=(5,) * len(is_sampled),
+        sampling_logprobs=(0.0,) * len(is_sampled),
+        episode=Episode((), is_sampled, "done"),
+    )
+
+
 def test_what_cannot_be_asked_is_said():
     with pytest.raises(RuntimeError, match=r"none is connected: callbacks.adaptive_sampling .*estimator=beta_history"):
         KlHistory().update([make_pool([1.0])])
     with pytest.raises(
-        ValueError, match=r"0 < rho_min <= rho_max < 1; got 0.97 and 0.96; .*half_life must be .* got 0"
+        ValueError,
+        match=r"0 < rho_min <= rho_max < 1; got 0.97 and 0.96; .*half_life must be .* got 0; .*max_tokens .* got 0",
     ):
-        KlHistory(rho_min=0.97, half_life=0)
+        KlHistory(rho_min=0.97, half_life=0, max_tokens=0)
