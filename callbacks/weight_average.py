@@ -72,6 +72,8 @@ class WeightAverage(Callback):
             self._average = [weight.to(torch.float32, copy=True) for weight in weights]
             return
         share = (1 - self.decay) / (1 - self.decay**self.num_updates)
+        # A checkpoint is read to the CPU, wherever the weights are.
+        self._average = [average.to(weight.device) for average, weight in zip(self._average, weights, strict=True)]
         for average, weight in zip(self._average, weights, strict=True):
             average.lerp_(weight.to(torch.float32), share)
 
@@ -83,7 +85,7 @@ class WeightAverage(Callback):
         weights = [parameter.data for parameter in parameters]
         try:
             for parameter, average in zip(parameters, self._average, strict=True):
-                parameter.data = average.to(parameter.dtype)
+                parameter.data = average.to(parameter.device, parameter.dtype)
             yield
         finally:
             for parameter, weight in zip(parameters, weights, strict=True):

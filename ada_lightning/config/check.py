@@ -21,7 +21,13 @@ from ada_lightning.config.advantage import (
 )
 from ada_lightning.config.engine import model_errors, rollout_errors
 from ada_lightning.config.environment import environment_errors
-from ada_lightning.config.estimator import budget_errors, curriculum_errors, history_errors, label_errors
+from ada_lightning.config.estimator import (
+    budget_errors,
+    curriculum_errors,
+    first_visit_errors,
+    history_errors,
+    label_errors,
+)
 from ada_lightning.config.keys import WITHOUT_EFFECT, unknown_keys
 from ada_lightning.config.notices import warn_of_settings
 from ada_lightning.config.overrides import override_errors, top_level_keys
@@ -38,7 +44,7 @@ from ada_lightning.config.refill import overlong_errors, refill_errors
 from ada_lightning.config.selection import selection_errors
 from ada_lightning.config.setup import Rule, Setup
 from ada_lightning.config.staleness import staleness_errors
-from ada_lightning.config.update import mask_errors, target_errors
+from ada_lightning.config.update import gradient_norm_errors, mask_errors, target_errors
 from ada_lightning.config.values import value_errors
 from ada_lightning.run.run_dir import name_problem
 
@@ -249,11 +255,13 @@ RULES: tuple[Rule, ...] = (
     contrast_errors,
     budget_errors,
     history_errors,
+    first_visit_errors,
     class_errors,
     path_errors,
     group_errors,
     curriculum_errors,
     mask_errors,
+    gradient_norm_errors,
     target_errors,
     label_errors,
     overlong_errors,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ada_lightning.config.setup import Setup
 from ada_lightning.data.episode_tasks import CalculatorTasks, GuessTasks
 from ada_lightning.data.formats import PlainFormat
+from ada_lightning.rewards.overlong import OverlongReward
 
 _TASKS = {"calculator": CalculatorTasks, "guess": GuessTasks}
 """Sources whose prompts go with an environment that comes along, by its name."""
@@ -28,12 +29,23 @@ def environment_errors(run: Setup) -> Iterator[str]:
     turns = run.number(f"{key}.max_turns")
     if prompt is None or answer is None or room is None or turns is None:  # reported by themselves
         return
+    yield from _overlong_errors(run, key, turns, answer)
     if turns > 1 and room == prompt + answer:
         yield (
             f"rollout.max_model_tokens = {room} has room for the longest prompt and one turn "
             f"(data.max_prompt_tokens + rollout.sampling.max_new_tokens = {prompt + answer}), and {key}.max_turns = "
             f"{turns}: further turns would find none; use rollout.max_model_tokens={prompt + 2 * turns * answer}, or "
             "lower data.max_prompt_tokens"
+        )
+
+
+def _overlong_errors(run: Setup, key: str, turns: float, answer: float) -> Iterator[str]:
+    """A penalty by the tokens of a response counts those of all turns."""
+    if turns > 1 and run.is_a("reward.reward", OverlongReward) and run.number("reward.reward.max_tokens") == answer:
+        yield (
+            f"reward.reward.max_tokens = {answer}, the tokens of one turn, and OverlongReward counts those of an "
+            f"episode's {turns} turns together ({key}.max_turns); use reward.reward.max_tokens={turns * answer}, or "
+            "another reward"
         )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from ada_lightning.config.setup import Setup
 from ada_lightning.core.protocols import Curriculum, PassRateEstimator, Sampler, Trait
 from ada_lightning.methods.estimators import WindowEstimator
+from ada_lightning.methods.sampling import FirstVisitSampler
+from ada_lightning.methods.selection import SeenSelection
 
 
 def budget_errors(run: Setup) -> Iterator[str]:
@@ -37,6 +39,20 @@ def history_errors(run: Setup) -> Iterator[str]:
             f"sampler.min_seen = {min_seen} exceeds estimator.window = {estimator.window}: a prompt with fewer "
             f"responses than that at its last visit would be unknown again; use estimator.window={min_seen} or more"
         )
+
+
+def first_visit_errors(run: Setup) -> Iterator[str]:
+    """Parts that treat a prompt's first visit differently need an estimator that remembers which prompts came."""
+    estimator = run.part("estimator")
+    if not isinstance(estimator, PassRateEstimator) or estimator.remembers_prompts:
+        return
+    for key, part in (("sampler", FirstVisitSampler), ("selection", SeenSelection)):
+        if run.is_a(key, part):
+            yield (
+                f"{key}: {part.__name__} goes by whether a prompt was visited before, and {type(estimator).__name__} "
+                "keeps nothing by prompt: every visit would be the first; use estimator=beta_history or another that "
+                "remembers prompts"
+            )
 
 
 def curriculum_errors(run: Setup) -> Iterator[str]:

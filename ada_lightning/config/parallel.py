@@ -9,7 +9,7 @@ from lightning.pytorch.accelerators import AcceleratorRegistry
 from omegaconf import DictConfig
 
 from ada_lightning.config.setup import Setup
-from ada_lightning.methods.advantages import DpoAdvantage, IpoAdvantage
+from ada_lightning.methods.advantages.preference import ComparesWithInitial
 from ada_lightning.methods.estimators import KlHistory
 from ada_lightning.methods.gradient_norms import PolicyGradientNorm
 from ada_lightning.parallel.environment import Launch, launch
@@ -96,7 +96,7 @@ def _shard_errors(run: Setup) -> Iterator[str]:
     keys = ("parameters", "loss", "sampler.gradient_norm", "estimator", "advantage", "advantage.advantage")
     for key in keys if run.is_a("trainer.strategy", ShardedStrategy) else ():
         part = run.kind(key)
-        is_whole = issubclass(part, LoraParameters | PolicyGradientNorm | KlHistory | DpoAdvantage | IpoAdvantage)
+        is_whole = issubclass(part, LoraParameters | PolicyGradientNorm | KlHistory | ComparesWithInitial)
         if is_whole or (issubclass(part, PolicyLoss) and part.has_parameters):
             yield f"{key} = {part.__name__} needs weights that are whole in every process; use trainer=ddp with it"
 

@@ -14,6 +14,7 @@ from ada_lightning.methods.advantages import (
     StratifiedAdvantage,
     WeightedLeaveOneOutAdvantage,
 )
+from ada_lightning.methods.gradient_norms import EmbedTokensNorm
 from ada_lightning.training.losses import FlowRlLoss
 from ada_lightning.training.models.lora import LoraParameters
 from ada_lightning.training.token_masks import JackpotMask, TokenMask
@@ -44,6 +45,15 @@ def mask_errors(run: Setup) -> Iterator[str]:
                 f"{key} completes the weight of each token against the engine, and {reason}, so there is none; use "
                 f"loss=clipped with loss.importance_cap={mask.cap:g}, or leave {key} out"
             )
+
+
+def gradient_norm_errors(run: Setup) -> Iterator[str]:
+    """A norm over parameters that are frozen is none."""
+    if run.is_a("sampler.gradient_norm", EmbedTokensNorm) and run.is_a("parameters", LoraParameters):
+        yield (
+            "sampler.gradient_norm: EmbedTokensNorm takes gradients of the input embedding, which parameters=lora "
+            "freezes; use sampler/gradient_norm=lm_head, whose closed form needs none, or parameters=all"
+        )
 
 
 def target_errors(run: Setup) -> Iterator[str]:

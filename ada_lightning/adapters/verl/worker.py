@@ -124,7 +124,8 @@ class AdaAgentLoopWorker(_Worker):
         Of a prompt that keeps nothing one row goes there with 0, so that verl finds a group.
         """
         denominator = pools.denominator(self.max_tokens) * self.num_prompts
-        advantages = {row.index: row.advantage / denominator for row in pool.kept()} or dict.fromkeys([*drawn][:1], 0.0)
+        kept = [row for row in pool.kept() if row.index in drawn]  # a failed session may count as 0, and has no tokens
+        advantages = {row.index: row.advantage / denominator for row in kept} or dict.fromkeys([*drawn][:1], 0.0)
         figures = {"ada_responses": pool.num_drawn, "ada_pass_rate": pool.num_positive / max(pool.num_drawn, 1)}
         for index, advantage in advantages.items():
             final = drawn[index][-1]

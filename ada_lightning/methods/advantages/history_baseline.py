@@ -26,8 +26,9 @@ class HistoryBaselineAdvantage(Advantage):
     a poor one, and the update still unbiased; a warning says so once.
 
     Source:
-        Control variates and Beta-binomial shrinkage; RLOO (arXiv:2402.14740) is the case without a history. What it is
-        worth: ``python -m research.studies.gradient_variance``.
+        Control variates and Beta-binomial shrinkage; RLOO (arXiv:2402.14740) is the case without a history, and SPO
+        (arXiv:2509.13232) has the history's mean alone as the baseline of one response. What it is worth:
+        ``python -m research.studies.gradient_variance``.
     """
 
     traits = frozenset({Trait.TRAINS_EQUAL_REWARDS})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ada_lightning.core.protocols import Refill
-from ada_lightning.core.records import RefillProgress, ResponsePool
+from ada_lightning.core.records import RefillProgress, Response, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 
 
@@ -59,7 +59,8 @@ class DynamicSampling(Checked, Refill):
     """Most prompts of a step per group wanted; the recipe allows 10 waves, hence 30, and then raises."""
     component: str = ""
     """Of the reward whose values must differ, such as ``correct`` of ``reward=overlong`` (DAPO filters by accuracy, not
-    by the reward); empty: the reward itself."""
+    by the reward); empty: the reward itself, and so in a pool whose responses have no components at all, as those of an
+    environment that gives the reward."""
     keep_surplus: bool = False
     """Train on groups with a signal that were not needed in the next step. They come from the policy before its last
     update: their tokens are weighed by ``loss.importance_cap``'s ratio of the present policy to the one that drew them,
@@ -91,15 +92,16 @@ class DynamicSampling(Checked, Refill):
         return self._capped(max(1, math.ceil(self.refill_ratio * progress.num_wanted)), progress)
 
     def has_signal(self, pool: ResponsePool) -> bool:
-        """Whether the pool's rewards differ, those of the named component too, and something of it may train."""
-        if not pool.has_signal or not pool.trainable():
+        """Whether rewards of what may train differ, and the values of the named component too."""
+        responses = pool.trainable()
+        if len({response.reward for response in responses}) < 2:
             return False
-        return not self.component or len(set(self._values(pool))) > 1
+        return not self._has_component(pool) or len(set(self._values(responses))) > 1
 
     def is_correct(self, pool: ResponsePool) -> bool:
         """Whether a pool without a signal is all right: positive, or its component above 0."""
-        if self.component:
-            return any(value > 0 for value in self._values(pool))
+        if self._has_component(pool):
+            return any(value > 0 for value in self._values(pool.responses))
         return super().is_correct(pool)
 
     def bend(self) -> str:
@@ -112,8 +114,9 @@ class DynamicSampling(Checked, Refill):
     def _capped(self, num_prompts: int, progress: RefillProgress) -> int:
         return max(0, min(num_prompts, math.floor(self.max_ratio * progress.num_wanted) - progress.num_drawn))
 
-    def _values(self, pool: ResponsePool) -> list[float]:
+    def _has_component(self, pool: ResponsePool) -> bool:
+        return bool(self.component) and any(response.components for response in pool.responses)
+
+    def _values(self, responses: Sequence[Response]) -> list[float]:
         """What the named component was, of the responses that have it."""
-        return [
-            response.components[self.component] for response in pool.responses if self.component in response.components
-        ]
+        return [response.components[self.component] for response in responses if self.component in response.components]

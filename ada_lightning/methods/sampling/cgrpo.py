@@ -119,6 +119,8 @@ class CGrpoSampler(Checked, Sampler):
             if self._steps_left == 0:
                 self.thresholds = ()
             return
+        if any(self._was_stopped(pool) for pool in pools):
+            return  # drawn before the calibration began, as with rollout.max_staleness: what agreed is missing
         whole = [pool for pool in pools if pool.num_sampled >= self.n_max]
         self._scores += tuple(
             tuple(
@@ -131,6 +133,10 @@ class CGrpoSampler(Checked, Sampler):
             delta = self.delta or allowed_misses([row[-1] for row in self._scores])
             self.thresholds = tuple(conformal_quantile(column, delta) for column in zip(*self._scores, strict=True))
             self._scores, self._steps_left = (), self.recalibrate_every
+
+    def _was_stopped(self, pool: ResponsePool) -> bool:
+        """Whether answers ended a pool: in a calibration only the last budget and the limit on draws do."""
+        return pool.num_sampled < self.n_max and pool.num_drawn < DRAWS_PER_RESPONSE * self.n_max
 
     def state_dict(self) -> dict[str, Any]:
         """Thresholds, what a calibration has so far, and the steps to the next."""

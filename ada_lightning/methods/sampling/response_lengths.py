@@ -26,12 +26,15 @@ class ResponseLengths:
     """(tokens, responses) by prompt id."""
 
     def after(self, pools: Sequence[ResponsePool]) -> ResponseLengths:
-        """Return what is known once these pools were drawn; responses that were cut count as long as they got."""
+        """Return what is known once these pools were drawn.
+
+        Responses that were cut count as long as they got, episodes as many tokens as the model drew.
+        """
         totals = dict(self.totals)
         for pool in pools:
             if pool.responses:
                 tokens, responses = totals.get(pool.prompt.prompt_id, (0.0, 0.0))
-                new = sum(len(response.response_ids) for response in pool.responses)
+                new = sum(response.num_tokens for response in pool.responses)
                 totals[pool.prompt.prompt_id] = _MEMORY * tokens + new, _MEMORY * responses + len(pool.responses)
         return ResponseLengths(totals)
 

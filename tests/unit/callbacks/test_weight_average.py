@@ -48,6 +48,21 @@ def test_it_lags_a_steady_drift_by_decay_over_one_minus_decay():
     assert 400 - value_of(*averaged(range(1, 401), decay=0.9)) == pytest.approx(9, abs=1e-3)
 
 
+@pytest.mark.parametrize(("decay", "expected"), [(0.9, 0.501), (0.99, 0.087)])
+def test_it_takes_noise_away_as_far_as_updates_are_unlike(decay, expected):
+    """Variance left of a stationary noise whose neighbours correlate with 0.9, by the weights of what is averaged."""
+    num_updates, correlation = 60, 0.9
+    impulses = [[float(at == index) for at in range(num_updates)] for index in (num_updates - 1, num_updates - 2)]
+    last, before = (value_of(*averaged(values, decay=decay)) for values in impulses)
+    bias = 1 - decay**num_updates
+    assert (last * bias, before / last) == pytest.approx((1 - decay, decay), rel=1e-5)  # a geometric kernel
+    kernel = (1 - decay) * decay ** torch.arange(4000, dtype=torch.float64)
+    left = torch.dot(kernel, kernel)
+    for lag in range(1, 400):
+        left += 2 * correlation**lag * torch.dot(kernel[lag:], kernel[:-lag])
+    assert float(left) == pytest.approx(expected, abs=5e-4)
+
+
 def test_the_weights_come_back_untouched_whatever_happens_meanwhile():
     policy, average = averaged([1.0, 2.0], decay=0.5)
     before = policy.model.weight.data_ptr()
@@ -61,6 +76,19 @@ def test_it_goes_on_where_a_checkpoint_left_it():
     _, first = averaged([1.0, 5.0], decay=0.9)
     resumed = averaged([2.0, -3.0], decay=0.9, state=first.state_dict())
     assert value_of(*resumed) == value_of(*averaged([1.0, 5.0, 2.0, -3.0], decay=0.9))
+
+
+def test_an_average_that_a_checkpoint_brought_goes_where_the_weights_are():
+    """Lightning reads a checkpoint to the CPU; the meta device stands for a GPU."""
+    _, first = averaged([1.0], decay=0.9)
+    policy, average = Policy(), WeightAverage(decay=0.9)
+    policy.model.to("meta")
+    average.setup(None, policy, "fit")
+    average.load_state_dict(first.state_dict())
+    with average.as_weights():
+        assert policy.model.weight.device.type == "meta"
+    average.on_train_batch_end(None, policy)
+    assert [each.device.type for each in average.state_dict()["average"]] == ["meta"]
 
 
 def test_without_a_decay_nothing_is_kept():

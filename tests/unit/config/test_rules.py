@@ -92,6 +92,9 @@ REFUSED = [
     ("curriculum=difficulty_band estimator=value_network",
      "curriculum: DifficultyBand chooses by ... ValueNetworkEstimator keeps nothing by prompt; use estimator=beta"),
     ("curriculum=posterior estimator=value_network", "curriculum: PosteriorSampling chooses by ... curriculum=uniform"),
+    ("+experiment=grpo selection=seen estimator=value_network",
+     "selection: SeenSelection goes by whether a prompt was visited before, and ValueNetworkEstimator keeps nothing"),
+    ("+experiment=grpo sampler=first_visit estimator=gaussian_process", "sampler: FirstVisitSampler goes by whether"),
     # refill
     ("refill=dynamic sampler.budget_per_step=400", "use refill.max_ratio to limit a step"),
     ("+experiment=dapo refill.component=corect", "OverlongReward has the components correct, overlong"),
@@ -99,6 +102,16 @@ REFUSED = [
     ("+experiment=dapo rollout.truncated=zero", "use rollout.truncated=grade or mask"),
     ("reward=overlong advantage=official rollout.truncated=exclude", "use rollout.truncated=grade or mask"),
     ("refill=dynamic refill.keep_surplus=true loss.importance_cap=0", "use loss.importance_cap=2 or"),
+    # what is asked of the policy
+    *((f"+experiment={name} {GPU} trainer=fsdp trainer.devices=8 trainer.num_nodes=1 rollout=ray_gpu",
+       f"advantage = {kind} needs weights that are whole in every process; use trainer=ddp")
+      for name, kind in (("dpo", "DpoAdvantage"), ("reward_distillation", "RewardDistillationAdvantage"),
+                         ("representation_preference", "RepresentationPreferenceAdvantage"))),
+    ("+experiment=gvm_raft sampler/gradient_norm=embed_tokens parameters=lora",
+     "EmbedTokensNorm takes gradients of the input embedding, which parameters=lora freezes"),
+    # episodes
+    ("+experiment=environments/calculator reward=overlong advantage=official",
+     "OverlongReward counts those of an episode's ... turns together ... use reward.reward.max_tokens="),
     # selections that rank, drop or thin out
     ("+experiment=pruning advantage=grpo", "use advantage=official, with advantage.normalize_std=true"),
     ("+experiment=cppo advantage=rloo", "LargestAdvantageSelection takes advantages over the whole pool"),
@@ -203,6 +216,8 @@ def test_every_rule_is_asked(command, messages):
         "refill=dynamic reward=function refill.component=anything",
         "refill=adaptive sampler=estimated selection=all",
         "refill=none sampler.budget_per_step=400",
+        "+experiment=grpo selection=seen",
+        "'+experiment=[dapo,environments/calculator]'",
         "+experiment=pods advantage=exact",
         "+experiment=speed_rl sampler.group_size=8 selection=balanced",
         "+experiment=pruning advantage=exact",

@@ -34,6 +34,7 @@ def believed(rewards, belief):
         (ROUNDED, (1,), (3, 3), [1]),  # a tie counts as failed
         (ROUNDED, (1, 1, 0), (2, 6), [1, 1, 0]),
         (ROUNDED, (1, 0, 0, 0), (0, 0), [1, 0, 0, 0]),  # nothing known: the others decide
+        (ROUNDED, (1, 1, 0, 0), (0, 0), [1, 1, -1, -1]),
         (ROUNDED, (1, 1, 1, 0), (0, 0), [0, 0, 0, -1]),
     ],
 )
@@ -76,9 +77,14 @@ def test_a_right_belief_takes_the_noise_of_a_small_group_away():
         (0.02, 1, (1, 9), 52.06, 1.041, 0.02),
         (0.1, 1, (1, 9), 12.35, 1.235, 0.1),
         (0.3, 1, (1, 9), 6.80, 2.041, 0.3),
+        (0.5, 1, (1, 9), 8.00, 4.000, 0.5),
         (0.3, 1, (9, 1), 15.87, 11.11, 0.7),  # rounded to the wrong side
         (0.1, 4, (0, 0), 15.11, 1.850, 0.122),  # the others alone decide
         (0.3, 4, (0, 0), 8.76, 3.386, 0.386),
+        (0.5, 4, (0, 0), 8.00, 4.000, 0.5),
+        (0.1, 8, (0, 0), 12.62, 1.289, 0.102),
+        (0.3, 8, (0, 0), 7.95, 2.784, 0.350),
+        (0.5, 8, (0, 0), 8.00, 4.000, 0.5),
     ],
 )
 def test_what_rounding_costs(pass_rate, size, belief, drawn, trained, share):
@@ -87,6 +93,22 @@ def test_what_rounding_costs(pass_rate, size, belief, drawn, trained, share):
     noise = square / (pass_rate * (1 - pass_rate)) ** 2
     assert [noise, noise * of_all] == pytest.approx([drawn, trained], rel=1e-3)
     assert of_all == pytest.approx(share, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [(2, (0.5, 0.5, 0.5)), (4, (0.865, 0.685, 0.625)), (8, (0.987, 0.838, 0.727))]
+)
+def test_rounding_the_mean_with_the_response_itself_would_shrink_the_update(size, expected):
+    """What each response's own part in the mean would cost, ties left at 1/2: a factor on the gradient."""
+
+    class Own(RoundedHistoryAdvantage):
+        def of_group(self, group):
+            rewards = [kept.response.reward for kept in group.kept]
+            baseline = 0.5 * ((2 * sum(rewards) > len(rewards)) + (2 * sum(rewards) >= len(rewards)))
+            return [reward - baseline for reward in rewards]
+
+    found = [moments(Own(), pass_rate, size, (1, 9))[0] for pass_rate in (0.1, 0.3, 0.5)]
+    assert found == pytest.approx(expected, abs=5e-4)
 
 
 def test_without_a_history_it_is_rloo():

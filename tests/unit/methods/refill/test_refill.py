@@ -71,4 +71,27 @@ def test_a_group_that_may_not_train_has_no_signal():
 def test_groups_without_a_signal_are_right_or_wrong():
     assert DynamicSampling().is_correct(make_pool([1.0, 1.0]))
     assert not DynamicSampling().is_correct(make_pool([0.0, 0.0]))
-    assert not DynamicSampling(component="correct").is_correct(make_pool([1.0, 1.0]))  # it has no such component
+
+
+def test_a_component_that_the_reward_does_not_have_gives_no_signal_and_a_reward_without_any_is_its_own():
+    by_component = DynamicSampling(component="correct")
+    plain = make_pool([1.0, 0.0])
+    assert by_component.has_signal(plain)
+    assert not by_component.has_signal(make_pool([1.0, 1.0]))
+    assert by_component.is_correct(make_pool([1.0, 1.0]))
+    plain.responses = [replace(response, components={"corect": response.reward}) for response in plain.responses]
+    assert not by_component.has_signal(plain)
+    assert not by_component.is_correct(plain)
+
+
+def test_what_may_not_train_gives_no_signal_to_what_may():
+    """A truncated wrong response among right ones: those that train are all alike."""
+    pool = make_pool([1.0, 1.0, 0.0])
+    pool.responses[2] = replace(pool.responses[2], is_masked=True)
+    assert not DynamicSampling().has_signal(pool)
+    parts = [{"correct": response.reward} for response in pool.responses]
+    pool.responses = [
+        replace(response, components=part, reward=float(index))
+        for index, (response, part) in enumerate(zip(pool.responses, parts, strict=True))
+    ]
+    assert not DynamicSampling(component="correct").has_signal(pool)

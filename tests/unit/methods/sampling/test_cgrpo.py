@@ -82,7 +82,11 @@ def test_a_calibration_draws_everything_counts_it_and_comes_again():
     assert sampler.num_to_draw(pool_of("")) == 4  # the largest block; then the rest
     assert sampler.num_to_draw(pool_of("AAAA")) == 4
     assert sampler.num_to_draw(pool_of("AAAAAAAA")) == 0
-    sampler.learn([pool_of("AAAABBCC", slot=0), pool_of("ABBBBBBB", slot=1), pool_of("AB", slot=3)])  # one is too short
+    too_short = pool_of("AB", slot=3)
+    too_short.num_drawn = 16  # fourteen were no evidence
+    sampler.learn([pool_of("AAAABBCC", slot=0), pool_of("ABBBBBBB", slot=1), too_short])
+    assert sampler.thresholds == ()
+    sampler.learn([pool_of("CCCCCCCC", slot=4), pool_of("AA", slot=5)])  # a step of before, where agreeing ones stopped
     assert sampler.thresholds == ()
     restored = make_sampler()
     restored.load_state_dict(sampler.state_dict())
