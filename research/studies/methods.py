@@ -61,10 +61,6 @@ METHODS: Mapping[str, Method] = {
     "grpo_chosen": Method("grpo", (*_N4, *_SIMILAR)),
     "grpo_chosen_4_updates": Method("grpo", (*_N4, *_SIMILAR), updates=4),
     "spo_4_updates": Method("spo", updates=4),
-    # Its measurement of every prompt drawn by the run, and so counted.
-    "spo_measured_4_updates": Method(
-        "spo", ("sampler=first_visit", "selection=seen", "curriculum.unseen_first=true"), updates=4
-    ),
     "rarer_class_4_updates": Method("rarer_class", updates=4),
     "token_division_4_updates": Method("token_division", ("sampler.responses_per_prompt=4",), updates=4),
     # A step there takes an eighth of all prompts or less; in the paper, where one rests for ten, a far smaller part.
@@ -75,7 +71,6 @@ SETTINGS_OF = {
     "ada_similar_4_updates": "ada_4_updates",
     "ada_similar_thinned_4_updates": "ada_4_updates",
     "grpo_chosen_4_updates": "grpo_n4_4_updates",
-    "spo_measured_4_updates": "spo_4_updates",
 }
 """Methods that take the settings of another, where they were not tuned themselves."""
 QUIET = (

@@ -4,8 +4,7 @@ SPO, the rarer class alone, division by tokens and Prompt Replay beside GRPO, GR
 field's 512 problems that come back, since four of them live by history. The learning rate of everyone falls linearly to
 0 over the budget, so nobody gains by a lower floor of noise at the end of a run, and everyone makes four updates of
 each rollout (SPO's own settings: eight). ``--tune`` trains the grids first: the same learning rates and responses per
-update for each of them, on a seed that the comparison does not use. SPO starts where it knows nothing; with
-``spo_measured`` the run draws the 8 responses of every prompt that SPO takes beforehand, and they count.
+update for each of them, on a seed that the comparison does not use. SPO starts where it knows nothing.
 
 A study that was killed goes on where it was. Writes ``docs/studies/cost_benefit/newer_tuning.jsonl`` and
 ``newer.jsonl``.
@@ -29,8 +28,6 @@ GRPO = "grpo_n4_4_updates"
 OF_FOUR = (GRPO, "grpo_chosen_4_updates", "ada_4_updates", "token_division_4_updates", "prompt_replay_4_updates")
 """Methods that draw four responses a prompt, in the mean."""
 OF_ONE = ("spo_4_updates", "rarer_class_4_updates")
-MEASURED = "spo_measured_4_updates"
-"""Has the settings of SPO."""
 RATES = (5e-5, 1e-4, 2e-4, 4e-4)
 RESPONSES = (32, 64)
 """Per update."""
@@ -70,7 +67,7 @@ def newer_runs(num_seeds: int) -> dict[str, list[StudyRun]]:
         method: [
             newer_run("runs", method, TUNING.tuned(method), seed=seed, points=8) for seed in second_seeds(num_seeds)
         ]
-        for method in (*TUNING.grids, MEASURED)
+        for method in TUNING.grids
     }
 
 
