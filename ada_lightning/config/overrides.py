@@ -38,18 +38,23 @@ def override_errors(argv: Sequence[str], config_dir: str | Path, config_name: st
         config_name: of the primary config, without ``.yaml``.
 
     Returns:
-        One message per argument that names an option or a key that does not exist, each with the way out. Empty where
-        Hydra can compose every job.
+        One message per argument that names an option or a key that does not exist, each with the way out; a missing
+        folder of ``--config-dir`` is told alone, since what else there is depends on it. Empty where Hydra can compose
+        every job.
     """
     if flags := _unknown_flags(argv):
         return [_flag_error(flag) for flag in flags]
     arguments = get_args_parser().parse_args(list(argv))
-    overrides, errors = _parse(arguments.overrides)
+    if arguments.config_dir and not Path(arguments.config_dir).is_dir():
+        return [f"--config-dir {arguments.config_dir}: no such folder"]
+    errors: list[str] = []
     try:
         with _loader(config_dir, arguments.config_dir) as loader:
+            name = arguments.config_name or config_name
+            overrides, errors = _parse(arguments.overrides, _bare_experiments(loader, name, arguments.overrides))
             if not arguments.multirun:
                 errors += [_sweep_error(override) for override in overrides if override.is_sweep_override()]
-            errors = errors or _override_errors(loader, arguments.config_name or config_name, overrides)
+            errors = errors or _override_errors(loader, name, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         errors.append(_composition_error(str(error)))
     return errors
@@ -178,9 +183,27 @@ def _compose_plain(config_name: str, overrides: Sequence[str]) -> dict[str, Any]
     return plain
 
 
-def _parse(lines: Sequence[str]) -> tuple[list[Override], list[str]]:
+def _bare_experiments(loader: ConfigLoader, config_name: str, lines: Sequence[str]) -> list[str]:
+    """Find words that are names of experiments which the program could compose."""
+    named = set(lines) & set(_options(loader, "experiment"))
+    return [word for word in named if _composes(config_name, f"+experiment={word}")]
+
+
+def _composes(config_name: str, override: str) -> bool:
+    try:
+        compose(config_name, overrides=[override])
+    except (HydraException, OmegaConfBaseException):
+        return False
+    return True
+
+
+def _parse(lines: Sequence[str], experiments: Collection[str] = ()) -> tuple[list[Override], list[str]]:
+    """Read arguments; those that cannot be read become messages, which tell ``experiments`` how they are chosen."""
     overrides, errors = [], []
     for line in lines:
+        if line in experiments:
+            errors.append(f"{line}: an argument is key=value; did you mean +experiment={line}?")
+            continue
         try:
             (override,) = OverridesParser.create().parse_overrides([line])
         except HydraException as error:
@@ -223,8 +246,8 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
         return [f"{line}: null is no option; options: {', '.join(options)}"]
     for value in _values(override):
         if value.removesuffix(".yaml") not in options:
-            near = get_close_matches(value, options, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            near = get_close_matches(value, options, n=3)
+            hint = f"did you mean {_either(near)}? " if near else ""
             errors.append(f"unknown option {group}={value}; {hint}options: {', '.join(options)}")
     if errors:
         return errors
@@ -239,6 +262,11 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
             return [f"{line}: {outer}={chosen[outer]} has no {part} to choose; choose another {outer}, or leave it out"]
         return [f"{line}: {group} needs a plus: +{line}"]
     return []
+
+
+def _either(words: Sequence[str]) -> str:
+    """Spell a choice: ``a``, ``a or b``, ``a, b or c``."""
+    return " or ".join([*filter(None, [", ".join(words[:-1])]), *words[-1:]])
 
 
 def _variants(groups: Sequence[Override]) -> Iterator[list[str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from ada_lightning.run.invocation import start_of
 from ada_lightning.run.resume import SESSION_OPTIONS
 from ada_lightning.run.run_dir import RunDir
 
@@ -16,13 +16,6 @@ from ada_lightning.run.run_dir import RunDir
 def is_sweep() -> bool:
     """Whether this job is one of a sweep (``-m``)."""
     return HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
-
-
-def start_of(program: str) -> list[str]:
-    """Words that start a program of ours, in the way that this one was started: ``ada train``, ``python train.py``."""
-    module = getattr(sys.modules["__main__"], "__spec__", None)  # none where a file of a checkout was started
-    is_installed = module is not None and module.name.startswith("ada_lightning.")
-    return ["ada", program] if is_installed else ["python", f"{program}.py"]
 
 
 def own_command() -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 from ada_lightning.analysis.export.folder import check_output, write_folder
 from ada_lightning.analysis.export.hub import PushError, check_destination, push_folder
 from ada_lightning.analysis.export.source import find_source
+from ada_lightning.run.invocation import start_of
 
 EXAMPLES = """
 examples:
-  python export.py runs/ada-20261121-064238                     exported/ada-20261121-064238-step_000030
-  python export.py my_run --average --output exported/mine      the average of the weights
-  python export.py my_run --checkpoint step_000020 --evaluation evaluations/my_run-step_000020-paper
-  python export.py my_run --push organisation/name              as a private model; --public shows it to everybody
+  {start} runs/ada-20261121-064238                     exported/ada-20261121-064238-step_000030
+  {start} my_run --average --output exported/mine      the average of the weights
+  {start} my_run --checkpoint step_000020 --evaluation evaluations/my_run-step_000020-paper
+  {start} my_run --push organisation/name              as a private model; --public shows it to everybody
 
 The card says what the run's command was: look at README.md before you push, if paths in it are nobody's business.
 """
@@ -45,9 +46,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    start = " ".join(start_of("export"))
     parser = argparse.ArgumentParser(
+        prog=start,
         description="Write a run's weights as a Hugging Face folder with a model card; push it where asked.",
-        epilog=EXAMPLES,
+        epilog=EXAMPLES.format(start=start),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("run", help="folder of a run, or its name")

@@ -11,13 +11,14 @@ from ada_lightning.analysis.report.find import find_runs
 from ada_lightning.analysis.report.method import group_runs
 from ada_lightning.analysis.report.page import Report, figure_text, make_report, write_report
 from ada_lightning.analysis.report.run import load_run
+from ada_lightning.run.invocation import start_of
 
 EXAMPLES = """
 examples:
-  python report.py runs/ada_seq_balance-* runs/grpo-*       every run that matches
-  python report.py runs/my_sweep                            all runs below a folder
-  python report.py ada_seq_balance-20261121-064238          a run by its name
-  python report.py runs/a runs/b --output docs/a_and_b.html --title "A and B" --level 0.4
+  {start} runs/ada_seq_balance-* runs/grpo-*       every run that matches
+  {start} runs/my_sweep                            all runs below a folder
+  {start} ada_seq_balance-20261121-064238          a run by its name
+  {start} runs/a runs/b --output docs/a_and_b.html --title "A and B" --level 0.4
 
 Runs that differ in nothing but their seed are one method, shown with mean and range. A run may still be in progress.
 """
@@ -43,9 +44,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    start = " ".join(start_of("report"))
     parser = argparse.ArgumentParser(
+        prog=start,
         description="Compare training runs by steps, generated tokens and seconds, on one self-contained HTML page.",
-        epilog=EXAMPLES,
+        epilog=EXAMPLES.format(start=start),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("runs", nargs="+", help="run folders, folders that hold runs, patterns, or names of runs")

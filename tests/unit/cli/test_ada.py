@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 
 import pytest
 
 from ada_lightning.cli import ada
-from ada_lightning.programs.command import start_of
+from ada_lightning.programs import export, report
+from ada_lightning.run.invocation import start_of
 
 
 @pytest.fixture
@@ -51,3 +53,26 @@ def test_a_command_to_go_on_with_is_spelt_as_this_program_was_started(monkeypatc
     spec = module and importlib.util.find_spec(module)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
     assert start_of("train") == words
+
+
+@pytest.mark.parametrize("program", [report, export])
+@pytest.mark.parametrize("is_installed", [False, True], ids=["checkout", "wheel"])
+def test_the_help_of_a_program_has_commands_as_this_one_was_started(monkeypatch, capsys, program, is_installed):
+    name = program.__name__.rpartition(".")[2]
+    spec = importlib.util.find_spec(f"ada_lightning.cli.{name}") if is_installed else None
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
+    with pytest.raises(SystemExit):
+        program.main(["--help"])
+    own, other = (f"ada {name}", f"python {name}.py")[:: 1 if is_installed else -1]
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: {own} ")
+    assert shown.count(f"\n  {own} ") == 4
+    assert other not in shown
+
+
+def test_a_program_that_does_not_compose_does_not_wait_for_hydra():
+    code = (
+        "import sys; from ada_lightning.programs import export, report; "
+        "sys.exit(bool({'hydra', 'torch'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

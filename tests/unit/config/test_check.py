@@ -232,6 +232,20 @@ class TestOverrideErrors:
         (error,) = errors(conf, *argv)
         assert message in error
 
+    def test_a_missing_folder_is_named_before_what_might_stand_in_it(self, conf, tmp_path):
+        missing = tmp_path / "my_cnf"
+        for words in (["--config-dir", f"{missing}"], [f"--config-dir={missing}"]):
+            assert errors(conf, *words, "+experiment=mine") == [f"--config-dir {missing}: no such folder"]
+        (missing / "experiment").mkdir(parents=True)
+        (missing / "experiment" / "mine.yaml").write_text("# @package _global_\nseed: 3\n")
+        assert errors(conf, f"--config-dir={missing}", "+experiment=mine") == []
+        assert errors(conf, f"--config-dir={missing}", "mine")[0].endswith("did you mean +experiment=mine?")
+
+    def test_the_name_of_an_experiment_alone_is_told_how_it_is_chosen(self, conf):
+        assert errors(conf, "ada") == ["ada: an argument is key=value; did you mean +experiment=ada?"]
+        assert "paper/big; did" not in str(errors(conf, "big"))
+        assert errors(conf, "typo") == ["cannot read 'typo': Error parsing override 'typo'; an argument is key=value"]
+
     def test_every_wrong_argument_is_named_against_the_option_that_is_chosen(self, conf):
         assert len(errors(conf, "sed=1", "sampler.k_poss=1")) == 2
         assert errors(conf, "sampler=uniform", "sampler.k_pos=3") == [

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
@@ -16,6 +20,9 @@ from tests.unit.config.composing import composed
 
 EXPERIMENTS = ("ada_seq_balance", "capo", "dapo", "flowrl", "gspo", "paper/qwen3_4b_instruct_grpo")
 """A token mask and a rate of its own; a refill and a threshold; parameters in the loss; several updates; lengths."""
+
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "python.md").read_text()
 
 
 class NoPrompts:
@@ -92,3 +99,16 @@ def test_settings_are_given_as_on_the_command_line_and_of_the_sampler_by_name():
 def test_what_cannot_work_or_would_have_no_effect_is_refused(arguments, sampler, message):
     with pytest.raises(ConfigError, match=f"(?s){message}"):
         Preset(*arguments, **sampler)
+
+
+def test_the_preset_of_the_page_is_one_on_a_cpu():
+    (call,) = re.findall(r'`(Preset\("grpo", .*?\))`', PAGE)
+    assert eval(call, {"Preset": Preset}).method.sampler.group_size == 8
+
+
+def test_what_the_page_names_is_where_it_says():
+    found = dict(re.findall(r"`(\w+)` of\s+`(ada_lightning\.[\w.]+)`", PAGE))
+    assert found.keys() >= {
+        "Method", "BetaHistory", "BalanceSampler", "BalancedSelection", "FunctionReward", "read_model",
+    }  # fmt: skip
+    assert [name for name, module in found.items() if not hasattr(import_module(module), name)] == []

@@ -343,6 +343,23 @@ def test_a_part_that_only_the_chosen_option_has_can_be_chosen(overrides):
     assert override_errors(list(overrides), CONF, "train") == []
 
 
+def test_an_experiment_that_is_not_there_gets_the_nearest_ones():
+    (error,) = override_errors(["+experiment=gpro"], CONF, "train")
+    (near,) = re.findall(r"^unknown option experiment=gpro; did you mean (.*?)\? options: ", error)
+    assert re.split(", | or ", near) == ["gspo", "grpo", "gdpo"]
+    assert near.count(" or ") == 1
+    (error,) = override_errors(["sampler=balance_posteriors"], CONF, "train")
+    assert "did you mean balance_posterior or balance? " in error
+
+
+def test_the_name_of_an_experiment_alone_is_explained_where_experiments_are():
+    assert override_errors(["grpo"], CONF, "train") == [
+        "grpo: an argument is key=value; did you mean +experiment=grpo?"
+    ]
+    (error,) = override_errors(["grpo"], CONF, "prepare")
+    assert "+experiment" not in error
+
+
 def test_a_part_that_the_chosen_option_lacks_is_explained():
     assert override_errors(["curriculum/usefulness=learnability"], CONF, "train") == [
         "curriculum/usefulness=learnability: curriculum=uniform has no usefulness to choose; "

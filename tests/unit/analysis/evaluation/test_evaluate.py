@@ -276,6 +276,12 @@ def test_command_lines_that_cannot_work(tmp_path, monkeypatch, arguments, messag
         expand_arguments(arguments, tmp_path, CONFIG_DIR)
 
 
+@pytest.mark.parametrize("words", [["--config-dir=mine"], ["--config-dir", "mine"], ["-cd", "mine"], ["-cd=mine"]])
+def test_a_folder_of_configuration_beside_that_of_the_run_is_refused(tmp_path, tiny_path, words):
+    with pytest.raises(ValueError, match="--config-dir does not go with the checkpoint of a run"):
+        expand_arguments([f"checkpoint={make_run(tmp_path, tiny_path)}", *words], tmp_path / "options", CONFIG_DIR)
+
+
 def test_a_run_without_a_checkpoint_or_settings(tmp_path, tiny_path):
     folder = make_run(tmp_path, tiny_path)
     (folder / "config.yaml").write_text("data: {}\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -147,7 +149,7 @@ def test_a_run_that_kept_little_has_a_card_that_says_so(run, tmp_path):
     assert "| after 0 updates | 0.188 |" in text
 
 
-def test_an_evaluation_of_these_weights_is_shown_and_one_of_others_is_refused(run, tmp_path, capsys):
+def test_an_evaluation_of_these_weights_is_shown_and_one_of_others_is_refused(run, tmp_path, capsys, monkeypatch):
     evaluation = tmp_path / "evaluation"
     evaluation.mkdir()
     estimate = {"mean": 0.5, "low": 0.25, "high": 0.75, "num_prompts": 4}
@@ -166,7 +168,11 @@ def test_an_evaluation_of_these_weights_is_shown_and_one_of_others_is_refused(ru
     assert "\n### mine-paper\n" in text
     assert "0.500 [0.250, 0.750]" in text
     other = ("--checkpoint", "step_000002", "--output", tmp_path / "other")
-    assert "is an evaluation of" in refused(capsys, run, "--evaluation", evaluation, *other)
+    message = refused(capsys, run, "--evaluation", evaluation, *other)
+    assert "is an evaluation of" in message
+    assert "to evaluate these weights: python evaluate.py checkpoint=" in message
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", find_spec("ada_lightning.cli.export"))
+    assert "weights: ada evaluate checkpoint=" in refused(capsys, run, "--evaluation", evaluation, *other)
     assert not (tmp_path / "other").exists()
 
 

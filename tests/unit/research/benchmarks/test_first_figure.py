@@ -16,6 +16,8 @@ def test_every_program_is_run_as_the_page_has_it_with_options_that_exist():
     ours = {words[1]: words[2:] for words in found if words[0] == "ada"}
     assert set(ours) == set(PROGRAMS)
     assert not any(character in " ".join(map(str, found)) for character in "<>#")
-    assert "num_steps=2" in ours["train"]
+    assert {"num_steps=2", "run_name=first"} <= set(ours["train"])
+    assert all("runs/first" in " ".join(ours[name]) for name in ("evaluate", "report", "audit", "export"))
+    assert "data.source.num_train=200" in ours["prepare"]  # all 2,000 would take hours on two cores
     for program in ("train", "evaluate", "prepare"):
         assert override_errors(ours[program], CONFIG_DIR, program) == []
