@@ -349,7 +349,7 @@ def test_an_experiment_that_is_not_there_gets_the_nearest_ones():
     assert re.split(", | or ", near) == ["gspo", "grpo", "gdpo"]
     assert near.count(" or ") == 1
     (error,) = override_errors(["sampler=balance_posteriors"], CONF, "train")
-    assert "did you mean balance_posterior or balance? " in error
+    assert "did you mean balance_posterior or positive_posterior? " in error
 
 
 def test_the_name_of_an_experiment_alone_is_explained_where_experiments_are():
