@@ -32,10 +32,14 @@ class _Last:
     """A prompt's last response, and what the policy made of it after the last update of its step."""
 
     response_ids: list[int]
-    is_sampled: list[bool] | None
-    """Of an episode, whether the model drew each token."""
     logprobs: list[float]
     """Of the tokens that the model drew, nats."""
+    is_sampled: list[bool] | None = None
+    """Of an episode, whether the model drew each token."""
+
+    def state(self) -> list[list[Any]]:
+        """Return it as primitives."""
+        return [self.response_ids, self.logprobs, *([] if self.is_sampled is None else [self.is_sampled])]
 
     def group(self, pool: ResponsePool) -> ResponseGroup:
         """Return it alone with its prompt, in a pool of that."""
@@ -150,7 +154,7 @@ class KlHistory(CountingEstimator):
 
     def state_dict(self) -> dict[str, Any]:
         """Counts by prompt id, and the last response of each with its log-probabilities."""
-        last = {key: [each.response_ids, each.is_sampled, each.logprobs] for key, each in self._last.items()}
+        last = {prompt_id: each.state() for prompt_id, each in self._last.items()}
         return super().state_dict() | {"last": last}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -180,7 +184,7 @@ class KlHistory(CountingEstimator):
         for group, logprobs in zip(groups, self._logprobs(groups), strict=True):
             last = group.kept[0].response
             mask = None if last.episode is None else list(last.episode.is_sampled)
-            self._last[group.pool.prompt.prompt_id] = _Last(list(last.response_ids), mask, logprobs)
+            self._last[group.pool.prompt.prompt_id] = _Last(list(last.response_ids), logprobs, mask)
 
     def _logprobs(self, groups: Sequence[ResponseGroup]) -> list[list[float]]:
         """Log-probability of every token that the model drew in each group's one response, now; nats."""

@@ -179,7 +179,7 @@ def test_of_an_episode_only_what_the_model_drew_counts():
     estimator.update([first])
     policy.logprob += 0.006
     state = json.loads(json.dumps(estimator.state_dict()))
-    assert state["last"] == {"p7": [[5, 5, 5], [True, False, True], [-1.0, -1.0]]}
+    assert state["last"] == {"p7": [[5, 5, 5], [-1.0, -1.0], [True, False, True]]}
     estimator.load_state_dict(state)
     estimator.update([second])
     rho = 2**-0.1
