@@ -1,4 +1,4 @@
-"""What sampler, curriculum and majority votes go by: a budget, what is remembered of prompts, answers."""
+"""What sampler, selection, curriculum and majority votes go by: a budget, what is remembered of prompts, answers."""
 
 from __future__ import annotations
 

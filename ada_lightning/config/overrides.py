@@ -266,7 +266,8 @@ def _choice_errors(loader: ConfigLoader, override: Override, chosen: Mapping[str
 
 def _either(words: Sequence[str]) -> str:
     """Spell a choice: ``a``, ``a or b``, ``a, b or c``."""
-    return " or ".join([*filter(None, [", ".join(words[:-1])]), *words[-1:]])
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _variants(groups: Sequence[Override]) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Checks across loss, token masks, advantage and optimiser: what one of them needs of the others."""
+"""Checks across loss, token masks, advantage, gradient norm, parameters and optimiser: what one needs of the others."""
 
 from __future__ import annotations
 

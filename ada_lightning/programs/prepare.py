@@ -15,7 +15,7 @@ from ada_lightning.analysis.offline import ResponseStore, SamplingJob
 from ada_lightning.analysis.offline.outcome import OutcomeRule
 from ada_lightning.analysis.offline.preparation import prepare as select
 from ada_lightning.config.assembly import assemble, read_data
-from ada_lightning.programs.command import start_of
+from ada_lightning.run.invocation import start_of
 from ada_lightning.run.run_dir import RunDir
 from ada_lightning.run.stop_signals import StopSignals
 from ada_lightning.run.terminal import quiet_libraries

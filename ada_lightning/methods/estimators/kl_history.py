@@ -20,7 +20,7 @@ from typing import Any
 from ada_lightning.core.checks import unmet
 from ada_lightning.core.episode import Episode
 from ada_lightning.core.protocols import PolicyView
-from ada_lightning.core.records import Belief, KeptResponse, Prompt, ResponseGroup, ResponsePool
+from ada_lightning.core.records import Belief, KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 from ada_lightning.methods.estimators.counting import CountingEstimator
 
 _UNSEEN = (0.5, 0.5)
@@ -50,7 +50,7 @@ class _Last:
             sampling_logprobs=(0.0,) * len(self.response_ids),
             episode=None if mask is None else Episode((), tuple(mask), "done"),
         )
-        return ResponseGroup(pool, (KeptResponse(response, 1.0),))
+        return _alone(pool, response)
 
 
 class KlHistory(CountingEstimator):
@@ -180,7 +180,7 @@ class KlHistory(CountingEstimator):
 
     def _remember(self, pools: Sequence[ResponsePool]) -> None:
         """Keep each pool's last response, with what the policy makes of it now."""
-        groups = [ResponseGroup(pool, (KeptResponse(pool.responses[-1], 1.0),)) for pool in pools]
+        groups = [_alone(pool, pool.responses[-1]) for pool in pools]
         for group, logprobs in zip(groups, self._logprobs(groups), strict=True):
             last = group.kept[0].response
             mask = None if last.episode is None else list(last.episode.is_sampled)
@@ -217,3 +217,7 @@ class KlHistory(CountingEstimator):
             part.append(group)
             num_tokens += length
         yield part
+
+
+def _alone(pool: ResponsePool, response: Response) -> ResponseGroup:
+    return ResponseGroup(pool, (KeptResponse(response, 1.0),))
