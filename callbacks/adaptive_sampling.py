@@ -29,6 +29,7 @@ from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.models.served import read_model
 from ada_lightning.training.policy import PolicyModule
+from ada_lightning.training.updates.streamed import StreamedGradients
 
 from .budget import share_spent
 from .rollout_listener import listeners
@@ -81,6 +82,7 @@ class AdaptiveSampling(Callback):
         self.max_logprob_gap = max_logprob_gap
         self.stop_logprob_gap = stop_logprob_gap
         self._ahead = StepsAhead(self.method, service) if service.max_staleness else None
+        self._streamed: StreamedGradients | None = None
         self._metrics = RolloutMetrics()
         self._pending_metrics: dict[str, float] = {}
         self._step_metrics: dict[str, float] = {}
@@ -112,6 +114,11 @@ class AdaptiveSampling(Callback):
             share_spent=partial(share_spent, trainer),
             max_staleness=self.service.max_staleness,
         )
+        if self.service.stream_gradients:
+            self._streamed = StreamedGradients(
+                policy, self._group, data.pack_part, max_tokens=data.max_tokens_per_microbatch
+            )
+        data.streamed = self._streamed
         self.method.curriculum = data.curriculum
         self.method.sampler.connect(policy)
         self.method.estimator.connect(policy)
@@ -209,8 +216,10 @@ class AdaptiveSampling(Callback):
     def _collect(
         self, trainer: Trainer, policy: PolicyModule, data: RolloutDataModule, step: int, prompts: Sequence[Prompt]
     ) -> tuple[Sequence[ResponseGroup], int]:
+        if self._streamed is not None:
+            self._streamed.begin(step, lag=data.lag(step))
         if self._ahead is not None:
-            result, figures = self._ahead.rollout(policy, data, step)
+            result, figures = self._ahead.rollout(policy, data, step, self._streamed)
             training = result.groups
         elif self.method.refill.is_on:
             result, training, figures = self._sample_filled_up(policy, data, step)
@@ -234,15 +243,20 @@ class AdaptiveSampling(Callback):
 
     def _sample(self, policy: PolicyModule, step: int, prompts: Sequence[Prompt], **options: Any) -> RolloutResult:
         seed_generators(seed=self.service.settings.seed, part="rollout", index=step)
-        sampled = self.service.sample(
-            partial(self.method.begin, prompts, step=step, **options),
-            weights=policy.engine_weights,
-            policy_version=policy.policy_version,
-            stage="train",
-            clock=policy.clock,
-            interrupt_check=policy.interrupt_check,
-        )
+        begin = partial(self.method.begin, prompts, step=step, **options)
+        weights: dict[str, Any] = {"weights": policy.engine_weights, "policy_version": policy.policy_version}
+        if self._streamed is None:
+            check = policy.interrupt_check
+            sampled = self.service.sample(begin, **weights, stage="train", clock=policy.clock, interrupt_check=check)
+        else:
+            sample = self.service.start(begin, **weights, ended=self._streamed.note)
+            sampled = sample(clock=policy.clock, interrupt_check=self._streamed.check_and_compute)
         return sampled.result()
+
+    def _group(self, pool: ResponsePool) -> ResponseGroup:
+        """Select from a pool that is complete before its step is."""
+        (kept,) = self.method.selection.select_all([pool])
+        return ResponseGroup(pool, kept)
 
     def _sample_filled_up(
         self, policy: PolicyModule, data: RolloutDataModule, step: int
@@ -345,6 +359,8 @@ class AdaptiveSampling(Callback):
         calibration = EstimatorCalibration(sync_on_compute=False)  # one process rolls out
         calibration.update([group.pool for group in result.groups])
         figures = {name: float(value) for name, value in calibration.compute().items()}
+        if self._streamed is not None:
+            figures["rollout/latency_s"] = result.stats.seconds
         return {**self._metrics(result), **figures, "rollout/engine_restarts": float(self.service.engine.num_restarts)}
 
 

@@ -27,6 +27,7 @@ from ada_lightning.rollout.service import RolloutService
 from ada_lightning.rollout.weight_ring import WeightRing
 from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.policy import PolicyModule
+from ada_lightning.training.updates.streamed import StreamedGradients
 
 
 class StepsAhead:
@@ -54,9 +55,11 @@ class StepsAhead:
         """By step: how far engine and trainer disagreed about the version that sampled it."""
 
     def rollout(
-        self, policy: PolicyModule, data: RolloutDataModule, step: int
+        self, policy: PolicyModule, data: RolloutDataModule, step: int, streamed: StreamedGradients | None
     ) -> tuple[RolloutResult, dict[str, float]]:
         """Return a step that is to be trained on now, with its figures, and go on sampling those after it.
+
+        ``streamed`` computes gradients of what is complete of it meanwhile.
 
         Raises:
             EngineError: as :meth:`~ada_lightning.rollout.service.RolloutService.sample` does.
@@ -66,9 +69,10 @@ class StepsAhead:
         self._publish(policy, data)
         for number in range(step, min(step + self.max_staleness + 1, data.num_steps)):
             if number not in self._started:
-                self._started[number] = self._start(self._steps[number], data)
+                self._started[number] = self._start(self._steps[number], data, streamed)
         seed_generators(seed=self._service.settings.seed, part="rollout", index=step)
-        sampled = self._started.pop(step)(clock=policy.clock, interrupt_check=policy.interrupt_check)
+        check = policy.interrupt_check if streamed is None else streamed.check_and_compute
+        sampled = self._started.pop(step)(clock=policy.clock, interrupt_check=check)
         return sampled.result(), self._figures(self._steps[step], sampled.stats.seconds, policy, data)
 
     def _prepare(self, policy: PolicyModule, data: RolloutDataModule, *, until: int) -> None:
@@ -90,7 +94,7 @@ class StepsAhead:
             canary = self._canary_of(data)
             self._canary_logprobs[version] = policy.next_token_logprobs(canary.token_ids, canary.num_prefixes)
 
-    def _start(self, prepared: PreparedStep, data: RolloutDataModule) -> Sample:
+    def _start(self, prepared: PreparedStep, data: RolloutDataModule, streamed: StreamedGradients | None) -> Sample:
         version, canary = prepared.policy_version, self._canary_of(data)
 
         def probe(engine: RolloutEngine) -> None:
@@ -107,6 +111,7 @@ class StepsAhead:
             weights=lambda: self._ring.read(version),
             policy_version=version,
             probe=probe,
+            ended=streamed.note if streamed is not None else lambda pool: None,
         )
 
     def _figures(

@@ -44,6 +44,7 @@ from ada_lightning.config.refill import overlong_errors, refill_errors
 from ada_lightning.config.selection import selection_errors
 from ada_lightning.config.setup import Rule, Setup
 from ada_lightning.config.staleness import staleness_errors
+from ada_lightning.config.streaming import streaming_errors
 from ada_lightning.config.update import gradient_norm_errors, mask_errors, target_errors
 from ada_lightning.config.values import value_errors
 from ada_lightning.run.run_dir import name_problem
@@ -271,6 +272,7 @@ RULES: tuple[Rule, ...] = (
     environment_errors,
     model_errors,
     staleness_errors,
+    streaming_errors,
     _resume_errors,
 )
 """What does not go together: every one is asked, and all that they say is told at once."""

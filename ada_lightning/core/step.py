@@ -93,6 +93,7 @@ class Step:
         self._open: dict[tuple[int, int], Request] = {}
         """Asked for and not told yet, by (slot, sample index)."""
         self._dropped: list[Request] = []
+        self._ended: list[ResponsePool] = []
         self._at_barrier: list[PromptRun] = []
         self._next_slot = self._wave_start = first_slot
         self._stage_index = self._num_unfinished = self._num_signal = self._num_pushed = 0
@@ -151,6 +152,11 @@ class Step:
         """Return requests that are no longer wanted, each once: drawn ahead of a prompt that then stopped."""
         dropped, self._dropped = self._dropped, []
         return dropped
+
+    def ended(self) -> list[ResponsePool]:
+        """Return pools that became complete since the last call, as they did. Nothing changes in them any more."""
+        ended, self._ended = self._ended, []
+        return ended
 
     def note_wasted(self, num_tokens: int) -> None:
         """Count tokens that were generated for dropped requests: drawing ahead keeps to a share of them."""
@@ -315,6 +321,7 @@ class Step:
         pool.inverse_probability = end.inverse_probability
         self._budget.finish(pool.slot)
         run.is_finished = True
+        self._ended.append(pool)
         self._num_unfinished -= 1
         self._num_signal += self._top_up is not None and self._top_up.counts(pool)
         self._drop_early_launches(run)

@@ -22,7 +22,8 @@ from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.training.batch import TrainingBatch
-from ada_lightning.training.packing import pack_for_replicas
+from ada_lightning.training.packing import pack_for_replicas, pack_groups
+from ada_lightning.training.updates.streamed import StreamedGradients
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy, or with an older one on
@@ -68,6 +69,8 @@ class RolloutDataModule(LightningDataModule):
     _recall: Recall | None = None
     _keep_groups_without_signal = False
     _max_staleness = 0
+    streamed: StreamedGradients | None = None
+    """What computes gradients while a rollout goes on, if anything does."""
     _queue: PromptQueue | None = None
 
     def __init__(
@@ -314,18 +317,41 @@ class RolloutDataModule(LightningDataModule):
         assert self._collect is not None
         share_done = max(step / self.num_steps, self._share_spent())
         groups, policy_version = self._collect(step, [] if self._max_staleness else self.step_prompts(step))
+        streamed = self.streamed.take(groups) if self.streamed is not None else None
+        computed = {id(group.pool) for group in streamed.groups} if streamed is not None else set()
         replicas = pack_for_replicas(
             groups,
             num_replicas=self._ranks.num_replicas,
             num_minibatches=self.num_minibatches,
-            max_tokens_per_microbatch=self.max_tokens_per_microbatch,
             policy_version=policy_version,
             shuffle_seed=self.seed * 1_000_003 + step,
-            keep_groups_without_signal=self._keep_groups_without_signal or not self.skip_groups_without_signal,
-            share_prompts=self.share_prompts,
+            is_computed=lambda group: id(group.pool) in computed,
+            **self._packing,
         )
-        lag = min(step, self._max_staleness) * self.updates_per_rollout if self._max_staleness else None
-        return [[replace(batch, share_done=share_done, lag=lag) for batch in batches] for batches in replicas]
+        return [
+            [replace(batch, share_done=share_done, lag=self.lag(step), streamed=streamed) for batch in batches]
+            for batches in replicas
+        ]
+
+    def lag(self, step: int) -> int | None:
+        """Return by how many updates the policy that samples a step is older than the one that trains on it.
+
+        None where the engine samples from the current one in every step.
+        """
+        return min(step, self._max_staleness) * self.updates_per_rollout if self._max_staleness else None
+
+    def pack_part(self, groups: Sequence[ResponseGroup]) -> TrainingBatch:
+        """Pack a part of a rollout that goes on, in the order of the groups."""
+        (batch,) = pack_groups(groups, num_minibatches=1, policy_version=0, shuffle_seed=0, **self._packing)
+        return batch
+
+    @property
+    def _packing(self) -> dict[str, Any]:
+        return {
+            "max_tokens_per_microbatch": self.max_tokens_per_microbatch,
+            "keep_groups_without_signal": self._keep_groups_without_signal or not self.skip_groups_without_signal,
+            "share_prompts": self.share_prompts,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Position in the data: optimiser steps finished. Everything else follows from it, the seed and the history.

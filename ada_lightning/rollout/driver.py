@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import Completion, Generation, Grade, SamplingSettings
+from ada_lightning.core.records import Completion, Generation, Grade, ResponsePool, SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, Request, StepSettings
 from ada_lightning.rollout.engines.errors import EngineError, guarded
@@ -39,6 +39,7 @@ class Driver:
         name: unique in the process; part of every request's name.
         outlives_engine: go on after an :class:`EngineError` with another engine, which draws again what was in flight.
         waiting: a context for the seconds spent waiting for graders.
+        ended: called with each pool that has become complete, while its step goes on.
         report: called after every engine step.
         interrupt_check: called after every engine step; may raise.
     """
@@ -55,6 +56,7 @@ class Driver:
         name: str = "0",
         outlives_engine: bool = False,
         waiting: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        ended: Callable[[ResponsePool], object] = lambda pool: None,
         report: Callable[[], None] = lambda: None,
         interrupt_check: Callable[[], None] = lambda: None,
     ) -> None:
@@ -66,7 +68,8 @@ class Driver:
         self._sampling, self._settings = sampling, settings
         self._grader, self._decode, self._episodes, self._name = grader, decode, episodes, name
         self._outlives_engine = outlives_engine
-        self._waiting, self._report, self._interrupt_check = waiting, report, interrupt_check
+        self._waiting, self._ended = waiting, ended
+        self._report, self._interrupt_check = report, interrupt_check
         self._open: list[Step] = []
         self._generating: dict[str, tuple[Step, Request]] = {}
         self._grading: dict[_Place, Ungraded] = {}
@@ -220,6 +223,9 @@ class Driver:
                 step.note_wasted(self._episodes.drop(self._place(dropped)))
 
     def _complete(self) -> list[Step]:
+        for step in self._open:
+            for pool in step.ended():
+                self._ended(pool)
         complete = [step for step in self._open if step.is_complete]
         if complete:
             self._open = [step for step in self._open if not step.is_complete]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.records import ResponsePool, SamplingSettings
 from ada_lightning.core.schedule import Continuous, Schedule
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -61,7 +61,11 @@ class RolloutService:
         max_staleness: k, by how many steps the policy that samples lags behind the one that trains, exactly: step s is
             sampled by the policy of step ``max(0, s - k)``. Steps are then sampled while the trainer updates if the
             engine lives outside of its process; else nothing overlaps.
-        verdict_delay: then, engine steps between a response and its verdict, or a turn and the environment's answer.
+        stream_gradients: compute the gradients of prompts that are complete while the engine samples the others of
+            their step, for the same update (:class:`~ada_lightning.training.updates.streamed.StreamedGradients`). The
+            engine lives outside of the trainer's process then.
+        verdict_delay: where reproducible, engine steps between a response and its verdict, or a turn and the
+            environment's answer.
         environment: answers the model's turns, so that a response is an episode of several; None: it is a single turn.
 
     Raises:
@@ -88,6 +92,7 @@ class RolloutService:
         reproducible: bool = False,
         verdict_delay: int = 4,
         max_staleness: int = 0,
+        stream_gradients: bool = False,
         environment: EnvironmentPool | None = None,
     ) -> None:
         for name, value, least, most in (
@@ -105,6 +110,11 @@ class RolloutService:
                 "reproducible=true needs rollout.seed_requests=true: an engine that is replaced would draw other "
                 "tokens, from a stream of its own"
             )
+        if stream_gradients and not host.works_by_itself:
+            raise ValueError(
+                "rollout.stream_gradients computes gradients while the engine samples, and an engine in the trainer's "
+                "process does one thing at a time; use rollout=vllm_process, or rollout.stream_gradients=false"
+            )
         self.sampling = sampling
         self.max_model_tokens = max_model_tokens
         self.settings = StepSettings(
@@ -118,6 +128,7 @@ class RolloutService:
         self.failure_alarm_ratio = failure_alarm_ratio
         self.reproducible = reproducible
         self.max_staleness = max_staleness
+        self.stream_gradients = stream_gradients
         self._verdict_delay = verdict_delay
         self.environment = environment
         self._continuation: Continuation | None = None
@@ -177,6 +188,7 @@ class RolloutService:
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
         probe: Callable[[RolloutEngine], object] = lambda engine: None,
+        ended: Callable[[ResponsePool], object] = lambda pool: None,
     ) -> Step:
         """Return a step that the given policy version has completed, when everybody else is done with the engine.
 
@@ -195,6 +207,8 @@ class RolloutService:
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
             probe: called with the engine when it has the weights, before the first request.
+            ended: called with every pool as soon as it is complete; once more, with another pool for the same prompt,
+                where the step is repeated with another engine.
 
         Raises:
             EngineError: the engine broke more often in a row than ``max_engine_restarts``.
@@ -221,7 +235,7 @@ class RolloutService:
                     )
                     self.engine.sync(policy_version, weights, clock)
                     probe(self.engine.opened())
-                    self._drive(step, settings, sampling, clock, interrupt_check)
+                    self._drive(step, settings, sampling, clock, interrupt_check, ended)
                 except EngineError as error:
                     num_broken += 1
                     self.engine.give_up(error, num_broken)
@@ -239,6 +253,7 @@ class RolloutService:
         weights: Callable[[], Iterable[tuple[str, Tensor]]],
         policy_version: int,
         probe: Callable[[RolloutEngine], object] = lambda engine: None,
+        ended: Callable[[ResponsePool], object] = lambda pool: None,
     ) -> Sample:
         """Have a training step sampled by weights that stay, after those that were started before.
 
@@ -251,11 +266,20 @@ class RolloutService:
             weights: as in :meth:`sample`.
             policy_version: of those weights.
             probe: as in :meth:`sample`.
+            ended: as in :meth:`sample`; called from another thread where the engine works by itself.
 
         Returns:
             What gives the complete step, and raises what :meth:`sample` does.
         """
-        sample = partial(self.sample, begin, weights=weights, policy_version=policy_version, stage="train", probe=probe)
+        sample = partial(
+            self.sample,
+            begin,
+            weights=weights,
+            policy_version=policy_version,
+            stage="train",
+            probe=probe,
+            ended=ended,
+        )
         if not self.samples_beside_trainer:
             return sample
         self._thread = self._thread or SamplingThread()
@@ -338,6 +362,7 @@ class RolloutService:
         sampling: SamplingSettings,
         clock: PhaseClock,
         interrupt_check: Callable[[], None],
+        ended: Callable[[ResponsePool], object],
     ) -> None:
         """Sample and let rest. A method, so that its end leaves no variable that holds a broken engine."""
         is_training = step.stage not in ("eval", "preview")  # else waiting belongs to what it is done for
@@ -349,6 +374,7 @@ class RolloutService:
             waiting=lambda: clock.phase("grade") if is_training else nullcontext(),
             report=lambda: clock.report(step.stats.num_drawn, step.num_launched),
             interrupt_check=interrupt_check,
+            ended=ended,
         )
         with clock.phase("rollout" if is_training else step.stage):
             started = time.monotonic()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from ada_lightning.training.updates.streamed import StreamedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,13 @@ class TrainingBatch:
     samples from an older policy (``rollout.max_staleness``): 0 in the first step. None where it has the current one."""
     share_done: float = 0.0
     """Of the run, in [0, 1], when its rollout began: what the learning rate follows."""
+    streamed: StreamedPart | None = None
+    """What was computed while the rollout went on, and is not in ``microbatches``."""
+
+    @property
+    def all_microbatches(self) -> tuple[Microbatch, ...]:
+        """Those that are to be computed, and those that were while the rollout went on."""
+        return (*(self.streamed.microbatches if self.streamed else ()), *self.microbatches)
 
     def __iter__(self) -> Iterator[Microbatch]:
         return iter(self.microbatches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
@@ -48,6 +48,7 @@ def pack_for_replicas(
     shuffle_seed: int,
     keep_groups_without_signal: bool,
     share_prompts: bool,
+    is_computed: Callable[[ResponseGroup], bool] = lambda group: False,
 ) -> list[list[TrainingBatch]]:
     """Cut a rollout into optimiser steps of whole groups, each into microbatches by token budget, for every replica.
 
@@ -69,6 +70,7 @@ def pack_for_replicas(
         keep_groups_without_signal: also compute responses whose advantage is zero. Needed by terms that do not depend
             on the advantage (KL, entropy); otherwise they change nothing and are left out.
         share_prompts: compute a prompt once for all its responses, which attend to it but not to each other.
+        is_computed: whether the gradient of a group is there already, so that it is counted alone.
 
     Returns:
         For every replica ``num_minibatches`` batches. One holds no microbatch where none of its groups has a signal, or
@@ -88,6 +90,7 @@ def pack_for_replicas(
         computed = [
             _with_tokens(group, group.kept if keep_groups_without_signal else group.trained)
             for group in order[index::num_minibatches]
+            if not is_computed(group)
         ]
         documents = _divide(computed, max_tokens_per_microbatch if share_prompts else 0, num_replicas)
         rounds = _balance(documents, max_tokens_per_microbatch, num_replicas)

@@ -51,6 +51,7 @@ from ada_lightning.training.updates import (
 )
 from ada_lightning.training.updates.drift import Drift
 from ada_lightning.training.updates.figures import add_sums, update_figures
+from ada_lightning.training.updates.gradient_sum import GradientSum
 
 T = TypeVar("T")
 
@@ -241,7 +242,7 @@ class PolicyModule(LightningModule):
             self._finish_gradients()
             grad_norm = clip_to_norm(self.trained.trainable(self.model), self.max_grad_norm)
             loss_grad_norm = self._clip_loss_gradient()
-            self._update(optimizer, total_loss, grad_norm + loss_grad_norm, is_empty=not batch.microbatches)
+            self._update(optimizer, total_loss, grad_norm + loss_grad_norm, is_empty=not batch.all_microbatches)
         self._note_update(batch, total_loss, grad_norm, totals, lr=lr)
         if self.loss.has_parameters:
             self.update_metrics["train/loss_grad_norm"] = float(loss_grad_norm)
@@ -272,20 +273,21 @@ class PolicyModule(LightningModule):
             if not is_out_of_memory(error):
                 raise
             failed = UpdateOutOfMemoryError(batch, error)
-            parts = tuple(part for microbatch in batch for part in halved(microbatch))
+            whole = batch.all_microbatches
+            parts = tuple(part for microbatch in whole for part in halved(microbatch))
             # One rank alone must not compute other parts than the others, which wait for it in their collectives.
-            if self.trainer.world_size > 1 or len(parts) == len(batch.microbatches):
+            if self.trainer.world_size > 1 or len(parts) == len(whole):
                 raise failed from error
         # Outside of the handler: its traceback holds the activations.
-        self._forget_update()
+        self.forget_update()
         self.num_memory_retries += 1
         warnings.warn(
             f"an update ran out of memory ({failed.what}) and is repeated in {len(parts)} parts instead of "
-            f"{len(batch.microbatches)}; lower data.max_tokens_per_microbatch to spare the first attempt",
+            f"{len(whole)}; lower data.max_tokens_per_microbatch to spare the first attempt",
             RuntimeWarning,
             stacklevel=2,
         )
-        halves = replace(batch, microbatches=parts)
+        halves = replace(batch, microbatches=parts, streamed=None)
         try:
             return self._accumulate_once(halves)
         except (RuntimeError, MemoryError) as error:
@@ -294,22 +296,32 @@ class PolicyModule(LightningModule):
             raise UpdateOutOfMemoryError(halves, error) from error
 
     def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        """Add the gradients of every microbatch up; return the loss and the sums for logging."""
-        totals: dict[str, Tensor] = {}
-        self._drift = Drift()
-        total_loss = torch.zeros((), device=self.device)
+        """Add the gradients of every microbatch up, to those that are there; return loss and sums for logging."""
+        so_far = GradientSum()
+        if batch.streamed is not None:
+            streamed = batch.streamed
+            factor, so_far = streamed.factor(self.loss.reduction, batch.counts), streamed.sum
+            so_far.loss = so_far.loss * factor
+            for parameter in (*self.trained.trainable(self.model), *self.loss.parameters()):
+                if parameter.grad is not None:
+                    parameter.grad.mul_(factor)
+        self.add_gradients(batch, so_far)
+        return so_far.loss, so_far.totals
+
+    def add_gradients(self, batch: TrainingBatch, so_far: GradientSum) -> None:
+        """Add the gradients of a batch's microbatches to those that the parameters have."""
+        self._drift = so_far.drift
         for index, microbatch in enumerate(batch):
             self.clock.report(index, len(batch.microbatches))
             loss, sums = self.microbatch_loss(microbatch, batch)
             if microbatch.is_filler:
                 loss, sums = 0.0 * loss, {name: torch.zeros_like(value) for name, value in sums.items()}
             self.manual_backward(loss)
-            total_loss += loss.detach()
-            add_sums(totals, sums)
+            so_far.loss = so_far.loss.to(loss.device) + loss.detach()
+            add_sums(so_far.totals, sums)
             self.ranks.check_together(self.interrupt_check)
-        return total_loss, totals
 
-    def _forget_update(self) -> None:
+    def forget_update(self) -> None:
         """Drop what a failed attempt at an update left: gradients, figures, freed memory that is still held."""
         self.zero_grad(set_to_none=True)  # the loss's own parameters, too
         gc.collect()
@@ -649,7 +661,8 @@ class PolicyModule(LightningModule):
     def _note_update(
         self, batch: TrainingBatch, loss: Tensor, grad_norm: Tensor, totals: dict[str, Tensor], *, lr: float
     ) -> None:
-        computed_tokens = sum(microbatch.num_computed_tokens for microbatch in batch)
+        computed_tokens = sum(microbatch.num_computed_tokens for microbatch in batch.all_microbatches)
+        own_tokens = sum(microbatch.num_computed_tokens for microbatch in batch)
         sums = {name: float(value) for name, value in totals.items()}
         sums = self.ranks.totals(sums | {"loss": float(loss), "computed_tokens": float(computed_tokens)})
         self.update_metrics = {
@@ -661,3 +674,5 @@ class PolicyModule(LightningModule):
             **update_figures(sums),
             **self._drift.figures(),
         }
+        if batch.streamed is not None:
+            self.update_metrics["train/streamed_ratio"] = 1 - own_tokens / max(computed_tokens, 1)

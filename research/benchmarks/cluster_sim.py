@@ -40,7 +40,7 @@ from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from research.benchmarks import report
-from research.benchmarks.overlap import COPY_S, OPTIMIZER_S, SYNC_S, OverlappedRun
+from research.benchmarks.overlap import ASSUMED, OverlappedRun
 from research.benchmarks.simulation import cpu, validation
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.gpu import MODELS, h100
@@ -58,6 +58,7 @@ WAYS = (
     (0, "in turns", False),
     (0, "in turns", True),
     (1, "drained", False),
+    (1, "drained", True),
     (1, "side by side", False),
     (1, "side by side", True),
     (2, "side by side", False),
@@ -65,6 +66,8 @@ WAYS = (
     (3, "side by side", False),
 )
 """Of ``--overlap``: lag, how versions reach engines, and whether prompts are computed as they are complete."""
+UPDATE_S = {"1.5B": 15.0, "7B": 85.0}
+"""Seconds of an update by model, published for GRPO (arXiv:2510.04996v1, table 2)."""
 CURVE = report.FOLDER / "cluster_sim_cpu_curve.json"
 
 
@@ -200,43 +203,53 @@ def scaling() -> list[dict[str, Any]]:
     return rows
 
 
-def overlap(engines: Sequence[int], *, update_s: float = 15.0, num_steps: int = 16, num_warm: int = 4) -> None:
+def overlap(model: str, engines: Sequence[int], *, num_steps: int = 16, num_warm: int = 4) -> None:
     """Seconds of a step by lag, way of giving weights, and number of engines; printed and saved row by row.
 
     Efficiency is seconds of a rollout alone with one engine, over those of a step, divided by the number of engines.
-    15 s is the update published for the paper's 1.5B runs (arXiv:2510.04996v1, table 2).
+    Copies, syncs and optimisers of a larger model take longer by its weights.
     """
-    alone = _overlapped(1, lag=0, update_s=0.0, sync_s=0.0)
+    times = {"update_s": UPDATE_S[model]}
+    times |= {name: seconds * _size(model) for name, seconds in ASSUMED.items()}
+    alone = _overlapped(model, 1, lag=0, **times | {"update_s": 0.0, "sync_s": 0.0})
     alone.run(2)
     work_s = alone.period(1)
-    assumed = {"update_s": update_s, "sync_s": SYNC_S, "copy_s": COPY_S, "optimizer_s": OPTIMIZER_S}
-    settings = {**assumed, "steps": num_steps, "warm_up": num_warm}
-    figures: dict[str, Any] = {"work_s": round(work_s, 2), "settings": settings}
-    rows = _stored_overlap(figures)
+    settings = {**{name: round(seconds, 2) for name, seconds in times.items()}, "steps": num_steps, "warm_up": num_warm}
+    of_model: dict[str, Any] = {"work_s": round(work_s, 2), "settings": settings}
+    models, rows = _stored_overlap(model, of_model)
     for replicas, (lag, way, streams) in product(engines, WAYS):
-        row = {"engines": replicas, "lag": lag, "way": way, "streamed": streams}
+        row = {"model": model, "engines": replicas, "lag": lag, "way": way, "streamed": streams}
         if any(row.items() <= other.items() for other in rows):
             continue
-        run = _overlapped(replicas, lag=lag, update_s=update_s, drains=way == "drained", streams=streams)
+        run = _overlapped(model, replicas, lag=lag, drains=way == "drained", streams=streams, **times)
         run.run(num_steps)
         period = run.period(num_warm)
         row |= {"period_s": round(period, 2), "efficiency": round(work_s / replicas / period, 3)}
         rows.append(row | {"waste": round(run.waste, 4)})
         print(rows[-1], flush=True)
-        in_order = sorted(rows, key=lambda row: (row["engines"], row["lag"]))
-        report.save("cluster_overlap", module="cluster_sim", **figures, rows=in_order)
+        place = {way[:2]: index for index, way in enumerate(WAYS)}
+        in_order = sorted(
+            rows, key=lambda row: (row["model"], row["engines"], place[row["lag"], row["way"]], row["streamed"])
+        )
+        report.save("cluster_overlap", module="cluster_sim", models=models, rows=in_order)
 
 
-def _stored_overlap(figures: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a simulation with these figures, which goes on where it was killed. For new ones remove the file."""
+def _size(model: str) -> float:
+    """Weights of a model over those for which times are assumed."""
+    return MODELS[model].num_parameters / MODELS["1.5B"].num_parameters
+
+
+def _stored_overlap(model: str, figures: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What is stored of all models, but for rows of this one that had other figures. It goes on where it was killed."""
     file = report.FOLDER / "cluster_overlap.json"
-    stored = json.loads(file.read_text()) if file.exists() else {}
-    rows: list[dict[str, Any]] = stored["rows"] if figures.items() <= stored.items() else []
-    return rows
+    stored = json.loads(file.read_text()) if file.exists() else {"models": {}, "rows": []}
+    is_same = stored["models"].get(model) == figures
+    rows = [row for row in stored["rows"] if is_same or row["model"] != model]
+    return stored["models"] | {model: figures}, rows
 
 
-def _overlapped(replicas: int, **options: Any) -> OverlappedRun:
-    setting = Setting(replicas=replicas)
+def _overlapped(model: str, replicas: int, **options: Any) -> OverlappedRun:
+    setting = Setting(model=model, replicas=replicas)
     method = methods(setting)["continuous, ahead"]
     rates = dict(enumerate(MIXES[setting.mix].rates(NUM_PROMPTS, seed=0)))
     engine = SimulatedEngine(
@@ -260,10 +273,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only-validate", action="store_true", help="renew the validation, keep the stored scenarios")
     parser.add_argument("--overlap", action="store_true", help="simulate steps that overlap, and nothing else")
+    parser.add_argument("--model", choices=list(UPDATE_S), default="1.5B", help="with --overlap")
     parser.add_argument("--engines", type=int, nargs="+", default=[16, 8, 4, 2, 1], help="with --overlap")
     arguments = parser.parse_args()
     if arguments.overlap:
-        overlap(arguments.engines)
+        overlap(arguments.model, arguments.engines)
         return
     stored = report.FOLDER / "cluster_sim.json"
     checked = validate() if CURVE.exists() else []

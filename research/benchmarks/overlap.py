@@ -6,7 +6,8 @@ k + 1 steps at once, and step s is admitted when update s - k - 1 is done and it
 give a version to the engines:
 
 - ``drained``: one version at a time in all of them. A step of the next one waits until everything older is done, so of
-  the lag only the update is hidden. So the product does it, with engines outside of the trainer's process.
+  the lag only the update is hidden. So the product does it, with engines outside of the trainer's process, and it
+  streams if asked to.
 - ``side by side``: every engine serves every version, as it could with adapters. Steps fill each other's tails.
 
 And two ways to use what was sampled: a step trains when all of it is there, or ``streamed``: each prompt is computed as
@@ -27,12 +28,8 @@ from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN
 from research.benchmarks.simulation.engine import SimulatedEngine
 
-SYNC_S = 1.0
-"""Assumed seconds from the end of an update to new weights in the engines."""
-COPY_S = 0.2
-"""Of those, the seconds until the trainer may change its weights again: 3 GB at 15 GB/s. Assumed."""
-OPTIMIZER_S = 0.5
-"""Of an update, the seconds that need the gradients of all prompts. Assumed."""
+ASSUMED = {"sync_s": 1.0, "copy_s": 0.2, "optimizer_s": 0.5}
+"""Seconds of :class:`OverlappedRun` for 1.5B parameters; the copy is of 3 GB at 15 GB/s."""
 
 
 @dataclass
@@ -48,6 +45,8 @@ class OverlappedRun:
         lag: k.
         update_s: seconds of an update.
         sync_s: seconds from its end to new weights in the engines.
+        copy_s: of those, the seconds until the trainer may change its weights again.
+        optimizer_s: of an update, the seconds that need the gradients of all prompts.
         drains: whether a version waits until no older one samples.
         streams: whether prompts are computed as they are complete.
     """
@@ -59,7 +58,9 @@ class OverlappedRun:
     sampling: SamplingSettings
     lag: int
     update_s: float
-    sync_s: float = SYNC_S
+    sync_s: float = ASSUMED["sync_s"]
+    copy_s: float = ASSUMED["copy_s"]
+    optimizer_s: float = ASSUMED["optimizer_s"]
     drains: bool = False
     streams: bool = False
     ends: list[float] = field(default_factory=list)
@@ -158,9 +159,9 @@ class OverlappedRun:
             self._train(len(self.ends))
 
     def _train(self, step: int) -> None:
-        free_at = self._trained_at + (min(COPY_S, self.sync_s) if step else 0.0)
+        free_at = self._trained_at + (min(self.copy_s, self.sync_s) if step else 0.0)
         if self.streams:
-            completed_at, optimizer_s = self._completed_at[step], min(OPTIMIZER_S, self.update_s)
+            completed_at, optimizer_s = self._completed_at[step], min(self.optimizer_s, self.update_s)
             for at in completed_at:
                 free_at = max(free_at, at) + (self.update_s - optimizer_s) / len(completed_at)
             self._trained_at = free_at + optimizer_s

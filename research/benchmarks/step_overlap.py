@@ -1,9 +1,10 @@
 """Seconds of a step when rollouts and updates overlap on two cores: ``python -m research.benchmarks.step_overlap``.
 
-The default task trained in three ways, in turns, each in a process of its own: one after the other with two threads;
-one after the other with one thread; and overlapped with a lag of one step, an engine of one thread in a process of its
-own beside a trainer of one thread. All with PPO's clip around the policy that sampled, as a lag needs it. The first
-step of each process builds kernels and fills caches, and during the last nothing is sampled ahead: both are left out.
+The default task trained in four ways, in turns, each in a process of its own: one after the other with two threads;
+one after the other with one thread; with an engine of one thread in a process of its own beside a trainer of one
+thread, overlapped with a lag of one step; and so without a lag, with the gradients of prompts that are complete
+streamed. All with PPO's clip around the policy that sampled, as a lag needs it. The first step of each process builds
+kernels and fills caches, and during the last nothing is sampled ahead: both are left out.
 
 Overlap can win only where a second thread speeds either phase up by less than their sum allows: R1 and U1 seconds with
 one thread against R2 and U2 with two, ``max(R1, U1) < R2 + U2``, on cores that both can be busy at once without being
@@ -26,10 +27,11 @@ from ada_lightning.run.cores import SPIN_COUNT
 from research.benchmarks.report import save
 
 LOSS = ("loss.anchor=behaviour", "loss.importance_cap=0")
-OUTSIDE = ("rollout=vllm_process", "rollout.host.num_threads=1", "rollout.max_staleness=1")
+OUTSIDE = ("rollout=vllm_process", "rollout.host.num_threads=1")
 WAYS: dict[str, tuple[int, tuple[str, ...]]] = {
     "two threads, in turns": (2, ()),
-    "overlapped, one thread each": (1, OUTSIDE),
+    "overlapped, one thread each": (1, (*OUTSIDE, "rollout.max_staleness=1")),
+    "streamed, one thread each": (1, (*OUTSIDE, "rollout.stream_gradients=true")),
     "one thread, in turns": (1, ()),
 }
 """Threads of the trainer's process, and settings."""
@@ -39,6 +41,7 @@ FIGURES = {
     "latency_s": "rollout/latency_s",
     "update_s": "time/update_s",
     "sync_s": "time/sync_s",
+    "streamed_ratio": "train/streamed_ratio",
     "tokens": "rollout/generated_tokens",
 }
 """Names here and of a run. ``rollout_s`` is what the trainer waits for, ``latency_s`` what sampling beside it took."""

@@ -193,7 +193,7 @@ def _cluster_engines() -> str:
 
 
 def _cluster_overlap() -> str:
-    columns: dict[str, Cell] = {"engines": "{engines}", "lag": "{lag}", "weights": "{way}"}
+    columns: dict[str, Cell] = {"model": "{model}", "engines": "{engines}", "lag": "{lag}", "weights": "{way}"}
     columns["gradient"] = lambda row: "streamed" if row["streamed"] else "at the end"
     columns |= {"step": "{period_s:.1f} s", "efficiency": "{efficiency:.0%}", "dropped": "{waste:.1%}"}
     return _of(_load("cluster_overlap")["rows"], columns)

@@ -29,6 +29,22 @@ def test_a_run_whose_steps_overlap_is_that_of_the_emulation_in_the_trainers_proc
     assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
 
 
+def test_gradients_that_are_streamed_are_those_of_a_rollout_that_was_waited_for(train):
+    """The same responses; updates up to the order of sums in float32."""
+    waited, streamed = (
+        train(
+            "rollout=vllm_process", "data.max_tokens_per_microbatch=16", f"rollout.stream_gradients={choice}",
+            name=choice,
+        )
+        for choice in ("false", "true")
+    )  # fmt: skip
+    assert max(column(streamed, "train/streamed_ratio")) > 0
+    for name in ("rollout/num_sampled", "rollout/generated_tokens"):
+        assert column(streamed, name) == column(waited, name), name
+    for name in ("train/loss", "train/grad_norm"):
+        assert column(streamed, name) == pytest.approx(column(waited, name), rel=1e-3, abs=1e-6), name
+
+
 def test_the_probe_for_gpus_tells_an_engine_with_the_trainers_weights_from_a_stale_one(monkeypatch, tmp_path):
     """docs/gpu_acceptance.sh, with the engine of this machine in place of one on a GPU."""
     from scripts import gpu_acceptance

@@ -1,0 +1,145 @@
+"""Gradients of prompts that are complete while others of their step are still sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from ada_lightning.core.records import ResponseGroup, ResponsePool
+from ada_lightning.training.batch import BatchCounts, Microbatch, TrainingBatch
+from ada_lightning.training.losses.terms import LossReduction
+from ada_lightning.training.updates.gradient_sum import GradientSum
+from ada_lightning.training.updates.memory import is_out_of_memory
+
+if TYPE_CHECKING:
+    from ada_lightning.training.policy import PolicyModule
+
+Select = Callable[[ResponsePool], ResponseGroup]
+"""Selects from a complete pool."""
+Pack = Callable[[Sequence[ResponseGroup]], TrainingBatch]
+"""Packs groups as those of a step are."""
+NOT_DIVIDED = BatchCounts(num_prompts=1.0, num_responses=1.0, num_response_tokens=1.0)
+"""Denominators until those of the whole rollout are known."""
+
+
+@dataclass
+class StreamedPart:
+    """What of an update was computed before its rollout had ended. The gradients stand in the parameters."""
+
+    lag: int | None
+    """As in :class:`~ada_lightning.training.batch.TrainingBatch`."""
+    groups: list[ResponseGroup] = field(default_factory=list)
+    """Groups that need not be computed again, those without a signal included."""
+    microbatches: list[Microbatch] = field(default_factory=list)
+    """What was computed of them, on the policy's device."""
+    sum: GradientSum = field(default_factory=GradientSum)
+    """Of parts that are divided by :data:`NOT_DIVIDED`."""
+
+    def factor(self, reduction: LossReduction, counts: BatchCounts) -> float:
+        """Return what divides the sum by the denominators of the whole rollout.
+
+        Raises:
+            RuntimeError: the rule divides different responses by different functions of the denominators.
+        """
+        if not self.microbatches:
+            return 1.0
+        first = self.microbatches[0]
+        wanted_B, had_B = (reduction.token_weights(first, each).double() for each in (counts, NOT_DIVIDED))
+        factor_B = wanted_B / had_B
+        if not factor_B.allclose(factor_B[:1]):
+            raise RuntimeError(
+                f"rollout.stream_gradients: {type(reduction).__name__} does not divide all responses alike, so "
+                "gradients cannot be scaled once its denominators are known; use rollout.stream_gradients=false"
+            )
+        return float(factor_B[0])
+
+
+class StreamedGradients:
+    """Adds up the gradients of a step's prompts in the order in which they become complete, beside their sampling.
+
+    An update is the gradient of a sum over prompts, so it does not matter when a part of it is computed as long as the
+    weights stay, and nothing changes them before the rollout has ended. What a part is divided by
+    (:class:`~ada_lightning.training.losses.terms.LossReduction`) is a factor of the whole sum, and is made good when it
+    is known. So the update is that of a rollout which was waited for, up to the order of its sums in floating point.
+
+    Periodic Asynchrony (arXiv:2511.18871) accumulates gradients in this way.
+
+    Args:
+        policy: whose gradients these are.
+        select: what is kept of a pool, by what it holds alone.
+        pack: as the step will be packed, in one batch.
+        max_tokens: tokens that pass through the policy at once; prompts wait until they are so many.
+    """
+
+    def __init__(self, policy: PolicyModule, select: Select, pack: Pack, *, max_tokens: int) -> None:
+        self._policy, self._select, self._pack, self._max_tokens = policy, select, pack, max_tokens
+        self._step = 0
+        self._ended: SimpleQueue[ResponsePool] = SimpleQueue()
+        self._of_steps: dict[int, list[ResponsePool]] = {}
+        """Complete pools by step; of later steps than the one that is trained on, too."""
+        self._waiting: list[ResponseGroup] = []
+        self._num_waiting = 0
+        """Tokens of them."""
+        self._part: StreamedPart | None = None
+
+    def note(self, pool: ResponsePool) -> None:
+        """Take a complete pool. May be called from any thread."""
+        self._ended.put(pool)
+
+    def begin(self, step: int, *, lag: int | None) -> None:
+        """Start the sum of a step, sampled by weights that are ``lag`` updates old; None: by the policy as it is."""
+        self._of_steps = {number: pools for number, pools in self._of_steps.items() if number >= step}
+        self._step, self._waiting, self._num_waiting, self._part = step, [], 0, StreamedPart(lag)
+        self._policy.zero_grad(set_to_none=True)  # what an interrupted step has left
+
+    def check_and_compute(self) -> None:
+        """Compute what is complete, as soon as it fills a pass through the policy; an interrupt may end it."""
+        self._policy.interrupt_check()
+        while self._part is not None and (pool := self._next_pool()) is not None:
+            group = self._select(pool)
+            (row,) = self._policy.advantages([group])
+            self._waiting.append(group.with_advantages(row))
+            self._num_waiting += sum(part.num_computed_tokens for part in self._pack(self._waiting[-1:]))
+            if self._num_waiting >= self._max_tokens:
+                self._add(self._part)
+
+    def take(self, groups: Sequence[ResponseGroup]) -> StreamedPart | None:
+        """End the step: return what was computed of its groups, None where that is nothing.
+
+        If any of it is not among them, as when an engine broke and the step was repeated, all of it is forgotten.
+        """
+        part, self._part = self._part, None
+        if part is None or not part.groups:
+            return None
+        of_pool = {id(group.pool): group for group in groups}
+        if all(of_pool.get(id(group.pool)) == group for group in part.groups):
+            return part
+        self._policy.zero_grad(set_to_none=True)
+        return None
+
+    def _next_pool(self) -> ResponsePool | None:
+        try:
+            while True:
+                pool = self._ended.get_nowait()
+                self._of_steps.setdefault(pool.step, []).append(pool)
+        except Empty:
+            pools = self._of_steps.get(self._step)
+            return pools.pop(0) if pools else None
+
+    def _add(self, part: StreamedPart) -> None:
+        groups, self._waiting, self._num_waiting = self._waiting, [], 0
+        batch = replace(self._pack(groups), counts=NOT_DIVIDED, lag=part.lag).to(self._policy.device)
+        try:
+            with self._policy.clock.phase("update"), self._policy.forward_context():
+                self._policy.add_gradients(batch, part.sum)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._part = None  # the update computes all of the step, in smaller parts where it has to
+        else:
+            part.groups += groups
+            part.microbatches += batch.microbatches
+            return
+        self._policy.forget_update()
