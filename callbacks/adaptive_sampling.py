@@ -15,8 +15,9 @@ from ada_lightning.analysis.metrics.calibration import EstimatorCalibration
 from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.analysis.metrics.effective_weight import effective_weights
 from ada_lightning.analysis.metrics.rollout import RolloutMetrics
+from ada_lightning.core.checks import refuse
 from ada_lightning.core.method import Method
-from ada_lightning.core.protocols import PassRateEstimator, Trait
+from ada_lightning.core.protocols import PassRateEstimator, Sampler, Trait
 from ada_lightning.core.records import Belief, Prompt, ResponseGroup, ResponsePool
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.core.top_up import refill_figures
@@ -115,6 +116,7 @@ class AdaptiveSampling(Callback):
             max_staleness=self.service.max_staleness,
         )
         if self.service.stream_gradients:
+            self._check_streaming(trainer, data)
             self._streamed = StreamedGradients(
                 policy, self._group, data.pack_part, max_tokens=data.max_tokens_per_microbatch
             )
@@ -122,6 +124,17 @@ class AdaptiveSampling(Callback):
         self.method.curriculum = data.curriculum
         self.method.sampler.connect(policy)
         self.method.estimator.connect(policy)
+
+    def _check_streaming(self, trainer: Trainer, data: RolloutDataModule) -> None:
+        """Refuse what would train on wrong gradients. Of a configuration all is said, before a model loads."""
+        sampler = type(self.method.sampler)
+        refuse(
+            data.updates_per_rollout > 1 and "rollout.stream_gradients needs one update per rollout",
+            trainer.world_size > 1 and "rollout.stream_gradients needs one training process",
+            self.method.refill.is_on and "rollout.stream_gradients does not go with refill",
+            sampler.connect is not Sampler.connect
+            and f"rollout.stream_gradients does not go with {sampler.__name__}, which reads the policy meanwhile",
+        )
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start graders and engine, in the leading process."""
@@ -249,7 +262,8 @@ class AdaptiveSampling(Callback):
             check = policy.interrupt_check
             sampled = self.service.sample(begin, **weights, stage="train", clock=policy.clock, interrupt_check=check)
         else:
-            sample = self.service.start(begin, **weights, ended=self._streamed.note)
+            begun, note = self._streamed.following(step, begin), self._streamed.note
+            sample = self.service.start(begun, **weights, ended=note)
             sampled = sample(clock=policy.clock, interrupt_check=self._streamed.check_and_compute)
         return sampled.result()
 

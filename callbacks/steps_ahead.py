@@ -100,14 +100,15 @@ class StepsAhead:
         def probe(engine: RolloutEngine) -> None:
             self._canary_gaps[prepared.step] = canary.gap(engine, self._canary_logprobs[version])
 
+        begin = partial(
+            self._method.begin,
+            prepared.prompts,
+            sampler=prepared.sampler,
+            beliefs=prepared.beliefs,
+            step=prepared.step,
+        )
         return self._service.start(
-            partial(
-                self._method.begin,
-                prepared.prompts,
-                sampler=prepared.sampler,
-                beliefs=prepared.beliefs,
-                step=prepared.step,
-            ),
+            begin if streamed is None else streamed.following(prepared.step, begin),
             weights=lambda: self._ring.read(version),
             policy_version=version,
             probe=probe,

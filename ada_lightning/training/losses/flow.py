@@ -60,6 +60,7 @@ class FlowRlLoss(nn.Module, PolicyLoss):
     needs_reference = True
     needs_groups_without_signal = True
     needs_hidden = True
+    is_scaled_by_reduction = True
     has_parameters = True
 
     def __init__(

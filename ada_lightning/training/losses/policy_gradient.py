@@ -44,6 +44,8 @@ class PolicyGradientLoss(PolicyLoss):
         ValueError: what :meth:`errors` finds, all in one message.
     """
 
+    is_scaled_by_reduction = True
+
     reduction: LossReduction
     importance: ImportanceCorrection = field(default_factory=TokenTruncation)
     importance_cap: float = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -81,6 +81,9 @@ class PolicyLoss:
     """Whether the gradient flows through ``entropy_K``."""
     needs_hidden: bool = False
     """Whether it reads ``hidden_TH``."""
+    is_scaled_by_reduction: ClassVar[bool] = False
+    """Whether all of it is proportional to the token weights of ``reduction``, so that its gradient can be divided by
+    the counts of a rollout afterwards."""
     has_parameters: bool = False
     """Whether it brings parameters of its own."""
     learning_rate: float = 0.0

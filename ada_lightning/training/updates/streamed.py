@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
 
 from ada_lightning.core.records import ResponseGroup, ResponsePool
 from ada_lightning.training.batch import BatchCounts, Microbatch, TrainingBatch
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 Select = Callable[[ResponsePool], ResponseGroup]
 """Selects from a complete pool."""
+T = TypeVar("T")
 Pack = Callable[[Sequence[ResponseGroup]], TrainingBatch]
 """Packs groups as those of a step are."""
 NOT_DIVIDED = BatchCounts(num_prompts=1.0, num_responses=1.0, num_response_tokens=1.0)
@@ -45,15 +49,17 @@ class StreamedPart:
         """
         if not self.microbatches:
             return 1.0
-        first = self.microbatches[0]
-        wanted_B, had_B = (reduction.token_weights(first, each).double() for each in (counts, NOT_DIVIDED))
-        factor_B = wanted_B / had_B
-        if not factor_B.allclose(factor_B[:1]):
+        pairs = [
+            (reduction.token_weights(part, counts).double(), reduction.token_weights(part, NOT_DIVIDED).double())
+            for part in self.microbatches
+        ]
+        factors = torch.cat([wanted_B[had_B > 0] / had_B[had_B > 0] for wanted_B, had_B in pairs])
+        if not factors.allclose(factors[:1], rtol=1e-5, atol=0.0):  # float32
             raise RuntimeError(
                 f"rollout.stream_gradients: {type(reduction).__name__} does not divide all responses alike, so "
                 "gradients cannot be scaled once its denominators are known; use rollout.stream_gradients=false"
             )
-        return float(factor_B[0])
+        return float(factors[0]) if len(factors) else 1.0
 
 
 class StreamedGradients:
@@ -76,23 +82,37 @@ class StreamedGradients:
     def __init__(self, policy: PolicyModule, select: Select, pack: Pack, *, max_tokens: int) -> None:
         self._policy, self._select, self._pack, self._max_tokens = policy, select, pack, max_tokens
         self._step = 0
-        self._ended: SimpleQueue[ResponsePool] = SimpleQueue()
+        self._told: SimpleQueue[ResponsePool | int] = SimpleQueue()
+        """Complete pools, and numbers of steps whose sampling begins."""
         self._of_steps: dict[int, list[ResponsePool]] = {}
         """Complete pools by step; of later steps than the one that is trained on, too."""
         self._waiting: list[ResponseGroup] = []
         self._num_waiting = 0
         """Tokens of them."""
         self._part: StreamedPart | None = None
+        self._warned: set[str] = set()
+
+    def following(self, step: int, begin: Callable[..., T]) -> Callable[..., T]:
+        """Return what begins the sampling of a step, once more too, and says so: pools of an attempt before are void.
+
+        The engine may have broken in between. May be called from any thread.
+        """
+
+        def begun(*args: object, **options: object) -> T:
+            self._told.put(step)
+            return begin(*args, **options)
+
+        return begun
 
     def note(self, pool: ResponsePool) -> None:
         """Take a complete pool. May be called from any thread."""
-        self._ended.put(pool)
+        self._told.put(pool)
 
     def begin(self, step: int, *, lag: int | None) -> None:
         """Start the sum of a step, sampled by weights that are ``lag`` updates old; None: by the policy as it is."""
         self._of_steps = {number: pools for number, pools in self._of_steps.items() if number >= step}
-        self._step, self._waiting, self._num_waiting, self._part = step, [], 0, StreamedPart(lag)
-        self._policy.zero_grad(set_to_none=True)  # what an interrupted step has left
+        self._step, self._lag = step, lag
+        self._start_anew()
 
     def check_and_compute(self) -> None:
         """Compute what is complete, as soon as it fills a pass through the policy; an interrupt may end it."""
@@ -105,33 +125,53 @@ class StreamedGradients:
             if self._num_waiting >= self._max_tokens:
                 self._add(self._part)
 
-    def take(self, groups: Sequence[ResponseGroup]) -> StreamedPart | None:
-        """End the step: return what was computed of its groups, None where that is nothing.
+    def take(self, groups: Sequence[ResponseGroup]) -> StreamedPart:
+        """End the step: return what was computed of its groups.
 
-        If any of it is not among them, as when an engine broke and the step was repeated, all of it is forgotten.
+        If any of it is not among them, all of it is forgotten. Whoever selects or weighs a pool by itself otherwise
+        than with its step is warned of once: nothing is gained then.
         """
+        self._read()
         part, self._part = self._part, None
-        if part is None or not part.groups:
-            return None
         of_pool = {id(group.pool): group for group in groups}
-        if all(of_pool.get(id(group.pool)) == group for group in part.groups):
+        if part is not None and all(of_pool.get(id(group.pool)) == group for group in part.groups):
             return part
-        self._policy.zero_grad(set_to_none=True)
-        return None
+        if part is not None:
+            self._warn("prompts are kept or weighed otherwise with their step than alone, so that nothing is streamed")
+            self._policy.zero_grad(set_to_none=True)
+        return StreamedPart(self._lag)
+
+    def _start_anew(self) -> None:
+        self._waiting, self._num_waiting, self._part = [], 0, StreamedPart(self._lag)
+        self._policy.zero_grad(set_to_none=True)  # what an interrupted step, or an attempt before, has left
 
     def _next_pool(self) -> ResponsePool | None:
+        self._read()
+        pools = self._of_steps.get(self._step)
+        return pools.pop(0) if pools else None
+
+    def _read(self) -> None:
         try:
             while True:
-                pool = self._ended.get_nowait()
-                self._of_steps.setdefault(pool.step, []).append(pool)
+                told = self._told.get_nowait()
+                if isinstance(told, ResponsePool):
+                    self._of_steps.setdefault(told.step, []).append(told)
+                    continue
+                self._of_steps[told] = []
+                if told == self._step and self._part is not None:
+                    self._start_anew()
         except Empty:
-            pools = self._of_steps.get(self._step)
-            return pools.pop(0) if pools else None
+            return
+
+    def _warn(self, what: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            warnings.warn(f"rollout.stream_gradients: {what}", RuntimeWarning, stacklevel=3)
 
     def _add(self, part: StreamedPart) -> None:
         groups, self._waiting, self._num_waiting = self._waiting, [], 0
-        batch = replace(self._pack(groups), counts=NOT_DIVIDED, lag=part.lag).to(self._policy.device)
         try:
+            batch = replace(self._pack(groups), counts=NOT_DIVIDED, lag=part.lag).to(self._policy.device)
             with self._policy.clock.phase("update"), self._policy.forward_context():
                 self._policy.add_gradients(batch, part.sum)
         except (RuntimeError, MemoryError) as error:
@@ -143,3 +183,5 @@ class StreamedGradients:
             part.microbatches += batch.microbatches
             return
         self._policy.forget_update()
+        self._policy.num_memory_retries += 1
+        self._warn("the memory beside a rollout does not suffice; lower data.max_tokens_per_microbatch")

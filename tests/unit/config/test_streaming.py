@@ -34,6 +34,9 @@ def test_what_looks_at_one_prompt_at_a_time_may_be_streamed(command):
         (f"{STREAMED} +experiment=dapo", "use rollout.stream_gradients=false or refill=none"),
         (f"{STREAMED} +experiment=gvm_grpo", "reads the policy while it computes gradients"),
         (f"{STREAMED} token_masks=capo", "leave token_masks."),
+        (f"{STREAMED} +experiment=dpo", "asks the policy about responses"),
+        (f"{STREAMED} loss._target_=ada_lightning.training.losses.PolicyLoss", "is_scaled_by_reduction"),
+        (f"{STREAMED} +rollout.engine.sleep_level=1", "or rollout.engine.sleep_level=0"),
         (f"{STREAMED} trainer.devices=2", "trainer.devices x trainer.num_nodes = 2"),
     ],
 )

@@ -27,6 +27,7 @@ from tests.unit.training.test_policy import EXACT, QUIET, Batches, make_policy, 
 GROUPS = [random_group(key, [1.0, 0.0, 0.0, 1.0][: 2 + key % 3]) for key in range(6)]
 GROUPS += [random_group(6, [0.0, 0.0])]  # nothing to train, and counted all the same
 MAX_TOKENS = 40
+BEGINS_AGAIN = object()
 REDUCTIONS = {
     "constant": ConstantReduction(token_scale=8),
     "prompt_mean": PromptMeanReduction(token_scale=8),
@@ -58,12 +59,14 @@ class Streaming(Batches):
         for parameter in self.policy.model.parameters():  # of a step that was interrupted
             parameter.grad = torch.ones_like(parameter)
         self.streamed.begin(0, lag=self.lag)
+        begin = self.streamed.following(0, lambda: None)
+        begin()
         for pool in self.early:
-            self.streamed.note(pool)
+            begin() if pool is BEGINS_AGAIN else self.streamed.note(pool)
             self.streamed.check_and_compute()
         groups = with_advantages(self.policy, self.groups)
         self.part = self.streamed.take(groups)
-        computed = {id(group.pool) for group in self.part.groups} if self.part else set()
+        computed = {id(group.pool) for group in self.part.groups}
         batch = packed(*groups, is_computed=lambda group: id(group.pool) in computed, **self.options)
         yield replace(batch, streamed=self.part, lag=self.lag)
 
@@ -130,16 +133,28 @@ def test_whatever_the_loss_is_made_of(made, loss, lag):
 
 
 def test_little_waits_for_the_rest(made):
-    *found, part = trained(made(), pools(4))
-    assert part is None
+    *found, part = trained(policy := made(), pools(4))
+    assert not part.groups
+    assert policy.update_metrics["train/streamed_ratio"] == 0
     assert_same(found, trained(made()))
 
 
-def test_a_step_that_was_repeated_with_another_engine_is_computed_anew(made):
-    """Its pools are others, whatever they hold; some of the first attempt were complete."""
-    lost = random_group(5, [0.0, 1.0, 1.0, 1.0]).pool
-    *found, part = trained(made(), [lost, *pools(3, 1, 5, 0)])
-    assert part is None
+LOST = random_group(5, [0.0, 1.0, 1.0, 1.0]).pool
+
+
+def test_what_was_computed_before_an_engine_broke_is_void(made):
+    """Its pools are others, whatever they hold: the step begins again, and is streamed then."""
+    *found, part = trained(made(), [LOST, *pools(3, 1), BEGINS_AGAIN, *pools(5, 3, 1, 0)])
+    assert part.groups
+    assert all(group.pool is GROUPS[group.pool.slot].pool for group in part.groups)
+    assert_same(found, trained(made()))
+
+
+def test_what_the_step_does_not_have_is_not_trained_on(made):
+    """Whoever gave it: a selection that looks at all pools, say."""
+    with pytest.warns(RuntimeWarning, match="otherwise with their step than alone"):
+        *found, part = trained(made(), [LOST, *pools(3, 1, 5, 0)])
+    assert not part.groups
     assert_same(found, trained(made()))
 
 
@@ -151,7 +166,7 @@ def test_pools_of_steps_to_come_wait_for_their_turn(made):
 
 
 @pytest.mark.parametrize("fails_at", [1, 4])
-@pytest.mark.filterwarnings("ignore:an update ran out of memory")
+@pytest.mark.filterwarnings("ignore:an update ran out of memory", "ignore:rollout.stream_gradients. the memory")
 def test_without_memory_all_of_the_step_is_computed_by_its_update(made, fails_at):
     """Either while the rollout goes on, or afterwards, when what was streamed is lost with the failed attempt."""
     policy = made()
@@ -166,9 +181,10 @@ def test_without_memory_all_of_the_step_is_computed_by_its_update(made, fails_at
 
     policy.microbatch_loss = fails_once
     found = trained(policy, pools(5, 3, 6, 0))
-    assert (found[2] is None) == (fails_at == 1)
+    assert bool(found[2].groups) == (fails_at != 1)
     assert len(calls) > fails_at
     whole = trained(made())
+    assert policy.num_memory_retries == 1
     computed = "train/computed_tokens", "train/memory_retries"  # halves of a document have its prompt twice
     for name in computed:
         del found[1][name], whole[1][name]
@@ -176,10 +192,11 @@ def test_without_memory_all_of_the_step_is_computed_by_its_update(made, fails_at
 
 
 class Crooked(LossReduction):
-    """Divides long responses by one number and short ones by another."""
+    """Divides the first prompts by one number and the last ones by another."""
 
     def token_weights(self, microbatch, counts):
-        return 1 / torch.where(microbatch.num_tokens_B > 4, counts.num_prompts, counts.num_response_tokens)
+        is_last = microbatch.group_size_B > 3
+        return 1 / torch.where(is_last, counts.num_prompts, counts.num_response_tokens)
 
 
 def test_a_rule_that_is_no_factor_of_the_sum_is_refused(made):
