@@ -192,6 +192,13 @@ def _cluster_engines() -> str:
     return _of(_load("cluster_sim")["engines"], columns)
 
 
+def _step_overlap() -> str:
+    columns: dict[str, Cell] = {"engine and trainer": "{way}", "step": "{step_s:.0f} s"}
+    columns["sampling"] = lambda row: f"{row['latency_s'] or row['rollout_s']:.0f} s"
+    columns |= {"trainer waits": "{rollout_s:.0f} s", "update": "{update_s:.0f} s", "streamed": "{streamed_ratio:.0%}"}
+    return _of(_load("step_overlap")["rows"], columns | {"per 1,000 tokens": "{s_per_1k_tokens:.2f} s"})
+
+
 def _cluster_overlap() -> str:
     columns: dict[str, Cell] = {"model": "{model}", "engines": "{engines}", "lag": "{lag}", "weights": "{way}"}
     columns["gradient"] = lambda row: "streamed" if row["streamed"] else "at the end"
@@ -519,6 +526,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "cluster_validation": _cluster_validation,
     "cluster_engines": _cluster_engines,
     "cluster_overlap": _cluster_overlap,
+    "step_overlap": _step_overlap,
     "engine_pool": _engine_pool,
     "attack_summary": _attack_summary,
     "attack": _attack,

@@ -27,6 +27,7 @@ class Job:
 
     def __init__(self, overrides: Sequence[str], folder: Path | None = None) -> None:
         from ada_lightning.config.check import check_config
+        from ada_lightning.parallel.hardware import choose_hardware
         from ada_lightning.programs.training_run import Run
         from ada_lightning.run.run_dir import RunDir
 
@@ -34,6 +35,7 @@ class Job:
             paths = (f"run_dir={folder / 'run'}", f"logger.mlflow.tracking_uri=sqlite:///{folder / 'mlflow.db'}")
             overrides = [*QUIET, *paths, *overrides]
         cfg = composed("train", overrides)
+        choose_hardware(cfg.trainer)
         check_config(cfg)
         run_dir = RunDir(Path(cfg.run_dir))
         run_dir.claim(resume=False)

@@ -11,7 +11,7 @@ from tests.integration.conftest import ROOT, SMALL
 
 pytestmark = pytest.mark.vllm
 
-OVERRIDES = [word for word in SMALL if not word.startswith(("callbacks.", "num_steps="))]
+OVERRIDES = [word for word in SMALL if not word.startswith(("callbacks.", "num_steps=", "trainer.precision"))]
 """Of a run in which a step takes a fraction of a second; the benchmarks set the rest themselves."""
 SMALLEST = {
     "benchmarks.allocators": ["--prompts", 4, "--steps", 2],
