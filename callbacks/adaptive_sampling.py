@@ -30,7 +30,7 @@ from ada_lightning.run.step_generators import seed_generators
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.models.served import read_model
 from ada_lightning.training.policy import PolicyModule
-from ada_lightning.training.updates.streamed import StreamedGradients
+from ada_lightning.training.streamed import StreamedGradients
 
 from .budget import share_spent
 from .rollout_listener import listeners

@@ -23,7 +23,7 @@ from ada_lightning.rewards.pool import RewardPool
 from ada_lightning.rewards.references import ungradable_prompts
 from ada_lightning.training.batch import TrainingBatch
 from ada_lightning.training.packing import pack_for_replicas, pack_groups
-from ada_lightning.training.updates.streamed import StreamedGradients
+from ada_lightning.training.streamed import StreamedGradients
 
 Collect = Callable[[int, Sequence[Prompt]], tuple[Sequence[ResponseGroup], int]]
 """``(step, prompts) -> (groups, policy version)``: runs a rollout with the current policy, or with an older one on

@@ -62,7 +62,7 @@ class RolloutService:
             sampled by the policy of step ``max(0, s - k)``. Steps are then sampled while the trainer updates if the
             engine lives outside of its process; else nothing overlaps.
         stream_gradients: compute the gradients of prompts that are complete while the engine samples the others of
-            their step, for the same update (:class:`~ada_lightning.training.updates.streamed.StreamedGradients`). The
+            their step, for the same update (:class:`~ada_lightning.training.streamed.StreamedGradients`). The
             engine lives outside of the trainer's process then.
         verdict_delay: where reproducible, engine steps between a response and its verdict, or a turn and the
             environment's answer.

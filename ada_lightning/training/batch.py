@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from ada_lightning.training.updates.streamed import StreamedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +85,14 @@ class BatchCounts:
     """Tokens of those responses that the model drew."""
 
 
+@dataclass(kw_only=True)
+class ComputedPart:
+    """What of an update was computed before it begins."""
+
+    microbatches: list[Microbatch] = field(default_factory=list)
+    """On the policy's device."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingBatch:
     """One optimiser step's worth of microbatches."""
@@ -108,7 +113,7 @@ class TrainingBatch:
     samples from an older policy (``rollout.max_staleness``): 0 in the first step. None where it has the current one."""
     share_done: float = 0.0
     """Of the run, in [0, 1], when its rollout began: what the learning rate follows."""
-    streamed: StreamedPart | None = None
+    streamed: ComputedPart | None = None
     """What was computed while the rollout went on, and is not in ``microbatches``."""
 
     @property

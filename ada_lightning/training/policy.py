@@ -52,6 +52,7 @@ from ada_lightning.training.updates import (
 from ada_lightning.training.updates.drift import Drift
 from ada_lightning.training.updates.figures import add_sums, update_figures
 from ada_lightning.training.updates.gradient_sum import GradientSum
+from ada_lightning.training.updates.streamed_part import StreamedPart
 
 T = TypeVar("T")
 
@@ -298,8 +299,7 @@ class PolicyModule(LightningModule):
     def _accumulate_once(self, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Add the gradients of every microbatch up, to those that are there; return loss and sums for logging."""
         so_far = GradientSum()
-        if batch.streamed is not None:
-            streamed = batch.streamed
+        if isinstance(streamed := batch.streamed, StreamedPart):
             factor, so_far = streamed.factor(self.loss.reduction, batch.counts), streamed.sum
             so_far.loss = so_far.loss * factor
             for parameter in (*self.trained.trainable(self.model), *self.loss.parameters()):

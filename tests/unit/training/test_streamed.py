@@ -20,7 +20,7 @@ from ada_lightning.training.losses import (
     TokenMeanReduction,
 )
 from ada_lightning.training.losses.terms import LossReduction
-from ada_lightning.training.updates.streamed import StreamedGradients
+from ada_lightning.training.streamed import StreamedGradients
 from tests.builders import packed, random_group
 from tests.unit.training.test_policy import EXACT, QUIET, Batches, make_policy, weights
 

@@ -4,62 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
-
-import torch
+from typing import TypeVar
 
 from ada_lightning.core.records import ResponseGroup, ResponsePool
-from ada_lightning.training.batch import BatchCounts, Microbatch, TrainingBatch
-from ada_lightning.training.losses.terms import LossReduction
-from ada_lightning.training.updates.gradient_sum import GradientSum
-from ada_lightning.training.updates.memory import is_out_of_memory
-
-if TYPE_CHECKING:
-    from ada_lightning.training.policy import PolicyModule
+from ada_lightning.training.batch import TrainingBatch
+from ada_lightning.training.policy import PolicyModule
+from ada_lightning.training.updates import is_out_of_memory
+from ada_lightning.training.updates.streamed_part import NOT_DIVIDED, StreamedPart
 
 Select = Callable[[ResponsePool], ResponseGroup]
 """Selects from a complete pool."""
 T = TypeVar("T")
 Pack = Callable[[Sequence[ResponseGroup]], TrainingBatch]
 """Packs groups as those of a step are."""
-NOT_DIVIDED = BatchCounts(num_prompts=1.0, num_responses=1.0, num_response_tokens=1.0)
-"""Denominators until those of the whole rollout are known."""
-
-
-@dataclass
-class StreamedPart:
-    """What of an update was computed before its rollout had ended. The gradients stand in the parameters."""
-
-    lag: int | None
-    """As in :class:`~ada_lightning.training.batch.TrainingBatch`."""
-    groups: list[ResponseGroup] = field(default_factory=list)
-    """Groups that need not be computed again, those without a signal included."""
-    microbatches: list[Microbatch] = field(default_factory=list)
-    """What was computed of them, on the policy's device."""
-    sum: GradientSum = field(default_factory=GradientSum)
-    """Of parts that are divided by :data:`NOT_DIVIDED`."""
-
-    def factor(self, reduction: LossReduction, counts: BatchCounts) -> float:
-        """Return what divides the sum by the denominators of the whole rollout.
-
-        Raises:
-            RuntimeError: the rule divides different responses by different functions of the denominators.
-        """
-        if not self.microbatches:
-            return 1.0
-        pairs = [
-            (reduction.token_weights(part, counts).double(), reduction.token_weights(part, NOT_DIVIDED).double())
-            for part in self.microbatches
-        ]
-        factors = torch.cat([wanted_B[had_B > 0] / had_B[had_B > 0] for wanted_B, had_B in pairs])
-        if not factors.allclose(factors[:1], rtol=1e-5, atol=0.0):  # float32
-            raise RuntimeError(
-                f"rollout.stream_gradients: {type(reduction).__name__} does not divide all responses alike, so "
-                "gradients cannot be scaled once its denominators are known; use rollout.stream_gradients=false"
-            )
-        return float(factors[0]) if len(factors) else 1.0
 
 
 class StreamedGradients:
@@ -139,10 +98,10 @@ class StreamedGradients:
         if part is not None:
             self._warn("prompts are kept or weighed otherwise with their step than alone, so that nothing is streamed")
             self._policy.zero_grad(set_to_none=True)
-        return StreamedPart(self._lag)
+        return StreamedPart(lag=self._lag)
 
     def _start_anew(self) -> None:
-        self._waiting, self._num_waiting, self._part = [], 0, StreamedPart(self._lag)
+        self._waiting, self._num_waiting, self._part = [], 0, StreamedPart(lag=self._lag)
         self._policy.zero_grad(set_to_none=True)  # what an interrupted step, or an attempt before, has left
 
     def _next_pool(self) -> ResponsePool | None:
