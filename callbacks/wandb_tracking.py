@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from .tracker import Tracker
 
@@ -49,7 +49,7 @@ class WandbTracking(Tracker):
         project: str,
         entity: str | None = None,
         group: str | None = None,
-        mode: str | None = None,
+        mode: Literal["online", "offline"] | None = None,
     ) -> None:
         super().__init__(run_dir=run_dir, run_name=run_name)
         if mode not in MODES:
