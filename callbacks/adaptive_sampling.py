@@ -259,13 +259,11 @@ class AdaptiveSampling(Callback):
         begin = partial(self.method.begin, prompts, step=step, **options)
         weights: dict[str, Any] = {"weights": policy.engine_weights, "policy_version": policy.policy_version}
         if self._streamed is None:
-            check = policy.interrupt_check
-            sampled = self.service.sample(begin, **weights, stage="train", clock=policy.clock, interrupt_check=check)
-        else:
-            begun, note = self._streamed.following(step, begin), self._streamed.note
-            sample = self.service.start(begun, **weights, ended=note)
-            sampled = sample(clock=policy.clock, interrupt_check=self._streamed.check_and_compute)
-        return sampled.result()
+            sample = partial(self.service.sample, begin, **weights, stage="train")
+            return sample(clock=policy.clock, interrupt_check=policy.interrupt_check).result()
+        start = self._streamed.following(step, begin)
+        sampled = self.service.start(start, **weights, ended=self._streamed.note)
+        return sampled(clock=policy.clock, interrupt_check=self._streamed.check_and_compute).result()
 
     def _group(self, pool: ResponsePool) -> ResponseGroup:
         """Select from a pool that is complete before its step is."""

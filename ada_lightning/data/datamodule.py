@@ -341,7 +341,7 @@ class RolloutDataModule(LightningDataModule):
         return min(step, self._max_staleness) * self.updates_per_rollout if self._max_staleness else None
 
     def pack_part(self, groups: Sequence[ResponseGroup]) -> TrainingBatch:
-        """Pack a part of a rollout that goes on, in the order of the groups."""
+        """Pack a part of a rollout that goes on, in one batch with the counts of that part."""
         (batch,) = pack_groups(groups, num_minibatches=1, policy_version=0, shuffle_seed=0, **self._packing)
         return batch
 

@@ -85,7 +85,7 @@ class BatchCounts:
     """Tokens of those responses that the model drew."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class ComputedPart:
     """What of an update was computed before it begins."""
 

@@ -675,4 +675,4 @@ class PolicyModule(LightningModule):
             **self._drift.figures(),
         }
         if batch.streamed is not None:
-            self.update_metrics["train/streamed_ratio"] = 1 - own_tokens / max(computed_tokens, 1)
+            self.update_metrics["train/streamed_ratio"] = (computed_tokens - own_tokens) / max(computed_tokens, 1)

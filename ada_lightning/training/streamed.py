@@ -41,6 +41,7 @@ class StreamedGradients:
     def __init__(self, policy: PolicyModule, select: Select, pack: Pack, *, max_tokens: int) -> None:
         self._policy, self._select, self._pack, self._max_tokens = policy, select, pack, max_tokens
         self._step = 0
+        self._lag: int | None = None
         self._told: SimpleQueue[ResponsePool | int] = SimpleQueue()
         """Complete pools, and numbers of steps whose sampling begins."""
         self._of_steps: dict[int, list[ResponsePool]] = {}
@@ -74,7 +75,11 @@ class StreamedGradients:
         self._start_anew()
 
     def check_and_compute(self) -> None:
-        """Compute what is complete, as soon as it fills a pass through the policy; an interrupt may end it."""
+        """Compute what is complete, as soon as it fills a pass through the policy.
+
+        Raises:
+            BaseException: what the policy's ``interrupt_check`` raises; the weights are as they were.
+        """
         self._policy.interrupt_check()
         while self._part is not None and (pool := self._next_pool()) is not None:
             group = self._select(pool)
@@ -85,7 +90,7 @@ class StreamedGradients:
                 self._add(self._part)
 
     def take(self, groups: Sequence[ResponseGroup]) -> StreamedPart:
-        """End the step: return what was computed of its groups.
+        """End the step: return what was computed of its groups, which have their advantages.
 
         If any of it is not among them, all of it is forgotten. Whoever selects or weighs a pool by itself otherwise
         than with its step is warned of once: nothing is gained then.
@@ -98,10 +103,10 @@ class StreamedGradients:
         if part is not None:
             self._warn("prompts are kept or weighed otherwise with their step than alone, so that nothing is streamed")
             self._policy.zero_grad(set_to_none=True)
-        return StreamedPart(lag=self._lag)
+        return StreamedPart()
 
     def _start_anew(self) -> None:
-        self._waiting, self._num_waiting, self._part = [], 0, StreamedPart(lag=self._lag)
+        self._waiting, self._num_waiting, self._part = [], 0, StreamedPart()
         self._policy.zero_grad(set_to_none=True)  # what an interrupted step, or an attempt before, has left
 
     def _next_pool(self) -> ResponsePool | None:
@@ -130,7 +135,7 @@ class StreamedGradients:
     def _add(self, part: StreamedPart) -> None:
         groups, self._waiting, self._num_waiting = self._waiting, [], 0
         try:
-            batch = replace(self._pack(groups), counts=NOT_DIVIDED, lag=part.lag).to(self._policy.device)
+            batch = replace(self._pack(groups), counts=NOT_DIVIDED, lag=self._lag).to(self._policy.device)
             with self._policy.clock.phase("update"), self._policy.forward_context():
                 self._policy.add_gradients(batch, part.sum)
         except (RuntimeError, MemoryError) as error:

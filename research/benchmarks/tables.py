@@ -37,24 +37,7 @@ from research.studies.tuning import NotTunedError
 from research.studies.variance.tables import TABLES as VARIANCE_TABLES
 from research.studies.when_to_use import table as when_to_use
 
-PAGES = tuple(
-    DOCS / f"{name}.md"
-    for name in (
-        "performance",
-        "curriculum",
-        "estimators",
-        "rewards",
-        "environments",
-        "scaling",
-        "reliability",
-        "methods",
-        "trl",
-        "when_to_use",
-        "studies/cost_benefit",
-        "studies/gradient_variance",
-        "studies/real_model",
-    )
-)
+PAGES = tuple(page for page in sorted(DOCS.rglob("*.md")) if "<!-- table: " in page.read_text(encoding="utf-8"))
 _TABLE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

@@ -15,12 +15,10 @@ NOT_DIVIDED = BatchCounts(num_prompts=1.0, num_responses=1.0, num_response_token
 """Denominators until those of the whole rollout are known."""
 
 
-@dataclass(kw_only=True)
+@dataclass
 class StreamedPart(ComputedPart):
     """What was computed before its rollout had ended. The gradients stand in the parameters."""
 
-    lag: int | None
-    """As in :class:`~ada_lightning.training.batch.TrainingBatch`."""
     groups: list[ResponseGroup] = field(default_factory=list)
     """Groups that need not be computed again, those without a signal included."""
     sum: GradientSum = field(default_factory=GradientSum)
