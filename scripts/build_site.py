@@ -100,7 +100,12 @@ def notebook_page(notebook: dict[str, Any]) -> str:
     parts = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
-        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+        elif source.startswith("!"):  # a cell of commands
+            parts.append("```bash\n" + re.sub("^!", "", source, flags=re.MULTILINE) + "\n```")
+        else:
+            parts.append(f"```python\n{source}\n```")
         for output in cell.get("outputs", ()):
             text = "".join(output.get("text", output.get("data", {}).get("text/plain", ())))
             if picture := output.get("data", {}).get("image/png"):
