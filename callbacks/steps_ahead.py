@@ -17,7 +17,6 @@ from torch import Tensor
 from ada_lightning.analysis.metrics.curriculum import curriculum_figures
 from ada_lightning.core.method import Method
 from ada_lightning.core.prepared_step import PreparedStep, sampling_version
-from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.core.records import Prompt
 from ada_lightning.core.result import RolloutResult
 from ada_lightning.data.datamodule import RolloutDataModule
@@ -95,11 +94,7 @@ class StepsAhead:
             self._canary_logprobs[version] = policy.next_token_logprobs(canary.token_ids, canary.num_prefixes)
 
     def _start(self, prepared: PreparedStep, data: RolloutDataModule, streamed: StreamedGradients | None) -> Sample:
-        version, canary = prepared.policy_version, self._canary_of(data)
-
-        def probe(engine: RolloutEngine) -> None:
-            self._canary_gaps[prepared.step] = canary.gap(engine, self._canary_logprobs[version])
-
+        version = prepared.policy_version
         begin = partial(
             self._method.begin,
             prepared.prompts,
@@ -111,7 +106,9 @@ class StepsAhead:
             begin if streamed is None else streamed.following(prepared.step, begin),
             weights=lambda: self._ring.read(version),
             policy_version=version,
-            probe=probe,
+            probe=self._canary_of(data).probe(
+                self._canary_logprobs[version], partial(self._canary_gaps.__setitem__, prepared.step)
+            ),
             ended=streamed.note if streamed is not None else lambda pool: None,
         )
 

@@ -359,7 +359,7 @@ class Step:
         run, prompt = self._runs[slot], self._runs[slot].pool.prompt
         seed = self._settings.request_seed(self.stage, self.step, slot, prompt.prompt_id, sample_index)
         is_ahead = sample_index >= len(run.round_of)
-        request = Request(slot, prompt, sample_index, seed, is_ahead, run.num_drops)
+        request = Request(slot, prompt, sample_index, seed, is_ahead, run.num_drops, self.step)
         self._open[slot, sample_index] = request
         return request
 

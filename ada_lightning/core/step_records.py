@@ -91,6 +91,8 @@ class Request:
     """Drawn before it is known to be wanted: an engine that is full should let others go first."""
     attempt: int = 0
     """Times that something of this prompt was dropped before: the same sample asked for again is another request."""
+    step: int = 0
+    """Number of the step that asks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,13 @@ them when it has loaded that version, and the two must agree to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ada_lightning.core.protocols import RolloutEngine
-from ada_lightning.core.records import SamplingSettings
-from ada_lightning.rollout.engines.errors import guarded
+from ada_lightning.core.records import Generation, SamplingSettings
+from ada_lightning.rollout.probe import Probe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,24 +35,22 @@ class Canary:
         """L."""
         self._sampling = replace(sampling, max_new_tokens=1)
 
-    def gap(self, engine: RolloutEngine, logprobs_LV: Tensor) -> float:
-        """Mean difference of a drawn token's log-probability between engine and trainer, in nats.
+    def probe(self, logprobs_LV: Tensor, note: Callable[[float], object]) -> Probe:
+        """Return what to draw from an engine of the version that the log-probabilities are of.
 
         Args:
-            engine: with nothing in flight.
-            logprobs_LV: what the trainer says of every token after each prefix, the shortest first, of the version
-                that the engine has.
-
-        Raises:
-            EngineError: the engine broke.
+            logprobs_LV: what the trainer says of every token after each prefix, the shortest first.
+            note: told the mean difference of a drawn token's log-probability between engine and trainer, in nats.
         """
+
+        def tell(generations: Sequence[Generation]) -> None:
+            note(
+                fmean(
+                    abs(generation.sampling_logprobs[0] - float(logprobs_L[generation.response_ids[0]]))
+                    for generation, logprobs_L in zip(generations, logprobs_LV, strict=True)
+                )
+            )
+
         first = len(self.token_ids) - self.num_prefixes + 1
-        for index in range(self.num_prefixes):
-            guarded(engine.submit, f"canary/{index}", self.token_ids[: first + index], self._sampling, index)
-        gaps: list[float] = []
-        while len(gaps) < self.num_prefixes:
-            for generation in guarded(engine.poll):
-                index = int(generation.request_id.rpartition("/")[2])
-                trained = float(logprobs_LV[index, generation.response_ids[0]])
-                gaps.append(abs(generation.sampling_logprobs[0] - trained))
-        return fmean(gaps)
+        prefixes = [self.token_ids[: first + index] for index in range(self.num_prefixes)]
+        return Probe(prefixes, self._sampling, tell)

@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
-from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.protocols import RolloutEngine, VersionedEngine
 from ada_lightning.core.records import Completion, Generation, Grade, ResponsePool, SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import Outcome, Request, StepSettings
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.grader import Grader
+from ada_lightning.rollout.probe import OpenProbe, Probe
 from ada_lightning.rollout.ungraded import Ungraded
 
 _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has nothing to do
 _MAX_UNGRADED = 8
 """Engines full of responses that may wait for the graders before another step is opened."""
 
-_Place = tuple[str, int, int, int]
+_Place = tuple[str, int, int, int, int]
 
 
 class Driver:
     """Keeps one engine full with what steps ask for, the oldest step first.
 
     A step is opened when slots are left, so that any number of steps can be given by an iterator: the engine runs empty
-    once, at the end of the last one.
+    once, at the end of the last one. An iterator that has none is asked again as long as others are open.
 
     Args:
-        steps: not asked for anything yet; their slots differ where several are open at once.
+        steps: not asked for anything yet; of several that are open at once, numbers or slots differ.
         sampling: how tokens are drawn.
         settings: of the steps.
         grader: reward pool.
         decode: token ids to text.
         episodes: where responses have turns, takes them to environments; None: each is a single turn.
         name: unique in the process; part of every request's name.
+        by_version: have the engine, a :class:`~ada_lightning.core.protocols.VersionedEngine`, sample each step from its
+            own policy version. What waits for a version takes no slot from older ones.
+        probe_of: what is to be drawn first with the version of a step, which is not complete before.
         outlives_engine: go on after an :class:`EngineError` with another engine, which draws again what was in flight.
         waiting: a context for the seconds spent waiting for graders.
         ended: called with each pool that has become complete, while its step goes on.
@@ -54,6 +59,8 @@ class Driver:
         decode: Callable[[Sequence[int]], str],
         episodes: OpenEpisodes | None = None,
         name: str = "0",
+        by_version: bool = False,
+        probe_of: Callable[[Step], Probe | None] = lambda step: None,
         outlives_engine: bool = False,
         waiting: Callable[[], AbstractContextManager[Any]] = nullcontext,
         ended: Callable[[ResponsePool], object] = lambda pool: None,
@@ -67,20 +74,24 @@ class Driver:
         self._to_open = iter(steps)
         self._sampling, self._settings = sampling, settings
         self._grader, self._decode, self._episodes, self._name = grader, decode, episodes, name
-        self._outlives_engine = outlives_engine
+        self._by_version, self._probe_of, self._outlives_engine = by_version, probe_of, outlives_engine
         self._waiting, self._ended = waiting, ended
         self._report, self._interrupt_check = report, interrupt_check
         self._open: list[Step] = []
         self._generating: dict[str, tuple[Step, Request]] = {}
         self._grading: dict[_Place, Ungraded] = {}
+        self._probes: dict[Step, OpenProbe] = {}
+        """By step, those that are not over."""
 
-    def run(self, engine: RolloutEngine) -> Iterator[Step]:
+    def run(self, engine: RolloutEngine) -> Generator[Step, None, None]:
         """Yield each step as it becomes complete, by an engine with nothing in flight.
 
         Raises:
             EngineError: the engine failed. What ends this leaves nothing in flight.
         """
         try:
+            for step, probe in self._probes.items():  # of an engine that was lost
+                probe.submit(self._submitter(engine, step))
             while self._fill_slots(engine):
                 for generation in guarded(engine.poll):
                     self._receive(engine, generation)
@@ -114,23 +125,37 @@ class Driver:
         num_slots, max_ungraded = engine.max_num_seqs, _MAX_UNGRADED * engine.max_num_seqs
         self._submit_turns(engine)
         for step in self._open:
-            if len(self._generating) >= num_slots:
+            if (num_free := num_slots - self._num_before(step)) <= 0:
                 break
             if step.num_waiting or len(self._open) == 1:  # one of several draws nothing ahead
-                self._submit(engine, step, num_slots)
+                self._submit(engine, step, num_free, num_slots)
         while len(self._generating) < num_slots and self._num_out < max_ungraded:
             if (opened := next(self._to_open, None)) is None:
                 break
             self._open.append(opened)
-            self._submit(engine, opened, 0)  # nothing ahead before all that is wanted runs
-        if self._generating or self._num_out:
+            if (probe := self._probe_of(opened)) is not None:
+                self._probes[opened] = OpenProbe(probe, f"{self._name}.{opened.step}/canary")
+                self._probes[opened].submit(self._submitter(engine, opened))
+            self._submit(engine, opened, num_slots - len(self._generating), 0)  # nothing ahead before what is wanted
+        if self._generating or self._num_out or self._probes:
             return True
         if stuck := [step for step in self._open if not step.is_complete]:
             raise RuntimeError(f"step {stuck[0].step} is not complete and asks for nothing: its sampler waits for ever")
         return False
 
-    def _submit(self, engine: RolloutEngine, step: Step, num_slots: int) -> None:
-        requests = step.ask(engine.max_num_seqs - len(self._generating), num_slots)
+    def _num_before(self, step: Step) -> int:
+        """Requests that take a slot from a step: those of younger versions may be waiting for this one's end."""
+        if not self._by_version:
+            return len(self._generating)
+        return sum(other.policy_version <= step.policy_version for other, _ in self._generating.values())
+
+    def _submitter(self, engine: RolloutEngine, step: Step) -> Callable[..., None]:
+        if not self._by_version:
+            return engine.submit
+        return partial(cast(VersionedEngine, engine).submit, policy_version=step.policy_version)
+
+    def _submit(self, engine: RolloutEngine, step: Step, num_free: int, num_slots: int) -> None:
+        requests = step.ask(num_free, num_slots)
         self._launch(engine, [(step, each, each.prompt.prompt_ids, self._sampling, each.seed) for each in requests])
 
     def _launch(
@@ -140,8 +165,8 @@ class Driver:
     ) -> None:
         # First: an engine that breaks here owes these too.
         self._generating |= {self._request_id(request): (step, request) for step, request, *_ in asked}
-        for _, request, ids, sampling, seed in asked:
-            guarded(engine.submit, self._request_id(request), ids, sampling, seed)
+        for step, request, ids, sampling, seed in asked:
+            guarded(self._submitter(engine, step), self._request_id(request), ids, sampling, seed)
 
     @property
     def _num_out(self) -> int:
@@ -152,7 +177,8 @@ class Driver:
         """Give episodes that go on a slot before new ones: the engine still has their prefixes."""
         if self._episodes is None:
             return
-        turns = self._episodes.take_ready(engine.max_num_seqs - len(self._generating))
+        num_free = engine.max_num_seqs - (0 if self._by_version else len(self._generating))
+        turns = self._episodes.take_ready(num_free)
         self._launch(engine, [(turn.step, turn.request, turn.ids, turn.sampling, turn.seed) for turn in turns])
 
     def _take_turns(self, engine: RolloutEngine) -> None:
@@ -166,6 +192,9 @@ class Driver:
 
     def _receive(self, engine: RolloutEngine, generation: Generation) -> None:
         """Hand a finished response to the graders, and a turn of an episode to its environment."""
+        if any(probe.take(generation) for probe in self._probes.values()):
+            self._probes = {step: probe for step, probe in self._probes.items() if not probe.is_over}
+            return
         found = self._generating.pop(generation.request_id, None)
         if found is None:  # dropped, because of one that finished in the same poll
             for only in self._open[:1]:  # steps of which several are open draw nothing ahead
@@ -226,15 +255,16 @@ class Driver:
         for step in self._open:
             for pool in step.ended():
                 self._ended(pool)
-        complete = [step for step in self._open if step.is_complete]
+        complete = [step for step in self._open if step.is_complete and step not in self._probes]
         if complete:
-            self._open = [step for step in self._open if not step.is_complete]
+            self._open = [step for step in self._open if step not in complete]
         return complete
 
     def _leave(self, engine: RolloutEngine) -> None:
         """Leave nothing in flight after an interrupt or an error; warn where the engine does not let go."""
-        leftovers = list(self._generating)
+        leftovers = [*self._generating, *(name for probe in self._probes.values() for name in probe.in_flight)]
         self._generating.clear()
+        self._probes.clear()
         self._grading.clear()
         self._grader.discard_pending()
         if self._episodes is not None:
@@ -245,8 +275,8 @@ class Driver:
             warnings.warn(f"the engine did not abort its requests: {error}", RuntimeWarning, stacklevel=2)
 
     def _request_id(self, request: Request) -> str:
-        return f"{self._name}/{request.slot}/{request.sample_index}"
+        return f"{self._name}.{request.step}/{request.slot}/{request.sample_index}"
 
     def _place(self, request: Request) -> _Place:
         """Name a response to the graders, who may still be busy with a dropped one of the same number."""
-        return self._name, request.slot, request.sample_index, request.attempt
+        return self._name, request.step, request.slot, request.sample_index, request.attempt

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.protocols import RolloutEngine, VersionedEngine
 from ada_lightning.rollout.engines.errors import EngineError, guarded
 from ada_lightning.rollout.engines.host import EngineHost
 from ada_lightning.rollout.engines.time_limit import TimeLimit
@@ -56,12 +56,15 @@ class KeptEngine:
         """Type that it wants weights in, once it is open."""
         self.takes_adapters = False
         """Whether it wants a policy's adapters alone."""
+        self.serves_versions = False
+        """Whether it samples from several policy versions at once."""
         self.loaded_version: int | None = None
         """Policy version of its weights; None: those it was opened with, or none."""
         self._open: Callable[[], RolloutEngine] | None = None
         self._engine: RolloutEngine | None = None
         self._num_restarts = 0
         self._turn = Lock()
+        self._num_waiting = 0
 
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
@@ -93,6 +96,7 @@ class KeptEngine:
             raise EngineError(f"it did not start: {type(error).__name__}: {error}") from error
         self.loaded_version = None
         self.weight_dtype, self.takes_adapters = self._engine.weight_dtype, self._engine.takes_adapters
+        self.serves_versions = isinstance(self._engine, VersionedEngine) and self._engine.serves_versions
 
     def opened(self) -> RolloutEngine:
         """Return the engine, a new one where the last one was given up. Nobody keeps it.
@@ -115,13 +119,43 @@ class KeptEngine:
     def turn(self, clock: PhaseClock, interrupt_check: Callable[[], None]) -> Iterator[None]:
         """Wait for whoever samples with it."""
         if not self._turn.acquire(blocking=False):
-            with clock.phase("rollout"):
-                while not self._turn.acquire(timeout=_TURN_WAIT_S):
-                    interrupt_check()
+            self._num_waiting += 1
+            try:
+                with clock.phase("rollout"):
+                    while not self._turn.acquire(timeout=_TURN_WAIT_S):
+                        interrupt_check()
+            finally:
+                self._num_waiting -= 1
         try:
             yield
         finally:
             self._turn.release()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for a turn: who has it should begin nothing new."""
+        return self._num_waiting > 0
+
+    def publish(
+        self,
+        policy_version: int,
+        weights: Callable[[], Iterable[tuple[str, Tensor]]],
+        *,
+        needed: Collection[int],
+        clock: PhaseClock,
+    ) -> None:
+        """Let an engine that serves several versions have this one, unless it has, beside those that are needed.
+
+        Raises:
+            EngineError: the engine broke.
+        """
+        engine = self.opened()
+        assert isinstance(engine, VersionedEngine)
+        self.loaded_version = None  # its engines may differ
+        if policy_version not in engine.versions:
+            with clock.phase("sync"):
+                guarded(engine.publish, weights(), policy_version)
+        guarded(engine.keep, {policy_version, *needed})
 
     def sync(self, policy_version: int, weights: Callable[[], Iterable[tuple[str, Tensor]]], clock: PhaseClock) -> None:
         """Load a version unless it is there."""

@@ -41,7 +41,7 @@ class SamplingThread:
     def start(self, sample: Sample) -> Sample:
         """Have a step sampled after those that were started before; return what waits for it."""
         own_clock = PhaseClock()
-        return partial(_result, self._executor.submit(self._run, sample, own_clock), own_clock)
+        return partial(waited_for, self._executor.submit(self._run, sample, own_clock), own_clock)
 
     def close(self) -> None:
         """Stop within an engine step, and leave nothing in flight. Safe to call twice."""
@@ -61,9 +61,10 @@ class SamplingThread:
             raise StoppedSamplingError("no further step is sampled")
 
 
-def _result(
+def waited_for(
     future: Future[Step], own_clock: PhaseClock, *, clock: PhaseClock, interrupt_check: Callable[[], None]
 ) -> Step:
+    """Return a step that somebody else samples, whose own clock hears of its progress."""
     with clock.phase("rollout"):
         while not wait([future], _WAIT_S).done:
             interrupt_check()

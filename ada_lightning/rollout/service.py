@@ -27,6 +27,8 @@ from ada_lightning.rollout.first_grades import FirstGrades
 from ada_lightning.rollout.grader import Grader, StepwiseGrader
 from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.rollout.probe import Probe
+from ada_lightning.rollout.rolling_sampler import RollingSampler
 from ada_lightning.rollout.sampling_thread import Sample, SamplingThread
 
 if TYPE_CHECKING:
@@ -142,6 +144,7 @@ class RolloutService:
         )
         """Whichever one it is just now."""
         self._thread: SamplingThread | None = None
+        self._rolling: RollingSampler | None = None
 
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
@@ -187,7 +190,7 @@ class RolloutService:
         sampling: SamplingSettings | None = None,
         clock: PhaseClock,
         interrupt_check: Callable[[], None] = lambda: None,
-        probe: Callable[[RolloutEngine], object] = lambda engine: None,
+        probe: Probe | None = None,
         ended: Callable[[ResponsePool], object] = lambda pool: None,
     ) -> Step:
         """Return a step that the given policy version has completed, when everybody else is done with the engine.
@@ -206,7 +209,7 @@ class RolloutService:
             sampling: how tokens are drawn; as in training if not given.
             clock: times ``sync`` and ``rollout`` and hears of progress.
             interrupt_check: called between engine steps; may raise.
-            probe: called with the engine when it has the weights, before the first request.
+            probe: what is drawn when the engine has the weights, before the first request.
             ended: called with every pool as soon as it is complete; once more, with another pool for the same prompt,
                 where the step is repeated with another engine.
 
@@ -225,26 +228,28 @@ class RolloutService:
             num_broken = 0
             while True:
                 try:
-                    # An engine may have less room than it was asked for.
-                    room = min(self.max_model_tokens, self.engine.opened().max_model_tokens)
-                    step = begin(
-                        settings=settings,
-                        stage=stage,
-                        policy_version=policy_version,
-                        max_prompt_tokens=room - sampling.max_new_tokens,
-                    )
+                    step = self._begun(begin, settings, sampling, stage=stage, policy_version=policy_version)
                     self.engine.sync(policy_version, weights, clock)
-                    probe(self.engine.opened())
+                    if probe is not None:
+                        probe.run(self.engine.opened())
                     self._drive(step, settings, sampling, clock, interrupt_check, ended)
                 except EngineError as error:
                     num_broken += 1
                     self.engine.give_up(error, num_broken)
                 else:
-                    where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(
-                        stage, f"of step {step.step}"
-                    )
-                    self.first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
+                    self._check_grades(step, settings)
                     return step
+
+    def _begun(
+        self, begin: Callable[..., Step], settings: StepSettings, sampling: SamplingSettings, **of_step: Any
+    ) -> Step:
+        # An engine may have less room than it was asked for.
+        room = min(self.max_model_tokens, self.engine.opened().max_model_tokens)
+        return begin(settings=settings, max_prompt_tokens=room - sampling.max_new_tokens, **of_step)
+
+    def _check_grades(self, step: Step, settings: StepSettings) -> None:
+        where = {"eval": "of the held-out prompts", "preview": "of the preview"}.get(step.stage, f"of step {step.step}")
+        self.first_grades.check(step.stats, settings, alarm_ratio=self.failure_alarm_ratio, where=where)
 
     def start(
         self,
@@ -252,14 +257,14 @@ class RolloutService:
         *,
         weights: Callable[[], Iterable[tuple[str, Tensor]]],
         policy_version: int,
-        probe: Callable[[RolloutEngine], object] = lambda engine: None,
+        probe: Probe | None = None,
         ended: Callable[[ResponsePool], object] = lambda pool: None,
     ) -> Sample:
         """Have a training step sampled by weights that stay, after those that were started before.
 
-        With an engine that works by itself that happens from now on, beside whatever the caller does; else when it is
-        asked for. The step is the same. What it keeps is to be chosen when its turn to train has come, as a selection
-        may learn.
+        With an engine that works by itself that happens from now on, beside whatever the caller does, and beside older
+        steps where the engine serves several versions; else when it is asked for. The step is the same. What it keeps
+        is to be chosen when its turn to train has come, as a selection may learn.
 
         Args:
             begin: as in :meth:`sample`; must not read what the caller changes meanwhile.
@@ -271,17 +276,16 @@ class RolloutService:
         Returns:
             What gives the complete step, and raises what :meth:`sample` does.
         """
-        sample = partial(
-            self.sample,
-            begin,
-            weights=weights,
-            policy_version=policy_version,
-            stage="train",
-            probe=probe,
-            ended=ended,
-        )
+        options: dict[str, Any] = {"weights": weights, "policy_version": policy_version, "probe": probe, "ended": ended}
+        sample = partial(self.sample, begin, stage="train", **options)
         if not self.samples_beside_trainer:
             return sample
+        if self.max_staleness and self.engine.serves_versions:
+            whole: dict[str, Any] = {"settings": self.settings, "sampling": self.sampling}
+            driver, check = partial(self.driver, **whole), partial(self._check_grades, settings=self.settings)
+            self._rolling = self._rolling or RollingSampler(self.engine, driver, check)
+            begun = partial(self._begun, begin, **whole, stage="train", policy_version=policy_version)
+            return self._rolling.start(begun, **options)
         self._thread = self._thread or SamplingThread()
         return self._thread.start(sample)
 
@@ -292,9 +296,10 @@ class RolloutService:
 
     def stop_started(self) -> None:
         """Leave steps that were started where they are: nobody will ask for them."""
-        if self._thread is not None:
-            self._thread.close()
-            self._thread = None
+        for beside in (self._thread, self._rolling):
+            if beside is not None:
+                beside.close()
+        self._thread = self._rolling = None
 
     def grade_with(self, grader: Grader) -> None:
         """Grade what is drawn from now on with another reward; the engine stays as it is."""

@@ -29,6 +29,7 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -46,6 +47,7 @@ from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.gpu import MODELS, h100
 from research.benchmarks.simulation.pass_rates import MIXES
 from research.benchmarks.simulation.replica import Fates
+from research.benchmarks.simulation.rolling_engine import RollingEngine
 from research.drive import collect
 
 NUM_PROMPTS, PROMPT_TOKENS, MAX_NEW_TOKENS = 512, 150, 2048
@@ -59,8 +61,12 @@ WAYS = (
     (0, "in turns", True),
     (1, "drained", False),
     (1, "drained", True),
+    (1, "rolling", False),
+    (1, "rolling", True),
     (1, "side by side", False),
     (1, "side by side", True),
+    (2, "rolling", False),
+    (2, "rolling", True),
     (2, "side by side", False),
     (2, "side by side", True),
     (3, "side by side", False),
@@ -221,7 +227,7 @@ def overlap(model: str, engines: Sequence[int], *, num_steps: int = 16, num_warm
         row = {"model": model, "engines": replicas, "lag": lag, "way": way, "streamed": streams}
         if any(row.items() <= other.items() for other in rows):
             continue
-        run = _overlapped(model, replicas, lag=lag, drains=way == "drained", streams=streams, **times)
+        run = _overlapped(model, replicas, lag=lag, way=way, streams=streams, **times)
         run.run(num_steps)
         period = run.period(num_warm)
         row |= {"period_s": round(period, 2), "efficiency": round(work_s / replicas / period, 3)}
@@ -248,11 +254,13 @@ def _stored_overlap(model: str, figures: dict[str, Any]) -> tuple[dict[str, Any]
     return stored["models"] | {model: figures}, rows
 
 
-def _overlapped(model: str, replicas: int, **options: Any) -> OverlappedRun:
+def _overlapped(model: str, replicas: int, *, way: str = "in turns", **options: Any) -> OverlappedRun:
     setting = Setting(model=model, replicas=replicas)
     method = methods(setting)["continuous, ahead"]
     rates = dict(enumerate(MIXES[setting.mix].rates(NUM_PROMPTS, seed=0)))
-    engine = SimulatedEngine(
+    rolls = way == "rolling"
+    kind = partial(RollingEngine, load_s=options["sync_s"] - options["copy_s"]) if rolls else SimulatedEngine
+    engine = kind(
         Fates(rates, median_tokens=500.0, sigma=0.5, wrong_length_ratio=1.5),
         h100(MODELS[setting.model]),
         num_replicas=replicas,
@@ -260,6 +268,8 @@ def _overlapped(model: str, replicas: int, **options: Any) -> OverlappedRun:
     )
     return OverlappedRun(
         engine=engine,
+        drains=way == "drained",
+        rolls=rolls,
         prompts=[Prompt(f"p{key}", (), prompt_ids=(key,) * PROMPT_TOKENS) for key in rates],
         sampler=method.sampler,
         settings=StepSettings(seed=0, schedule=method.schedule),

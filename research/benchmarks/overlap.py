@@ -2,12 +2,13 @@
 
 ``python -m research.benchmarks.cluster_sim --overlap`` prints and saves what comes of it in the paper's setting. What
 ``rollout.max_staleness`` means, on a virtual clock: the real steps and samplers draw from simulated engines, up to
-k + 1 steps at once, and step s is admitted when update s - k - 1 is done and its weights are published. Two ways to
+k + 1 steps at once, and step s is admitted when update s - k - 1 is done and its weights are published. Three ways to
 give a version to the engines:
 
 - ``drained``: one version at a time in all of them. A step of the next one waits until everything older is done, so of
-  the lag only the update is hidden. So the product does it, with engines outside of the trainer's process, and it
-  streams if asked to.
+  the lag only the update is hidden. So the product does it with a single engine.
+- ``rolling``: engines go over to a version one after another, by the product's own code
+  (:mod:`ada_lightning.rollout.engines.rolling_switch`). So it does with several.
 - ``side by side``: every engine serves every version, as it could with adapters. Steps fill each other's tails.
 
 And two ways to use what was sampled: a step trains when all of it is there, or ``streamed``: each prompt is computed as
@@ -27,6 +28,7 @@ from ada_lightning.core.step_records import Outcome, Request, StepSettings
 from ada_lightning.methods.selection import BalancedSelection
 from ada_lightning.rollout.engines.scripted import POSITIVE_TOKEN
 from research.benchmarks.simulation.engine import SimulatedEngine
+from research.benchmarks.simulation.rolling_engine import RollingEngine
 
 ASSUMED = {"sync_s": 1.0, "copy_s": 0.2, "optimizer_s": 0.5}
 """Seconds of :class:`OverlappedRun` for 1.5B parameters; the copy is of 3 GB at 15 GB/s."""
@@ -48,6 +50,8 @@ class OverlappedRun:
         copy_s: of those, the seconds until the trainer may change its weights again.
         optimizer_s: of an update, the seconds that need the gradients of all prompts.
         drains: whether a version waits until no older one samples.
+        rolls: whether engines take a version one after another; the engine is then one that does, and loads for what of
+            ``sync_s`` is not ``copy_s``.
         streams: whether prompts are computed as they are complete.
     """
 
@@ -62,6 +66,7 @@ class OverlappedRun:
     copy_s: float = ASSUMED["copy_s"]
     optimizer_s: float = ASSUMED["optimizer_s"]
     drains: bool = False
+    rolls: bool = False
     streams: bool = False
     ends: list[float] = field(default_factory=list)
     """When the weights of each update were published, seconds."""
@@ -133,10 +138,18 @@ class OverlappedRun:
         num_slots = self.engine.max_num_seqs
         for ahead in (0, num_slots):
             for number, step in self._open.items():
-                for request in step.ask(num_slots - len(self._in_flight), ahead):
+                for request in step.ask(num_slots - self._num_before(number), ahead):
                     name = f"{number}/{request.slot}/{request.sample_index}"
                     self._in_flight[name] = number, request
-                    self.engine.submit(name, request.prompt.prompt_ids, self.sampling, request.seed)
+                    version = {"policy_version": step.policy_version} if self.rolls else {}
+                    self.engine.submit(name, request.prompt.prompt_ids, self.sampling, request.seed, **version)
+
+    def _num_before(self, number: int) -> int:
+        """Requests that take a slot from a step; where engines roll, those of younger versions wait and take none."""
+        if not self.rolls:
+            return len(self._in_flight)
+        version = self._version(number)
+        return sum(self._version(other) <= version for other, _ in self._in_flight.values())
 
     def _tell(self, number: int, request: Request, generation: Any) -> None:
         step, ids = self._open[number], generation.response_ids
@@ -157,6 +170,8 @@ class OverlappedRun:
             self._committed += step.stats.generated_tokens
         while len(self.ends) in self._sampled_at:
             self._train(len(self.ends))
+        if isinstance(self.engine, RollingEngine):
+            self.engine.retire_before(min(map(self._version, self._open or [len(self._groups)])))
 
     def _train(self, step: int) -> None:
         free_at = self._trained_at + (min(self.copy_s, self.sync_s) if step else 0.0)
@@ -167,7 +182,7 @@ class OverlappedRun:
             self._trained_at = free_at + optimizer_s
         else:
             self._trained_at = max(free_at, self._sampled_at[step]) + self.update_s
-        self.ends.append(self._trained_at + self.sync_s)
+        self.ends.append(self._trained_at + (self.copy_s if self.rolls else self.sync_s))
 
 
 def _of_step(prompt: Prompt, step: int) -> Prompt:

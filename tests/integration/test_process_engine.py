@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
+from ada_lightning.run.cores import num_cores
 from tests.integration.conftest import column
 
 pytestmark = pytest.mark.vllm
@@ -16,17 +17,23 @@ LAG = ("rollout.max_staleness=1", "loss.anchor=behaviour", "loss.importance_cap=
 
 
 def test_a_run_whose_steps_overlap_is_that_of_the_emulation_in_the_trainers_process_bit_for_bit(train):
-    """One response at a time, and blocks too long to be shared: rounding depends on what is computed together."""
+    """With one engine, and with two that go over to each version one after the other.
+
+    One response at a time, and blocks too long to be shared: rounding depends on what is computed together.
+    """
     alone, elsewhere = ("rollout.engine.max_num_seqs=1", "rollout.engine.block_size=128"), "rollout=vllm_process"
     emulated = train(*LAG, *alone, name="emulated", vllm=True)
-    threads = f"rollout.host.num_threads={torch.get_num_threads()}"
-    beside = train(*LAG, *alone, elsewhere, threads, name="beside", vllm=True)
-    assert column(beside, "rollout/latency_s")  # sampled beside the trainer
-    for name in ("rollout/num_sampled", "train/loss", "staleness/kl", "sync/logprob_gap"):
-        assert column(beside, name) == column(emulated, name), name
-    assert max(column(beside, "sync/canary_gap")) < 1e-3
-    weights = [load_file(folder / "checkpoints/last/policy/model.safetensors") for folder in (emulated, beside)]
-    assert all(weights[0][name].equal(weights[1][name]) for name in weights[0])
+    wanted = load_file(emulated / "checkpoints/last/policy/model.safetensors")
+    num_threads = torch.get_num_threads()
+    for num_engines in range(1, 1 + min(2, num_cores() // num_threads)):
+        pool = (f"rollout.host.num_threads={num_threads}", f"rollout.host.num_engines={num_engines}")
+        beside = train(*LAG, *alone, elsewhere, *pool, name=f"beside-{num_engines}", vllm=True)
+        assert column(beside, "rollout/latency_s")  # sampled beside the trainer
+        for name in ("rollout/num_sampled", "train/loss", "staleness/kl", "sync/logprob_gap"):
+            assert column(beside, name) == column(emulated, name), name
+        assert max(column(beside, "sync/canary_gap")) < 1e-3
+        weights = load_file(beside / "checkpoints/last/policy/model.safetensors")
+        assert all(weights[name].equal(wanted[name]) for name in wanted)
 
 
 def test_gradients_that_are_streamed_are_those_of_a_rollout_that_was_waited_for(train):

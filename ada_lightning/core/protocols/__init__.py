@@ -2,7 +2,7 @@
 
 from ada_lightning.core.protocols.advantage import Advantage, LogRatios, PassRate, States
 from ada_lightning.core.protocols.curriculum import Curriculum, Recall, Usefulness
-from ada_lightning.core.protocols.engine import RolloutEngine
+from ada_lightning.core.protocols.engine import RolloutEngine, VersionedEngine
 from ada_lightning.core.protocols.estimator import PassRateEstimator, PromptEmbedding, Represent
 from ada_lightning.core.protocols.objective import Objective
 from ada_lightning.core.protocols.part import Part, Trait
@@ -36,4 +36,5 @@ __all__ = [
     "States",
     "Trait",
     "Usefulness",
+    "VersionedEngine",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ada_lightning.core.records import Generation, SamplingSettings
@@ -64,3 +64,39 @@ class RolloutEngine:
 
     def close(self) -> None:
         """Free everything. Safe to call twice."""
+
+
+class VersionedEngine(RolloutEngine):
+    """An engine that may sample from several policy versions at once, each response from one."""
+
+    @property
+    def serves_versions(self) -> bool:
+        """Whether it does, and not only could."""
+        raise NotImplementedError
+
+    @property
+    def versions(self) -> Collection[int]:
+        """Of which it has the weights."""
+        raise NotImplementedError
+
+    def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        settings: SamplingSettings,
+        seed: int | None,
+        policy_version: int | None = None,
+    ) -> None:
+        """Queue one response of a version, of the last one that came unless given.
+
+        Raises ValueError where the prompt leaves no room for a response, and where the version is not there.
+        """
+        raise NotImplementedError
+
+    def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
+        """Have a version beside those that are there. Legal while requests of those are in flight."""
+        raise NotImplementedError
+
+    def keep(self, policy_versions: Collection[int]) -> None:
+        """Forget all other versions: nothing of them is in flight, and nothing will be asked for."""
+        raise NotImplementedError

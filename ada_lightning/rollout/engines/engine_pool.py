@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.engine_loop import (
     Answer,
@@ -25,6 +24,7 @@ from ada_lightning.rollout.engines.engine_loop import (
 from ada_lightning.rollout.engines.errors import EngineError, check_fits
 from ada_lightning.rollout.engines.pool_place import PoolHost, PoolPlace
 from ada_lightning.rollout.engines.published_weights import PublishedWeights, in_engine_type
+from ada_lightning.rollout.engines.request_queue import RequestQueue
 from ada_lightning.rollout.engines.seat import Seat
 from ada_lightning.rollout.engines.weight_transfer import WeightSender, WeightTransfer
 
@@ -35,18 +35,17 @@ _POLL_WAIT_S = 0.02
 """Longest wait of one poll: how long a verdict of the graders may lie before the collector looks at it."""
 _LISTEN_WAIT_S = 1.0
 _CLOSE_WAIT_S = 5.0
-_MAX_HOMES = 10_000
 
 
-class EnginePool(RolloutEngine):
+class EnginePool(VersionedEngine):
     """A :class:`~ada_lightning.core.protocols.RolloutEngine` made of one or several that run elsewhere.
 
-    A request goes to the engine with the fewest in flight for its size, or to the one that has the last request of the
-    same prompt, whose prefix is cached there, if that has at most ``affinity`` more requests. A request beyond all
-    slots waits here.
+    Which engine gets a request says :class:`~ada_lightning.rollout.engines.request_queue.RequestQueue`. Several engines
+    can serve several policy versions at once: each goes over to a new one when it has run empty and its turn has come
+    (:mod:`~ada_lightning.rollout.engines.rolling_switch`).
 
     An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own
-    seeds, and the new one gets the current weights before it gets requests. Seeded requests therefore give the same
+    seeds, and the new one gets weights before it gets requests. Seeded requests therefore give the same
     responses, each once. An engine that was lost more than ``max_restarts`` times since the last sync is left out;
     where none is left, every call raises :class:`~ada_lightning.rollout.engines.errors.EngineError`.
 
@@ -62,15 +61,15 @@ class EnginePool(RolloutEngine):
         self.num_restarts = 0
         """Engines replaced since the pool was opened."""
         self._place, self._limits = place, limits
-        self._requests: dict[str, Submit] = {}
-        self._backlog: deque[str] = deque()
+        self._queue = RequestQueue(limits.affinity)
         self._finished: list[Generation] = []
         self._late_tokens = 0
         self._tickets = count(1)
         self._answers: dict[int, Any] = {}
-        self._homes: dict[tuple[int, ...], Seat] = {}
-        self._weights: PublishedWeights | None = None
+        self._published: dict[int, PublishedWeights] = {}
+        """By policy version, for as long as engines may need them."""
         self._policy_version = -1
+        """The last one that came."""
         self._sender: WeightSender | None = None
         self._seats: list[Seat] = []
         try:
@@ -94,17 +93,36 @@ class EnginePool(RolloutEngine):
         """Return the process of each engine, on its machine."""
         return [seat.told.pid for seat in self._seats]
 
-    def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
+    @property
+    def serves_versions(self) -> bool:
+        """Whether there are several engines, with weights that wait for them."""
+        return self._limits.num_engines > 1 and all(seat.told.weight_transfer is None for seat in self._seats)
+
+    @property
+    def versions(self) -> Collection[int]:
+        """Of which weights are published; else the one that all engines have."""
+        return self._published.keys() or (self._policy_version,)
+
+    def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        settings: SamplingSettings,
+        seed: int | None,
+        policy_version: int | None = None,
+    ) -> None:
         """Queue one response; returns at once.
 
         Raises:
-            ValueError: no room for the prompt and its longest response.
+            ValueError: no room for the prompt and its longest response, or no weights of the version.
             EngineError: no engine is left.
         """
         check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
         self._require_seats()
-        self._requests[request_id] = Submit(request_id, tuple(prompt_ids), settings, seed)
-        self._backlog.append(request_id)
+        version = self._policy_version if policy_version is None else policy_version
+        if version not in self.versions:
+            raise ValueError(f"the pool has policy versions {sorted(self.versions)}, not {version}; publish it first")
+        self._queue.add(Submit(request_id, tuple(prompt_ids), settings, seed), version)
         self._dispatch()
 
     def poll(self) -> list[Generation]:
@@ -113,12 +131,11 @@ class EnginePool(RolloutEngine):
         Raises:
             EngineError: no engine is left.
         """
-        if not self._requests:
+        if not self._queue:
             return []
         self._listen(0.0 if self._finished else _POLL_WAIT_S)
         finished, self._finished = self._finished, []
-        for generation in finished:
-            del self._requests[generation.request_id]
+        self._queue.remove([generation.request_id for generation in finished])
         return finished
 
     def abort(self, request_ids: Sequence[str]) -> int:
@@ -131,12 +148,11 @@ class EnginePool(RolloutEngine):
         Raises:
             EngineError: no engine is left.
         """
-        unwanted = {request_id for request_id in request_ids if self._requests.pop(request_id, None)}
+        unwanted = self._queue.remove(request_ids)
         if not unwanted:
             return 0
         polled_late = [generation for generation in self._finished if generation.request_id in unwanted]
         self._finished = [generation for generation in self._finished if generation.request_id not in unwanted]
-        self._backlog = deque(request_id for request_id in self._backlog if request_id not in unwanted)
         self._late_tokens = sum(len(generation.response_ids) for generation in polled_late)
         found = [(seat, tuple(unwanted & seat.in_flight)) for seat in self._seats]
         num_tokens = sum(self._ask([(seat, Call(next(self._tickets), "abort", (ids,))) for seat, ids in found if ids]))
@@ -144,7 +160,7 @@ class EnginePool(RolloutEngine):
 
     def num_in_flight(self) -> int:
         """Requests submitted and neither returned nor aborted."""
-        return len(self._requests)
+        return len(self._queue)
 
     def load_weights(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
         """Replace the weights of every engine.
@@ -156,28 +172,44 @@ class EnginePool(RolloutEngine):
             RuntimeError: requests are in flight.
             EngineError: no engine is left, or the weights could not be put where the engines read them.
         """
-        if self._requests:
-            raise RuntimeError(f"load_weights with {len(self._requests)} requests in flight")
-        remaining = iter(named_tensors)
-        try:
+        if self._queue:
+            raise RuntimeError(f"load_weights with {len(self._queue)} requests in flight")
+        with _read_to_the_end(named_tensors) as remaining:
             self._require_seats()
             self._wait_for_loads()  # of those before
-            self._homes.clear()
-            self._weights, self._policy_version = None, -1  # their memory is free for the new ones
+            self._queue.forget_prefixes()
+            self._published, self._policy_version = {}, -1  # their memory is free for the new ones
             if transfer := self._seats[0].told.weight_transfer:
                 self._send_by(transfer, remaining, policy_version)
                 return
-            self._weights = self._place.publish(remaining, policy_version, self.weight_dtype)
-            self._policy_version = policy_version
-        except EngineError:
-            for _ in remaining:
-                continue
-            raise
+            self._publish(remaining, policy_version)
         for seat in list(self._seats):
-            seat.num_losses = 0
             if seat.is_open:
-                self._load(seat)
+                self._load(seat, policy_version)
         self._wait_for_loads()
+
+    def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
+        """Have weights ready for the engines that will need them, one after another.
+
+        Raises:
+            EngineError: no engine is left, or the weights could not be put where the engines read them.
+        """
+        with _read_to_the_end(named_tensors) as remaining:
+            self._require_seats()
+            self._publish(remaining, policy_version)
+
+    def keep(self, policy_versions: Collection[int]) -> None:
+        """Forget all other versions: engines that have one are free for those that stay.
+
+        Raises:
+            RuntimeError: requests of such a version are in flight.
+            EngineError: no engine is left.
+        """
+        for version in self._published.keys() - policy_versions:
+            if number := self._queue.num_open(version):
+                raise RuntimeError(f"policy version {version} is given up with {number} requests in flight")
+            del self._published[version]  # one that an engine is just reading stays until it has done so
+        self._dispatch()
 
     def sleep(self) -> bool:
         """Have every engine give memory back; whether all weights will still be there.
@@ -186,8 +218,8 @@ class EnginePool(RolloutEngine):
             RuntimeError: requests are in flight.
             EngineError: no engine is left.
         """
-        if self._requests:
-            raise RuntimeError(f"sleep with {len(self._requests)} requests in flight")
+        if self._queue:
+            raise RuntimeError(f"sleep with {len(self._queue)} requests in flight")
         if not self.sleep_level:
             return True
         return all(self._ask([(seat, Call(next(self._tickets), "sleep")) for seat in self._seats if seat.is_ready]))
@@ -201,11 +233,16 @@ class EnginePool(RolloutEngine):
         for seat in seats:
             seat.member.close(_CLOSE_WAIT_S)
         self._disconnect()
-        self._requests.clear()
-        self._backlog.clear()
+        self._queue.clear()
         self._finished.clear()
-        self._weights = None
+        self._published.clear()
         self._place.close()
+
+    def _publish(self, named_tensors: Iterator[tuple[str, Tensor]], policy_version: int) -> None:
+        self._published[policy_version] = self._place.publish(named_tensors, policy_version, self.weight_dtype)
+        self._policy_version = policy_version
+        for seat in self._seats:
+            seat.num_losses = 0
 
     def _send_by(
         self, transfer: WeightTransfer, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int
@@ -228,7 +265,7 @@ class EnginePool(RolloutEngine):
             failure = EngineError(f"weight transfer failed: {type(error).__name__}: {error}")
             self._lose(seat, failure)
             raise failure from error
-        self._policy_version = policy_version
+        self._policy_version = seat.version = policy_version
 
     def _disconnect(self) -> None:
         """Close the transfer, whose port and GPU memory the next engine needs."""
@@ -246,25 +283,17 @@ class EnginePool(RolloutEngine):
         self.sleep_level = int(all(seat.told.can_sleep for seat in self._seats))
 
     def _dispatch(self) -> None:
-        """Hand out what waits while engines have free slots."""
-        while self._backlog:
-            free = [seat for seat in self._seats if seat.is_ready and len(seat.in_flight) < seat.told.max_num_seqs]
-            if not free:
+        """Hand out what waits while engines have free slots, and let engines switch that have nothing else to do."""
+        while self._queue.is_waiting:
+            seats = list(self._seats)  # sending may find that one is gone
+            found = self._queue.assignment(seats, self.versions)
+            for index, version in found.switches:
+                self._load(seats[index], version)
+            given = self._queue.take(seats, found.room)
+            if given is not None:
+                self._send(*given)
+            elif not found.switches:
                 return
-            request = self._requests[self._backlog.popleft()]
-            seat = self._choose(free, request.prompt_ids)
-            seat.in_flight.add(request.request_id)
-            self._send(seat, request)
-
-    def _choose(self, free: Sequence[Seat], prompt_ids: tuple[int, ...]) -> Seat:
-        chosen = min(free, key=lambda seat: (len(seat.in_flight) / seat.told.max_num_seqs, seat.index))
-        home = self._homes.get(prompt_ids)
-        if home is not None and home in free and len(home.in_flight) <= len(chosen.in_flight) + self._limits.affinity:
-            chosen = home
-        if len(self._homes) >= _MAX_HOMES:  # of a list without a sync; old prompts do not come back
-            self._homes.clear()
-        self._homes[prompt_ids] = chosen
-        return chosen
 
     def _listen(self, wait_s: float, *, is_starting: bool = False) -> None:
         """Take what has come from every engine, waiting for a first event, and replace those that are gone."""
@@ -289,22 +318,20 @@ class EnginePool(RolloutEngine):
             self._take(seat, event)
         elif isinstance(event, Ready):
             seat.told, seat.is_open = event, True
-            seat.limit_s, seat.silent_s = self._limits.call_timeout_s, 0.0
-            if self._weights is not None:
-                self._load(seat)
+            seat.limit_s, seat.silent_s, seat.version = self._limits.call_timeout_s, 0.0, -1
+            if len(self._published) == 1:  # of several it gets the one that lacks an engine, once there is work
+                self._load(seat, *self._published)
         elif isinstance(event, Answer):
             self._take_answer(seat, seat.calls.pop(event.ticket), event)
         elif isinstance(event, Failed):
             raise EngineError(event.reason)
 
     def _take(self, seat: Seat, event: Finished) -> None:
-        if event.policy_version != self._policy_version:
-            raise EngineError(
-                f"it sampled from policy version {event.policy_version} instead of {self._policy_version}"
-            )
+        if event.policy_version != seat.version:
+            raise EngineError(f"it sampled from policy version {event.policy_version} instead of {seat.version}")
         for generation in event.generations:
             seat.in_flight.discard(generation.request_id)
-            if generation.request_id in self._requests:
+            if generation.request_id in self._queue:
                 self._finished.append(generation)
             else:
                 self._late_tokens += len(generation.response_ids)
@@ -327,9 +354,10 @@ class EnginePool(RolloutEngine):
             self._listen(_LISTEN_WAIT_S)
         return [self._answers.pop(ticket) for ticket in tickets & self._answers.keys()]
 
-    def _load(self, seat: Seat) -> None:
-        assert self._weights is not None
-        self._send(seat, Call(next(self._tickets), "load_weights", (self._weights,), self._weights.policy_version))
+    def _load(self, seat: Seat, version: int) -> None:
+        seat.version = version
+        self._queue.forget_prefixes(seat)
+        self._send(seat, Call(next(self._tickets), "load_weights", (self._published[version],), version))
 
     def _wait_for_loads(self) -> None:
         while any(seat.calls for seat in self._seats):
@@ -348,9 +376,8 @@ class EnginePool(RolloutEngine):
         if seat not in self._seats:
             return
         seat.member.close()
-        unfinished = sorted(request_id for request_id in seat.in_flight if request_id in self._requests)
-        self._backlog.extendleft(reversed(unfinished))
-        self._homes = {prompt: home for prompt, home in self._homes.items() if home is not seat}
+        num_unfinished = self._queue.put_back(seat.in_flight)
+        self._queue.forget_prefixes(seat)
         seat.is_open = False
         seat.in_flight.clear()
         seat.calls.clear()
@@ -367,7 +394,7 @@ class EnginePool(RolloutEngine):
             self._seats.remove(seat)
             self._note_size()
         warnings.warn(
-            f"engine {seat.index} broke ({error}; process {seat.told.pid}) with {len(unfinished)} requests in flight, "
+            f"engine {seat.index} broke ({error}; process {seat.told.pid}) with {num_unfinished} requests in flight, "
             "which others finish; "
             + (f"it is left out, {len(self._seats)} are left" if is_over else "it is being replaced")
             + f"; {seat.member.log_file} may tell more",
@@ -383,3 +410,15 @@ class EnginePool(RolloutEngine):
                 "no engine of the pool is left: each broke more often than rollout.host.max_restarts"
                 + (f"; the last one: {last_error}" if last_error else "")
             )
+
+
+@contextlib.contextmanager
+def _read_to_the_end(named_tensors: Iterable[tuple[str, Tensor]]) -> Iterator[Iterator[tuple[str, Tensor]]]:
+    """Read tensors to their end where an engine breaks: other training processes may take part in gathering them."""
+    remaining = iter(named_tensors)
+    try:
+        yield remaining
+    except EngineError:
+        for _ in remaining:
+            continue
+        raise

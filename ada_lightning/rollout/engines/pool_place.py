@@ -49,7 +49,10 @@ class PoolPlace(Protocol):
     def publish(
         self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int, weight_dtype: str
     ) -> PublishedWeights:
-        """Put weights, which are read once, where every member can read them until the next; in this type, if any."""
+        """Put weights, which are read once, where every member can read them; in this type, if any.
+
+        They stay there as long as somebody holds what is returned.
+        """
         ...
 
     def close(self) -> None:

@@ -40,8 +40,8 @@ class ProcessPool(PoolHost):
     inherits nothing of ``torchrun``, ignores Ctrl-C, and ends with this process whatever it is doing. Each has an equal
     share of the cores.
 
-    Weights are put once, in the engine's own type, into memory that all children see, and stay there until the next
-    sync: an engine that replaces another reads them from it.
+    Weights are put once, in the engine's own type, into memory that all children see, and stay there while one may need
+    them: an engine that replaces another reads them from it.
 
     Args:
         num_threads: CPU threads of each engine; 0: its share of all cores.

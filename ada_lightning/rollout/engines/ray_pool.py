@@ -40,8 +40,9 @@ class RayPool(PoolHost):
 
     Each actor holds one engine with the settings of ``rollout.engine``; tensor parallelism is one of those, and
     ``num_gpus`` must then be as large. Weights are put into Ray's object store once per sync, in the engine's own type,
-    and stay there until the next: an engine that replaces another reads them from it. So the store must hold the model
-    once, or it spills to disk. ``environment`` is read by torch; the dynamic linker does not see it.
+    and stay there while one may need them: an engine that replaces another reads them from it. So the store must hold
+    the model once, and once more for each step of ``rollout.max_staleness``, or it spills to disk. ``environment`` is
+    read by torch; the dynamic linker does not see it.
 
     A Ray that is running in this process already is used as it is and left running.
 

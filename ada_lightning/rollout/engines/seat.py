@@ -25,6 +25,8 @@ class Seat:
     calls: dict[int, Call] = field(default_factory=dict)
     """Not answered yet, by ticket."""
     num_losses: int = 0
+    version: int = -1
+    """Of the weights that it has, or is being given; -1: those it was opened with."""
 
     @property
     def is_ready(self) -> bool:

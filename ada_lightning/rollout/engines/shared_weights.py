@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SharedWeights:
-    """Anonymous memory that holds all tensors of one policy version, for every engine of this machine.
+    """Anonymous memory that holds all tensors of policy versions, for every engine of this machine.
 
     A file descriptor without a name: nothing to unlink, nothing left behind by a process that is killed, and no limit
     by the size of ``/dev/shm`` (64 MB in a container by default). It belongs to the process's own memory limit.
@@ -21,18 +22,39 @@ class SharedWeights:
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("ada_lightning_weights")
+        self._regions: dict[int, int] = {}
+        """End of each that is in use, by its begin, bytes."""
 
     def write(self, named_tensors: Iterable[tuple[str, Tensor]]) -> tuple[SharedTensors, Digest]:
-        """Put tensors, which are on the CPU, in the place of those before. None of them is held afterwards."""
-        os.ftruncate(self.descriptor, 0)
-        digest, places, offset = WeightDigest(), [], 0
+        """Put tensors, which are on the CPU, where nothing is that is still in use. None of them is held afterwards.
+
+        Memory is in use until nobody in this process holds what is returned.
+        """
+        begin = self._free_place()
+        digest, places, offset = WeightDigest(), [], begin
         for name, tensor in digest.reading(named_tensors):
             places.append((name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), offset))
             data = as_bytes(tensor)
             while data:  # a single call writes 2 GiB at most
                 written = os.pwrite(self.descriptor, data, offset)
                 data, offset = data[written:], offset + written
-        return SharedTensors(self.descriptor, places), digest.value()
+        self._regions[begin] = offset
+        tensors = SharedTensors(self.descriptor, places)
+        weakref.finalize(tensors, self._regions.pop, begin, None)
+        return tensors, digest.value()
+
+    def _free_place(self) -> int:
+        """Where a version fits: all have the same size, so a gap that one of them left is as large as any."""
+        if not self._regions:
+            os.ftruncate(self.descriptor, 0)
+            return 0
+        size = max(end - begin for begin, end in self._regions.items())
+        place = 0
+        for begin, end in sorted(self._regions.items()):
+            if begin - place >= size:
+                break
+            place = end
+        return place
 
     def close(self) -> None:
         """Give the memory back. Safe to call twice."""

@@ -17,7 +17,7 @@ from ada_lightning.core.protocols import RolloutEngine
 from ada_lightning.run.exit_codes import STALLED
 
 _TICK_S = 1.0
-_CALLS = ("submit", "poll", "abort", "load_weights", "sleep", "close")
+_CALLS = ("submit", "poll", "abort", "load_weights", "publish", "keep", "sleep", "close")
 
 
 class TimeLimit:
@@ -51,7 +51,8 @@ class TimeLimit:
     def engine(self, engine: RolloutEngine) -> RolloutEngine:
         """Limit all calls of an engine, and return it."""
         for name in _CALLS:
-            setattr(engine, name, partial(self._limited, name, getattr(engine, name)))
+            if hasattr(engine, name):
+                setattr(engine, name, partial(self._limited, name, getattr(engine, name)))
         return engine
 
     @contextmanager

@@ -26,11 +26,14 @@ from ada_lightning.methods.curriculum import ExpectedUsefulness, Learnability, U
 from ada_lightning.methods.estimators import BetaHistory, ValueNetworkEstimator
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, BalancedSelection
+from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.host import EngineHost, TrainerProcess
+from ada_lightning.rollout.engines.pool_place import PoolHost
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.service import RolloutService
 from ada_lightning.training.losses import ClippedPolicyLoss, TokenMeanReduction
+from tests.unit.rollout.thread_pool import ThreadPlace
 from tests.unit.scripted_run import Interrupting, Policy, train
 
 NUM_PROMPTS, PER_STEP, NUM_STEPS = 24, 4, 7
@@ -67,9 +70,10 @@ class Engine(ScriptedEngine):
         at = self._clock + self.latency(prompt_ids[0], is_positive)
         self._running[request_id] = at, Generation(request_id, (int(is_positive),), (-0.5,), is_truncated=False)
         rollout, slot, *_ = request_id.split("/")
-        if rollout != "canary":
-            self.finished[int(rollout) - 1, int(slot)] = at
-            self.begun.add(int(rollout) - 1)
+        if "canary" not in request_id:
+            step = int(rollout.partition(".")[2])
+            self.finished[step, int(slot)] = at
+            self.begun.add(step)
 
 
 class Elsewhere(EngineHost):
@@ -79,6 +83,14 @@ class Elsewhere(EngineHost):
 
     def open(self, engine, log_file):
         return engine(log_file=log_file)
+
+
+class Pool(EnginePool):
+    """Real, of engines in threads."""
+
+    def close(self):
+        assert self.num_in_flight() == 0 or not self._seats
+        super().close()
 
 
 class MovingPolicy(Policy):
@@ -151,7 +163,8 @@ class Watch(Interrupting):
 def fit(
     folder, k, *, latency=lambda prompt, is_positive: 1, num_minibatches=1, num_steps=NUM_STEPS, resume=False,
     estimator=None, curriculum=None, sampler=BALANCE, selection=None, beside=False, pause=lambda: None,
-    update=lambda policy, engines: None, engine_type=Engine, max_engine_restarts=2, **watching,
+    update=lambda policy, engines: None, engine_type=Engine, max_engine_restarts=2, num_engines=0, limits=None,
+    **watching,
 ):  # fmt: skip
     policy = MovingPolicy(
         folder, lr=0.3, advantage=GroupNormalizedAdvantage(), loss=ClippedPolicyLoss(reduction=TokenMeanReduction()),
@@ -159,9 +172,14 @@ def fit(
     )  # fmt: skip
     engines = []
 
-    def engine(**options):
+    def member():
         engines.append(engine_type(latency, pause, max_num_seqs=6))
         return engines[-1]
+
+    def engine(**options):
+        if not num_engines:
+            return member()
+        return Pool(ThreadPlace(*[member] * num_engines), PoolHost(num_engines=num_engines, **(limits or {})))
 
     service = RolloutService(
         engine=engine, max_model_tokens=64, seed=0, sampling=SamplingSettings(max_new_tokens=4), max_staleness=k,
@@ -177,7 +195,8 @@ def fit(
         num_steps=num_steps, num_minibatches=num_minibatches, curriculum=curriculum or CHOICE,
     )  # fmt: skip
     watch.policy, watch.data, watch.engine = policy, trainer.datamodule, engines[0]
-    assert watch.engine.num_left == 0
+    watch.engines = engines
+    assert num_engines or watch.engine.num_left == 0
     assert not any(thread.name.startswith("sampling") for thread in threading.enumerate())
     return watch
 
@@ -304,6 +323,53 @@ def test_steps_that_are_sampled_while_the_trainer_updates_are_those_of_the_emula
     assert set(run.engine.loaded) == set(emulated.engine.loaded)
 
 
+@settings(max_examples=8, deadline=None)
+@given(
+    k=st.integers(1, 3),
+    num_engines=st.integers(2, 4),
+    num_minibatches=st.integers(1, 2),
+    evaluate_after=st.sampled_from([(), (2, 5)]),
+    number=st.integers(0, 10**6),
+)
+def test_engines_that_go_over_to_a_version_one_after_another_give_the_steps_of_the_emulation(
+    k, num_engines, num_minibatches, evaluate_after, number, emulated_run, tmp_path_factory
+):
+    """Several versions are sampled from at once, each response from the one of its step."""
+    options = {"num_minibatches": num_minibatches, "evaluate_after": evaluate_after}
+    emulated = emulated_run(k, **options)
+    run = fit(
+        tmp_path_factory.mktemp("rolling"), k, **options, selection=Alternating(), beside=True, num_engines=num_engines,
+        latency=random_latency(number), pause=pauses(number), update=pauses(-number),
+    )  # fmt: skip
+    assert run.outcome() == emulated.outcome()
+    assert run.policy.weight_of == emulated.policy.weight_of
+    assert run.evaluated == emulated.evaluated
+    assert without_clock(run) == without_clock(emulated)
+    loaded = {each for engine in run.engines for each in engine.loaded}
+    assert loaded == set(emulated.engine.loaded)
+
+
+def test_a_step_is_sampled_by_its_version_while_the_one_before_is_by_an_older_one(tmp_path):
+    """A response of step 1 waits until step 2 is sampled, which engines that drain would never come to."""
+    begun = set()
+
+    class Waiting(Engine):
+        def submit(self, request_id, *request):
+            super().submit(request_id, *request)
+            begun.update(self.begun)
+
+        def poll(self):
+            wanted = [name for name in self._running if name.endswith(".1/0/0") and 2 not in begun]
+            held = {name: self._running.pop(name) for name in wanted}
+            time.sleep(0.001)
+            found = super().poll()
+            self._running |= held
+            return found
+
+    run = fit(tmp_path / "rolling", 1, beside=True, engine_type=Waiting, num_engines=2)
+    assert run.outcome() == fit(tmp_path / "emulated", 1).outcome()
+
+
 @pytest.mark.parametrize("k", [1, 2])
 def test_an_update_and_the_sampling_of_the_next_step_happen_at_once(k, tmp_path):
     """The update of a step waits until the next one is being sampled, which no emulation could do."""
@@ -335,8 +401,10 @@ def test_an_engine_that_is_behind_gets_the_version_of_its_step_and_not_the_newes
     assert run.outcome() == fit(tmp_path / "emulated", 2, sampler=Growing()).outcome()
 
 
-def test_nothing_is_sampled_beyond_the_last_step(tmp_path):
-    assert fit(tmp_path, 3, beside=True, num_steps=3).engine.begun == {0, 1, 2}
+@pytest.mark.parametrize("num_engines", [0, 2])
+def test_nothing_is_sampled_beyond_the_last_step(num_engines, tmp_path):
+    run = fit(tmp_path, 3, beside=True, num_steps=3, num_engines=num_engines)
+    assert set.union(*(engine.begun for engine in run.engines)) == {0, 1, 2}
 
 
 class Breaking(Engine):
@@ -348,25 +416,65 @@ class Breaking(Engine):
         super().load_weights(named_tensors, policy_version)
 
 
-def test_what_breaks_beside_the_trainer_reaches_it_when_that_steps_turn_has_come(tmp_path):
+@pytest.mark.parametrize("num_engines", [0, 2])
+def test_what_breaks_beside_the_trainer_reaches_it_when_that_steps_turn_has_come(num_engines, tmp_path):
+    """Or an earlier one's, which engines were also busy with that have several versions."""
     updates = []
     with pytest.raises(EngineError, match="out of memory"):
         fit(
-            tmp_path, 2, beside=True, engine_type=Breaking, max_engine_restarts=0,
+            tmp_path, 2, beside=True, engine_type=Breaking, max_engine_restarts=0, num_engines=num_engines,
             update=lambda policy, engines: updates.append(policy.policy_version),
         )  # fmt: skip
-    assert updates == [0, 1, 2, 3]  # the version of update 2 samples step 4
+    assert updates == [0, 1, 2, 3][: len(updates)]  # the version of update 2 samples step 4
+    assert len(updates) == 4 or (num_engines and len(updates) >= 2)
     assert not any(thread.name.startswith("sampling") for thread in threading.enumerate())
 
 
+@pytest.mark.parametrize("k", [1, 2])
+def test_engines_that_die_while_several_versions_are_sampled_change_nothing(k, tmp_path):
+    """Each second engine breaks once, with whatever it has; its successor gets the version that is wanted then."""
+    broken = []
+
+    class Mortal(Engine):
+        def poll(self):
+            if len(broken) < 4 and len(self.finished) > 5 and self not in broken:
+                broken.append(self)
+                raise RuntimeError("out of memory")
+            return super().poll()
+
+    with pytest.warns(RuntimeWarning, match="it is being replaced"):
+        run = fit(tmp_path / "rolling", k, beside=True, engine_type=Mortal, num_engines=3, pause=pauses(k))
+    assert len(broken) == 4
+    emulated = fit(tmp_path / "emulated", k)
+    assert run.outcome() == emulated.outcome()
+    assert run.policy.weight_of == emulated.policy.weight_of
+
+
+def test_a_pool_that_is_lost_is_replaced_and_its_steps_are_those_of_before(tmp_path):
+    """With no engine left, a new pool gets the versions of all steps that are open, and draws what is missing."""
+    num_lost = []
+
+    class Mortal(Engine):
+        def poll(self):
+            if len(num_lost) < 2 and len({step for step, _ in self.finished}) > 2 - len(num_lost):
+                num_lost.append(1)
+                raise RuntimeError("out of memory")
+            return super().poll()
+
+    limits = {"max_restarts": 0}
+    run = fit(tmp_path / "rolling", 2, beside=True, engine_type=Mortal, num_engines=2, limits=limits, pause=pauses(3))
+    assert len(num_lost) == 2
+    assert run.outcome() == fit(tmp_path / "emulated", 2).outcome()
+
+
 @pytest.mark.parametrize("num_minibatches", [1, 2])
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("beside", [{}, {"beside": True}, {"beside": True, "num_engines": 3}])
 @pytest.mark.parametrize("k", [1, 2])
 def test_a_killed_run_goes_on_as_one_that_never_stopped(k, beside, num_minibatches, tmp_path):
     """Wherever its engine lives when it goes on."""
     options = {"num_minibatches": num_minibatches}
     whole = fit(tmp_path / "whole", k, **options)
-    before = fit(tmp_path / "parts", k, **options, beside=beside, interrupt_after=3 * num_minibatches)
+    before = fit(tmp_path / "parts", k, **options, **beside, interrupt_after=3 * num_minibatches)
     after = fit(tmp_path / "parts", k, **options, beside=not beside, resume=True)
     assert list(after.results) == [3, 4, 5, 6]
     assert before.outcome() | after.outcome() == whole.outcome()

@@ -1,26 +1,22 @@
-"""A pool whose members live in threads of this process, that a test can kill."""
+"""A pool of several engines: who gets what, and what becomes of it when one of them dies."""
 
 from __future__ import annotations
 
-import contextlib
 import random
-import threading
 import time
+import warnings
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from queue import Empty, SimpleQueue
 
 import pytest
 import torch
 
 from ada_lightning.core.schedule import Continuous
 from ada_lightning.methods.sampling import BalanceSampler
-from ada_lightning.rollout.engines.engine_loop import Answer, EngineLoop, Finished, Stop
+from ada_lightning.rollout.engines.engine_loop import Answer, Finished
 from ada_lightning.rollout.engines.engine_pool import EnginePool
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.pool_place import PoolHost
-from ada_lightning.rollout.engines.published_weights import PublishedWeights, WeightDigest
 from tests import builders
 from tests.builders import SETTINGS
 from tests.unit.rollout.faulty_engines import (
@@ -31,83 +27,9 @@ from tests.unit.rollout.faulty_engines import (
     hang,
     run_out_of_memory,
 )
+from tests.unit.rollout.thread_pool import ThreadPlace
 
 WEIGHTS = [("a", torch.arange(6.0)), ("b", torch.ones(2, 3))]
-
-
-class ThreadMember:
-    log_file = Path("engine.log")
-
-    def __init__(self, open_engine):
-        self.engine, self.death, self.is_closed = None, "", False
-        self._commands, self._events = SimpleQueue(), SimpleQueue()
-
-        def opened():
-            self.engine = open_engine()
-            return self.engine
-
-        self._loop = EngineLoop(opened, self._commands, self._events.put)
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self):
-        with contextlib.suppress(Exception):
-            self._loop.run()
-
-    def die(self):
-        self.death = "killed"
-
-    def send(self, command):
-        if self.death:
-            raise EngineError(self.death)
-        self._commands.put(command)
-
-    def events(self):
-        if self.death:
-            raise EngineError(self.death)
-        found = []
-        with contextlib.suppress(Empty):
-            while True:
-                found.append(self._events.get_nowait())
-        return found
-
-    def has_events(self):
-        return bool(self.death) or not self._events.empty()
-
-    def close(self, wait_s=0.0):
-        self.is_closed = True
-        self._commands.put(Stop())
-
-
-class ThreadPlace:
-    """Opens ``engines[index]()``, or what ``replacements`` holds for a second and later member of an index."""
-
-    def __init__(self, *engines, replacements=()):
-        self.engines, self.replacements = engines, list(replacements)
-        self.opened, self.is_closed, self.publish_error = [], False, None
-
-    def open(self, index):
-        is_first = len(self.opened) < len(self.engines)
-        engine = self.engines[index] if is_first or not self.replacements else self.replacements.pop(0)
-        if isinstance(engine, Exception):
-            raise engine
-        self.opened.append(ThreadMember(engine))
-        return self.opened[-1]
-
-    def wait(self, members, timeout_s):
-        deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline and not any(member.has_events() for member in members):
-            time.sleep(0.001)
-
-    def publish(self, named_tensors, policy_version, weight_dtype):
-        digest, tensors = WeightDigest(), []
-        for named in digest.reading(named_tensors):
-            tensors.append(named)
-            if self.publish_error:
-                raise self.publish_error
-        return PublishedWeights(policy_version, tensors, digest.value())
-
-    def close(self):
-        self.is_closed = True
 
 
 class Stuck(CoinEngine):
@@ -423,3 +345,70 @@ def test_an_engine_that_dies_in_its_sleep_is_replaced(opened):
     place.opened[1].send = lambda command: place.opened[1].die() or send(command)
     with pytest.warns(RuntimeWarning, match="engine 1 broke"):
         assert pool.sleep() is True
+
+
+def at_version(version):
+    return ((name, tensor * version) for name, tensor in WEIGHTS)
+
+
+def versions_seen(done):
+    """What each response was drawn with, by the sum of its engine's weights."""
+    return {name: generation.sampling_logprobs[0] / 21 for name, generation in done.items()}
+
+
+def test_each_response_is_drawn_with_its_own_version_while_several_are_asked_for(opened):
+    pool, place = opened(*[partial(TellingEngine, max_num_seqs=2)] * 3, affinity=0)
+    pool.load_weights(at_version(1), policy_version=1)
+    wanted, done = {f"r{number}": 1 + number // 15 for number in range(60)}, {}
+    for seed, (name, version) in enumerate(wanted.items()):
+        if version not in pool.versions:
+            pool.publish(at_version(version), policy_version=version)
+        pool.submit(name, [1], SETTINGS, seed=seed, policy_version=version)
+    assert set(pool.versions) == {1, 2, 3, 4}
+    assert pool.num_in_flight() == 60
+    for version in (1, 2, 3, 4):
+        while not all(name in done for name in wanted if wanted[name] == version):
+            done |= {generation.request_id: generation for generation in pool.poll()}
+        pool.keep({newer for newer in pool.versions if newer > version} or {version})
+    assert versions_seen(done) == wanted
+    assert max(member.engine.policy_version for member in place.opened) == 4
+
+
+def test_a_version_that_is_not_there_is_refused_and_one_in_flight_is_not_given_up(opened):
+    pool, _ = opened(Stuck, Stuck)
+    pool.load_weights(WEIGHTS, policy_version=1)
+    with pytest.raises(ValueError, match=r"has policy versions \[1\], not 2; publish it first"):
+        pool.submit("r", [1], SETTINGS, seed=0, policy_version=2)
+    pool.publish(WEIGHTS, policy_version=2)
+    pool.submit("r", [1], SETTINGS, seed=0, policy_version=1)
+    with pytest.raises(RuntimeError, match="policy version 1 is given up with 1 requests in flight"):
+        pool.keep([2])
+    pool.abort(["r"])
+    pool.keep([2])
+    assert list(pool.versions) == [2]
+
+
+def test_one_engine_alone_does_not_serve_several_versions(opened):
+    assert not opened(CoinEngine)[0].serves_versions
+    assert opened(CoinEngine, CoinEngine)[0].serves_versions
+
+
+def test_a_new_engine_gets_the_version_that_lacks_one(opened):
+    """Both versions have an engine; the one of the older dies, and its successor is given the older again."""
+    pool, _ = opened(*[partial(TellingEngine, poll_s=0.002)] * 2, affinity=0)
+    pool.load_weights(at_version(1), policy_version=1)
+    pool.publish(at_version(2), policy_version=2)
+    for number in range(40):
+        pool.submit(f"r{number}", [1], SETTINGS, seed=number, policy_version=1 + number % 2)
+    deaths = 0
+    done = {}
+    while pool.num_in_flight():
+        old = [seat for seat in pool._seats if seat.version == 1 and seat.in_flight]
+        if old and len(pool._seats) == 2 and not deaths and {seat.version for seat in pool._seats} == {1, 2}:
+            deaths += 1
+            old[0].member.die()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            done |= {generation.request_id: generation for generation in pool.poll()}
+    assert deaths == 1
+    assert versions_seen(done) == {f"r{number}": 1 + number % 2 for number in range(40)}

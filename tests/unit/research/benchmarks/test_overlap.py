@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ada_lightning.core.records import Prompt, SamplingSettings
@@ -11,13 +13,15 @@ from ada_lightning.methods.sampling import BalanceSampler
 from research.benchmarks.overlap import OverlappedRun
 from research.benchmarks.simulation.engine import SimulatedEngine
 from research.benchmarks.simulation.replica import Fates, StepTime
+from research.benchmarks.simulation.rolling_engine import RollingEngine
 
 RATES = {key: (key / 11) ** 2 for key in range(12)}
 STEP_TIME = StepTime((1, 64), (0.01, 0.05), context_s=1e-7, prompt_token_s=1e-5, admission_s=1e-4)
 
 
-def overlapped(lag, *, engines=1, update_s=0.5, drains=False, streams=False, num_steps=6):
-    engine = SimulatedEngine(Fates(RATES, median_tokens=20, sigma=0.6), STEP_TIME, num_replicas=engines, slots=16)
+def overlapped(lag, *, engines=1, update_s=0.5, drains=False, rolls=False, streams=False, num_steps=6):
+    kind = partial(RollingEngine, load_s=0.05) if rolls else SimulatedEngine
+    engine = kind(Fates(RATES, median_tokens=20, sigma=0.6), STEP_TIME, num_replicas=engines, slots=16)
     run = OverlappedRun(
         engine=engine,
         prompts=[Prompt(f"p{key}", (), prompt_ids=(key,) * 8) for key in RATES],
@@ -28,6 +32,7 @@ def overlapped(lag, *, engines=1, update_s=0.5, drains=False, streams=False, num
         update_s=update_s,
         sync_s=0.1,
         drains=drains,
+        rolls=rolls,
         streams=streams,
     )
     groups = run.run(num_steps)
@@ -41,14 +46,15 @@ PLAIN = overlapped(0)
 
 @pytest.mark.parametrize("lag", [0, 1, 2, 3])
 @pytest.mark.parametrize(
-    ("engines", "update_s", "drains", "streams"),
-    [(1, 0.0, False, True), (3, 2.0, False, False), (2, 0.5, True, True)],
+    ("engines", "update_s", "way", "streams"),
+    [(1, 0.0, "", True), (3, 2.0, "", False), (2, 0.5, "drains", True), (1, 0.5, "rolls", False), (3, 0.5, "rolls", 1)],
 )
-def test_neither_overlap_nor_engines_nor_seconds_change_what_is_sampled(lag, engines, update_s, drains, streams):
-    run, found = overlapped(lag, engines=engines, update_s=update_s, drains=drains, streams=streams)
+def test_neither_overlap_nor_engines_nor_seconds_change_what_is_sampled(lag, engines, update_s, way, streams):
+    options = {way: True} if way else {}
+    run, found = overlapped(lag, engines=engines, update_s=update_s, streams=bool(streams), **options)
     assert [[row[1:] for row in step] for step in found] == [[row[1:] for row in step] for step in PLAIN[1]]
     assert [{row[0] for row in step} for step in found] == [{max(0, step - lag)} for step in range(6)]
-    assert run.versions_at_once <= (1 if drains else lag + 1)
+    assert run.versions_at_once <= (1 if way == "drains" else lag + 1)
 
 
 def test_steps_follow_each_other_without_a_lag_and_hide_the_shorter_of_both_with_one():
@@ -60,8 +66,10 @@ def test_steps_follow_each_other_without_a_lag_and_hide_the_shorter_of_both_with
         30.1
     )  # the engines are done long before, and all of this short sync is the copy
     assert overlapped(1)[0].period(2) < run.period(2) - 0.3
-    drained, filled = overlapped(2, engines=3, drains=True)[0], overlapped(2, engines=3)[0]
-    assert filled.period(3) < drained.period(3)
+    drained, rolling, filled = (
+        overlapped(2, engines=3, **way)[0].period(3) for way in ({"drains": True}, {"rolls": True}, {})
+    )
+    assert max(filled, rolling) < drained
 
 
 def test_a_streamed_update_ends_with_the_last_prompts_and_takes_as_long_in_all():
