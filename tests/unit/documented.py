@@ -37,7 +37,7 @@ def arguments(page: str, program: str) -> list[list[str]]:
     """Words behind ``python train.py``, ``ada train`` or another program, of every such command of a page."""
     started = map(_STARTS.match, _code(ROOT / page))
     return [
-        shlex.split(re.split(r" & | 2>&1| \| ", command["rest"])[0], comments=True)
+        shlex.split(re.split(r" & | 2>| \| ", command["rest"])[0], comments=True)
         for command in started
         if command and program in (command["file"], command["name"])
     ]

@@ -38,6 +38,7 @@ from tests.unit.scripted_run import Interrupting, Policy, train
 
 NUM_PROMPTS, PER_STEP, NUM_STEPS = 24, 4, 7
 BALANCE = BalanceSampler(k_pos=1, k_neg=1, samples_per_round=2, n_max=8, group_size=2)
+UNEVEN = BalanceSampler(k_pos=3, k_neg=3, samples_per_round=1, n_max=12, group_size=2)
 CHOICE = ExpectedUsefulness(usefulness=Learnability())  # reads history, and holds no state
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -164,7 +165,7 @@ def fit(
     folder, k, *, latency=lambda prompt, is_positive: 1, num_minibatches=1, num_steps=NUM_STEPS, resume=False,
     estimator=None, curriculum=None, sampler=BALANCE, selection=None, beside=False, pause=lambda: None,
     update=lambda policy, engines: None, engine_type=Engine, max_engine_restarts=2, num_engines=0, limits=None,
-    **watching,
+    num_slots=6, **watching,
 ):  # fmt: skip
     policy = MovingPolicy(
         folder, lr=0.3, advantage=GroupNormalizedAdvantage(), loss=ClippedPolicyLoss(reduction=TokenMeanReduction()),
@@ -173,7 +174,7 @@ def fit(
     engines = []
 
     def member():
-        engines.append(engine_type(latency, pause, max_num_seqs=6))
+        engines.append(engine_type(latency, pause, max_num_seqs=num_slots))
         return engines[-1]
 
     def engine(**options):
@@ -327,19 +328,20 @@ def test_steps_that_are_sampled_while_the_trainer_updates_are_those_of_the_emula
 @given(
     k=st.integers(1, 3),
     num_engines=st.integers(2, 4),
+    num_slots=st.integers(1, 6),
     num_minibatches=st.integers(1, 2),
     evaluate_after=st.sampled_from([(), (2, 5)]),
     number=st.integers(0, 10**6),
 )
 def test_engines_that_go_over_to_a_version_one_after_another_give_the_steps_of_the_emulation(
-    k, num_engines, num_minibatches, evaluate_after, number, emulated_run, tmp_path_factory
+    k, num_engines, num_slots, num_minibatches, evaluate_after, number, emulated_run, tmp_path_factory
 ):
     """Several versions are sampled from at once, each response from the one of its step."""
     options = {"num_minibatches": num_minibatches, "evaluate_after": evaluate_after}
     emulated = emulated_run(k, **options)
     run = fit(
         tmp_path_factory.mktemp("rolling"), k, **options, selection=Alternating(), beside=True, num_engines=num_engines,
-        latency=random_latency(number), pause=pauses(number), update=pauses(-number),
+        num_slots=num_slots, latency=random_latency(number), pause=pauses(number), update=pauses(-number),
     )  # fmt: skip
     assert run.outcome() == emulated.outcome()
     assert run.policy.weight_of == emulated.policy.weight_of
@@ -368,6 +370,32 @@ def test_a_step_is_sampled_by_its_version_while_the_one_before_is_by_an_older_on
 
     run = fit(tmp_path / "rolling", 1, beside=True, engine_type=Waiting, num_engines=2)
     assert run.outcome() == fit(tmp_path / "emulated", 1).outcome()
+
+
+def test_what_waits_for_its_version_does_not_keep_an_older_step_from_its_end(tmp_path):
+    """Requests of step 2 and of the probe fill every slot there is, and engines come to them after step 1 alone."""
+    slow = {"latency": lambda prompt, is_positive: 20, "pause": lambda: time.sleep(0.0005)}
+    run = fit(tmp_path / "rolling", 1, beside=True, num_engines=2, num_slots=1, sampler=UNEVEN, **slow)
+    assert run.outcome() == fit(tmp_path / "emulated", 1, sampler=UNEVEN).outcome()
+
+
+def test_an_evaluation_goes_before_steps_that_are_not_begun(tmp_path):
+    order = []
+
+    class Noting(Engine):
+        def submit(self, request_id, *request):
+            order.append(request_id.partition("/")[0])
+            super().submit(request_id, *request)
+
+    slow = {"latency": lambda prompt, is_positive: 20, "pause": lambda: time.sleep(0.001)}
+    run = fit(
+        tmp_path, 3, beside=True, num_engines=2, num_slots=1, engine_type=Noting, evaluate_after=(2,), **slow
+    )  # fmt: skip
+    (evaluation,) = {name for name in order if name.partition(".")[0] != order[0].partition(".")[0]} & {
+        name for name in order if name.endswith(".0")
+    }
+    assert run.evaluated
+    assert order.index(evaluation) < min(order.index(name) for name in order if name.endswith(".4"))
 
 
 @pytest.mark.parametrize("k", [1, 2])

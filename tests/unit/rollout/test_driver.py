@@ -5,12 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from ada_lightning.core.records import Completion, Grade
+from ada_lightning.core.records import Completion, Grade, SamplingSettings
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import StepSettings
 from ada_lightning.methods.sampling import BalanceSampler, UniformSampler
-from ada_lightning.methods.selection import BalancedSelection
+from ada_lightning.methods.selection import AllSelection, BalancedSelection
+from ada_lightning.rollout.driver import Driver
 from ada_lightning.rollout.engines.errors import EngineError
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.rollout.probe import Probe
 from tests import builders
 from tests.builders import InstantGrader, make_prompt
 
@@ -174,3 +178,32 @@ def test_a_grader_hears_how_a_response_ended_and_what_it_tells_stays_with_the_re
     assert {(response.answer, response.reward) for response in group.pool.responses} == {("1", 1.0), ("0", 0.0)}
     assert all(response.components == {"half": 0.5} for response in group.pool.responses)
     assert stats.num_cache_hits == stats.num_drawn == 8
+
+
+class LateProbe(ScriptedEngine):
+    """Answers a probe last."""
+
+    def poll(self):
+        held = {name: self._running.pop(name) for name in list(self._running) if "canary" in name}
+        if not self._running and self._clock > 30:
+            self._running, held = held, {}
+        found = super().poll()
+        self._running |= held
+        return found
+
+
+def test_a_step_is_complete_when_what_its_version_was_asked_first_is_answered():
+    said = []
+    probe = Probe([(1,), (1, 1)], SamplingSettings(max_new_tokens=1), said.append)
+    step = Step(
+        [make_prompt(1)], sampler=UniformSampler(group_size=2), selection=AllSelection(), settings=StepSettings(seed=0)
+    )
+    engine = LateProbe(pass_rates={1: 0.5})
+    driver = Driver(
+        [step], sampling=SamplingSettings(max_new_tokens=4), settings=StepSettings(seed=0), grader=InstantGrader(),
+        decode=str, probe_of=lambda opened: probe,
+    )  # fmt: skip
+    for complete in driver.run(engine):
+        assert complete is step
+        assert [len(generations) for generations in said] == [2]
+    assert engine.num_in_flight() == 0
