@@ -207,3 +207,48 @@ def test_a_step_is_complete_when_what_its_version_was_asked_first_is_answered():
         assert complete is step
         assert [len(generations) for generations in said] == [2]
     assert engine.num_in_flight() == 0
+
+
+class OldestFirst(ScriptedEngine):
+    """One engine for several versions: it comes to the younger one when the older step is complete."""
+
+    def __init__(self, older, **options):
+        super().__init__(**options)
+        self.older, self.versions = older, {}
+
+    def submit(self, request_id, *request, policy_version):
+        self.versions[request_id] = policy_version
+        super().submit(request_id, *request)
+
+    def poll(self):
+        assert self._clock < 1000, "what waits for the younger version keeps the older step from its end"
+        wanted = int(self.older.is_complete)
+        held = {name: self._running.pop(name) for name in list(self._running) if self.versions[name] != wanted}
+        found = super().poll()
+        self._running |= held
+        return found
+
+
+class SlowGrader(InstantGrader):
+    """Says what it thinks every fifth time it is asked."""
+
+    num_asked = 0
+
+    def poll(self):
+        self.num_asked += 1
+        return [] if self.num_asked % 5 else super().poll()
+
+
+def test_requests_that_wait_for_a_younger_version_take_no_slot_from_an_older_step():
+    settings = StepSettings(seed=0)
+    older, younger = (
+        Step([make_prompt(1)], sampler=BALANCE, selection=AllSelection(), settings=settings, step=step,
+             policy_version=step)
+        for step in (0, 1)
+    )  # fmt: skip
+    engine = OldestFirst(older, pass_rates={1: 0.2}, max_num_seqs=4)
+    driver = Driver(
+        [older, younger], sampling=SamplingSettings(max_new_tokens=4), settings=settings, grader=SlowGrader(),
+        decode=str, by_version=True,
+    )  # fmt: skip
+    assert list(driver.run(engine)) == [older, younger]
