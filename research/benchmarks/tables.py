@@ -488,6 +488,10 @@ def _gate() -> str:
         "pass rate": f"{found['pass_rate']:.2f}",
         "mean of p (1 - p)": f"{found['mean_spread']:.3f}",
         "that of the best quarter, over it": f"**{found['best_quarter_over_mean']:.2f}** (asked: 2)",
+        **{
+            f"that of the quarter which {number} responses of each choose, over it": f"{ratio:.2f}"
+            for number, ratio in found["found_over_mean"].items()
+        },
         "groups of four with a signal": f"**{found['signal_ratio_of_4']:.0%}** (asked: a third)",
     }
     rates = [

@@ -1,6 +1,6 @@
 """The comparison that decides: ``python -m research.studies.real_model.compare``; ``--report-only`` trains nothing.
 
-Every arm with its tuned settings, 100,000 generated tokens, paired by seed. Writes
+Every arm with its tuned settings, 60,000 generated tokens, paired by seed. Writes
 ``docs/studies/real_model/runs.jsonl`` and a plot; the protocol is docs/studies/real_model.md.
 """
 
@@ -21,7 +21,7 @@ from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
 
-MAX_TOKENS, POINTS = 100_000, 5
+MAX_TOKENS, POINTS = 60_000, 4
 NUM_SEEDS = 10
 LOOKS = 2
 """After five seeds and after ten: intervals are those of 1 - 0.05 / 2 (Bonferroni)."""

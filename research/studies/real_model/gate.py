@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pandas as pd
 
 from research.studies.real_model.setting import RESULTS, task_settings
@@ -62,6 +63,11 @@ def figures(counts: Sequence[tuple[str, int, int]]) -> dict[str, object]:
         "num_prompts": len(counts),
         "mean_spread": round(fmean(spreads), 4),
         "best_quarter_over_mean": round(ratio, 3),
+        "found_over_mean": {
+            k: round(_found(counts, k) / fmean(spreads), 3)
+            for k in (4, 8)
+            if any(spreads) and all(n >= k + 2 for _, _, n in counts)
+        },
         "signal_ratio_of_4": round(signal, 3),
         "passes": ratio >= 2 and signal >= 1 / 3,
         "pass_rate": round(fmean(positive / n for _, positive, n in counts), 3),
@@ -70,6 +76,23 @@ def figures(counts: Sequence[tuple[str, int, int]]) -> dict[str, object]:
             for task, each in sorted(rates.items())
         },
     }
+
+
+def _found(counts: Sequence[tuple[str, int, int]], num_measured: int, *, repetitions: int = 200) -> float:
+    """Return the mean p (1 - p) of the quarter that so many responses of each prompt would choose.
+
+    The responses that choose are drawn from those that there are; p (1 - p) is then that of the others, without bias.
+    """
+    positive_P, n_P = (np.array([row[place] for row in counts]) for place in (1, 2))
+    generator, found = np.random.default_rng(0), []
+    for _ in range(repetitions):
+        seen_P = generator.hypergeometric(positive_P, n_P - positive_P, num_measured)
+        rest_P, left_P = positive_P - seen_P, n_P - num_measured
+        # A uniform prior, as the oracle has it: its p (1 - p) orders as (1 + right) * (1 + wrong) does.
+        order_P = np.lexsort((generator.random(len(n_P)), -(1 + seen_P) * (1 + num_measured - seen_P)))
+        chosen_Q = order_P[: len(n_P) // 4]
+        found.append((rest_P * (left_P - rest_P) / (left_P * (left_P - 1)))[chosen_Q].mean())
+    return fmean(found)
 
 
 def _alike(number: int, of: int) -> float:

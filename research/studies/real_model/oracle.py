@@ -32,7 +32,7 @@ class MeasuredPassRates(PassRateEstimator):
         ValueError: ``num_samples`` below 1.
     """
 
-    def __init__(self, *, num_samples: int = 8) -> None:
+    def __init__(self, *, num_samples: int = 4) -> None:
         if num_samples < 1:
             raise ValueError(f"estimator.num_samples must be at least 1; got {num_samples}")
         self.num_samples = num_samples

@@ -11,13 +11,11 @@ from research.studies.runs import ROOT, StudyRun
 START = ROOT / "runs" / "real_model" / "start"
 """The checkpoint that ``python -m research.studies.real_model.warm_up`` makes."""
 RESULTS = DOCS / "studies" / "real_model"
-NUM_TRAIN, NUM_HELDOUT = 12_288, 512
+NUM_TRAIN, NUM_HELDOUT = 4_096, 512
 """Prompts: more than any run goes through, so that none comes back."""
 SEED_OF_PROMPTS = 0
 """One set of prompts and one held-out set for all runs; a run's seed orders the first and draws every response."""
 MAX_NEW_TOKENS, MAX_PROMPT_TOKENS = 112, 96
-DECAY = 0.9
-"""Of the average of the weights: about ten updates, of 30 to 110 that a run has."""
 ARMS: Mapping[str, Method] = {
     "grpo_n4": METHODS["grpo_n4"],
     "grpo_chosen": Method("grpo_chosen"),
@@ -54,7 +52,6 @@ def task_settings() -> tuple[str, ...]:
         f"rollout.sampling.max_new_tokens={MAX_NEW_TOKENS}",
         f"rollout.max_model_tokens={MAX_PROMPT_TOKENS + MAX_NEW_TOKENS}",
         "optimizer/schedule=linear",
-        f"callbacks.weight_average.decay={DECAY}",
     )
 
 

@@ -26,8 +26,9 @@ READABLE = frozenset({"chain_sum", "products", "leg_counting", "letter_counting"
 
 def entries(task: str, *, seed: int) -> Iterator[Mapping[str, Any]]:
     """Yield questions of a task without end, as the prompt source would make them from this seed."""
+    settings = {name: value for name, value in TASKS[task].items() if name != "weight"}
     for start in count(seed, 1000):
-        yield from reasoning_gym.create_dataset(task, **TASKS[task], seed=start, size=1000)
+        yield from reasoning_gym.create_dataset(task, **settings, seed=start, size=1000)
 
 
 def worked(task: str, entry: Mapping[str, Any]) -> str:
