@@ -18,6 +18,7 @@ step ends. What a step samples is the same under all of them and under none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -79,6 +80,8 @@ class OverlappedRun:
     """By step: when each of its pools was complete."""
     _trained_at: float = 0.0
     _in_flight: dict[str, tuple[int, Request]] = field(default_factory=dict)
+    _num_of: Counter[int] = field(default_factory=Counter)
+    """Requests in flight, by version."""
     _wasted: int = 0
     _committed: int = 0
 
@@ -91,7 +94,7 @@ class OverlappedRun:
                 self.engine.now = max(self.engine.now, self._admissible_at(len(self._groups) + len(self._open)))
                 continue
             for generation in self.engine.poll():
-                if (found := self._in_flight.pop(generation.request_id, None)) is not None:
+                if (found := self._ended(generation.request_id)) is not None:
                     self._tell(*found, generation)
             self._finish()
         return [self._groups[step] for step in range(num_steps)]
@@ -141,6 +144,7 @@ class OverlappedRun:
                 for request in step.ask(num_slots - self._num_before(number), ahead):
                     name = f"{number}/{request.slot}/{request.sample_index}"
                     self._in_flight[name] = number, request
+                    self._num_of[step.policy_version] += 1
                     version = {"policy_version": step.policy_version} if self.rolls else {}
                     self.engine.submit(name, request.prompt.prompt_ids, self.sampling, request.seed, **version)
 
@@ -148,8 +152,12 @@ class OverlappedRun:
         """Requests that take a slot from a step; where engines roll, those of younger versions wait and take none."""
         if not self.rolls:
             return len(self._in_flight)
-        version = self._version(number)
-        return sum(self._version(other) <= version for other, _ in self._in_flight.values())
+        return sum(held for version, held in self._num_of.items() if version <= self._version(number))
+
+    def _ended(self, name: str) -> tuple[int, Request] | None:
+        if (found := self._in_flight.pop(name, None)) is not None:
+            self._num_of[self._version(found[0])] -= 1
+        return found
 
     def _tell(self, number: int, request: Request, generation: Any) -> None:
         step, ids = self._open[number], generation.response_ids
@@ -158,7 +166,7 @@ class OverlappedRun:
         step.tell(request, Outcome(str(ids[0]), ids, generation.sampling_logprobs, generation.is_truncated, grade))
         self._completed_at.setdefault(number, []).extend([self.engine.now] * (num_open - step.num_open))
         unwanted = [f"{number}/{dropped.slot}/{dropped.sample_index}" for dropped in step.dropped()]
-        if running := [name for name in unwanted if self._in_flight.pop(name, None)]:
+        if running := [name for name in unwanted if self._ended(name)]:
             step.note_wasted(self.engine.abort(running))
 
     def _finish(self) -> None:

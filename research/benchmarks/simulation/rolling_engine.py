@@ -29,6 +29,7 @@ class RollingEngine(SimulatedEngine):
         self._version_of: dict[int, int | None] = dict.fromkeys(range(len(self._replicas)))
         self._waiting: dict[int, deque[Request]] = {}
         self._versions: dict[str, int] = {}
+        self._num_open: Counter[int] = Counter()
         self._oldest = 0
 
     def submit(
@@ -44,22 +45,22 @@ class RollingEngine(SimulatedEngine):
         fate = self._fates.draw(prompt_ids, settings.max_new_tokens, seed)
         self._waiting.setdefault(policy_version, deque()).append(Request(request_id, tuple(prompt_ids), fate))
         self._versions[request_id] = policy_version
+        self._num_open[policy_version] += 1
 
     def poll(self) -> list[Generation]:
         """Hand out what waits, then advance to the next completion; return what finished."""
         self._dispatch()
         generations = super().poll()
-        for generation in generations:
-            del self._versions[generation.request_id]
+        self._num_open.subtract(self._versions.pop(generation.request_id) for generation in generations)
         return generations
 
     def abort(self, request_ids: Sequence[str]) -> int:
         """Drop requests, those that wait too. Return how many tokens had been generated for them."""
-        unwanted = {name for name in request_ids if self._versions.pop(name, None) is not None}
-        for waiting in self._waiting.values():
-            kept = [request for request in waiting if request.request_id not in unwanted]
-            waiting.clear()
-            waiting.extend(kept)
+        unwanted = {name: self._versions.pop(name) for name in request_ids if name in self._versions}
+        self._num_open.subtract(unwanted.values())
+        for version in set(unwanted.values()):
+            kept = [request for request in self._waiting[version] if request.request_id not in unwanted]
+            self._waiting[version] = deque(kept)
         return super().abort(request_ids)
 
     def num_in_flight(self) -> int:
@@ -72,8 +73,9 @@ class RollingEngine(SimulatedEngine):
 
     def _dispatch(self) -> None:
         while any(self._waiting.values()):
-            num_open = Counter({self._oldest: 0, **{version: 0 for version in self._waiting if self._waiting[version]}})
-            num_open.update(self._versions.values())
+            num_open = {version: number for version, number in self._num_open.items() if number} | {
+                self._oldest: self._num_open[self._oldest]
+            }
             loads = {
                 index: Load(self._version_of[index], replica.num_in_flight, self._slots)
                 for index, replica in enumerate(self._replicas)
