@@ -22,7 +22,7 @@ _IDLE_WAIT_S = 0.05  # how long to block on the graders when the engine has noth
 _MAX_UNGRADED = 8
 """Engines full of responses that may wait for the graders before another step is opened."""
 
-_Place = tuple[str, int, int, int, int]
+_Place = tuple[str, int, int, int]
 
 
 class Driver:
@@ -279,4 +279,4 @@ class Driver:
 
     def _place(self, request: Request) -> _Place:
         """Name a response to the graders, who may still be busy with a dropped one of the same number."""
-        return self._name, request.step, request.slot, request.sample_index, request.attempt
+        return f"{self._name}.{request.step}", request.slot, request.sample_index, request.attempt

@@ -28,7 +28,6 @@ from ada_lightning.rollout.grader import Grader, StepwiseGrader
 from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.probe import Probe
-from ada_lightning.rollout.rolling_sampler import RollingSampler
 from ada_lightning.rollout.sampling_thread import Sample, SamplingThread
 
 if TYPE_CHECKING:
@@ -144,7 +143,6 @@ class RolloutService:
         )
         """Whichever one it is just now."""
         self._thread: SamplingThread | None = None
-        self._rolling: RollingSampler | None = None
 
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
@@ -271,23 +269,21 @@ class RolloutService:
             weights: as in :meth:`sample`.
             policy_version: of those weights.
             probe: as in :meth:`sample`.
-            ended: as in :meth:`sample`; called from another thread where the engine works by itself.
+            ended: called with every pool as soon as it is complete, from another thread where the engine works by
+                itself; else as in :meth:`sample`.
 
         Returns:
             What gives the complete step, and raises what :meth:`sample` does.
         """
         options: dict[str, Any] = {"weights": weights, "policy_version": policy_version, "probe": probe, "ended": ended}
-        sample = partial(self.sample, begin, stage="train", **options)
         if not self.samples_beside_trainer:
-            return sample
-        if self.max_staleness and self.engine.serves_versions:
-            whole: dict[str, Any] = {"settings": self.settings, "sampling": self.sampling}
-            driver, check = partial(self.driver, **whole), partial(self._check_grades, settings=self.settings)
-            self._rolling = self._rolling or RollingSampler(self.engine, driver, check)
-            begun = partial(self._begun, begin, **whole, stage="train", policy_version=policy_version)
-            return self._rolling.start(begun, **options)
-        self._thread = self._thread or SamplingThread()
-        return self._thread.start(sample)
+            return partial(self.sample, begin, stage="train", **options)
+        whole: dict[str, Any] = {"settings": self.settings, "sampling": self.sampling}
+        if self._thread is None:
+            check = partial(self._check_grades, settings=self.settings)
+            self._thread = SamplingThread(self.engine, partial(self.driver, **whole), check)
+        begun = partial(self._begun, begin, **whole, stage="train", policy_version=policy_version)
+        return self._thread.start(begun, **options)
 
     @property
     def samples_beside_trainer(self) -> bool:
@@ -296,10 +292,9 @@ class RolloutService:
 
     def stop_started(self) -> None:
         """Leave steps that were started where they are: nobody will ask for them."""
-        for beside in (self._thread, self._rolling):
-            if beside is not None:
-                beside.close()
-        self._thread = self._rolling = None
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
 
     def grade_with(self, grader: Grader) -> None:
         """Grade what is drawn from now on with another reward; the engine stays as it is."""

@@ -76,7 +76,7 @@ def test_without_a_lag_nothing_is_asked():
 
 def test_what_the_page_and_the_study_would_run_passes():
     page = [words for words in commands("docs/staleness.md") if any("max_staleness" in word for word in words)]
-    assert len(page) == 3
+    assert len(page) == 4
     runs = [tuning_run(f"lag_{lag}", Settings(1e-4, 4)) for lag in LAGS]
     assert len({run.name for run in runs}) == len(LAGS)
     for words in (*page, *([f"+experiment={run.experiment}", *run.overrides] for run in runs)):

@@ -2,111 +2,155 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Event, Thread
 from threading import enumerate as threads
 
 import pytest
 
+from ada_lightning.core.records import SamplingSettings
+from ada_lightning.core.step import Step
+from ada_lightning.core.step_records import StepSettings
+from ada_lightning.methods.sampling import UniformSampler
+from ada_lightning.methods.selection import AllSelection
+from ada_lightning.rollout.driver import Driver
+from ada_lightning.rollout.engines.errors import EngineError
+from ada_lightning.rollout.engines.host import TrainerProcess
+from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.rollout.kept_engine import KeptEngine
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.rollout.sampling_thread import SamplingThread, StoppedSamplingError
+from tests.builders import InstantGrader, make_prompt
+
+SETTINGS = StepSettings(seed=0)
 
 
-def result_of(waiting, interrupt_check=lambda: None):
-    return waiting(clock=PhaseClock(), interrupt_check=interrupt_check)
+class Engine(ScriptedEngine):
+    """Finishes nothing of a step before ``may_end`` says so; breaks where ``breaks`` does."""
+
+    def __init__(self, **options):
+        super().__init__(pass_rates={1: 0.5}, max_num_seqs=4)
+        self.may_end, self.begun, self.loaded = {}, {}, []
+        self.breaks = False
+
+    def submit(self, request_id, *request):
+        self.begun.setdefault(self.step_of(request_id), Event()).set()
+        super().submit(request_id, *request)
+
+    def poll(self):
+        if self.breaks:
+            raise OSError("the disk is full")
+        held = {name: self._running[name] for name in self._running if not self.is_free(name)}
+        for name in held:
+            del self._running[name]
+        found = super().poll()
+        self._running |= held
+        return found
+
+    def load_weights(self, named_tensors, policy_version):
+        super().load_weights(named_tensors, policy_version)
+        self.loaded.append(policy_version)
+
+    def is_free(self, name):
+        return self.may_end.setdefault(self.step_of(name), Event()).wait(0.001)
+
+    @staticmethod
+    def step_of(request_id):
+        return int(request_id.partition("/")[0].partition(".")[2])
+
+
+@pytest.fixture
+def sampling(tmp_path):
+    """A thread, and its engine."""
+    engine = Engine()
+    kept = KeptEngine(lambda **_: engine, TrainerProcess(), max_restarts=0, stall_limit_s=60, start_limit_s=60)
+    kept.open(tmp_path / "engine.log")
+    driver = partial(Driver, sampling=SamplingSettings(max_new_tokens=4), settings=SETTINGS, grader=InstantGrader())
+    thread = SamplingThread(kept, partial(driver, decode=str))
+    yield thread, engine
+    for step in range(3):
+        engine.may_end.setdefault(step, Event()).set()
+    thread.close()
+    kept.close()
+    assert not alive()
+    assert engine.num_in_flight() == 0
 
 
 def alive():
     return [thread for thread in threads() if thread.name.startswith("sampling")]
 
 
-class EndlessStep:
-    """Samples until it is told to stop, as an engine that waits for its longest response."""
-
-    def __init__(self):
-        self.begun, self.is_given_up = Event(), Event()
-
-    def __call__(self, *, clock, interrupt_check):
-        self.begun.set()
-        while not self.is_given_up.wait(0.001):
-            interrupt_check()
+def step(number):
+    return Step(
+        [make_prompt(1)], sampler=UniformSampler(group_size=2), selection=AllSelection(), settings=SETTINGS,
+        step=number, policy_version=number,
+    )  # fmt: skip
 
 
-@pytest.fixture
-def sampling():
-    thread = SamplingThread()
-    yield thread
-    thread.close()
-    assert not alive()
+def start(sampling, number, begin=step):
+    options = {"weights": list, "policy_version": number, "probe": None, "ended": lambda pool: None}
+    return sampling[0].start(partial(begin, number), **options)
+
+
+def result_of(waiting, interrupt_check=lambda: None):
+    return waiting(clock=PhaseClock(), interrupt_check=interrupt_check)
+
+
+def begun(engine, number):
+    return engine.begun.setdefault(number, Event())
 
 
 def test_steps_are_sampled_in_the_order_of_their_start_without_anybody_asking(sampling):
-    done, first_may_go_on = [], Event()
-
-    def first(**options):
-        first_may_go_on.wait()
-        done.append("first")
-        return "first"
-
-    def second(**options):
-        done.append("second")
-        return "second"
-
-    waiting = [sampling.start(first), sampling.start(second)]
-    assert not done
-    first_may_go_on.set()
-    assert result_of(waiting[1]) == "second"  # asked for the later one alone
-    assert done == ["first", "second"]
-    assert result_of(waiting[0]) == "first"
+    _, engine = sampling
+    waiting = [start(sampling, 0), start(sampling, 1)]
+    assert begun(engine, 0).wait(60)
+    assert not begun(engine, 1).is_set()  # this engine has one version at a time
+    for number in (0, 1):
+        engine.may_end.setdefault(number, Event()).set()
+    assert result_of(waiting[1]).step == 1  # asked for the later one alone
+    assert engine.loaded == [0, 1]
+    assert result_of(waiting[0]).step == 0
 
 
 def test_closing_ends_the_step_that_is_sampled_and_begins_no_other(sampling):
-    running, other = EndlessStep(), EndlessStep()
-    waiting, _ = sampling.start(running), sampling.start(other)
-    assert running.begun.wait(60)
+    thread, engine = sampling
+    running, other = start(sampling, 0), start(sampling, 1)
+    assert begun(engine, 0).wait(60)
     assert alive()
-
-    closing = Thread(target=sampling.close, daemon=True)
+    closing = Thread(target=thread.close, daemon=True)
     closing.start()
     closing.join(30)
-    is_closed = not closing.is_alive()
-    running.is_given_up.set()  # whatever came of it, the test ends
-
-    assert is_closed
+    assert not closing.is_alive()
     assert not alive()
-    assert not other.begun.is_set()
-    with pytest.raises(StoppedSamplingError):
-        result_of(waiting)
+    assert not begun(engine, 1).is_set()
+    for waiting in (running, other, start(sampling, 2)):
+        with pytest.raises(StoppedSamplingError):
+            result_of(waiting)
 
 
-def test_a_step_that_fails_is_told_to_who_waits_and_no_later_one_begins(sampling):
-    may_fail, sampled = Event(), []
-
-    def failing(**options):
-        may_fail.wait()
+@pytest.mark.parametrize("what", ["engine", "begin"])
+def test_a_step_that_fails_is_told_to_who_waits_and_no_later_one_begins(what, sampling):
+    def failing(number):
         raise OSError("the disk is full")
 
-    failed, unbegun = sampling.start(failing), sampling.start(lambda **options: sampled.append(1))
-    may_fail.set()
-
-    with pytest.raises(OSError, match="the disk is full"):
+    _, engine = sampling
+    engine.breaks = what == "engine"
+    failed, unbegun = start(sampling, 0, failing if what == "begin" else step), start(sampling, 1)
+    with pytest.raises((OSError, EngineError), match="the disk is full"):
         result_of(failed)
     with pytest.raises(StoppedSamplingError):
         result_of(unbegun)
-    assert not sampled
+    assert not begun(engine, 1).is_set()
+    engine.breaks = False
 
 
 def test_who_waits_can_be_interrupted_and_the_step_goes_on(sampling):
-    may_end = Event()
-
-    def step(**options):
-        may_end.wait()
-        return "step"
-
     def interrupted():
         raise KeyboardInterrupt
 
-    waiting = sampling.start(step)
+    _, engine = sampling
+    waiting = start(sampling, 0)
     with pytest.raises(KeyboardInterrupt):
         result_of(waiting, interrupted)
-    may_end.set()
-    assert result_of(waiting) == "step"
+    engine.may_end.setdefault(0, Event()).set()
+    assert result_of(waiting).step == 0
