@@ -379,25 +379,6 @@ def test_what_waits_for_its_version_does_not_keep_an_older_step_from_its_end(tmp
     assert run.outcome() == fit(tmp_path / "emulated", 1, sampler=UNEVEN).outcome()
 
 
-def test_an_evaluation_goes_before_steps_that_are_not_begun(tmp_path):
-    order = []
-
-    class Noting(Engine):
-        def submit(self, request_id, *request):
-            order.append(request_id.partition("/")[0])
-            super().submit(request_id, *request)
-
-    slow = {"latency": lambda prompt, is_positive: 20, "pause": lambda: time.sleep(0.001)}
-    run = fit(
-        tmp_path, 3, beside=True, num_engines=2, num_slots=1, engine_type=Noting, evaluate_after=(2,), **slow
-    )  # fmt: skip
-    (evaluation,) = {name for name in order if name.partition(".")[0] != order[0].partition(".")[0]} & {
-        name for name in order if name.endswith(".0")
-    }
-    assert run.evaluated
-    assert order.index(evaluation) < min(order.index(name) for name in order if name.endswith(".4"))
-
-
 @pytest.mark.parametrize("k", [1, 2])
 def test_an_update_and_the_sampling_of_the_next_step_happen_at_once(k, tmp_path):
     """The update of a step waits until the next one is being sampled, which no emulation could do."""
