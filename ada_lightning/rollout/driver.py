@@ -29,10 +29,11 @@ class Driver:
     """Keeps one engine full with what steps ask for, the oldest step first.
 
     A step is opened when slots are left, so that any number of steps can be given by an iterator: the engine runs empty
-    once, at the end of the last one. An iterator that has none is asked again as long as others are open.
+    once, at the end of the last one.
 
     Args:
-        steps: not asked for anything yet; of several that are open at once, numbers or slots differ.
+        steps: not asked for anything yet; of several that are open at once, numbers or slots differ. None: there is
+            none now, and what gave it is asked again as long as others are open.
         sampling: how tokens are drawn.
         settings: of the steps.
         grader: reward pool.
@@ -51,7 +52,7 @@ class Driver:
 
     def __init__(
         self,
-        steps: Iterable[Step],
+        steps: Iterable[Step | None],
         *,
         sampling: SamplingSettings,
         settings: StepSettings,
@@ -177,6 +178,7 @@ class Driver:
         """Give episodes that go on a slot before new ones: the engine still has their prefixes."""
         if self._episodes is None:
             return
+        # Requests of younger versions may fill all slots until these episodes have ended.
         num_free = engine.max_num_seqs - (0 if self._by_version else len(self._generating))
         turns = self._episodes.take_ready(num_free)
         self._launch(engine, [(turn.step, turn.request, turn.ids, turn.sampling, turn.seed) for turn in turns])

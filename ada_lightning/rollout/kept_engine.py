@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -64,7 +65,8 @@ class KeptEngine:
         self._engine: RolloutEngine | None = None
         self._num_restarts = 0
         self._turn = Lock()
-        self._num_waiting = 0
+        self._waiting: deque[None] = deque()
+        """One for each that waits for a turn: threads append and pop safely, where a count could lose one."""
 
     def check(self) -> None:
         """Raise ValueError for what is wrong with the engine's place or arguments, before a model loads."""
@@ -119,13 +121,13 @@ class KeptEngine:
     def turn(self, clock: PhaseClock, interrupt_check: Callable[[], None]) -> Iterator[None]:
         """Wait for whoever samples with it."""
         if not self._turn.acquire(blocking=False):
-            self._num_waiting += 1
+            self._waiting.append(None)
             try:
                 with clock.phase("rollout"):
                     while not self._turn.acquire(timeout=_TURN_WAIT_S):
                         interrupt_check()
             finally:
-                self._num_waiting -= 1
+                self._waiting.pop()
         try:
             yield
         finally:
@@ -134,7 +136,7 @@ class KeptEngine:
     @property
     def is_wanted(self) -> bool:
         """Whether somebody waits for a turn: who has it should begin nothing new."""
-        return self._num_waiting > 0
+        return bool(self._waiting)
 
     def publish(
         self,

@@ -1,4 +1,4 @@
-"""Responses that tell something of an engine, drawn with a policy version before anything is trained on."""
+"""Responses that test an engine's weights, drawn with a policy version before those that train."""
 
 from __future__ import annotations
 

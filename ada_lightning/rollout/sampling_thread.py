@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat, starmap
 from threading import Condition, Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _WAIT_S = 0.02
+"""How often to look whether the engine is still wanted for something else."""
 _INTERRUPT_WAIT_S = 0.2
 """How long an interrupt may wait for a step."""
 
@@ -122,7 +124,8 @@ class SamplingThread:
         except BaseException as error:  # whoever waits for a step is told
             with self._changed:
                 self._is_over.set()
-            self._fail([started for started, _ in self._open.values()] or [*self._queue][:1], error)
+            failed = [started for started, _ in self._open.values()] or [*self._queue][:1]  # that was to be opened
+            self._fail(failed, error)
         self._fail(self._queue, StoppedSamplingError("no further step is sampled"))
 
     def _fail(self, started: Iterable[_Started], error: BaseException) -> None:
@@ -144,7 +147,7 @@ class SamplingThread:
     def _sample(self) -> None:
         """Sample until no step is open any more."""
         driver = self._driver(
-            _Asking(self._next_step),
+            starmap(self._next_step, repeat(())),  # without end; unlike a generator it outlives an error
             by_version=self._engine.serves_versions,
             probe_of=lambda step: self._open[step][0].probe,
             ended=self._note_ended,
@@ -221,15 +224,3 @@ def _result(started: _Started, *, clock: PhaseClock, interrupt_check: Callable[[
             interrupt_check()
             clock.report(started.clock.last_event.done, started.clock.last_event.total)
     return started.result.result()
-
-
-class _Asking(Iterator[Step]):
-    """Asks for a step whenever one could be opened; a driver asks again while others are open."""
-
-    def __init__(self, ask: Callable[[], Step | None]) -> None:
-        self._ask = ask
-
-    def __next__(self) -> Step:
-        if (step := self._ask()) is None:
-            raise StopIteration
-        return step

@@ -309,7 +309,7 @@ class RolloutService:
 
     def driver(
         self,
-        steps: Iterable[Step],
+        steps: Iterable[Step | None],
         sampling: SamplingSettings,
         settings: StepSettings,
         *,
@@ -320,7 +320,7 @@ class RolloutService:
         """Return what generates and grades steps, however many engines that takes.
 
         Args:
-            steps: in the order in which they are opened.
+            steps: in the order in which they are opened; None: none now.
             sampling: how tokens are drawn.
             settings: those of the steps.
             at_fixed_steps: verdicts, and answers of environments, count ``verdict_delay`` engine steps after what they

@@ -19,8 +19,8 @@ _OLDEST_WEIGHT = 2.0
 class Load:
     """What an engine has to do."""
 
-    version: int | None
-    """Of its weights; None: none that counts."""
+    version: int
+    """Of its weights; a negative one that nobody asks for, where it has none."""
     num_in_flight: int
     num_slots: int
     is_ready: bool = True
@@ -58,9 +58,8 @@ def shares(num_open: Mapping[int, int], num_engines: int) -> dict[int, int]:
         return {version: num_engines if version == max(num_open) else 0 for version in sorted(num_open)}
     ideal = {version: weights[version] / total * num_engines for version in sorted(weights)}
     found = {version: math.floor(share) for version, share in ideal.items()}
-    for version in sorted(ideal, key=lambda version: found[version] - ideal[version])[
-        : num_engines - sum(found.values())
-    ]:
+    num_left = num_engines - sum(found.values())
+    for version in sorted(ideal, key=lambda version: found[version] - ideal[version])[:num_left]:
         found[version] += 1
     if not found[oldest]:
         found[max(found, key=lambda version: found[version])] -= 1
@@ -80,14 +79,12 @@ def assignment(loads: Mapping[int, Load], num_open: Mapping[int, int], waiting: 
         waiting: versions of which requests wait: for no other does an engine switch.
     """
     wanted = shares(num_open, len(loads))
-    engines_of: dict[int | None, list[int]] = {}
-    for engine, load in loads.items():
-        engines_of.setdefault(load.version if load.version in num_open else None, []).append(engine)
-    surplus = engines_of.get(None, [])
+    surplus = [engine for engine, load in loads.items() if load.version not in num_open]
     room: dict[int, list[tuple[int, int]]] = {}
     lacking: dict[int, int] = {}
     for version, number in wanted.items():
-        engines = sorted(engines_of.get(version, []), key=lambda engine: (-loads[engine].num_in_flight, engine))
+        has_it = [engine for engine, load in loads.items() if load.version == version]
+        engines = sorted(has_it, key=lambda engine: (-loads[engine].num_in_flight, engine))
         kept, surplus = engines[:number], surplus + engines[number:]
         most = num_open[version] if len(num_open) == 1 else math.ceil(num_open[version] / max(number, 1))
         room[version] = [(engine, min(most, loads[engine].num_slots)) for engine in kept if loads[engine].is_ready]

@@ -13,7 +13,7 @@ from research.benchmarks.simulation.replica import Replica, Request
 
 
 class RollingEngine(SimulatedEngine):
-    """Serves several versions at once: who takes what, and who switches, is decided by the product's own code.
+    """Serves several versions at once: the product's own code decides who switches, and how much each may take.
 
     Args:
         arguments: of :class:`~research.benchmarks.simulation.engine.SimulatedEngine`.
@@ -26,7 +26,7 @@ class RollingEngine(SimulatedEngine):
         self.num_switches = 0
         self._load_s = load_s
         self._slots = self.max_num_seqs // len(self._replicas)
-        self._version_of: dict[int, int | None] = dict.fromkeys(range(len(self._replicas)))
+        self._version_of = dict.fromkeys(range(len(self._replicas)), -1)
         self._waiting: dict[int, deque[Request]] = {}
         self._versions: dict[str, int] = {}
         self._num_open: Counter[int] = Counter()
@@ -106,7 +106,7 @@ class RollingEngine(SimulatedEngine):
         replica = self._replicas[index]
         replica.catch_up(self.now)
         replica.forget_prefixes()
-        if self._version_of[index] is not None:
+        if self._version_of[index] >= 0:
             replica.now += self._load_s
             self.num_switches += 1
         self._version_of[index] = version

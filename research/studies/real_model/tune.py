@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from itertools import product
 from statistics import fmean
 
 from research.benchmarks.report import markdown
@@ -19,7 +18,7 @@ from research.studies.real_model.setting import ARMS, RESULTS, arm_run
 from research.studies.runs import Results, StudyRun, train_missing
 from research.studies.tuning import NotTunedError
 
-GRID = tuple(Settings(lr, prompts) for lr, prompts in product((1e-5, 1.7e-5, 3e-5), (8,)))
+GRID = tuple(Settings(lr, prompts=8) for lr in (1e-5, 1.7e-5, 3e-5))
 SEEDS = (100,)
 MAX_TOKENS, POINTS = 40_000, 2
 

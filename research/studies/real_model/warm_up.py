@@ -2,7 +2,8 @@
 
 SmolLM2-135M-Instruct after a short supervised stretch on worked answers, so that reinforcement learning does not spend
 its budget on the format. About a quarter of an hour on two cores, once; the same command gives weights that differ in
-last digits on another machine, so a table is made of runs from one checkpoint, whose checksum their rows carry.
+last digits on another machine, so a pair of runs that are compared starts from one checkpoint; ``gate.json`` has the
+checksum of the one that passed.
 """
 
 from __future__ import annotations

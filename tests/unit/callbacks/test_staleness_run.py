@@ -373,7 +373,7 @@ def test_a_step_is_sampled_by_its_version_while_the_one_before_is_by_an_older_on
 
 
 def test_what_waits_for_its_version_does_not_keep_an_older_step_from_its_end(tmp_path):
-    """Requests of step 2 and of the probe fill every slot there is, and engines come to them after step 1 alone."""
+    """One slot an engine, and probes in between. Which step has a slot first, test_driver.py holds."""
     slow = {"latency": lambda prompt, is_positive: 20, "pause": lambda: time.sleep(0.0005)}
     run = fit(tmp_path / "rolling", 1, beside=True, num_engines=2, num_slots=1, sampler=UNEVEN, **slow)
     assert run.outcome() == fit(tmp_path / "emulated", 1, sampler=UNEVEN).outcome()

@@ -112,6 +112,31 @@ def test_steps_are_sampled_in_the_order_of_their_start_without_anybody_asking(sa
     assert result_of(waiting[0]).step == 0
 
 
+def test_who_waits_for_the_engine_has_it_before_a_step_that_is_not_begun(sampling):
+    thread, engine = sampling
+    kept, has_turn, may_end = thread._engine, Event(), Event()
+
+    def evaluate():
+        with kept.turn(PhaseClock(), lambda: None):
+            has_turn.set()
+            may_end.wait(60)
+
+    waiting = [start(sampling, 0), start(sampling, 1)]
+    assert begun(engine, 0).wait(60)
+    other = Thread(target=evaluate, daemon=True)
+    other.start()
+    while not kept.is_wanted:
+        pass
+    engine.may_end.setdefault(0, Event()).set()
+    engine.may_end.setdefault(1, Event()).set()
+    assert has_turn.wait(60)
+    assert result_of(waiting[0]).step == 0
+    assert not begun(engine, 1).is_set()
+    may_end.set()
+    assert result_of(waiting[1]).step == 1
+    other.join(60)
+
+
 def test_closing_ends_the_step_that_is_sampled_and_begins_no_other(sampling):
     thread, engine = sampling
     running, other = start(sampling, 0), start(sampling, 1)
