@@ -357,7 +357,7 @@ def versions_seen(done):
 
 
 def test_each_response_is_drawn_with_its_own_version_while_several_are_asked_for(opened):
-    pool, place = opened(*[partial(TellingEngine, max_num_seqs=2)] * 3, affinity=0)
+    pool, _ = opened(*[partial(TellingEngine, max_num_seqs=2)] * 3, affinity=0)
     pool.load_weights(at_version(1), policy_version=1)
     wanted, done = {f"r{number}": 1 + number // 15 for number in range(60)}, {}
     for seed, (name, version) in enumerate(wanted.items()):
@@ -371,7 +371,6 @@ def test_each_response_is_drawn_with_its_own_version_while_several_are_asked_for
             done |= {generation.request_id: generation for generation in pool.poll()}
         pool.keep({newer for newer in pool.versions if newer > version} or {version})
     assert versions_seen(done) == wanted
-    assert max(member.engine.policy_version for member in place.opened) == 4
 
 
 def test_a_version_that_is_not_there_is_refused_and_one_in_flight_is_not_given_up(opened):
