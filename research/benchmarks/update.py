@@ -95,8 +95,8 @@ def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     return figures
 
 
-def make_policy(model: str, **options: Any) -> tuple[Any, Any]:
-    """Return the default policy and its optimiser."""
+def make_policy(model: str | Path, *, device: str = "cpu", **options: Any) -> tuple[Any, Any]:
+    """Return the default policy of a model, by name or folder, and its optimiser."""
     import torch
 
     from ada_lightning.methods.advantages import PoolMeanAdvantage
@@ -108,7 +108,7 @@ def make_policy(model: str, **options: Any) -> tuple[Any, Any]:
     from ada_lightning.training.policy import PolicyModule
 
     quiet_libraries()
-    path = (TinyLlama() if model == "tiny" else SmolLM2Wheel()).prepare()
+    path = model if isinstance(model, Path) else (TinyLlama() if model == "tiny" else SmolLM2Wheel()).prepare()
     policy = PolicyModule(
         model_path=path,
         reference_path=path,
@@ -119,16 +119,21 @@ def make_policy(model: str, **options: Any) -> tuple[Any, Any]:
         **options,
     )
     policy.configure_model()
-    return policy, policy.optimizer_factory(policy.model.parameters())
+    policy.to(device)
+    return policy, policy.optimizer_factory(policy.trained.trainable(policy.model))
 
 
-def make_variants(policy: Any, groups: list, optimizer: Any) -> dict[str, Callable[[], int]]:
+def make_variants(
+    policy: Any, groups: list, optimizer: Any, max_tokens: int = MAX_TOKENS_PER_MICROBATCH
+) -> dict[str, Callable[[], int]]:
     """Return what to time by name; each makes one update and returns the tokens it computed, padding included."""
     from ada_lightning.training.models.compiled import compile_layers
 
     model, ours = policy.model, policy.attention.implementation
-    batch, repeated = (pack(groups, share_prompts=share) for share in (True, False))
-    padded = padded_batch(groups)
+    batch, repeated = (
+        pack(groups, share_prompts=share, max_tokens=max_tokens).to(policy.device) for share in (True, False)
+    )
+    padded = padded_batch(groups, max_tokens).to(policy.device)
 
     def with_checkpointing() -> int:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -163,24 +168,24 @@ def make_variants(policy: Any, groups: list, optimizer: Any) -> dict[str, Callab
     }
 
 
-def fast_autocast() -> Any:
-    """What ``trainer.precision=auto`` computes in on this machine's processor."""
+def fast_autocast(device: str = "cpu") -> Any:
+    """What ``trainer.precision=auto`` computes in on this machine."""
     import torch
 
     from ada_lightning.run.bfloat16 import has_fast_bfloat16
 
-    return torch.autocast("cpu", torch.bfloat16, enabled=has_fast_bfloat16(on_gpu=False))
+    return torch.autocast(device, torch.bfloat16, enabled=has_fast_bfloat16(on_gpu=device == "cuda"))
 
 
 def update(policy: Any, batch: Any, optimizer: Any) -> int:
     """One optimiser step as the policy makes it; autocast spans it all, as Lightning does."""
     import torch
 
-    with fast_autocast():
+    with fast_autocast(policy.device.type):
         for microbatch in batch:
             loss, _ = policy.microbatch_loss(microbatch, batch)
             loss.backward()
-    torch.nn.utils.clip_grad_norm_(policy.model.parameters(), policy.max_grad_norm)
+    torch.nn.utils.clip_grad_norm_(policy.trained.trainable(policy.model), policy.max_grad_norm)
     return _step(batch, optimizer)
 
 
@@ -189,7 +194,7 @@ def bare_update(policy: Any, batch: Any, optimizer: Any) -> int:
     import torch
 
     model = policy.model
-    with fast_autocast():
+    with fast_autocast(policy.device.type):
         for microbatch in batch:
             hidden_1TH = model.base_model(
                 input_ids=microbatch.input_ids_T[None],
@@ -240,14 +245,16 @@ def padded_forward(model: Any, microbatch: Any) -> Any:
 
     lengths = microbatch.document_lengths
     sizes = [sum(parts) for parts in lengths]
-    shape = len(sizes), max(sizes)
+    shape, device = (len(sizes), max(sizes)), microbatch.input_ids_T.device
     is_token_RT = torch.arange(shape[1]) < torch.tensor(sizes)[:, None]
     segment_RT = torch.full(shape, -1)
     segment_RT[is_token_RT] = torch.tensor([s for parts in lengths for s, n in enumerate(parts) for _ in range(n)])
+    is_token_RT, segment_RT = is_token_RT.to(device), segment_RT.to(device)
     query_RT1, key_R1T = segment_RT[:, :, None], segment_RT[:, None, :]
-    is_visible_RTT = ((query_RT1 == key_R1T) | (key_R1T == 0)) & torch.ones(shape[1], shape[1], dtype=torch.bool).tril()
+    is_causal_TT = torch.ones(shape[1], shape[1], dtype=torch.bool, device=device).tril()
+    is_visible_RTT = ((query_RT1 == key_R1T) | (key_R1T == 0)) & is_causal_TT
     ids_RT, positions_RT = (
-        torch.zeros(shape, dtype=torch.int64).masked_scatter_(is_token_RT, ids_T)
+        torch.zeros(shape, dtype=torch.int64, device=device).masked_scatter_(is_token_RT, ids_T)
         for ids_T in (microbatch.input_ids_T, microbatch.position_ids_T)
     )
     hidden_RTH = model.base_model(
@@ -256,7 +263,7 @@ def padded_forward(model: Any, microbatch: Any) -> Any:
     return hidden_RTH[is_token_RT][microbatch.predictor_K]
 
 
-def padded_batch(groups: list) -> Any:
+def padded_batch(groups: list, max_tokens: int = MAX_TOKENS_PER_MICROBATCH) -> Any:
     """The same documents, as many padded rows of similar length to a microbatch as the budget allows, longest first."""
     from dataclasses import replace
 
@@ -264,7 +271,7 @@ def padded_batch(groups: list) -> Any:
 
     rows: list[list[Any]] = [[]]
     for group in sorted(groups, key=_size, reverse=True):
-        if rows[-1] and (len(rows[-1]) + 1) * _size(rows[-1][0]) > MAX_TOKENS_PER_MICROBATCH:
+        if rows[-1] and (len(rows[-1]) + 1) * _size(rows[-1][0]) > max_tokens:
             rows.append([])
         rows[-1].append(group)
     microbatches = tuple(group_microbatch(*groups) for groups in rows)
@@ -280,14 +287,16 @@ def pack(groups: list, *, share_prompts: bool, max_tokens: int = MAX_TOKENS_PER_
     return batch
 
 
-def random_groups(draw_length: Callable[[random.Random], int], num_prompts: int) -> list:
+def random_groups(
+    draw_length: Callable[[random.Random], int], num_prompts: int, prompt_tokens: int = PROMPT_TOKENS
+) -> list:
     """Random tokens, half of each group right."""
     from ada_lightning.core.records import KeptResponse, Prompt, Response, ResponseGroup, ResponsePool
 
     generator = random.Random(0)
     groups = []
     for slot in range(num_prompts):
-        prompt_ids = tuple(generator.randrange(250) for _ in range(PROMPT_TOKENS))
+        prompt_ids = tuple(generator.randrange(250) for _ in range(prompt_tokens))
         pool = ResponsePool(Prompt(str(slot), (), prompt_ids=prompt_ids), slot)
         for index in range(GROUP_SIZE):
             ids = tuple(generator.randrange(250) for _ in range(draw_length(generator)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 
 import torch
 from torch import Tensor
+
+from ada_lightning.training.attention.varlen import Sequences, packed_sequences
 
 SHORT = 256
 """Documents of up to this many tokens are attended to many at a time, longer ones one by one. About where torch's
@@ -34,26 +35,27 @@ def is_hidden(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Tenso
 class LongDocument:
     """A document whose responses are attended to one by one, each behind the prompt."""
 
-    first: int
-    """Index into T of the first token."""
     lengths: tuple[int, ...]
     """Tokens of the prompt, then of each response."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the document."""
+        return sum(self.lengths)
 
 
 @dataclass(frozen=True)
 class ShortDocuments:
     """Consecutive short documents, to be laid side by side and padded to the longest. D documents, W wide."""
 
-    first: int
-    """Index into T of the first token."""
     lengths: tuple[tuple[int, ...], ...]
     """As in :class:`~ada_lightning.training.batch.Microbatch`."""
     device: torch.device = field(compare=False)
 
     @property
-    def end(self) -> int:
-        """Index into T behind the last token."""
-        return self.first + sum(map(sum, self.lengths))
+    def num_tokens(self) -> int:
+        """Tokens of all documents."""
+        return sum(map(sum, self.lengths))
 
     @property
     def width(self) -> int:
@@ -67,8 +69,7 @@ class ShortDocuments:
 
     def apart(self) -> list[LongDocument]:
         """Return the same documents, to be attended to one by one."""
-        firsts = accumulate(map(sum, self.lengths), initial=self.first)
-        return [LongDocument(first, parts) for first, parts in zip(firsts, self.lengths, strict=False)]
+        return [LongDocument(parts) for parts in self.lengths]
 
     @cached_property
     def slot_t(self) -> Tensor:
@@ -92,17 +93,40 @@ class ShortDocuments:
 Pieces = tuple[ShortDocuments | LongDocument, ...]
 
 
-def packed_layout(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Pieces:
-    """Cut the ``document_lengths`` of a microbatch into pieces in packed order, once for all layers of the model."""
+class PackedLayout:
+    """Where the documents of a microbatch are, worked out once for all layers of the model.
+
+    Args:
+        lengths: ``document_lengths`` of the microbatch.
+        device: where it is computed.
+    """
+
+    def __init__(self, lengths: Sequence[tuple[int, ...]], device: torch.device) -> None:
+        self._lengths = lengths
+        self._device = device
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """Documents by how they are cheap to attend in, in packed order."""
+        return packed_pieces(self._lengths, self._device)
+
+    @cached_property
+    def sequences(self) -> Sequences:
+        """All of them for one kernel."""
+        return packed_sequences(self._lengths, self._device)
+
+
+def packed_pieces(lengths: Sequence[tuple[int, ...]], device: torch.device) -> Pieces:
+    """Cut documents into pieces in packed order."""
     pieces: list[ShortDocuments | LongDocument] = []
-    for first, parts in zip(accumulate(map(sum, lengths), initial=0), lengths, strict=False):
+    for parts in lengths:
         size, last = sum(parts), pieces[-1] if pieces else None
         if size > SHORT:
-            pieces.append(LongDocument(first, parts))
+            pieces.append(LongDocument(parts))
         elif isinstance(last, ShortDocuments) and _are_alike([size, *map(sum, last.lengths)]):
-            pieces[-1] = ShortDocuments(last.first, (*last.lengths, parts), device)
+            pieces[-1] = ShortDocuments((*last.lengths, parts), device)
         else:
-            pieces.append(ShortDocuments(first, (parts,), device))
+            pieces.append(ShortDocuments((parts,), device))
     return tuple(pieces)
 
 

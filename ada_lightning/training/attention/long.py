@@ -14,9 +14,9 @@ tokens both ways took the same, at 4100 one mask took twice as long."""
 
 
 def attend_long(
-    query_1MTC: Tensor, key_1NTC: Tensor, value_1NTC: Tensor, document: LongDocument, scale: float, window: int = 0
+    query_1MtC: Tensor, key_1MtC: Tensor, value_1MtC: Tensor, document: LongDocument, scale: float, window: int = 0
 ) -> Tensor:
-    """Attend to one document of the microbatch, response by response.
+    """Attend to one document, response by response.
 
     Response by response above a thousand tokens: a mask over the whole document costs the blocks between responses,
     which are empty, and four responses of 1000 tokens take twice as long that way. Behind its prompt each response is a
@@ -25,35 +25,35 @@ def attend_long(
     keys, which is used instead. Shorter documents get one mask, since calls cost more than blocks there.
 
     Args:
-        query_1MTC: M query heads of size C over all T tokens of the microbatch. Shape ``(1, M, T, C)``.
-        key_1NTC: N key heads, each for ``M / N`` query heads in order. Shape ``(1, N, T, C)``.
-        value_1NTC: as keys.
-        document: where it is.
+        query_1MtC: M heads of size C over the document's t tokens. Shape ``(1, M, t, C)``.
+        key_1MtC: the same for the keys.
+        value_1MtC: and the values.
+        document: its parts.
         scale: of the scores.
         window: tokens that a sliding window lets a query see, itself included; 0 where there is none.
 
     Returns:
-        Shape ``(1, M, t, C)``, t being the document's tokens.
+        Shape ``(1, M, t, C)``.
     """
     num_prompt, *num_responses = document.lengths
-    if len(num_responses) > 1 and sum(document.lengths) <= ONE_MASK and not window:
-        parts = slice(document.first, document.first + sum(document.lengths))
-        query, key, value = (x[:, :, parts] for x in (query_1MTC, key_1NTC, value_1NTC))
-        is_visible = ~is_hidden((document.lengths,), query.device)[0]
-        return scaled_dot_product_attention(query, key, value, attn_mask=is_visible, scale=scale)
-    prompt = slice(document.first, document.first + num_prompt)
+    if len(num_responses) > 1 and document.num_tokens <= ONE_MASK and not window:
+        is_visible = ~is_hidden((document.lengths,), query_1MtC.device)[0]
+        return scaled_dot_product_attention(query_1MtC, key_1MtC, value_1MtC, attn_mask=is_visible, scale=scale)
+    if len(num_responses) < 2:
+        return _causal(query_1MtC, key_1MtC, value_1MtC, scale, window)
+    # Split, not sliced: the gradient of a slice is as large as what it was taken from.
+    (prompt_query, *queries), (prompt_key, *keys), (prompt_value, *values) = (
+        x.split(document.lengths, dim=2) for x in (query_1MtC, key_1MtC, value_1MtC)
+    )
     outputs: list[Tensor] = []
-    first = prompt.stop
-    for num_tokens in num_responses or [0]:
-        response = slice(first, first + num_tokens)
-        first = response.stop
-        key, value = (_join(x, prompt, response) for x in (key_1NTC, value_1NTC))
+    for query, own_key, own_value in zip(queries, keys, values, strict=True):
+        key, value = torch.cat([prompt_key, own_key], dim=2), torch.cat([prompt_value, own_value], dim=2)
+        num_tokens = query.shape[2]
         if not outputs or num_tokens >= num_prompt:
-            query = _join(query_1MTC, prompt, response)
-            attended = _causal(query, key, value, scale, window)
+            attended = _causal(torch.cat([prompt_query, query], dim=2), key, value, scale, window)
             outputs.append(attended if not outputs else attended[:, :, num_prompt:])
         elif num_tokens:
-            outputs.append(_causal(query_1MTC[:, :, response], key, value, scale, window))
+            outputs.append(_causal(query, key, value, scale, window))
     return torch.cat(outputs, dim=2)
 
 
@@ -66,9 +66,3 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, scale: float, window: int
         distance = distance - torch.arange(num_keys, device=key.device)
         mask = (distance >= 0) & (distance < (window or num_keys))
     return scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=mask is None, scale=scale)
-
-
-def _join(x: Tensor, prompt: slice, response: slice) -> Tensor:
-    if prompt.stop == response.start:
-        return x[:, :, prompt.start : response.stop]
-    return torch.cat([x[:, :, prompt], x[:, :, response]], dim=2)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ada_lightning.training.attention.backend import AttentionBackend
-from ada_lightning.training.attention.layout import LongDocument, Pieces, ShortDocuments, packed_layout
+from ada_lightning.training.attention.layout import PackedLayout, ShortDocuments
 from ada_lightning.training.attention.long import attend_long
 from ada_lightning.training.attention.short import attend_short
+from ada_lightning.training.attention.varlen import attend_varlen, can_attend
 from ada_lightning.training.batch import Microbatch
 
 QueryKeyValue = tuple[Tensor, Tensor, Tensor]
@@ -34,7 +35,7 @@ class SdpaAttention(AttentionBackend):
 
     def arguments(self, microbatch: Microbatch) -> dict[str, Any]:
         """Arguments of the model for this microbatch."""
-        return {"packed": packed_layout(microbatch.document_lengths, microbatch.input_ids_T.device)}
+        return {"packed": PackedLayout(microbatch.document_lengths, microbatch.input_ids_T.device)}
 
 
 @torch.compiler.disable  # its pieces differ from microbatch to microbatch: each would be compiled anew
@@ -47,7 +48,7 @@ def packed_sdpa(
     dropout: float = 0.0,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    packed: Pieces | None = None,
+    packed: PackedLayout | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """Attend within documents, with the signature that transformers gives attention functions.
@@ -61,7 +62,7 @@ def packed_sdpa(
         dropout: 0.
         scaling: of the scores.
         sliding_window: tokens a query sees, itself included.
-        packed: the pieces of the one row; left out where every row is one sequence.
+        packed: the documents of the one row; left out where every row is one sequence.
         others: what else transformers passes to layers.
 
     Returns:
@@ -85,24 +86,30 @@ def packed_sdpa(
     window = sliding_window or 0
     if packed is None:
         rows = zip(query.split(1), key.split(1), value.split(1), strict=True)
-        whole = (LongDocument(0, (query.shape[2],)),)
+        whole = PackedLayout(((query.shape[2],),), query.device)
         return torch.cat([_attend(row, whole, scale, window) for row in rows]), None
     return _attend((query, key, value), packed, scale, window), None
 
 
-def _attend(tensors: QueryKeyValue, pieces: Pieces, scale: float, window: int) -> Tensor:
+def _attend(tensors: QueryKeyValue, packed: PackedLayout, scale: float, window: int) -> Tensor:
     """Return shape ``(1, T, query heads, C)``."""
-    by_token = [x[0].transpose(0, 1) for x in tensors]
-    repeated: QueryKeyValue | None = None
+    query_TMC, key_TNC, value_TNC = by_token = [x[0].transpose(0, 1) for x in tensors]
+    if can_attend(query_TMC):
+        return attend_varlen(query_TMC, key_TNC, value_TNC, packed.sequences, scale, window)[None]
+    sizes = [piece.num_tokens for piece in packed.pieces]
     outputs = []
-    for piece in pieces:
-        if isinstance(piece, ShortDocuments) and not 0 < window < piece.longest:
-            query, key, value = (x[piece.first : piece.end] for x in by_token)
-            outputs.append(attend_short(query, key, value, piece, scale))
-            continue
-        repeated = repeated or _repeat_heads(*tensors)
-        documents = piece.apart() if isinstance(piece, ShortDocuments) else [piece]
-        outputs += [attend_long(*repeated, document, scale, window)[0].transpose(0, 1) for document in documents]
+    for piece, *parts in zip(packed.pieces, *(x.split(sizes) for x in by_token), strict=True):
+        if isinstance(piece, ShortDocuments):
+            if not 0 < window < piece.longest:
+                outputs.append(attend_short(*parts, piece, scale))
+                continue
+            documents = piece.apart()
+        else:
+            documents = [piece]
+        own = [document.num_tokens for document in documents]
+        for document, *mine in zip(documents, *(x.split(own) for x in parts), strict=True):
+            heads = _repeat_heads(*(x.transpose(0, 1)[None] for x in mine))
+            outputs.append(attend_long(*heads, document, scale, window)[0].transpose(0, 1))
     return torch.cat(outputs)[None]
 
 

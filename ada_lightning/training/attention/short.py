@@ -38,14 +38,16 @@ class _AttendShort(torch.autograd.Function):
         ctx: Any, query_tMC: Tensor, key_tNC: Tensor, value_tNC: Tensor, block: ShortDocuments, scale: float
     ) -> Tensor:
         query, key, value = (_side_by_side(x, block, key_tNC.shape[1]) for x in (query_tMC, key_tNC, value_tNC))
-        scores = torch.bmm(query, key.mT).mul_(scale)  # (D * N, M / N * W, W)
-        num_documents, width = len(block.lengths), block.width
-        by_document = scores.view(num_documents, -1, width, width)
-        by_document.masked_fill_(block.hidden[:, None], float("-inf"))
-        probabilities = torch.softmax(scores, dim=-1)
+        with torch.autocast(query.device.type, enabled=False):  # on a GPU it would make the probabilities float32
+            scores = torch.bmm(query, key.mT).mul_(scale)  # (D * N, M / N * W, W)
+            num_documents, width = len(block.lengths), block.width
+            by_document = scores.view(num_documents, -1, width, width)
+            by_document.masked_fill_(block.hidden[:, None], float("-inf"))
+            probabilities = torch.softmax(scores, dim=-1)
+            attended = torch.bmm(probabilities, value)
         ctx.save_for_backward(query, key, value, probabilities)
         ctx.block, ctx.scale = block, scale
-        return _end_to_end(torch.bmm(probabilities, value), block, query_tMC)
+        return _end_to_end(attended, block, query_tMC)
 
     @staticmethod
     @once_differentiable
@@ -53,11 +55,12 @@ class _AttendShort(torch.autograd.Function):
         query, key, value, probabilities = ctx.saved_tensors
         num_heads = key.shape[0] // len(ctx.block.lengths)
         grad = _side_by_side(grad_tMC.to(value.dtype), ctx.block, num_heads, fill=False)
-        grad_value = torch.bmm(probabilities.mT, grad)
-        grad_scores = torch._softmax_backward_data(
-            torch.bmm(grad, value.mT), probabilities, -1, probabilities.dtype
-        ).mul_(ctx.scale)
-        grad_query, grad_key = torch.bmm(grad_scores, key), torch.bmm(grad_scores.mT, query)
+        with torch.autocast(grad.device.type, enabled=False):  # a backward pass inside of it would be cast, too
+            grad_value = torch.bmm(probabilities.mT, grad)
+            grad_scores = torch._softmax_backward_data(
+                torch.bmm(grad, value.mT), probabilities, -1, probabilities.dtype
+            ).mul_(ctx.scale)
+            grad_query, grad_key = torch.bmm(grad_scores, key), torch.bmm(grad_scores.mT, query)
         like_key = grad_tMC[:, :num_heads]
         return (
             _end_to_end(grad_query, ctx.block, grad_tMC),

@@ -25,7 +25,7 @@ class Position(Callback):
         trainer.datamodule.num_updates_done = pl_module.policy_version
 
 
-def run_steps(kind, path, run_dir, *, num_steps, resume=False, **strategy_options):
+def run_steps(kind, path, run_dir, *, num_steps, resume=False, on_gpu=False, **strategy_options):
     """Train up to ``num_steps`` with AdamW, checkpoint at the end, and return the whole weights."""
     last = Path(run_dir) / "checkpoints" / "last"
     model_path = last.resolve() / "policy" if resume else path
@@ -36,10 +36,11 @@ def run_steps(kind, path, run_dir, *, num_steps, resume=False, **strategy_option
         kind,
         strategy_options=strategy_options,
         callbacks=[Position(), checkpoint],
+        on_gpu=on_gpu,
         plugins=[StreamingCheckpointIO()],
     )
     trainer.fit(policy, datamodule=data, ckpt_path=last.resolve() / "trainer.ckpt" if resume else None)
-    return {name: tensor.clone() for name, tensor in whole_weights(policy.model)}
+    return {name: tensor.cpu().clone() for name, tensor in whole_weights(policy.model)}
 
 
 def read_folder(folder):

@@ -66,7 +66,7 @@ class Data(RolloutDataModule):
             self.train_prompts, self.heldout_prompts = PROMPTS[:12], PROMPTS[12:]
 
 
-def run_flow(kind, path, run_dir, *, trouble="", num_steps=2, num_minibatches=2, **strategy_options):
+def run_flow(kind, path, run_dir, *, trouble="", num_steps=2, num_minibatches=2, on_gpu=False, **strategy_options):
     Engine.loaded, Engine.trouble = [], trouble
     policy = make_policy(path)
     service = RolloutService(
@@ -91,7 +91,7 @@ def run_flow(kind, path, run_dir, *, trouble="", num_steps=2, num_minibatches=2,
         Evaluation(service=service, num_samples=2, num_prompts=4, sampling=SamplingSettings(max_new_tokens=4)),
     ]  # fmt: skip
     trainer = make_trainer(
-        kind, strategy_options=strategy_options, callbacks=callbacks, plugins=[StreamingCheckpointIO()]
+        kind, strategy_options=strategy_options, callbacks=callbacks, on_gpu=on_gpu, plugins=[StreamingCheckpointIO()]
     )
     ended = ""
     try:

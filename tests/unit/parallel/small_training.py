@@ -84,14 +84,15 @@ def make_policy(path, *, lr=1.0, kl_coef=0.0, optimizer=torch.optim.SGD, **optio
     return unloaded(path, optimizer=partial(optimizer, lr=lr), **options)
 
 
-def make_trainer(kind, *, strategy_options=None, precision="32-true", callbacks=(), **options):
+def make_trainer(kind, *, strategy_options=None, precision="32-true", callbacks=(), on_gpu=False, **options):
+    """Two processes on a CPU, or as many as there are GPUs for: one."""
     strategy = {"fsdp": ShardedStrategy, "ddp": ReplicatedStrategy, "alone": lambda: "auto"}[kind]
     return Trainer(
-        devices=1 if kind == "alone" else 2,
+        devices=1 if kind == "alone" or on_gpu else 2,
         strategy=strategy(**(strategy_options or {})),
         precision=precision,
         callbacks=[InterruptGuard(), *callbacks],
-        **QUIET | options,
+        **QUIET | {"accelerator": "cuda" if on_gpu else "cpu"} | options,
     )
 
 

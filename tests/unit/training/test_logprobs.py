@@ -5,6 +5,7 @@ import torch
 
 from ada_lightning.training import logprobs
 from ada_lightning.training.logprobs import chosen_logprobs
+from tests.device import DEVICE
 
 CLOSE = {"atol": 2e-6, "rtol": 1e-5}  # float32 sums over 11 logits: a few roundings of 1.2e-7
 
@@ -16,8 +17,9 @@ def naive(hidden_KH, token_ids_K, head, temperature):
 
 def example(*, bias=False):
     torch.manual_seed(0)
-    hidden_KH = torch.randn(7, 5, requires_grad=True)
-    return hidden_KH, torch.randint(11, (7,)), torch.nn.Linear(5, 11, bias=bias), torch.randn(7), torch.randn(7)
+    hidden_KH = torch.randn(7, 5, device=DEVICE, requires_grad=True)
+    head = torch.nn.Linear(5, 11, bias=bias).to(DEVICE)
+    return hidden_KH, torch.randint(11, (7,), device=DEVICE), head, *torch.randn(2, 7, device=DEVICE)
 
 
 def gradients(loss, hidden_KH, head):

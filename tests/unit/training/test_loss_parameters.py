@@ -34,12 +34,12 @@ def test_the_head_is_a_function_of_its_seed_and_draws_nothing_from_others(tiny_p
 
 def test_both_train_with_learning_rates_of_their_own_under_one_warm_up(tiny_path):
     policy = make_policy(tiny_path, warmup_steps=1)
-    before, head_before = weights(policy), {n: p.detach().clone() for n, p in policy.loss.named_parameters()}
+    before, head_before = weights(policy), {n: p.detach().cpu().clone() for n, p in policy.loss.named_parameters()}
     trainer = fit(policy, batches(0))
     assert [group["initial_lr"] for group in trainer.optimizers[0].param_groups] == [1e-3, 1e-2]
     for name, parameter in policy.loss.named_parameters():
         # where there is a gradient, Adam's first step is as long as the learning rate: half of it, in the warm-up
-        moved = (parameter - head_before[name]).abs()
+        moved = (parameter.cpu() - head_before[name]).abs()
         assert float(moved.max()) == pytest.approx(5e-3, rel=0.05), name
     assert any(not torch.equal(before[name], after) for name, after in weights(policy).items())
     assert policy.update_metrics["train/loss_grad_norm"] > 0
@@ -51,10 +51,12 @@ def test_gradients_are_clipped_apart(tiny_path):
     for policy in (free, tight):
         policy.optimizer_factory = lambda parameters: torch.optim.SGD(parameters, lr=1.0)
         policy.loss.learning_rate = 1.0
-        before, head = weights(policy), {n: p.detach().clone() for n, p in policy.loss.named_parameters()}
+        before, head = weights(policy), {n: p.detach().cpu().clone() for n, p in policy.loss.named_parameters()}
         fit(policy, batches(0))
         policy.moved = torch.cat([(after - before[name]).flatten() for name, after in weights(policy).items()])
-        policy.head_moved = torch.cat([(p.detach() - head[n]).flatten() for n, p in policy.loss.named_parameters()])
+        policy.head_moved = torch.cat(
+            [(p.detach().cpu() - head[n]).flatten() for n, p in policy.loss.named_parameters()]
+        )
     assert float(tight.moved.norm()) == pytest.approx(1e-3, rel=1e-2)
     assert float(tight.head_moved.norm()) == pytest.approx(1e-3, rel=1e-2)
     assert float(free.head_moved.norm()) > 1

@@ -16,6 +16,7 @@ from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.updates import LinearSchedule
 from tests.builders import packed, random_group
+from tests.device import DEVICE
 
 EXACT = {"atol": 2e-5, "rtol": 1e-4}  # float32 sums in another order, through 4 layers
 GROUPS = [random_group(1, [1.0, 0.0, 0.0]), random_group(2, [0.0, 1.0]), random_group(3, [0.0, 0.0])]
@@ -40,13 +41,13 @@ def unloaded(tiny_path, *, cls=PolicyModule, lr=0.1, loss_options=None, **option
 def make_policy(tiny_path, **options):
     policy = unloaded(tiny_path, **options)
     policy.configure_model()
-    return policy
+    return policy.to(DEVICE)
 
 
 def pack(groups=GROUPS, *, max_tokens=10**6, keep_all=False, advantage=None, **options):
     """Options of packing under shorter names, as the one batch of a list."""
     options |= {"max_tokens_per_microbatch": max_tokens, "keep_groups_without_signal": keep_all}
-    return [packed(*groups, advantage=advantage or PoolMeanAdvantage(), **options)]
+    return [packed(*groups, advantage=advantage or PoolMeanAdvantage(), **options).to(DEVICE)]
 
 
 def move(policy, size=0.01):
@@ -54,7 +55,7 @@ def move(policy, size=0.01):
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in policy.model.parameters():
-            parameter.add_(size * torch.randn(parameter.shape, generator=generator))
+            parameter.add_(size * torch.randn(parameter.shape, generator=generator).to(DEVICE))
 
 
 def gradients(policy, batches):
@@ -62,7 +63,7 @@ def gradients(policy, batches):
     for batch in batches:
         for microbatch in batch:
             policy.microbatch_loss(microbatch, batch)[0].backward()
-    return {name: p.grad.clone() for name, p in policy.model.named_parameters()}
+    return {name: p.grad.to("cpu", copy=True) for name, p in policy.model.named_parameters()}
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 1}, {"share_prompts": False}, {"keep_all": True}])
@@ -82,12 +83,12 @@ def test_gradient_is_the_policy_gradient_computed_independently(tiny_path):
     for group in GROUPS:
         rewards = [response.reward for response in group.pool.responses]
         for response in group.pool.responses:
-            tokens = torch.tensor([(*group.pool.prompt.prompt_ids, *response.response_ids)])
+            tokens = torch.tensor([(*group.pool.prompt.prompt_ids, *response.response_ids)], device=DEVICE)
             log_softmax = (policy.model(input_ids=tokens).logits[0, :-1] / 0.8).log_softmax(-1)
             first = len(group.pool.prompt.prompt_ids) - 1
             chosen = log_softmax[first:].gather(-1, tokens[0, first + 1 :, None]).sum()
             (-(response.reward - sum(rewards) / len(rewards)) * chosen / 24).backward()
-    torch.testing.assert_close(ours, {n: p.grad for n, p in policy.model.named_parameters()}, **EXACT)
+    torch.testing.assert_close(ours, {n: p.grad.cpu() for n, p in policy.model.named_parameters()}, **EXACT)
 
 
 def test_what_was_left_to_chance_is_undone_once(tiny_path):
@@ -114,7 +115,7 @@ class Batches(LightningDataModule):
 
 
 QUIET = {
-    "accelerator": "cpu",
+    "accelerator": DEVICE,
     "max_epochs": 1,
     "logger": False,
     "enable_checkpointing": False,
@@ -126,11 +127,15 @@ QUIET = {
 def fit(policy, batches, *callbacks, ckpt_path=None):
     trainer = Trainer(callbacks=list(callbacks), **QUIET)
     trainer.fit(policy, datamodule=Batches(batches), ckpt_path=ckpt_path)
+    policy.to(DEVICE)  # Lightning leaves it on the CPU, and the optimiser's state
+    for optimizer in trainer.optimizers:
+        for state in optimizer.state.values():
+            state |= {key: x.to(DEVICE) for key, x in state.items() if isinstance(x, torch.Tensor) and x.ndim}
     return trainer
 
 
 def weights(policy):
-    return {name: parameter.detach().clone() for name, parameter in policy.model.named_parameters()}
+    return {name: parameter.detach().to("cpu", copy=True) for name, parameter in policy.model.named_parameters()}
 
 
 def test_a_stale_rollout_is_refused(tiny_path):
@@ -238,7 +243,7 @@ def test_an_architecture_with_other_logits_is_refused(tiny_path):
     policy = make_policy(tiny_path)
     head = policy.model.get_output_embeddings()
     policy.model.forward = lambda input_ids, use_cache: type(
-        "Output", (), {"logits": torch.ones(1, 8, head.out_features)}
+        "Output", (), {"logits": torch.ones(1, 8, head.out_features, device=DEVICE)}
     )
     with pytest.raises(ValueError, match="LlamaForCausalLM changes its logits after the output embedding"):
         fit(policy, pack())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.training.attention import FlashAttention, FlexAttention, SdpaAttention, layout, long
+from ada_lightning.training.attention import FlashAttention, FlexAttention, SdpaAttention, layout, long, sdpa
 from ada_lightning.training.logprobs import chosen_logprobs
 from tests.builders import packed as batch_of
 from tests.builders import random_group
+from tests.device import DEVICE
 from tests.unit.training.attention.reference_flash import ReferenceFlash
+from tests.unit.training.attention.reference_varlen import varlen_attn
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}  # the requirement; float32 sums in another order stay far below it
 SIZES = {
@@ -62,7 +64,8 @@ CASES = [  # backend, whether prompts are shared, and the longest document that 
 
 
 def microbatch_of(*, share_prompts):
-    return batch_of(*GROUPS, keep_groups_without_signal=True, share_prompts=share_prompts).microbatches[0]
+    batch = batch_of(*GROUPS, keep_groups_without_signal=True, share_prompts=share_prompts)
+    return batch.microbatches[0].to(DEVICE)
 
 
 def packed(model, backend, microbatch):
@@ -89,13 +92,13 @@ def one_by_one(model, microbatch):
         for num_tokens in responses:
             ids = torch.cat([prompt_ids, microbatch.input_ids_T[first : first + num_tokens]])
             first += num_tokens
-            log_softmax_TV = model(input_ids=ids[None], use_cache=False).logits[0].log_softmax(-1)
+            log_softmax_TV = model(input_ids=ids[None], use_cache=False).logits[0].float().log_softmax(-1)
             expected.append(log_softmax_TV[num_prompt - 1 : -1].gather(-1, ids[num_prompt:, None]).squeeze(-1))
     return torch.cat(expected)
 
 
 def gradients(model, logprobs_K):
-    weights_K = torch.linspace(-1, 1, len(logprobs_K))
+    weights_K = torch.linspace(-1, 1, len(logprobs_K), device=DEVICE)
     names, parameters = zip(*model.named_parameters(), strict=True)
     return dict(zip(names, torch.autograd.grad(logprobs_K @ weights_K, parameters), strict=True))
 
@@ -114,7 +117,7 @@ def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(
         pytest.skip("the reference kernel knows no windows")
     monkeypatch.setattr(layout, "SHORT", short)
     monkeypatch.setattr(long, "ONE_MASK", 0 if short == 1 else 30)
-    model, microbatch = architecture(), microbatch_of(share_prompts=share_prompts)
+    model, microbatch = architecture().to(DEVICE), microbatch_of(share_prompts=share_prompts)
     if short == 20 and share_prompts:
         assert {len(parts) for parts in microbatch.document_lengths if sum(parts) > short}
     ours, expected = packed(model, backend(), microbatch), one_by_one(model, microbatch)
@@ -124,11 +127,48 @@ def test_logprobs_and_gradients_are_those_of_one_sequence_at_a_time(
     torch.testing.assert_close(found, wanted, **CLOSE)
 
 
+@pytest.mark.parametrize("share_prompts", [True, False])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_one_kernel_attends_to_all_documents(architecture, share_prompts, monkeypatch):
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_attn)
+    monkeypatch.setattr(sdpa, "can_attend", lambda query: True)
+    model, microbatch = architecture().to(DEVICE), microbatch_of(share_prompts=share_prompts)
+    ours, expected = packed(model, SdpaAttention(), microbatch), one_by_one(model, microbatch)
+    torch.testing.assert_close(ours, expected, **CLOSE)
+    torch.testing.assert_close(gradients(model, ours), gradients(model, expected), **CLOSE)
+
+
+@pytest.mark.parametrize("way", ["the device's", "short", "long"])
+@pytest.mark.parametrize("share_prompts", [True, False])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_half_precision_is_as_far_off_as_the_architectures_own(architecture, share_prompts, way, monkeypatch):
+    """On a GPU the first way is torch's kernel, which knows half precision only."""
+    if way == "long" and DEVICE == "cuda":
+        pytest.skip("masked attention in half precision is nothing that a GPU is asked for")
+    if way != "the device's":
+        monkeypatch.setattr(sdpa, "can_attend", lambda query: False)
+        monkeypatch.setattr(layout, "SHORT", 256 if way == "short" else 1)
+    elif DEVICE == "cuda":
+        monkeypatch.setattr(sdpa, "attend_short", None)
+        monkeypatch.setattr(sdpa, "attend_long", None)
+    model, microbatch = architecture().to(DEVICE), microbatch_of(share_prompts=share_prompts)
+    exact = one_by_one(model, microbatch)
+    wanted = gradients(model, exact)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        ours, own = packed(model, SdpaAttention(), microbatch), one_by_one(model, microbatch)
+    found, usual = gradients(model, ours), gradients(model, own)
+    assert (ours - exact).norm() < 2 * (own - exact).norm()  # rounding of the same size: each is a draw of it
+    error, usual_error = (
+        sum(float((some[name] - gradient).square().sum()) for name, gradient in wanted.items()) ** 0.5
+        for some in (found, usual)
+    )
+    assert 0 < error < 2 * usual_error
+
+
 @pytest.mark.parametrize("architecture", [llama, qwen3])
 def test_flex_computes_the_same_forward_pass(architecture, monkeypatch):
     """Backward needs a GPU; there the same test runs with gradients, and compiled."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cpu":
+    if DEVICE == "cpu":
         from torch.nn.attention.flex_attention import flex_attention
         from transformers.integrations import flex_attention as integration
 
@@ -136,11 +176,11 @@ def test_flex_computes_the_same_forward_pass(architecture, monkeypatch):
             return flex_attention(*tensors, **options)
 
         monkeypatch.setattr(integration, "compile_friendly_flex_attention", uncompiled)
-    model, microbatch = architecture().to(device), microbatch_of(share_prompts=True).to(device)
-    with torch.set_grad_enabled(device == "cuda"):
+    model, microbatch = architecture().to(DEVICE), microbatch_of(share_prompts=True)
+    with torch.set_grad_enabled(DEVICE == "cuda"):
         ours, expected = packed(model, FlexAttention(), microbatch), one_by_one(model, microbatch)
     torch.testing.assert_close(ours, expected, **CLOSE)
-    if device == "cuda":
+    if DEVICE == "cuda":
         torch.testing.assert_close(gradients(model, ours), gradients(model, expected), **CLOSE)
 
 

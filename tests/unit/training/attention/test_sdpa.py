@@ -3,18 +3,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_layout
+from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_pieces
 from ada_lightning.training.attention.sdpa import packed_sdpa
 
 CPU = torch.device("cpu")
 
 
 def test_pieces_cover_all_tokens_in_order_and_pad_little():
-    pieces = packed_layout([(300, 40, 1000), (100, 100), (90, 60), (20, 10), (20, 5)], CPU)
+    pieces = packed_pieces([(300, 40, 1000), (100, 100), (90, 60), (20, 10), (20, 5)], CPU)
     assert pieces == (
-        LongDocument(0, (300, 40, 1000)),
-        ShortDocuments(1340, ((100, 100), (90, 60)), CPU),
-        ShortDocuments(1690, ((20, 10), (20, 5)), CPU),
+        LongDocument((300, 40, 1000)),
+        ShortDocuments(((100, 100), (90, 60)), CPU),
+        ShortDocuments(((20, 10), (20, 5)), CPU),
     )
 
 

@@ -14,6 +14,7 @@ from ada_lightning.methods.advantages import GroupNormalizedAdvantage
 from ada_lightning.training.losses import FlowRlLoss, PartitionHead, ResponseMeanReduction, TokenMeanReduction
 from ada_lightning.training.losses.partition import prompt_means
 from tests.builders import make_group, packed
+from tests.device import DEVICE
 from tests.unit.training.losses.two_responses import OLD, make_terms
 from tests.unit.training.test_policy import GROUPS, move, pack
 from tests.unit.training.test_policy import gradients as model_gradients
@@ -127,7 +128,7 @@ def make_policy(tiny_path, *, dropout=0.0, num_layers=3, **options):
 
 def gradients(policy, batch):
     of_model = model_gradients(policy, [batch])
-    return of_model | {f"loss.{name}": p.grad.clone() for name, p in policy.loss.named_parameters()}
+    return of_model | {f"loss.{name}": p.grad.to("cpu", copy=True) for name, p in policy.loss.named_parameters()}
 
 
 def test_gradients_are_those_of_a_plain_implementation(tiny_path):
@@ -142,7 +143,7 @@ def test_gradients_are_those_of_a_plain_implementation(tiny_path):
         normal = (rewards - rewards.mean()) / (rewards.std() + 1e-6)
         num_prompt = len(group.pool.prompt.prompt_ids)
         for reward, response in zip(normal, group.pool.responses, strict=True):
-            tokens = torch.tensor([(*group.pool.prompt.prompt_ids, *response.response_ids)])
+            tokens = torch.tensor([(*group.pool.prompt.prompt_ids, *response.response_ids)], device=DEVICE)
             both = []
             for model in (policy.model, policy.reference):
                 output = model(input_ids=tokens, output_hidden_states=True)
@@ -152,10 +153,10 @@ def test_gradients_are_those_of_a_plain_implementation(tiny_path):
             units = output.hidden_states[-1][0, :num_prompt].mean(0)
             for linear, norm in zip(head.linears, head.norms, strict=True):
                 units = norm(nn.functional.gelu(linear(units)))
-            residual = head.output(units).squeeze() + mean - 15.0 * reward - reference.detach()
+            residual = head.output(units).squeeze() + mean - 15.0 * reward.to(DEVICE) - reference.detach()
             (residual**2 / 7).backward()  # seven responses; on-policy, so every weight is 1
-    plain = {name: p.grad for name, p in policy.model.named_parameters()}
-    plain |= {f"loss.{name}": p.grad for name, p in head.named_parameters(prefix="partition")}
+    plain = {name: p.grad.cpu() for name, p in policy.model.named_parameters()}
+    plain |= {f"loss.{name}": p.grad.cpu() for name, p in head.named_parameters(prefix="partition")}
     # gradients up to a few hundred: float32 sums in another order
     torch.testing.assert_close(ours, plain, atol=2e-3, rtol=1e-3)
     assert max(float(g.abs().max()) for g in plain.values()) > 1
