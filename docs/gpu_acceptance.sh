@@ -10,7 +10,7 @@
 set -u
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
-all_points=(hardware engine reload process ipc nccl sleep_1 sleep_2 ray run sleeping_run flash fsdp paper)
+all_points=(hardware engine reload process ipc nccl sleep_1 sleep_2 ray run sleeping_run fsdp paper)
 points=("$@")
 if [ "$#" -eq 0 ]; then
     points=("${all_points[@]}")

@@ -167,13 +167,6 @@ def sleeping_run() -> str:
     return trained("sleeping_run", ["+experiment=ada_seq_balance", *overrides])
 
 
-def flash() -> str:
-    """Flash attention in the update: its log-probabilities are the engine's."""
-    need_package("flash_attn", "flash")
-    overrides = ["trainer=gpu", "rollout=vllm_gpu", "attention=flash", "data.share_prompts=false"]
-    return trained("flash", ["+experiment=ada_seq_balance", *overrides, *SMALL, "num_steps=2"])
-
-
 def fsdp() -> str:
     """Two steps of training sharded over all GPUs, with the engine in a process of its own."""
     num_gpus = need_gpus(2)
@@ -204,7 +197,7 @@ def paper_overrides(data: Path) -> list[str]:
 
 
 _ALL = (
-    hardware, engine, reload, process, ipc, nccl, sleep_1, sleep_2, ray, run, sleeping_run, flash, fsdp, paper
+    hardware, engine, reload, process, ipc, nccl, sleep_1, sleep_2, ray, run, sleeping_run, fsdp, paper
 )  # fmt: skip
 POINTS: dict[str, Callable[[], str]] = {point.__name__: point for point in _ALL}
 """In the order of ``docs/gpu_acceptance.sh``."""

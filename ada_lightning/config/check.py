@@ -53,7 +53,7 @@ __all__ = ["ConfigError", "check_config", "override_errors", "top_level_keys"]
 
 LIGHT_COMPONENTS = (
     "objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage", "loss", "parameters",
-    "attention", "reward.reward", "reward", "data.source", "environment", "rollout",
+    "reward.reward", "reward", "data.source", "environment", "rollout",
     "callbacks.alarms",
     "callbacks.evaluation.sampling", "model", "trainer.strategy",
 )  # fmt: skip
@@ -63,7 +63,7 @@ REFERENCES: dict[str, tuple[str, ...]] = {"curriculum": ("objective", "sampler")
 COMPLETED: dict[str, tuple[str, ...]] = {
     "data": ("curriculum",),
     "policy": (
-        "model_path", "reference_path", "advantage", "loss", "attention", "optimizer", "token_masks", "parameters",
+        "model_path", "reference_path", "advantage", "loss", "optimizer", "token_masks", "parameters",
         "checkpoint_path",
     ),
     "rollout.engine": ENGINE_ARGUMENTS,
@@ -218,17 +218,6 @@ def _training_errors(run: Setup) -> Iterator[str]:
         yield f"selection.group_size = {kept} exceeds sampler.n_max = {drawn}: no pool could fill a group"
 
 
-def _attention_errors(run: Setup) -> Iterator[str]:
-    attention = run.kind("attention")
-    if getattr(attention, "needs_gpu", False) and run.is_cpu:
-        yield f"attention: {attention.__name__} trains on a GPU only, and trainer.accelerator = cpu; use attention=sdpa"
-    if not getattr(attention, "shares_prompts", True) and run.value("data.share_prompts"):
-        yield (
-            f"attention: {attention.__name__} cannot share a prompt among responses; use data.share_prompts=false, or "
-            "attention=sdpa or attention=flex"
-        )
-
-
 def _resume_errors(run: Setup) -> Iterator[str]:
     if problem := name_problem(str(run.value("run_name"))):
         yield problem
@@ -249,7 +238,6 @@ RULES: tuple[Rule, ...] = (
     parallel_errors,
     _idle_errors,
     _training_errors,
-    _attention_errors,
     objective_errors,
     stratum_errors,
     component_errors,

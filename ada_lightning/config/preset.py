@@ -17,7 +17,7 @@ from ada_lightning.config.setup import Setup
 from ada_lightning.core.method import Method
 
 METHOD = ("objective", "estimator", "sampler", "curriculum", "selection", "refill", "advantage")
-UPDATE = ("loss", "parameters", "attention", "optimizer")
+UPDATE = ("loss", "parameters", "optimizer")
 YOURS = ("model", "reward", "trainer", "callbacks", "logger")
 """Parts that are made by their own constructors where a preset is used."""
 OF_A_RUN = ("experiment_name", "run_name", "run_dir", "ckpt", "allow_other_method", "preview", "hydra")
@@ -80,7 +80,7 @@ def _checked(lines: list[str]) -> DictConfig:
     OmegaConf.set_struct(cfg, False)
     cfg.data.pop("source")
     run = Setup(cfg)
-    problems = part_problems(run, [*METHOD, "loss", "parameters", "attention", "rollout"])
+    problems = part_problems(run, [*METHOD, "loss", "parameters", "rollout"])
     if problems := distinct([*problems, *(message for rule in RULES for message in rule(run))]):
         raise ConfigError(problems)
     return cfg

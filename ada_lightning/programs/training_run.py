@@ -67,7 +67,6 @@ class Run:
             reference_path=initial_path,
             advantage=instantiate(cfg.advantage),
             loss=instantiate(cfg.loss),
-            attention=instantiate(cfg.attention),
             optimizer=instantiate(cfg.optimizer),
             parameters=parameters,
             checkpoint_path=self.checkpoint,

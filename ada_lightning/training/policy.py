@@ -34,7 +34,7 @@ from ada_lightning.parallel.ranks import Ranks
 from ada_lightning.parallel.sharding import Sharding, run_inside, whole_model
 from ada_lightning.rollout.phase_clock import PhaseClock
 from ada_lightning.run.malloc import give_back_freed_memory
-from ada_lightning.training.attention import AttentionBackend, SdpaAttention
+from ada_lightning.training.attention import PackedAttention
 from ada_lightning.training.batch import Microbatch, TrainingBatch
 from ada_lightning.training.logprobs import chosen_logprobs
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
@@ -65,7 +65,6 @@ class PolicyModule(LightningModule):
         advantage: how much better than expected each response was, weight included.
         loss: the policy loss.
         reference_path: folder of the frozen reference, used only if the loss has a KL term; None: ``model_path``.
-        attention: how packed tokens attend to each other; None: torch's own kernels.
         optimizer: completed with the parameters, as ``_partial_: true`` gives it; None: AdamW at a rate of 1e-5, which
             suits models of about 0.1 billion parameters.
         warmup_steps: optimiser steps over which the learning rate rises linearly.
@@ -92,7 +91,6 @@ class PolicyModule(LightningModule):
         advantage: Advantage,
         loss: PolicyLoss,
         reference_path: Path | None = None,
-        attention: AttentionBackend | None = None,
         optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
         warmup_steps: int = 0,
         schedule: Callable[[float], float] = ConstantSchedule(),  # noqa: B008 - has no state
@@ -120,7 +118,7 @@ class PolicyModule(LightningModule):
         self.reference_path = reference_path or model_path
         self.advantage = advantage
         self.loss = loss
-        self.attention = attention or SdpaAttention()
+        self.attention = PackedAttention()
         self.optimizer_factory = optimizer or partial(AdamW, lr=1e-5, weight_decay=0.0, fused=True)
         self.warmup_steps = warmup_steps
         self.schedule = schedule
@@ -164,7 +162,7 @@ class PolicyModule(LightningModule):
         """Load the policy, and the reference where loss or advantage need one. Master weights are float32.
 
         Raises:
-            ValueError: the attention backend cannot keep this architecture's packed responses apart.
+            ValueError: this architecture's packed responses cannot be kept apart.
         """
         if hasattr(self, "model"):
             return
@@ -213,11 +211,8 @@ class PolicyModule(LightningModule):
         """Check that hidden state times output embedding really are this architecture's logits.
 
         Raises:
-            ValueError: the architecture does more (soft caps, scaling), so chunked log-probabilities would be wrong;
-                or the attention backend needs a GPU and there is none.
+            ValueError: the architecture does more (soft caps, scaling), so chunked log-probabilities would be wrong.
         """
-        if self.attention.needs_gpu and self.device.type == "cpu":
-            raise ValueError(f"{type(self.attention).__name__} needs a GPU, and this run has none; use attention=sdpa")
         tokens_1T = torch.arange(8, device=self.device)[None]
         with torch.no_grad(), self.trainer.precision_plugin.forward_context():
             whole = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=False))
@@ -365,11 +360,6 @@ class PolicyModule(LightningModule):
             sums["token_mask"] = terms.mask_K.sum()
         sums["tokens"] = microbatch.num_tokens_B.sum()
         return loss, sums
-
-    @property
-    def shares_prompts(self) -> bool:
-        """Whether several responses of a prompt are computed with it once."""
-        return self.attention.shares_prompts
 
     def packed(self, *groups: ResponseGroup) -> Microbatch:
         """Return what is kept of some groups, one document each, on the policy's device."""
@@ -591,8 +581,14 @@ class PolicyModule(LightningModule):
     def _needs_hidden(self) -> bool:
         return self.loss.needs_hidden or any(mask.needs_hidden for mask in self.token_masks)
 
+    @property
+    def _computes_in_bfloat16(self) -> bool:
+        return self._trainer is not None and self._trainer.precision == "bf16-mixed"
+
     def _prepare_policy(self, model: Any) -> None:
         self.trained.attach(model, self.checkpoint_path)
+        if self._computes_in_bfloat16 and not self.sharding:
+            self.trained.hold_frozen(model, torch.bfloat16)
         if self.compile_layers:
             compile_layers(model)
         model.train()

@@ -1,11 +1,12 @@
 """What an update takes on a GPU: seconds and memory, beside a bare loop, padded rows and each switch.
 
-``python -m research.benchmarks.gpu_update`` on a machine with an NVIDIA GPU of 80 GiB; about four minutes. The model
+``python -m research.benchmarks.gpu_update`` on a machine with an NVIDIA GPU of 80 GiB; about five minutes. The model
 has Qwen2.5-Math-1.5B's shapes and random weights: nothing here depends on what it knows. A batch is 16 prompts of 128
 tokens with 4 responses each of log-normal length, up to 2,048 tokens as in the paper's runs.
 
 Variants are timed in turn in one process, medians over repetitions; peak memory is that of torch's allocator during a
-variant's own updates. ``--profile`` prints where the GPU's time goes and saves nothing.
+variant's own updates. Every part is saved when it is done. ``--profile`` prints where the GPU's time goes and saves
+nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 import torch
 
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
+from research.benchmarks.report import save
 from research.benchmarks.update import make_policy, make_variants, pack, random_groups, update
 
 TINY = Architecture("tiny", 2, 128, 256, 2, 1, 64, 1_000, True, True)
 PROMPT_TOKENS, NUM_PROMPTS, MAX_RESPONSE = 128, 16, 2_048
 MAX_TOKENS, LOGITS_AT_ONCE = 8_192, 1_024
 """``data.max_tokens_per_microbatch`` and ``policy.logprob_chunk_size`` of the plan in docs/scaling.md."""
-STRATEGIES = ("gpu", "fsdp", "ddp")
+STRATEGIES = ("gpu", "fsdp")
 
 
 def main() -> None:
@@ -61,31 +63,35 @@ def main() -> None:
         if arguments.profile:
             profile(model, groups, device)
             return
-        found = measured(architecture, model, groups, arguments.repetitions, device)
+        for found in measured(architecture, model, groups, arguments.repetitions, device):
+            if not arguments.tiny:
+                save("gpu_update", gpu=torch.cuda.get_device_name(), **found)
     finally:
         shutil.rmtree(folder)
     print(json.dumps(found, indent=1))
-    if not arguments.tiny:
-        from research.benchmarks.report import save
-
-        save("gpu_update", gpu=torch.cuda.get_device_name(), **found)
 
 
-def measured(architecture: Architecture, model: Path, groups: list, repetitions: int, device: str) -> dict[str, Any]:
-    """Return all figures."""
+def measured(
+    architecture: Architecture, model: Path, groups: list, repetitions: int, device: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the figures so far, after each part."""
     found: dict[str, Any] = {"matmul_tflops": matmul_tflops(device)}
-    started = time.monotonic()
     policy, optimizer = make_policy(model, device=device, logprob_chunk_size=LOGITS_AT_ONCE)
-    found["load_s"] = round(time.monotonic() - started, 1)
+    largest = max(len(m.input_ids_T) for m in pack(groups, share_prompts=True, max_tokens=MAX_TOKENS))
+    found["plan_gib"] = {"checkpointing": planned(architecture, largest)}
     found["variants"] = timed(gpu_variants(policy, groups, optimizer), repetitions, device, architecture)
+    yield found
     found["memory"] = memory(policy, groups, optimizer, architecture, device)
-    found["to_engine"] = to_engine(policy)
+    yield found
     del policy, optimizer
     empty(device)
     found["lora"] = lora(architecture, model, groups, device)
+    yield found
     empty(device)
-    found["trainers"] = {kind: in_child(kind, model, repetitions, architecture is TINY) for kind in STRATEGIES}
-    return found
+    found["trainers"] = {}
+    for kind in STRATEGIES:
+        found["trainers"][kind] = in_child(kind, model, repetitions, architecture is TINY)
+        yield found
 
 
 def write_model(architecture: Architecture, folder: Path, device: str) -> Path:
@@ -120,28 +126,18 @@ def paper_groups(num_prompts: int) -> list:
 
 
 def gpu_variants(policy: Any, groups: list, optimizer: Any) -> dict[str, Callable[[], int]]:
-    """Return the variants of the CPU's benchmark, and other ways to attend, which only a GPU makes differ."""
+    """Return the variants of the CPU's benchmark, and attention as other devices compute it."""
     from unittest.mock import patch
 
-    from ada_lightning.training.attention import FlexAttention, sdpa
+    from ada_lightning.training.attention import packed
 
     variants = make_variants(policy, groups, optimizer, MAX_TOKENS)
-    plain, flex = policy.attention, FlexAttention()
-
-    def with_flex() -> int:
-        policy.attention = flex
-        policy.model.set_attn_implementation(flex.implementation)
-        try:
-            return variants["ours"]()
-        finally:
-            policy.attention = plain
-            policy.model.set_attn_implementation(plain.implementation)
 
     def in_pieces() -> int:
-        with patch.object(sdpa, "can_attend", lambda query: False):
+        with patch.object(packed, "can_attend", lambda query: False):
             return variants["ours"]()
 
-    return variants | {"documents one by one": in_pieces, "attention=flex": with_flex}
+    return variants | {"documents one by one": in_pieces}
 
 
 def timed(
@@ -155,11 +151,7 @@ def timed(
         for name, run in variants.items():
             reset_peak(device)
             started = time.monotonic()
-            try:
-                num_tokens[name] = run()
-            except RuntimeError as error:
-                print(name, str(error)[:300], file=sys.stderr, flush=True)
-                continue
+            num_tokens[name] = run()
             synchronize(device)
             spent = time.monotonic() - started
             if repetition:
@@ -169,8 +161,6 @@ def timed(
             peak[name] = max(peak[name], peak_gib(device))
     found = {}
     for name, values in seconds.items():
-        if not values:
-            continue
         median = statistics.median(values)
         found[name] = {
             "seconds": round(median, 4),
@@ -206,7 +196,11 @@ def memory(policy: Any, groups: list, optimizer: Any, architecture: Architecture
             row = {"max_tokens": max_tokens, "largest": largest, "checkpointing": is_checkpointing}
             try:
                 update(policy, batch, optimizer)
-                row["peak_gib"] = round(peak_gib(device), 2)
+                synchronize(device)
+                started = time.monotonic()
+                update(policy, batch, optimizer)
+                synchronize(device)
+                row |= {"seconds": round(time.monotonic() - started, 3), "peak_gib": round(peak_gib(device), 2)}
             except torch.OutOfMemoryError:
                 row["peak_gib"] = None  # does not fit
                 optimizer.zero_grad()
@@ -237,7 +231,7 @@ def to_engine(policy: Any) -> dict[str, float]:
     from ada_lightning.rollout.engines.shared_weights import SharedWeights
 
     memory, seconds = SharedWeights(), []
-    for _ in range(3):
+    for _ in range(2):
         started = time.monotonic()
         tensors, digest = memory.write(on_cpu(whole_weights(policy.model), "bfloat16"))
         seconds.append(time.monotonic() - started)
@@ -274,10 +268,10 @@ def in_child(kind: str, model: Path, repetitions: int, is_tiny: bool) -> dict[st
 
 
 def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[str, Any]:
-    """Return what Lightning's trainer takes for an update with everything around it, and for what a run does beside.
+    """Return what an update takes in Lightning's trainer, with everything around it, and giving weights to an engine.
 
     Args:
-        kind: one process as ``trainer=gpu``, or a group of one process as ``trainer=fsdp`` and ``ddp``.
+        kind: one process as ``trainer=gpu``, or a group of one process as ``trainer=fsdp``.
         model: its folder.
         groups: of the batch.
         repetitions: timed updates, after one that is not.
@@ -288,9 +282,7 @@ def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[s
     from lightning.pytorch import Callback, LightningDataModule, Trainer
 
     from ada_lightning.methods.advantages import PoolMeanAdvantage
-    from ada_lightning.parallel.checkpoint_writer import write_checkpoint
-    from ada_lightning.parallel.pieces import whole_weights
-    from ada_lightning.parallel.strategies import ReplicatedStrategy, ShardedStrategy
+    from ada_lightning.parallel.strategies import ShardedStrategy
     from ada_lightning.training.batch import TrainingBatch
     from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
     from ada_lightning.training.policy import PolicyModule
@@ -323,10 +315,6 @@ def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[s
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             found["peak_gib"] = round(peak_gib(device), 2)
             found["to_engine"] = to_engine(pl_module)
-            started = time.monotonic()
-            with tempfile.TemporaryDirectory() as folder:
-                write_checkpoint(Path(folder), pl_module.model, whole_weights(pl_module.model))
-                found["save_weights_s"] = round(time.monotonic() - started, 1)
 
     policy = PolicyModule(
         model_path=model,
@@ -338,7 +326,7 @@ def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[s
     trainer = Trainer(
         accelerator=device,
         devices=1,
-        strategy={"gpu": lambda: "auto", "fsdp": ShardedStrategy, "ddp": ReplicatedStrategy}[kind](),
+        strategy=ShardedStrategy() if kind == "fsdp" else "auto",
         precision="bf16-mixed",
         max_epochs=1,
         logger=False,

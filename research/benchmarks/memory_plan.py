@@ -1,8 +1,9 @@
 """How much GPU memory a run needs, by formula: ``python -m research.benchmarks.memory_plan``.
 
-The plan is arithmetic, checked where it can be without a GPU: the number of parameters against models that exist, and
-the activations of a layer against the tensors that autograd really keeps (``--count``). What a GPU adds (CUDA context,
-kernels' workspaces, fragmentation) is the allowance ``RESERVE_GIB``, a guess.
+The plan is arithmetic, checked without a GPU: the number of parameters against models that exist, and the activations
+of a layer against the tensors that autograd really keeps (``--count``); ``research.benchmarks.gpu_update`` holds the
+trainer's part against a GPU. What a GPU adds (CUDA context, kernels' workspaces, fragmentation) is the allowance
+``RESERVE_GIB``, a guess.
 """
 
 from __future__ import annotations
@@ -118,14 +119,19 @@ def plan(setting: Setting) -> Plan:
     model, shards = setting.architecture, setting.num_gpus
     trained = model.lora_parameters(setting.lora_rank) if setting.lora_rank else model.parameters
     models = 2 if setting.has_reference and not setting.lora_rank else 1
-    if shards == 1:
+    embedding = model.vocabulary * model.hidden
+    if shards == 1 and setting.lora_rank:
+        cast = 2 * embedding  # of what is frozen autocast keeps nothing; the largest matrix is the head
+    elif shards == 1:
         cast = 2 * model.parameters  # autocast keeps the bf16 copies of a whole forward pass
     else:
-        embedding = model.vocabulary * model.hidden
         cast = 2 * (2 * model.layer_parameters + embedding * (1 if model.is_tied else 2))  # this layer and the next
+    held = 4 * model.parameters
+    if shards == 1 and setting.lora_rank:  # of a checkpoint in bfloat16; embeddings and head are float32
+        held -= 2 * model.num_layers * model.layer_parameters
     kept = setting.tokens_per_microbatch * model.hidden * 4 * model.num_layers  # each layer's float32 input
     return Plan(
-        weights=(models * 4 * model.parameters / shards + cast) / GIB,
+        weights=(models * held / shards + cast) / GIB,
         gradients=4 * trained / shards / GIB,
         optimizer=8 * trained / shards / GIB,
         activations=(kept + model.layer_activations(setting.tokens_per_microbatch)) / GIB,
@@ -177,7 +183,8 @@ def rows(settings: Sequence[Setting]) -> list[dict[str, object]]:
             {
                 "name": setting.name,
                 "gpus": f"{setting.num_gpus} x {setting.gpu_gib:g} GiB",
-                "overrides": f"{setting.overrides} data.max_tokens_per_microbatch={setting.tokens_per_microbatch} "
+                "overrides": f"{setting.overrides} policy.gradient_checkpointing=true "
+                f"data.max_tokens_per_microbatch={setting.tokens_per_microbatch} "
                 f"policy.logprob_chunk_size={setting.logits_at_once} "
                 f"rollout.engine.kv_cache_gib={setting.kv_cache_gib:g}",
                 "gib": {name: round(getattr(parts, name), 1) for name in parts.__dataclass_fields__},

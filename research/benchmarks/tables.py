@@ -321,6 +321,27 @@ def _memory_plan() -> str:
     return _of(_load("memory_plan")["plans"], columns)
 
 
+def _gpu_update() -> str:
+    found = _load("gpu_update")
+    rows = [{"name": name, **row} for name, row in found["variants"].items()]
+    names = {"ours": "`parameters=lora`", "checkpointing": "`parameters=lora`, checkpointing"}
+    ours = found["variants"]["ours"]["seconds"]
+    for name, title in names.items():
+        row = found["lora"][name]
+        rows.append({"name": title, **row, "times_ours": row["seconds"] / ours})
+    columns: dict[str, Cell] = {
+        "update": "{name}",
+        "seconds (lowest to highest)": "{seconds:.2f} ({lowest_s:.2f} to {highest_s:.2f})",
+        "beside ours": "{times_ours:.2f}",
+        "tokens": "{computed_tokens:,}",
+        "tokens/s": "{tokens_per_s:,}",
+        "TFLOP/s": "{tflops:.0f}",
+        "the first, s": "{first_s:.1f}",
+        "peak GiB": "{peak_gib:.1f}",
+    }
+    return _of(rows, columns)
+
+
 def _memory_activations() -> str:
     columns = {"layer of": "{model}", "tokens": "{tokens}"}
     columns |= {"bytes by formula": "{formula:,}", "bytes counted": "{counted:,}"}
@@ -522,6 +543,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "supported": _supported,
     "allocators": _allocators,
     "memory_plan": _memory_plan,
+    "gpu_update": _gpu_update,
     "memory_activations": _memory_activations,
     "exact_resume": _exact_resume,
     "soak": _soak,

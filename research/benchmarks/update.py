@@ -101,7 +101,6 @@ def make_policy(model: str | Path, *, device: str = "cpu", **options: Any) -> tu
 
     from ada_lightning.methods.advantages import PoolMeanAdvantage
     from ada_lightning.run.terminal import quiet_libraries
-    from ada_lightning.training.attention import SdpaAttention
     from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
     from ada_lightning.training.models.tiny import TinyLlama
     from ada_lightning.training.models.wheel import SmolLM2Wheel
@@ -114,7 +113,6 @@ def make_policy(model: str | Path, *, device: str = "cpu", **options: Any) -> tu
         reference_path=path,
         advantage=PoolMeanAdvantage(),
         loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)),
-        attention=SdpaAttention(),
         optimizer=partial(torch.optim.AdamW, lr=1e-5, fused=True),
         **options,
     )

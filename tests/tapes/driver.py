@@ -124,7 +124,7 @@ def _run(cfg: DictConfig, folder: Path) -> list[dict[str, Any]]:
     estimator.check_prompts(data.train_prompts)
     policy = instantiate(cfg.policy, _partial_=True)(
         model_path=folder, reference_path=folder, advantage=instantiate(cfg.advantage),
-        loss=instantiate(cfg.loss), attention=instantiate(cfg.attention), optimizer=instantiate(cfg.optimizer),
+        loss=instantiate(cfg.loss), optimizer=instantiate(cfg.optimizer),
         parameters=instantiate(cfg.parameters), token_masks=list(instantiate(cfg.token_masks).values()),
     )  # fmt: skip
     sampling = AdaptiveSampling(

@@ -12,7 +12,6 @@ from ada_lightning.callbacks.checkpoint import RolloutCheckpoint
 from ada_lightning.callbacks.rollout_listener import RolloutListener
 from ada_lightning.data.datamodule import RolloutDataModule
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
-from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.policy import PolicyModule
 from tests.unit.methods.curriculum.histories import prompts
 
@@ -40,7 +39,7 @@ class Policy(PolicyModule):
 
     def __init__(self, folder, *, lr=0.1, **options):
         super().__init__(
-            model_path=folder, reference_path=folder, attention=SdpaAttention(),
+            model_path=folder, reference_path=folder,
             optimizer=lambda parameters: torch.optim.SGD(parameters, lr=lr), **options,
         )  # fmt: skip
 

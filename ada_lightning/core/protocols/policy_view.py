@@ -24,11 +24,6 @@ class PolicyView(Protocol):
     interrupt_check: Callable[[], None]
     """May raise to stop at a point where nothing is lost."""
 
-    @property
-    def shares_prompts(self) -> bool:
-        """Whether several responses of a prompt are computed with it once."""
-        ...
-
     def forward_context(self) -> AbstractContextManager[None]:
         """Return the precision of the run's forward passes."""
         ...

@@ -30,8 +30,6 @@ class EmbedTokensNorm(PolicyGradientNorm):
             (gradient_VH,) = torch.autograd.grad(logprobs_K.sum(), policy.model.get_input_embeddings().weight)
         return [float(gradient_VH.float().norm())]
 
-    def _parts(
-        self, pool: ResponsePool, responses: Sequence[Response], *, shares_prompts: bool
-    ) -> Iterator[list[Response]]:
+    def _parts(self, pool: ResponsePool, responses: Sequence[Response]) -> Iterator[list[Response]]:
         """One response at a time: the gradient of a sum does not tell the lengths of its parts."""
         return ([response] for response in responses)

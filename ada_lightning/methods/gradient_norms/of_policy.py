@@ -58,20 +58,18 @@ class PolicyGradientNorm(GradientNorm, ABC):
             )
         total = 0.0
         with self._policy.clock.phase("gradient_norm"), self._policy.forward_context():
-            for part in self._parts(pool, positives, shares_prompts=self._policy.shares_prompts):
+            for part in self._parts(pool, positives):
                 kept = tuple(KeptResponse(response, 1.0) for response in part)
                 total += sum(self.norms(self._policy, self._policy.packed(ResponseGroup(pool, kept))))
                 self._policy.interrupt_check()
         return total / len(positives)
 
-    def _parts(
-        self, pool: ResponsePool, responses: Sequence[Response], *, shares_prompts: bool
-    ) -> Iterator[list[Response]]:
+    def _parts(self, pool: ResponsePool, responses: Sequence[Response]) -> Iterator[list[Response]]:
         """Cut into forward passes, one prompt with as many of its responses as fit."""
         part: list[Response] = []
         num_tokens = len(pool.prompt.prompt_ids)
         for response in responses:
-            fits = shares_prompts and num_tokens + len(response.response_ids) <= self.max_tokens
+            fits = num_tokens + len(response.response_ids) <= self.max_tokens
             if part and not fits:
                 yield part
                 part, num_tokens = [], len(pool.prompt.prompt_ids)

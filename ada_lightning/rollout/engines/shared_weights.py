@@ -24,6 +24,8 @@ class SharedWeights:
         self.descriptor = os.memfd_create("ada_lightning_weights")
         self._regions: dict[int, int] = {}
         """End of each that is in use, by its begin, bytes."""
+        self._size = 0
+        """Of the last version, bytes."""
 
     def write(self, named_tensors: Iterable[tuple[str, Tensor]]) -> tuple[SharedTensors, Digest]:
         """Put tensors, which are on the CPU, where nothing is that is still in use. None of them is held afterwards.
@@ -38,7 +40,7 @@ class SharedWeights:
             while data:  # a single call writes 2 GiB at most
                 written = os.pwrite(self.descriptor, data, offset)
                 data, offset = data[written:], offset + written
-        self._regions[begin] = offset
+        self._regions[begin], self._size = offset, offset - begin
         tensors = SharedTensors(self.descriptor, places)
         weakref.finalize(tensors, self._regions.pop, begin, None)
         return tensors, digest.value()
@@ -46,12 +48,11 @@ class SharedWeights:
     def _free_place(self) -> int:
         """Where a version fits: all have the same size, so a gap that one of them left is as large as any."""
         if not self._regions:
-            os.ftruncate(self.descriptor, 0)
-            return 0
-        size = max(end - begin for begin, end in self._regions.items())
+            # What the last version had is kept: writing to fresh memory takes three times as long.
+            os.ftruncate(self.descriptor, self._size)
         place = 0
         for begin, end in sorted(self._regions.items()):
-            if begin - place >= size:
+            if begin - place >= self._size:
                 break
             place = end
         return place

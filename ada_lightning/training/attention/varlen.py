@@ -94,7 +94,7 @@ def attend_varlen(
 
     if sequences.key_token_S is not None:
         key_TNC, value_TNC = (_Repeated.apply(x, sequences.key_token_S) for x in (key_TNC, value_TNC))
-    result: Tensor = varlen_attn(
+    result = varlen_attn(
         query_TMC,
         key_TNC,
         value_TNC,
@@ -106,6 +106,7 @@ def attend_varlen(
         window_size=(window - 1, 0),
         enable_gqa=True,
     )
+    assert isinstance(result, Tensor)  # a pair only where asked for
     return result
 
 

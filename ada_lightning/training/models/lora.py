@@ -110,16 +110,27 @@ class LoraParameters(TrainedParameters):
         if checkpoint is not None:
             self._restore(model, checkpoint / ADAPTER_FOLDER)
 
+    def hold_frozen(self, model: nn.Module, dtype: torch.dtype) -> None:
+        """Hold the weights beside adapters in ``dtype``, where they have no digit more.
+
+        That is half their memory, and no product casts them anew: of what is frozen autocast keeps no copy. Embeddings
+        and norms stay as they are, since what they give is the residual stream.
+        """
+        for _, layer in _adapted_layers(model):
+            weight = layer.get_base_layer().weight
+            if torch.equal(held := weight.data.to(dtype), weight.data):
+                weight.data = held
+
     def named_weights(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-        """Frozen weights, merged with their adapters one layer at a time."""
+        """Frozen weights in float32, merged with their adapters one layer at a time."""
         adapted = {f"{name}.base_layer.weight": layer for name, layer in _adapted_layers(model)}
         for name, parameter in model.named_parameters():
             if "lora_" in name:
                 continue
-            weight = parameter.detach()
+            weight = parameter.detach().to(torch.float32)
             if layer := adapted.get(name):
                 with torch.no_grad():
-                    weight = weight + layer.get_delta_weight(_NAME).to(weight.dtype)
+                    weight = weight + layer.get_delta_weight(_NAME)
             yield name.replace(".base_layer.", "."), weight
 
     def named_adapters(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:

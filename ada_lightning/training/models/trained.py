@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -28,6 +29,9 @@ class TrainedParameters:
 
     def attach(self, model: nn.Module, checkpoint: Path | None) -> None:
         """Make a model with the weights of :meth:`weights_folder` ready to train, in place."""
+
+    def hold_frozen(self, model: nn.Module, dtype: torch.dtype) -> None:
+        """Hold frozen weights in the type that matrix products have under autocast, where that changes no number."""
 
     def trainable(self, model: nn.Module) -> list[nn.Parameter]:
         """Return what the optimiser changes."""

@@ -12,7 +12,6 @@ from ada_lightning.methods.curriculum import DifficultyBand
 from ada_lightning.methods.objectives import LogObjective
 from ada_lightning.methods.sampling import BalanceSampler
 from ada_lightning.methods.selection import BalancedSelection
-from ada_lightning.training.attention import SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
 
@@ -21,7 +20,7 @@ from ada_lightning.training.policy import PolicyModule
 def policy(tmp_path):
     return PolicyModule(
         model_path=tmp_path, reference_path=tmp_path, advantage=ExactAdvantage(objective=LogObjective()),
-        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)), attention=SdpaAttention(),
+        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=32)),
         optimizer=torch.optim.SGD, max_grad_norm=0.5,
     )  # fmt: skip
 

@@ -54,7 +54,7 @@ def test_a_preset_has_the_parts_and_settings_that_the_program_makes(experiment, 
     cfg, preset = composed(f"+experiment={experiment}", *here), Preset(experiment, *here)
     for name in ("estimator", "sampler", "selection", "refill"):
         assert plain(getattr(preset.method, name)) == plain(instantiate(cfg[name])), name
-    for name in ("advantage", "loss", "optimizer", "attention", "parameters"):
+    for name in ("advantage", "loss", "optimizer", "parameters"):
         assert plain(preset.policy[name]) == plain(instantiate(cfg[name])), name
     assert plain(preset.data["curriculum"]) == plain(instantiate(cfg.curriculum))
     assert [type(mask).__name__ for mask in preset.policy["token_masks"]] == [

@@ -31,8 +31,8 @@ class Connecting(Callback):
         ("data.source.num_train=0", "data.source: data.source.num_train must be at least 1; got 0"),
         ("data.num_minibatches=99", "data: data.num_minibatches = 99 exceeds data.prompts_per_step = 32: a minibatch "),
         ("+data.curriculum=mine", "data.curriculum is filled in by the program and cannot be set; leave it out"),
-        ("+policy.attention=flex", "policy.attention is filled in by the program and cannot be set; leave it out"),
-        ("+attention.window=8", "unknown key attention.window"),
+        ("+policy.loss=flowrl", "policy.loss is filled in by the program and cannot be set; leave it out"),
+        ("+parameters.window=8", "unknown key parameters.window"),
         ("optimizer.lr=0", "optimizer.lr = 0 changes no weight; use a number above 0"),
         ("optimizer/schedule=cosine policy.schedule.final=2", "policy.schedule.final must be in [0, 1], a share"),
         (
@@ -75,14 +75,7 @@ def test_a_sampler_without_a_rule_of_counts_has_no_cost_to_compute():
     check_config(composed(*overrides[1:], "curriculum=learnability"))
 
 
-def test_what_is_not_installed_is_named_with_everything_else_at_once(monkeypatch):
-    assert [problem.split(";")[0] for problem in problems("attention=flash")] == [
-        "attention: the package flash-attn is not installed",
-        "attention: FlashAttention trains on a GPU only, and trainer.accelerator = cpu",
-        "attention: FlashAttention cannot share a prompt among responses",
-    ]
-    monkeypatch.setattr("ada_lightning.training.attention.flash.find_spec", lambda name: name)
-    check_config(composed("attention=flash", "trainer=gpu", "data.share_prompts=false"))
+def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(ray_pool, "find_spec", lambda name: None)
     assert any("pip install 'ada-lightning[ray]'" in problem for problem in problems("rollout=ray"))
 

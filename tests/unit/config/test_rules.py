@@ -141,7 +141,6 @@ REFUSED = [
     ("+experiment=optpo reward=math", "MathReward spells an answer like the reference ... use reward=exact_match"),
     ("+experiment=optpo reward=function reward.reward.path=tests.integration.graders.has_few_letters",
      "FunctionReward tells none"),
-    ("attention=flex", "attention: FlexAttention trains on a GPU only, and trainer.accelerator = cpu; use attention="),
     ("policy.temperature=2", "policy.temperature = 2 is not rollout.sampling.temperature = 1.0; set only the latter"),
     # engine
     ("+rollout.engine.sleep_level=1", "sleep_level = 1: vLLM sleeps on a GPU only ... sleep_level=0"),
@@ -179,7 +178,6 @@ def test_what_does_not_go_together_is_said_once_with_a_way_out(command, message)
         (f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=ipc trainer.devices=2",
          ["CudaIpc shares one GPU with one training process, and trainer.devices = 2", "several processes train with"]),
         ("rollout=vllm_gpu_process", ["CudaIpc goes from GPU to GPU, and trainer.accelerator = cpu"]),
-        ("attention=flash", ["FlashAttention trains on a GPU only", "FlashAttention cannot share a prompt"]),
     ],
 )  # fmt: skip
 def test_every_rule_is_asked(command, messages):
@@ -230,7 +228,6 @@ def test_every_rule_is_asked(command, messages):
         "loss=flowrl advantage=official",
         "+experiment=optpo reward=math reward.reward.own_spelling=true",
         "+experiment=optpo reward=function reward.reward.path=tests.integration.graders.counts_letters",
-        f"attention=flex {GPU}",
         "rollout=ray rollout.engine.max_num_seqs=16 rollout/schedule=barrier",
         f"{GPU} rollout=vllm_gpu rollout.engine.sleep_level=2",
         f"{GPU} rollout=vllm_gpu_process rollout/weight_transfer=nccl",

@@ -11,7 +11,6 @@ from lightning.pytorch import Callback, LightningDataModule, Trainer
 
 from ada_lightning.core.records import KeptResponse, ResponseGroup
 from ada_lightning.methods.advantages import PoolMeanAdvantage
-from ada_lightning.training.attention import FlexAttention, SdpaAttention
 from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
 from ada_lightning.training.policy import PolicyModule
 from ada_lightning.training.updates import LinearSchedule
@@ -29,7 +28,6 @@ def unloaded(tiny_path, *, cls=PolicyModule, lr=0.1, loss_options=None, **option
         **{
             "advantage": PoolMeanAdvantage(),
             "loss": ClippedPolicyLoss(reduction=ConstantReduction(token_scale=8), **(loss_options or {})),
-            "attention": SdpaAttention(),
             "optimizer": partial(torch.optim.SGD, lr=lr),
             "logprob_chunk_size": 4,
             "max_grad_norm": float("inf"),
@@ -232,11 +230,6 @@ def test_faster_or_smaller_changes_no_gradient_and_no_name(tiny_path, option):
     for share_prompts in (True, False):
         batches = pack(share_prompts=share_prompts)
         torch.testing.assert_close(gradients(other, batches), gradients(plain, batches), **EXACT)
-
-
-def test_an_attention_that_needs_a_gpu_does_not_start_without_one(tiny_path):
-    with pytest.raises(ValueError, match="FlexAttention needs a GPU, and this run has none"):
-        unloaded(tiny_path, attention=FlexAttention()).on_fit_start()
 
 
 def test_an_architecture_with_other_logits_is_refused(tiny_path):

@@ -9,7 +9,6 @@ import torch
 
 from ada_lightning.core.records import Prompt, ResponsePool
 from ada_lightning.methods.gradient_norms import ConstantNorm, EmbedTokensNorm, LmHeadNorm
-from ada_lightning.training.attention import SdpaAttention
 from tests.builders import make_pool, make_response
 from tests.unit.training.test_policy import make_policy, random_group
 
@@ -19,16 +18,6 @@ POOLS = [
     random_group(2, [0.0, 0.0]).pool,
     random_group(3, [0.0, 1.0]).pool,
 ]
-
-
-class AloneAttention(SdpaAttention):
-    """One response per document, as flash attention needs it."""
-
-    shares_prompts = False
-
-    def arguments(self, microbatch):
-        assert [len(lengths) for lengths in microbatch.document_lengths] == [2]  # a prompt and one response
-        return super().arguments(microbatch)
 
 
 @pytest.fixture(params=["tied", "untied"])
@@ -90,12 +79,6 @@ def test_it_can_be_asked_where_gradients_are_switched_off_and_leaves_none(policy
         measured = measure(provider, policy)
     assert measured == pytest.approx(provider.measure(POOLS))
     assert set(policy.clock.step_seconds()) == {"gradient_norm"}
-
-
-def test_a_backend_that_cannot_share_prompts_gets_one_response_at_a_time(policy):
-    shared = measure(LmHeadNorm(), policy)
-    policy.attention = AloneAttention()
-    assert measure(LmHeadNorm(), policy) == pytest.approx(shared, rel=1e-4)
 
 
 def test_an_interrupt_stops_between_forward_passes(policy):

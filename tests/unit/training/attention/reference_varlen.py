@@ -9,7 +9,8 @@ from torch.nn.functional import scaled_dot_product_attention
 def varlen_attn(query, key, value, query_ends, key_ends, longest_query, longest_key, *, scale, window_size, enable_gqa):
     """The queries of a sequence are the last of its keys, and see those of them within the window."""
     assert enable_gqa
-    assert (window_size[0] >= 0 or window_size == (-1, 0)) and window_size[1] == 0
+    assert window_size[0] >= -1  # -1: no window
+    assert window_size[1] == 0
     repeats = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(repeats, dim=1), value.repeat_interleave(repeats, dim=1)
     outputs = []

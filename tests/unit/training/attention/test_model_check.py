@@ -4,13 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ada_lightning.training.attention import AttentionBackend
-
-
-def check_model(model, *, can_slide):
-    backend = AttentionBackend()
-    backend.can_slide = can_slide
-    backend.check_model(model)
+from ada_lightning.training.attention import PackedAttention
 
 
 def model(*, is_stateful=False, **config):
@@ -21,12 +15,12 @@ def model(*, is_stateful=False, **config):
     "accepted",
     [
         model(),
-        model(layer_types=["full_attention"], sliding_window=4096),  # a window that no layer uses, as in Qwen2.5
+        model(layer_types=["full_attention", "sliding_attention"], sliding_window=4096),
         model(attention_dropout=0.0),
     ],
 )
-def test_plain_attention_is_accepted_by_every_backend(accepted):
-    check_model(accepted, can_slide=False)
+def test_plain_attention_is_accepted(accepted):
+    PackedAttention().check_model(accepted)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +34,6 @@ def test_plain_attention_is_accepted_by_every_backend(accepted):
         (model(attention_dropout=0.1), "drops 10% of its attention"),
     ],
 )
-def test_what_crosses_packed_responses_is_refused_by_every_backend(refused, message):
+def test_what_crosses_packed_responses_is_refused(refused, message):
     with pytest.raises(ValueError, match=message):
-        check_model(refused, can_slide=True)
-
-
-@pytest.mark.parametrize("slides", [{"layer_types": ["sliding_attention"]}, {}])
-def test_a_sliding_window_needs_a_backend_that_keeps_it(slides):
-    check_model(model(sliding_window=8, **slides), can_slide=True)
-    with pytest.raises(ValueError, match="a sliding window of 8 tokens, which attention=flex would ignore"):
-        check_model(model(sliding_window=8, **slides), can_slide=False)
+        PackedAttention().check_model(refused)

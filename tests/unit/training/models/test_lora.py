@@ -6,9 +6,11 @@ from contextlib import suppress
 
 import pytest
 import torch
+from lightning.pytorch import Trainer
 
 from ada_lightning.training.models.lora import LoraParameters
 from ada_lightning.training.models.trained import AllParameters
+from tests.unit.training.test_policy import QUIET, Batches, pack, unloaded
 
 TOKENS = torch.tensor([[5, 9, 17, 3, 40, 2]])
 
@@ -78,6 +80,41 @@ def test_without_its_adapters_the_model_is_the_reference_until_the_end_or_an_err
         raise RuntimeError
     assert torch.equal(logits(model), before)
     assert all(p.requires_grad == ("lora_" in name) for name, p in model.named_parameters())
+
+
+def test_frozen_weights_without_further_digits_are_held_in_half_the_memory_for_the_same_numbers(tiny_path):
+    """And others, as of a checkpoint in float32, are not."""
+    policies = {}
+    for is_rounded in (True, False):
+        for is_held in (True, False):
+            lora, model = adapted(tiny_path, moved=True)
+            for layer in model.modules():
+                if is_rounded and hasattr(layer, "get_base_layer"):
+                    weight = layer.get_base_layer().weight
+                    weight.data = weight.data.to(torch.bfloat16).float()
+            if is_held:
+                lora.hold_frozen(model, torch.bfloat16)
+            with torch.autocast("cpu", torch.bfloat16):
+                model(TOKENS).logits.float().log_softmax(-1).square().mean().backward()
+            gradients = [parameter.grad for parameter in lora.trainable(model)]
+            num_bytes = sum(parameter.nbytes for parameter in model.parameters())
+            policies[is_rounded, is_held] = gradients, dict(lora.named_weights(model)), num_bytes
+    for is_rounded in (True, False):
+        (*held, small), (*plain, large) = (policies[is_rounded, is_held] for is_held in (True, False))
+        torch.testing.assert_close(held, plain, rtol=0, atol=0)
+        assert all(bool(gradient.any()) for gradient in held[0])
+        assert (small < 0.7 * large) if is_rounded else (small == large)
+
+
+def test_a_run_in_bfloat16_holds_them_so(tiny_path, tmp_path):
+    """From a checkpoint in bfloat16, through Lightning; in float32 nothing is held so."""
+    load(tiny_path).to(torch.bfloat16).save_pretrained(tmp_path)
+    for precision, expected in (("bf16-mixed", torch.bfloat16), ("32-true", torch.float32)):
+        policy = unloaded(tmp_path, parameters=LoraParameters(rank=4))
+        Trainer(**QUIET, precision=precision).fit(policy, datamodule=Batches(pack()))
+        held = {layer.get_base_layer().weight.dtype for layer in policy.modules() if hasattr(layer, "get_base_layer")}
+        assert held == {expected}
+        assert {weight.dtype for _, weight in policy.named_weights()} == {torch.float32}
 
 
 def test_a_checkpoint_continues_exactly_and_loads_in_peft(tiny_path, tmp_path):

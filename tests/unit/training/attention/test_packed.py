@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_pieces
-from ada_lightning.training.attention.sdpa import packed_sdpa
+from ada_lightning.training.attention.packed import packed_attention
 
 CPU = torch.device("cpu")
 
@@ -21,15 +21,17 @@ def test_pieces_cover_all_tokens_in_order_and_pad_little():
 def test_what_the_function_does_not_know_is_refused():
     x = torch.zeros(1, 1, 2, 4)
     for unknown in ({"softcap": 30.0}, {"s_aux": x}, {"dropout": 0.1}, {"position_bias": x}):
-        with pytest.raises(ValueError, match=f"Identity needs {next(iter(unknown))}, which attention=sdpa does not do"):
-            packed_sdpa(torch.nn.Identity(), x, x, x, None, **unknown)
+        with pytest.raises(
+            ValueError, match=f"Identity needs {next(iter(unknown))}, which packed attention does not do"
+        ):
+            packed_attention(torch.nn.Identity(), x, x, x, None, **unknown)
     with pytest.raises(ValueError, match="needs a mask"):
-        packed_sdpa(torch.nn.Identity(), x, x, x, x)
+        packed_attention(torch.nn.Identity(), x, x, x, x)
 
 
 def test_rows_without_documents_are_causal_sequences():
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 2, 4, 5, 8)
-    ours, _ = packed_sdpa(torch.nn.Identity(), query, key, value, None)
+    ours, _ = packed_attention(torch.nn.Identity(), query, key, value, None)
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2)
     torch.testing.assert_close(ours, expected)

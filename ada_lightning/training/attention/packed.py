@@ -1,4 +1,4 @@
-"""Packed attention for every device, from torch's own kernels."""
+"""How packed documents attend, on every device, by torch's own kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ada_lightning.training.attention.backend import AttentionBackend
 from ada_lightning.training.attention.layout import PackedLayout, ShortDocuments
 from ada_lightning.training.attention.long import attend_long
 from ada_lightning.training.attention.short import attend_short
@@ -19,19 +18,44 @@ _NOT_SUPPORTED = ("softcap", "s_aux", "position_bias")
 """What some architectures hand to their attention function and this one does not know."""
 
 
-class SdpaAttention(AttentionBackend):
-    """Attends piece by piece: only blocks that exist are computed, with prompts shared or not.
+class PackedAttention:
+    """Packed tokens attend to those before them in their response, and to its prompt; only that is computed.
 
-    Registers its function with transformers as ``ada_packed_sdpa``. Sliding windows are kept; an architecture that caps
-    its scores, has attention sinks or position biases is refused at its first forward pass, before any training.
+    In half precision on an NVIDIA GPU from Ampere on, one kernel serves all documents
+    (:mod:`~ada_lightning.training.attention.varlen`); elsewhere they are attended to piece by piece. Registers its
+    function with transformers as ``ada_packed``. Sliding windows are kept; an architecture that caps its scores, has
+    attention sinks or position biases is refused at its first forward pass, before any training.
     """
 
-    implementation = "ada_packed_sdpa"
+    implementation = "ada_packed"
+    """Name of its function in transformers."""
 
     def __init__(self) -> None:
         from transformers import AttentionInterface
 
-        AttentionInterface.register(self.implementation, packed_sdpa)
+        AttentionInterface.register(self.implementation, packed_attention)
+
+    def check_model(self, model: Any) -> None:
+        """Refuse a transformers model whose layers would carry something from one packed document to the next.
+
+        Raises:
+            ValueError: it has recurrent or convolutional layers, attention in chunks of positions, or dropout.
+        """
+        config, name = model.config, type(model).__name__
+        layer_types = set(getattr(config, "layer_types", None) or ())
+        others = sorted(layer_types - {"full_attention", "sliding_attention"})
+        if getattr(model, "_is_stateful", False) or others:
+            what = f"layers of type {', '.join(others)}" if others else "layers with a state"
+            raise ValueError(
+                f"{name} has {what}, which would run on from one packed response into the next; use a model whose "
+                "layers are all attention"
+            )
+        if getattr(config, "attention_dropout", 0.0):
+            raise ValueError(
+                f"{name} drops {config.attention_dropout:.0%} of its attention while training, so its "
+                "log-probabilities are not those of the policy that sampled; set attention_dropout to 0 in its "
+                "config.json"
+            )
 
     def arguments(self, microbatch: Microbatch) -> dict[str, Any]:
         """Arguments of the model for this microbatch."""
@@ -39,7 +63,7 @@ class SdpaAttention(AttentionBackend):
 
 
 @torch.compiler.disable  # its pieces differ from microbatch to microbatch: each would be compiled anew
-def packed_sdpa(
+def packed_attention(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -75,8 +99,7 @@ def packed_sdpa(
     asked += ["dropout"] * (dropout > 0) + ["a mask"] * (attention_mask is not None)
     if asked:
         raise ValueError(
-            f"{type(module).__name__} needs {', '.join(asked)}, which attention=sdpa does not do; "
-            "use attention=flex or attention=flash, or another model"
+            f"{type(module).__name__} needs {', '.join(asked)}, which packed attention does not do; use another model"
         )
     if torch.is_autocast_enabled(query.device.type):
         # Rotary embeddings leave queries and keys in float32.
@@ -98,16 +121,13 @@ def _attend(tensors: QueryKeyValue, packed: PackedLayout, scale: float, window: 
         return attend_varlen(query_TMC, key_TNC, value_TNC, packed.sequences, scale, window)[None]
     sizes = [piece.num_tokens for piece in packed.pieces]
     outputs = []
-    for piece, *parts in zip(packed.pieces, *(x.split(sizes) for x in by_token), strict=True):
-        if isinstance(piece, ShortDocuments):
-            if not 0 < window < piece.longest:
-                outputs.append(attend_short(*parts, piece, scale))
-                continue
-            documents = piece.apart()
-        else:
-            documents = [piece]
+    for piece, query, key, value in zip(packed.pieces, *(x.split(sizes) for x in by_token), strict=True):
+        if isinstance(piece, ShortDocuments) and not 0 < window < piece.longest:
+            outputs.append(attend_short(query, key, value, piece, scale))
+            continue
+        documents = piece.apart() if isinstance(piece, ShortDocuments) else [piece]
         own = [document.num_tokens for document in documents]
-        for document, *mine in zip(documents, *(x.split(own) for x in parts), strict=True):
+        for document, *mine in zip(documents, *(x.split(own) for x in (query, key, value)), strict=True):
             heads = _repeat_heads(*(x.transpose(0, 1)[None] for x in mine))
             outputs.append(attend_long(*heads, document, scale, window)[0].transpose(0, 1))
     return torch.cat(outputs)[None]
