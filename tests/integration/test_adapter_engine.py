@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from ada_lightning.rollout.engines.weight_transfer import Adapter
 from tests.integration.conftest import column
+from tests.integration.test_vllm_engine import PROMPTS, SETTINGS, open_engine
+from tests.unit.training.models.test_lora import adapted
 
 pytestmark = pytest.mark.vllm
 LORA = ("parameters=lora", "parameters.rank=4", "+rollout/weight_transfer=adapter")
@@ -22,3 +26,45 @@ def test_an_engine_that_takes_adapters_samples_from_each_version_of_the_policy(t
     first, *later = column(folder, "staleness/kl")
     assert first < 1e-7
     assert min(later) > 10 * first
+
+
+def logprobs(model, prompt, response_ids):
+    tokens = torch.tensor([[*prompt, *response_ids]])
+    with torch.no_grad():
+        log_softmax = model(tokens).logits[0].log_softmax(-1)
+    return log_softmax[len(prompt) - 1 : -1].gather(-1, tokens[0, len(prompt) :, None])[:, 0]
+
+
+def test_responses_of_several_versions_are_drawn_at_once_each_from_its_own(tiny_path, tmp_path):
+    """Every second request is of the other version, and a third comes while both are in flight."""
+    lora, first = adapted(tiny_path, moved=True)
+    models = {1: first, 2: adapted(tiny_path, moved=True, seed=5)[1], 3: adapted(tiny_path, moved=True, seed=6)[1]}
+    engine = open_engine(tiny_path, tmp_path, weight_transfer=Adapter(rank=4, max_staleness=1))
+    try:
+        engine.load_weights(lora.named_adapters(models[1]), policy_version=1)
+        engine.publish(lora.named_adapters(models[2]), policy_version=2)
+        asked = {f"r{number}": (PROMPTS[number // 3], 1 + number % 3) for number in range(3 * len(PROMPTS))}
+        done, late = {}, []
+        for seed, (name, (prompt, version)) in enumerate(asked.items()):
+            if version == 3:
+                late.append((name, prompt, seed))
+            else:
+                engine.submit(name, prompt, SETTINGS, seed, policy_version=version)
+        done |= {generation.request_id: generation for generation in engine.poll()}
+        engine.publish(lora.named_adapters(models[3]), policy_version=3)
+        for name, prompt, seed in late:
+            engine.submit(name, prompt, SETTINGS, seed, policy_version=3)
+        while engine.num_in_flight():
+            done |= {generation.request_id: generation for generation in engine.poll()}
+        engine.keep({3})
+        assert list(engine.versions) == [3]
+    finally:
+        engine.close()
+    own, others = [], []
+    for name, (prompt, version) in asked.items():
+        drawn = torch.tensor(done[name].sampling_logprobs)
+        for other, model in models.items():
+            gap = (logprobs(model, prompt, done[name].response_ids) - drawn).abs().mean()
+            (own if other == version else others).append(float(gap))
+    assert max(own) < 1e-4  # float32; adapters of vLLM and peft multiply in another order
+    assert min(others) > 10 * max(own)

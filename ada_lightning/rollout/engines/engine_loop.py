@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.protocols import RolloutEngine, VersionedEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.published_weights import Digest, PublishedWeights, WeightDigest
 from ada_lightning.rollout.engines.weight_transfer import WeightTransfer
@@ -26,6 +26,8 @@ class Submit:
     prompt_ids: tuple[int, ...]
     settings: SamplingSettings
     seed: int | None
+    policy_version: int | None = None
+    """Where the engine serves several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Call:
 
     ticket: int
     method: str
-    """``abort``, ``sleep``, ``update_weights``, or ``load_weights`` with a :class:`PublishedWeights`."""
+    """``abort``, ``sleep``, ``update_weights``, or ``load_weights`` with a :class:`PublishedWeights`; of an engine that
+    serves several versions also ``publish`` with them, and ``keep``."""
     arguments: tuple[Any, ...] = ()
     policy_version: int | None = None
     """Of the weights that the engine has afterwards, where those are others."""
@@ -61,11 +64,15 @@ class Ready:
     """Processes of the engine that weights go to."""
     can_sleep: bool
     takes_adapters: bool = False
+    serves_versions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Responses that finished, by the weights of ``policy_version`` (-1: those the engine was opened with)."""
+    """Responses that finished, by the weights of ``policy_version`` (-1: those the engine was opened with).
+
+    Of an engine that serves several versions they are by the one that each was asked of.
+    """
 
     policy_version: int
     generations: tuple[Generation, ...]
@@ -78,7 +85,7 @@ class Alive:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A call returned: of ``load_weights`` the digest of what arrived, of any other what the method returned."""
+    """A call returned: of weights the digest of what arrived, of any other call what the method returned."""
 
     ticket: int
     result: Any
@@ -151,10 +158,10 @@ class EngineLoop:
             if isinstance(command, Stop):
                 return False
             if isinstance(command, Submit):
-                engine.submit(command.request_id, command.prompt_ids, command.settings, command.seed)
+                _submit(engine, command)
                 continue
-            if command.method == "load_weights":
-                result: Any = _load(engine, *command.arguments)
+            if command.method in ("load_weights", "publish"):
+                result: Any = _read(getattr(engine, command.method), *command.arguments)
             else:
                 result = getattr(engine, command.method)(*command.arguments)
             if command.policy_version is not None:
@@ -166,11 +173,20 @@ class EngineLoop:
         self._send_event(event)
 
 
-def _load(engine: RolloutEngine, weights: PublishedWeights) -> Digest:
-    """Load published weights; the digest of what was read."""
+def _submit(engine: RolloutEngine, asked: Submit) -> None:
+    request = asked.request_id, asked.prompt_ids, asked.settings, asked.seed
+    if asked.policy_version is None:
+        engine.submit(*request)
+    else:
+        assert isinstance(engine, VersionedEngine)
+        engine.submit(*request, asked.policy_version)
+
+
+def _read(take: Callable[..., None], weights: PublishedWeights) -> Digest:
+    """Have published weights taken; the digest of what was read."""
     digest = WeightDigest()
     arriving = digest.reading(weights.named_tensors)
-    engine.load_weights(arriving, weights.policy_version)
+    take(arriving, weights.policy_version)
     for _ in arriving:  # an engine without weights may leave some
         continue
     return digest.value()
@@ -187,4 +203,5 @@ def _introduction(engine: RolloutEngine) -> Ready:
         num_workers=engine.num_workers,
         can_sleep=engine.sleep_level > 0,
         takes_adapters=engine.takes_adapters,
+        serves_versions=isinstance(engine, VersionedEngine) and engine.serves_versions,
     )

@@ -42,7 +42,8 @@ class EnginePool(VersionedEngine):
 
     Which engine gets a request says :class:`~ada_lightning.rollout.engines.request_queue.RequestQueue`. Several engines
     can serve several policy versions at once: each goes over to a new one when it has run empty and its turn has come
-    (:mod:`~ada_lightning.rollout.engines.rolling_switch`).
+    (:mod:`~ada_lightning.rollout.engines.rolling_switch`). Engines that serve several by themselves, as adapters, are
+    handed each version when it comes.
 
     An engine that dies, breaks or hangs is replaced: its unfinished requests go to the others at once, with their own
     seeds, and the new one gets weights before it gets requests. Seeded requests therefore give the same
@@ -71,6 +72,8 @@ class EnginePool(VersionedEngine):
         self._policy_version = -1
         """The last one that came."""
         self._sender: WeightSender | None = None
+        self._holds_versions = False
+        """Whether each engine serves several versions by itself."""
         self._seats: list[Seat] = []
         try:
             for index in range(limits.num_engines):
@@ -83,6 +86,7 @@ class EnginePool(VersionedEngine):
         self.max_model_tokens = min(seat.told.max_model_tokens for seat in self._seats)
         self.weight_dtype = self._seats[0].told.weight_dtype
         self.takes_adapters = self._seats[0].told.takes_adapters
+        self._holds_versions = self._seats[0].told.serves_versions
         self._note_size()
 
     def loads(self) -> list[int]:
@@ -95,8 +99,9 @@ class EnginePool(VersionedEngine):
 
     @property
     def serves_versions(self) -> bool:
-        """Whether there are several engines, with weights that wait for them."""
-        return self._limits.num_engines > 1 and all(seat.told.weight_transfer is None for seat in self._seats)
+        """Whether each engine does, or there are several, with weights that wait for them."""
+        is_several = self._limits.num_engines > 1 and all(seat.told.weight_transfer is None for seat in self._seats)
+        return self._holds_versions or is_several
 
     @property
     def versions(self) -> Collection[int]:
@@ -122,7 +127,8 @@ class EnginePool(VersionedEngine):
         version = self._policy_version if policy_version is None else policy_version
         if version not in self.versions:
             raise ValueError(f"the pool has policy versions {sorted(self.versions)}, not {version}; publish it first")
-        self._queue.add(Submit(request_id, tuple(prompt_ids), settings, seed), version)
+        named = version if self._holds_versions and version >= 0 else None
+        self._queue.add(Submit(request_id, tuple(prompt_ids), settings, seed, named), version)
         self._dispatch()
 
     def poll(self) -> list[Generation]:
@@ -185,7 +191,7 @@ class EnginePool(VersionedEngine):
             self._publish(remaining, policy_version)
         for seat in list(self._seats):
             if seat.is_open:
-                self._load(seat, policy_version)
+                self._hand(seat, "load_weights", policy_version)
         self._wait_for_loads()
 
     def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
@@ -197,6 +203,10 @@ class EnginePool(VersionedEngine):
         with _read_to_the_end(named_tensors) as remaining:
             self._require_seats()
             self._publish(remaining, policy_version)
+        if self._holds_versions:
+            for seat in list(self._seats):
+                if seat.is_open:
+                    self._hand(seat, "publish", policy_version)
 
     def keep(self, policy_versions: Collection[int]) -> None:
         """Forget all other versions: engines that have one are free for those that stay.
@@ -205,10 +215,14 @@ class EnginePool(VersionedEngine):
             RuntimeError: requests of such a version are in flight.
             EngineError: no engine is left.
         """
-        for version in self._published.keys() - policy_versions:
+        for version in (gone := self._published.keys() - policy_versions):
             if number := self._queue.num_open(version):
                 raise RuntimeError(f"policy version {version} is given up with {number} requests in flight")
             del self._published[version]  # one that an engine is just reading stays until it has done so
+        if gone and self._holds_versions:
+            for seat in list(self._seats):
+                if seat.is_open:
+                    self._send(seat, Call(next(self._tickets), "keep", (set(self._published),)))
         self._dispatch()
 
     def sleep(self) -> bool:
@@ -288,7 +302,7 @@ class EnginePool(VersionedEngine):
             seats = list(self._seats)  # sending may find that one is gone
             found = self._queue.assignment(seats, self.versions)
             for index, version in found.switches:
-                self._load(seats[index], version)
+                self._hand(seats[index], "load_weights", version)
             given = self._queue.take(seats, found.room)
             if given is not None:
                 self._send(*given)
@@ -319,15 +333,17 @@ class EnginePool(VersionedEngine):
         elif isinstance(event, Ready):
             seat.told, seat.is_open = event, True
             seat.limit_s, seat.silent_s, seat.version = self._limits.call_timeout_s, 0.0, -1
-            if len(self._published) == 1:  # of several it gets the one that lacks an engine, once there is work
-                self._load(seat, *self._published)
+            if self._holds_versions or len(self._published) == 1:
+                for version in sorted(self._published):
+                    self._hand(seat, "publish" if self._holds_versions else "load_weights", version)
+            # Else it gets the one that lacks an engine, once there is work.
         elif isinstance(event, Answer):
             self._take_answer(seat, seat.calls.pop(event.ticket), event)
         elif isinstance(event, Failed):
             raise EngineError(event.reason)
 
     def _take(self, seat: Seat, event: Finished) -> None:
-        if event.policy_version != seat.version:
+        if event.policy_version != seat.version and not self._holds_versions:
             raise EngineError(f"it sampled from policy version {event.policy_version} instead of {seat.version}")
         for generation in event.generations:
             seat.in_flight.discard(generation.request_id)
@@ -337,9 +353,11 @@ class EnginePool(VersionedEngine):
                 self._late_tokens += len(generation.response_ids)
 
     def _take_answer(self, seat: Seat, call: Call, answer: Answer) -> None:
-        if call.method == "load_weights":
+        if call.method in ("load_weights", "publish"):
             if error := call.arguments[0].digest.error(answer.result):
                 raise EngineError(error)
+            return
+        if call.method == "keep":
             return
         if call.method == "abort":
             seat.in_flight.difference_update(*call.arguments)
@@ -354,10 +372,11 @@ class EnginePool(VersionedEngine):
             self._listen(_LISTEN_WAIT_S)
         return [self._answers.pop(ticket) for ticket in tickets & self._answers.keys()]
 
-    def _load(self, seat: Seat, version: int) -> None:
+    def _hand(self, seat: Seat, method: str, version: int) -> None:
+        """Have an engine take a version, by ``load_weights`` or ``publish``."""
         seat.version = version
         self._queue.forget_prefixes(seat)
-        self._send(seat, Call(next(self._tickets), "load_weights", (self._published[version],), version))
+        self._send(seat, Call(next(self._tickets), method, (self._published[version],), version))
 
     def _wait_for_loads(self) -> None:
         while any(seat.calls for seat in self._seats):

@@ -73,6 +73,9 @@ class RequestQueue:
 
     def assignment(self, seats: Sequence[Seat], versions: Iterable[int]) -> Assignment:
         """Return which of these versions engines may be given requests of, and which engines switch."""
+        if all(seat.told.serves_versions for seat in seats if seat.is_open):
+            free = [(index, seat.told.max_num_seqs) for index, seat in enumerate(seats) if seat.is_ready]
+            return Assignment(dict.fromkeys(versions, free), ())
         loads = {
             index: Load(seat.version, len(seat.in_flight), seat.told.max_num_seqs, is_ready=seat.is_ready)
             for index, seat in enumerate(seats)

@@ -11,18 +11,17 @@ import gc
 import logging
 import os
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.checks import refuse
-from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Generation, SamplingSettings
-from ada_lightning.rollout.engines.adapter_files import write_adapter
 from ada_lightning.rollout.engines.errors import check_fits
 from ada_lightning.rollout.engines.published_weights import chunks
+from ada_lightning.rollout.engines.vllm_adapters import LoadedAdapters
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
 from ada_lightning.run.bfloat16 import concrete_dtype
 from ada_lightning.run.terminal import logger_to_file, output_to_file
@@ -44,8 +43,10 @@ _CHOICES: dict[str, tuple[Any, ...]] = {"dtype": ("auto", "bfloat16", "float16",
 _RESTORED_VARIABLES = ("LD_PRELOAD", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "KMP_AFFINITY")
 
 
-class VllmEngine(RolloutEngine):
+class VllmEngine(VersionedEngine):
     """A :class:`~ada_lightning.core.protocols.RolloutEngine` on ``vllm.v1.engine.LLMEngine``.
+
+    One that takes adapters and has room for several of them samples from several policy versions at once.
 
     Args:
         model_path: folder of a Hugging Face checkpoint; only its architecture matters after the first ``load_weights``.
@@ -68,9 +69,6 @@ class VllmEngine(RolloutEngine):
     Raises:
         ValueError: see :meth:`check_arguments`.
     """
-
-    _adapter: Any = None
-    _num_adapters = 0
 
     def __init__(
         self,
@@ -127,6 +125,7 @@ class VllmEngine(RolloutEngine):
             # What stands in `own` has a setting of this class: `extra` that names it is a TypeError.
             arguments = EngineArgs(model=str(model_path), **own, **others)
             self._engine = LLMEngine.from_engine_args(arguments)
+        self._adapters = LoadedAdapters(self._engine)
 
     @staticmethod
     def check_arguments(**arguments: Any) -> None:
@@ -148,13 +147,32 @@ class VllmEngine(RolloutEngine):
             )
         refuse(*errors)
 
-    def submit(self, request_id: str, prompt_ids: Sequence[int], settings: SamplingSettings, seed: int | None) -> None:
+    @property
+    def serves_versions(self) -> bool:
+        """Whether adapters of several versions have room."""
+        return self.takes_adapters and self.weight_transfer.num_versions > 1
+
+    @property
+    def versions(self) -> Collection[int]:
+        """Of which it has the adapters."""
+        return self._adapters.versions
+
+    def submit(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        settings: SamplingSettings,
+        seed: int | None,
+        policy_version: int | None = None,
+    ) -> None:
         """Queue one response.
 
         Raises:
-            ValueError: prompt and longest response together exceed ``max_model_tokens``.
+            ValueError: prompt and longest response together exceed ``max_model_tokens``, or the adapters of the version
+                are not there.
         """
         check_fits(len(prompt_ids), settings.max_new_tokens, self.max_model_tokens)
+        adapter = self._adapters.request(policy_version)
         self._wake_to_work()
         params = self._sampling_params(
             max_tokens=settings.max_new_tokens,
@@ -167,7 +185,7 @@ class VllmEngine(RolloutEngine):
             stop_token_ids=self._eos_token_ids,
             output_kind=self._final_only,
         )
-        self._engine.add_request(request_id, {"prompt_token_ids": list(prompt_ids)}, params, lora_request=self._adapter)
+        self._engine.add_request(request_id, {"prompt_token_ids": list(prompt_ids)}, params, lora_request=adapter)
         self._in_flight.add(request_id)
 
     def poll(self) -> list[Generation]:
@@ -207,7 +225,8 @@ class VllmEngine(RolloutEngine):
             raise RuntimeError(f"load_weights with {len(self._in_flight)} requests in flight")
         self._wake("weights")  # adapters lie among them
         if self.takes_adapters:
-            self._load_adapter(named_tensors)
+            self._adapters.keep(())
+            self._adapters.put(named_tensors, policy_version)
             self._use_new_weights(policy_version)
             return
         dtype = self._engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
@@ -222,6 +241,14 @@ class VllmEngine(RolloutEngine):
             # model.load_weights would fail: on CPU the weights were repacked after loading.
             self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": cast})
         self._use_new_weights(policy_version)
+
+    def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
+        """Have the adapters of a version beside those that are there."""
+        self._adapters.put(named_tensors, policy_version)
+
+    def keep(self, policy_versions: Collection[int]) -> None:
+        """Forget the adapters of all other versions."""
+        self._adapters.keep(policy_versions)
 
     def update_weights(self, method: str, argument: dict[str, Any]) -> None:
         """Make a call of vLLM's ``VLLMWeightSyncClient`` in every worker.
@@ -269,20 +296,6 @@ class VllmEngine(RolloutEngine):
         cleanup_dist_env_and_memory()
         gc.collect()
 
-    def _load_adapter(self, named_tensors: Iterable[tuple[str, Tensor]]) -> None:
-        """Put an adapter in the place of the last one, under a name of its own: cached prefixes go by it, too."""
-        from vllm.lora.request import LoRARequest
-
-        if self._adapter is not None:
-            self._engine.remove_lora(self._adapter.lora_int_id)
-        self._num_adapters += 1
-        with TemporaryDirectory(prefix="adapter-") as folder:  # read once: later requests find it by its number
-            write_adapter(Path(folder), named_tensors)
-            self._adapter = LoRARequest(f"policy-{self._num_adapters}", self._num_adapters, folder)
-            self._engine.add_lora(self._adapter)
-        if self._engine.list_loras() != {self._num_adapters}:
-            raise RuntimeError(f"vLLM has adapters {self._engine.list_loras()} instead of {self._num_adapters}")
-
     def _use_new_weights(self, policy_version: int | str) -> None:
         if not self.takes_adapters:
             self._engine.collective_rpc(_repack_tied_head)
@@ -329,7 +342,8 @@ class VllmEngine(RolloutEngine):
 
     def _transfer_arguments(self) -> dict[str, Any]:
         if isinstance(self.weight_transfer, Adapter):
-            return {"enable_lora": True, "max_loras": 1, "max_lora_rank": self.weight_transfer.max_rank}
+            transfer = self.weight_transfer
+            return {"enable_lora": True, "max_loras": transfer.max_adapters, "max_lora_rank": transfer.max_rank}
         if not self.weight_transfer.backend:
             return {}
         from vllm.config import WeightTransferConfig

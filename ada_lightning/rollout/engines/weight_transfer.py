@@ -58,12 +58,15 @@ class Adapter(Reload):
 
     Args:
         rank: of the adapters, ``parameters.rank``.
+        max_staleness: by how many steps the policy that samples lags behind, ``rollout.max_staleness``: the engine then
+            holds the versions of as many steps side by side, and samples from all of them at once.
 
     Raises:
         ValueError: vLLM has no room for that rank.
     """
 
     rank: int
+    max_staleness: int = 0
 
     def __post_init__(self) -> None:
         """Check the rank."""
@@ -72,6 +75,16 @@ class Adapter(Reload):
                 f"rollout.engine.weight_transfer.rank must be from 1 to {_LORA_RANKS[-1]}, vLLM's largest; got "
                 f"{self.rank}: use rollout/weight_transfer=reload for larger ones"
             )
+
+    @property
+    def num_versions(self) -> int:
+        """Policy versions that are asked for at once: that of the step that trains and of those that follow it."""
+        return self.max_staleness + 1
+
+    @property
+    def max_adapters(self) -> int:
+        """Room for them, and where there are several for one more, which comes before the oldest goes."""
+        return self.num_versions + (self.num_versions > 1)
 
     @property
     def max_rank(self) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Generation
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
 
@@ -72,6 +73,46 @@ class TellingEngine(CoinEngine):
         )
         total = float(sum(tensor.double().sum() for tensor in self.weights.values()))
         self._running[request_id] = (0, Generation(request_id, facts, (total,) * len(facts), False))
+
+
+class SideBySideEngine(CoinEngine, VersionedEngine):
+    """Holds several versions, at most as many as given, and answers by the sum of the weights of each one's own."""
+
+    serves_versions = True
+
+    def __init__(self, *, num_versions=2, **options):
+        super().__init__(**options)
+        self.held, self.most_at_once, self._num_versions, self._asked = {}, 0, num_versions, {}
+
+    @property
+    def versions(self):
+        return self.held.keys()
+
+    def submit(self, request_id, prompt_ids, settings, seed, policy_version=None):
+        version = max(self.held) if policy_version is None else policy_version
+        total = float(sum(tensor.double().sum() for tensor in self.held[version].values()))
+        super().submit(request_id, prompt_ids, settings, seed)
+        at, generation = self._running[request_id]
+        self._running[request_id] = (at, replace(generation, sampling_logprobs=(total,)))
+        self._asked[request_id] = version
+        self.most_at_once = max(self.most_at_once, len(self._in_use()))
+
+    def load_weights(self, named_tensors, policy_version):
+        assert not self._running
+        self.held = {policy_version: dict(named_tensors)}
+
+    def publish(self, named_tensors, policy_version):
+        self.held[policy_version] = dict(named_tensors)
+        if len(self.held) > self._num_versions:
+            raise RuntimeError(f"{len(self.held)} versions, and room for {self._num_versions}")
+
+    def keep(self, policy_versions):
+        gone = self.held.keys() - policy_versions
+        assert not gone & self._in_use()
+        self.held = {version: self.held[version] for version in self.held.keys() - gone}
+
+    def _in_use(self):
+        return {self._asked[request_id] for request_id in self._running}
 
 
 def die():

@@ -22,6 +22,7 @@ from tests.builders import SETTINGS
 from tests.unit.rollout.faulty_engines import (
     CoinEngine,
     FaultyEngine,
+    SideBySideEngine,
     SleepyEngine,
     TellingEngine,
     hang,
@@ -411,3 +412,38 @@ def test_a_new_engine_gets_the_version_that_lacks_one(opened):
             done |= {generation.request_id: generation for generation in pool.poll()}
     assert deaths == 1
     assert versions_seen(done) == {f"r{number}": 1 + number % 2 for number in range(40)}
+
+
+@pytest.mark.parametrize("num_engines", [1, 2])
+def test_engines_that_hold_versions_sample_from_all_of_them_at_once(opened, num_engines):
+    pool, place = opened(*[partial(SideBySideEngine, max_num_seqs=6, poll_s=0.001)] * num_engines, affinity=0)
+    assert pool.serves_versions
+    pool.load_weights(at_version(1), policy_version=1)
+    wanted, done = {f"r{number}": 1 + number // 10 for number in range(40)}, {}
+    for seed, (name, version) in enumerate(wanted.items()):
+        if version not in pool.versions:
+            while not all(each in done for each in wanted if wanted[each] < version - 1):
+                done |= {generation.request_id: generation for generation in pool.poll()}
+            pool.keep({version - 1})  # before the next: two have room
+            pool.publish(at_version(version), policy_version=version)
+        pool.submit(name, [1], SETTINGS, seed=seed, policy_version=version)
+    done |= finish(pool)
+    assert versions_seen(done) == wanted
+    assert [member.engine.most_at_once for member in place.opened] == [2] * num_engines
+    pool.load_weights(at_version(7), policy_version=7)
+    pool.submit("alone", [1], SETTINGS, seed=0)
+    assert versions_seen(finish(pool)) == {"alone": 7}
+    assert [list(member.engine.versions) for member in place.opened] == [[7]] * num_engines
+
+
+def test_a_new_engine_is_handed_every_version(opened):
+    pool, place = opened(partial(SideBySideEngine, poll_s=0.002))
+    pool.load_weights(at_version(1), policy_version=1)
+    pool.publish(at_version(2), policy_version=2)
+    for number in range(20):
+        pool.submit(f"r{number}", [1], SETTINGS, seed=number, policy_version=1 + number % 2)
+    place.opened[0].die()
+    with pytest.warns(RuntimeWarning, match="engine 0 broke .* it is being replaced"):
+        done = finish(pool)
+    assert versions_seen(done) == {f"r{number}": 1 + number % 2 for number in range(20)}
+    assert set(place.opened[1].engine.versions) == {1, 2}

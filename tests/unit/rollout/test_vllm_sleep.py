@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ada_lightning.rollout.engines.vllm_adapters import LoadedAdapters
 from ada_lightning.rollout.engines.vllm_engine import VllmEngine
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Nccl, Reload
 from tests.builders import SETTINGS
@@ -20,6 +21,7 @@ class RecordingEngine:
         self.calls = []
         self.model_config = type("Config", (), {"dtype": None})
         self.is_reset = True
+        self.adapters = set()
 
     def sleep(self, level):
         self.calls.append(f"sleep {level}")
@@ -33,16 +35,21 @@ class RecordingEngine:
 
     def add_lora(self, request):
         self.calls.append(f"add adapter {request.lora_int_id}")
+        self.adapters.add(request.lora_int_id)
+
+    def remove_lora(self, number):
+        self.calls.append(f"remove adapter {number}")
+        self.adapters.remove(number)
 
     def list_loras(self):
-        return {1}
+        return self.adapters
 
     def reset_prefix_cache(self):
         self.calls.append("reset prefixes")
         return self.is_reset
 
     def add_request(self, request_id, prompt, params, lora_request=None):
-        self.calls.append("add request")
+        self.calls.append("add request" + (f" of {lora_request.lora_int_id}" if lora_request else ""))
 
 
 @pytest.fixture
@@ -55,6 +62,7 @@ def engine():
         engine.sleep_level, engine.weight_transfer = sleep_level, weight_transfer
         engine.takes_adapters = isinstance(weight_transfer, Adapter)
         engine._engine, engine._in_flight, engine._asleep, engine._has_weights = RecordingEngine(), set(), set(), True
+        engine._adapters = LoadedAdapters(engine._engine)
         engine._eos_token_ids, engine._final_only = [2], None
         engine._sampling_params = lambda **settings: settings
         return engine
@@ -89,6 +97,41 @@ def test_an_adapter_comes_where_the_weights_are_awake(engine):
     adapter = {f"model.layers.0.self_attn.q_proj.lora_{side}.weight": torch.ones(8, 8) for side in "AB"}
     engine.load_weights(adapter.items(), policy_version=1)
     assert engine._engine.calls == ["sleep 1", "wake weights", "add adapter 1", "wake kv_cache", "reset prefixes"]
+
+
+ADAPTER = {f"model.layers.0.self_attn.q_proj.lora_{side}.weight": torch.ones(8, 8) for side in "AB"}
+
+
+def test_adapters_of_several_versions_lie_side_by_side(engine):
+    """A version that comes once more is another adapter: prefixes that are cached belong to the one before."""
+    assert not engine(0, Adapter(rank=8)).serves_versions
+    transfer = Adapter(rank=8, max_staleness=1)
+    engine = engine(0, transfer)
+    assert engine.serves_versions
+    assert transfer.max_adapters == 3
+    engine.load_weights(ADAPTER.items(), policy_version=4)
+    engine.submit("r", [1], SETTINGS, seed=0, policy_version=4)
+    engine.publish(ADAPTER.items(), policy_version=5)
+    engine.submit("s", [1], SETTINGS, seed=0, policy_version=5)
+    engine.submit("t", [1], SETTINGS, seed=0, policy_version=4)
+    with pytest.raises(ValueError, match=r"the engine has policy versions \[4, 5\], not 6"):
+        engine.submit("u", [1], SETTINGS, seed=0, policy_version=6)
+    engine.keep({5})
+    assert set(engine.versions) == {5}
+    engine.publish(ADAPTER.items(), policy_version=5)
+    calls = [call for call in engine._engine.calls if call != "reset prefixes"]
+    assert calls == [
+        "add adapter 1", "add request of 1", "add adapter 2", "add request of 2", "add request of 1",
+        "remove adapter 1", "remove adapter 2", "add adapter 3",
+    ]  # fmt: skip
+
+
+def test_an_adapter_that_vllm_dropped_is_noticed(engine):
+    engine = engine(0, Adapter(rank=8, max_staleness=1))
+    engine.load_weights(ADAPTER.items(), policy_version=1)
+    engine._engine.adapters.clear()
+    with pytest.raises(RuntimeError, match=r"vLLM has adapters \{2\} instead of \{1, 2\}"):
+        engine.publish(ADAPTER.items(), policy_version=2)
 
 
 def test_an_engine_whose_weights_are_given_away_takes_no_adapters():
