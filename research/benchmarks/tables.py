@@ -27,6 +27,7 @@ from research.studies.field.fresh import CONTEST as FRESH
 from research.studies.field.newer import CONTEST as NEWER
 from research.studies.field.newer import TUNING as NEWER_TUNING
 from research.studies.field.tune import TUNING as FIELD_TUNING
+from research.studies.real_model.compare import table as real_model
 from research.studies.real_model.tune import table as real_model_tuning
 from research.studies.smollm2.compare import CONTESTS as SMOLLM2
 from research.studies.smollm2.tune import TUNING as SMOLLM2_TUNING
@@ -567,6 +568,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
     "calculator": calculator,
+    "real_model": real_model,
     "real_model_tuning": real_model_tuning,
     "real_model_gate": _gate,
     **VARIANCE_TABLES,
