@@ -80,28 +80,34 @@ class _ChosenLogprobs(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         hidden, weight = hidden_KH.to(dtype), weight_VH.to(dtype)
         bias = None if bias_V is None else bias_V.to(dtype)
-        logprobs_K, entropy_K = (
-            torch.empty(len(token_ids_K), dtype=torch.float32, device=hidden.device) for _ in range(2)
+        logprobs_K, log_norm_K, entropy_K = (
+            torch.empty(len(token_ids_K), dtype=torch.float32, device=hidden.device) for _ in range(3)
         )
         logits_kV: Tensor | None = None
         for chunk in _cuts(len(token_ids_K), chunk_size):
             logits_kV = nn.functional.linear(hidden[chunk], weight, bias)
             for block in _blocks(logits_kV):
                 rows = slice(chunk.start + block.start, chunk.start + block.stop)
-                log_p_kV = _log_softmax(logits_kV[block], temperature)
-                logprobs_K[rows] = log_p_kV.gather(-1, token_ids_K[rows, None]).squeeze(-1)
-                entropy_K[rows] = log_p_kV.exp().mul_(log_p_kV).sum(dim=-1).neg_()
-        ctx.save_for_backward(hidden, weight, bias, token_ids_K, entropy_K, logits_kV)
+                z_kV = logits_kV[block].to(torch.float32, copy=True).div_(temperature)
+                chosen_k = z_kV.gather(-1, token_ids_K[rows, None]).squeeze(-1)
+                top_k1 = z_kV.amax(dim=-1, keepdim=True)
+                z_kV -= top_k1
+                exp_kV = z_kV.exp()
+                sum_k = exp_kV.sum(dim=-1)
+                log_norm_K[rows] = sum_k.log() + top_k1.squeeze(-1)
+                entropy_K[rows] = sum_k.log() - exp_kV.mul_(z_kV).sum(dim=-1) / sum_k
+                logprobs_K[rows] = chosen_k - log_norm_K[rows]
+        ctx.save_for_backward(hidden, weight, bias, token_ids_K, log_norm_K, entropy_K, logits_kV)
         ctx.settings = temperature, chunk_size, hidden_KH.dtype, weight_VH.dtype
         return logprobs_K, entropy_K
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_logprobs_K: Tensor | None, grad_entropy_K: Tensor | None) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, token_ids_K, entropy_K, kept_kV = ctx.saved_tensors
+        hidden, weight, bias, token_ids_K, log_norm_K, entropy_K, kept_kV = ctx.saved_tensors
         temperature, chunk_size, hidden_dtype, weight_dtype = ctx.settings
         if grad_logprobs_K is None:
-            grad_logprobs_K = torch.zeros_like(entropy_K)
+            grad_logprobs_K = torch.zeros_like(log_norm_K)
         grad_hidden = torch.empty_like(hidden)
         # Chunks add up in float32, also where shards are gathered in bfloat16.
         sum_dtype = torch.promote_types(weight_dtype, torch.float32)
@@ -113,15 +119,15 @@ class _ChosenLogprobs(torch.autograd.Function):
                 grad_kV = kept_kV if is_last else nn.functional.linear(hidden[chunk], weight, bias)
                 for block in _blocks(grad_kV):  # from logits to their gradients, in place
                     rows = slice(chunk.start + block.start, chunk.start + block.stop)
-                    log_p_kV = _log_softmax(grad_kV[block], temperature)
-                    of_logprobs_k1 = grad_logprobs_K[rows, None] / temperature
+                    log_p_kV = grad_kV[block].float().div_(temperature).sub_(log_norm_K[rows, None])
+                    p_kV = log_p_kV.exp()
                     if grad_entropy_K is None:
-                        total_kV = log_p_kV.exp_().mul_(-of_logprobs_k1)
+                        total_kV = p_kV.mul_(-grad_logprobs_K[rows, None])
                     else:
-                        of_entropy_k1 = grad_entropy_K[rows, None] / temperature
-                        factor_kV = (log_p_kV + entropy_K[rows, None]).mul_(of_entropy_k1).add_(of_logprobs_k1)
-                        total_kV = log_p_kV.exp_().mul_(factor_kV).neg_()
-                    grad_kV[block] = total_kV.scatter_add_(1, token_ids_K[rows, None], of_logprobs_k1)
+                        factor_kV = log_p_kV.add_(entropy_K[rows, None]).mul_(grad_entropy_K[rows, None])
+                        total_kV = p_kV.mul_(factor_kV.add_(grad_logprobs_K[rows, None])).neg_()
+                    total_kV.scatter_add_(1, token_ids_K[rows, None], grad_logprobs_K[rows, None])
+                    grad_kV[block] = total_kV.div_(temperature)
                 grad_hidden[chunk] = grad_kV @ weight
                 if grad_weight is not None:
                     grad_weight += grad_kV.mT @ hidden[chunk]
@@ -129,12 +135,6 @@ class _ChosenLogprobs(torch.autograd.Function):
                     grad_bias += grad_kV.sum(dim=0, dtype=sum_dtype)
         of_weight, of_bias = (None if g is None else g.to(weight_dtype) for g in (grad_weight, grad_bias))
         return grad_hidden.to(hidden_dtype), of_weight, of_bias, None, None, None, None
-
-
-def _log_softmax(logits_kV: Tensor, temperature: float) -> Tensor:
-    """In float32, in as few passes over memory as there are."""
-    tempered_kV = logits_kV if temperature == 1 else logits_kV.to(torch.float32) / temperature
-    return torch.log_softmax(tempered_kV, dim=-1, dtype=torch.float32)
 
 
 def _cuts(total: int, size: int) -> Iterator[slice]:
