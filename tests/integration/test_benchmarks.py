@@ -19,6 +19,7 @@ SMALLEST = {
     "benchmarks.curriculum": ["--prompts", 8, "--per-step", 2, "--epochs", 2],
     "benchmarks.estimator_bias": [],
     "benchmarks.giving_up": ["--prompts", 4, "--visits", 1],
+    "benchmarks.gpu_update": ["--tiny", "--repetitions", 1],
     "benchmarks.memory_plan": [],
     "benchmarks.overhead": ["--steps", 2, *OVERRIDES],
     "benchmarks.startup": [],
