@@ -104,21 +104,32 @@ def level_gain(base: Runs, other: Runs) -> Estimate:
 def table() -> str:
     """Return where every arm begins and ends, beside ``grpo_n4`` with the same seeds."""
     results = CONTEST.results()
-    known = {
-        arm: {run.seed: results.row(run)["curve"] for run in runs if results.has(run)}
+    found = {
+        arm: {run.seed: results.row(run) for run in runs if results.has(run)}
         for arm, runs in arm_runs(NUM_SEEDS).items()
     }
+    known = {arm: {seed: row["curve"] for seed, row in runs.items()} for arm, runs in found.items()}
     base, rows = known.get("grpo_n4", {}), []
     for arm, runs in known.items():
         if not (seeds := sorted(set(base) & set(runs))):
             continue
+        signal = np.mean([found[arm][seed]["signal_ratio_mean"] for seed in seeds])
         curves = [runs[seed] for seed in seeds]
-        row = [f"`{arm}`", len(seeds), f"{np.mean([curve[0]['held_out'] for curve in curves]):.3f}"]
+        row = [f"`{arm}`", len(seeds), f"{signal:.0%}", f"{np.mean([curve[0]['held_out'] for curve in curves]):.3f}"]
         row += [f"{final_level(curves):.3f}", ", ".join(f"{curve[-1]['held_out']:.3f}" for curve in curves)]
         is_base = arm == "grpo_n4"
         row += ["" if is_base else level_gain(base, runs).written("+.3f")]
         rows.append([*row, "1" if is_base else factor(base, runs).written(".2f")])
-    head = ["arm", "seeds", "start", "end", "last evaluation, by seed", "end beside `grpo_n4`", "tokens, times fewer"]
+    head = [
+        "arm",
+        "seeds",
+        "groups with a signal",
+        "start",
+        "end",
+        "last evaluation, by seed",
+        "end beside `grpo_n4`",
+        "tokens, times fewer",
+    ]
     return markdown(head, rows) if rows else "No figures yet.\n"
 
 
