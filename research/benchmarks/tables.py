@@ -26,6 +26,8 @@ from research.studies.field.controls import CONTESTS as CONTROLS
 from research.studies.field.fresh import CONTEST as FRESH
 from research.studies.field.newer import CONTEST as NEWER
 from research.studies.field.newer import TUNING as NEWER_TUNING
+from research.studies.field.staleness import TUNING as STALENESS_TUNING
+from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.compare import table as real_model
 from research.studies.real_model.tune import table as real_model_tuning
@@ -569,6 +571,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer_prices": NEWER.prices,
     "calculator": calculator,
     "real_model": real_model,
+    "staleness": staleness,
+    "staleness_tuning": STALENESS_TUNING.table,
     "real_model_tuning": real_model_tuning,
     "real_model_gate": _gate,
     **VARIANCE_TABLES,

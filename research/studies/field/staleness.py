@@ -20,7 +20,7 @@ from research.studies.curves import difference, final_level, time_scale
 from research.studies.field.setting import field_run, prepare, second_seeds
 from research.studies.methods import Settings
 from research.studies.runs import Results, StudyRun, train_missing
-from research.studies.tuning import Tuning
+from research.studies.tuning import NotTunedError, Tuning
 
 LAGS = (0, 1, 2, 4)
 NUM_SEEDS = 3
@@ -84,6 +84,19 @@ def table(runs: dict[str, list[StudyRun]], results: Results) -> str:
         rows.append([name.removeprefix("lag_"), f"{TUNING.tuned(name).lr:g}", level, gain, scale, len(found)])
     columns = ["lag", "learning rate", "held-out at the end", "over no lag", "tokens, times fewer than no lag", "seeds"]
     return markdown(columns, rows)
+
+
+def report() -> str:
+    """Return the table of the seeds that every lag has."""
+    results = Results(RESULTS / "runs.jsonl")
+    try:
+        runs = comparison_runs(NUM_SEEDS)
+    except NotTunedError:
+        return "No figures yet.\n"
+    seeds = set.intersection(*({run.seed for run in each if results.has(run)} for each in runs.values()))
+    if not seeds:
+        return "No figures yet.\n"
+    return table({name: [run for run in each if run.seed in seeds] for name, each in runs.items()}, results)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
