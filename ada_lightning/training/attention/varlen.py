@@ -62,8 +62,14 @@ def packed_sequences(lengths: Sequence[tuple[int, ...]], device: torch.device) -
 
 
 def can_attend(query: Tensor) -> bool:
-    """Whether torch's kernel takes such a tensor: half precision on an NVIDIA GPU from Ampere on."""
-    return query.dtype in (torch.bfloat16, torch.float16) and query.is_cuda and _has_kernel(query.device)
+    """Whether torch's kernel takes such a tensor: half precision on an NVIDIA GPU from Ampere on.
+
+    Args:
+        query: heads of size C, which flash attention wants to be a multiple of 8, up to 256. Shape ``(..., C)``.
+    """
+    size = query.shape[-1]
+    is_wanted = query.dtype in (torch.bfloat16, torch.float16) and size % 8 == 0 and size <= 256
+    return is_wanted and query.is_cuda and _has_kernel(query.device)
 
 
 @cache

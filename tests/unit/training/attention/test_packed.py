@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+from ada_lightning.training.attention import varlen
 from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_pieces
 from ada_lightning.training.attention.packed import packed_attention
 
@@ -35,3 +38,21 @@ def test_rows_without_documents_are_causal_sequences():
     ours, _ = packed_attention(torch.nn.Identity(), query, key, value, None)
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2)
     torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_taken"),
+    [
+        ({}, True),
+        ({"dtype": torch.float16}, True),
+        ({"shape": (5, 2, 256)}, True),
+        ({"dtype": torch.float32}, False),
+        ({"is_cuda": False}, False),
+        ({"shape": (5, 2, 264)}, False),
+        ({"shape": (5, 2, 60)}, False),
+    ],
+)
+def test_torchs_kernel_is_given_what_it_takes(changed, is_taken, monkeypatch):
+    monkeypatch.setattr(varlen, "_has_kernel", lambda device: device == "a GPU")
+    query = {"dtype": torch.bfloat16, "shape": (5, 2, 64), "is_cuda": True, "device": "a GPU"}
+    assert varlen.can_attend(SimpleNamespace(**query | changed)) is is_taken
