@@ -47,7 +47,7 @@ class RolloutDataModule(LightningDataModule):
         num_minibatches: parts of a rollout, an optimiser step each.
         epochs_per_rollout: passes over those parts; above 1 every response trains as often.
         max_tokens_per_microbatch: tokens that pass through the policy at once; sets peak memory.
-        share_prompts: compute a prompt once for all its responses, where the attention backend can.
+        share_prompts: compute a prompt once for all its responses.
         skip_groups_without_signal: leave out of the update what cannot change it: groups whose rewards are all equal,
             unless a term of the loss (KL, entropy) needs them. False computes every group, for the same gradient.
         curriculum: which prompts a step trains on; None is

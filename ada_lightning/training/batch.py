@@ -23,7 +23,7 @@ class Microbatch:
     """Position of each token in its own conversation: every response continues where the prompt ended. int64."""
     document_lengths: tuple[tuple[int, ...], ...]
     """Per document the tokens of its prompt, then those of each response, in packed order: who may attend to whom
-    follows from it. Plain numbers, because an attention backend cuts by them and must not wait for a device."""
+    follows from it. Plain numbers, because attention cuts by them and must not wait for a device."""
     predictor_K: Tensor
     """Index into T of the hidden state that predicts each response token. int64."""
     token_ids_K: Tensor

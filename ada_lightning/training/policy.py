@@ -587,7 +587,7 @@ class PolicyModule(LightningModule):
 
     def _prepare_policy(self, model: Any) -> None:
         self.trained.attach(model, self.checkpoint_path)
-        if self._computes_in_bfloat16 and not self.sharding:
+        if self._computes_in_bfloat16 and not self.sharding:  # shards of one unit have one type, and are cast anyway
             self.trained.hold_frozen(model, torch.bfloat16)
         if self.compile_layers:
             compile_layers(model)

@@ -65,6 +65,7 @@ class Ready:
     can_sleep: bool
     takes_adapters: bool = False
     serves_versions: bool = False
+    """Whether it samples from several policy versions at once by itself."""
 
 
 @dataclass(frozen=True, slots=True)

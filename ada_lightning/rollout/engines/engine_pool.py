@@ -333,10 +333,11 @@ class EnginePool(VersionedEngine):
         elif isinstance(event, Ready):
             seat.told, seat.is_open = event, True
             seat.limit_s, seat.silent_s, seat.version = self._limits.call_timeout_s, 0.0, -1
-            if self._holds_versions or len(self._published) == 1:
+            if self._holds_versions:
                 for version in sorted(self._published):
-                    self._hand(seat, "publish" if self._holds_versions else "load_weights", version)
-            # Else it gets the one that lacks an engine, once there is work.
+                    self._hand(seat, "publish", version)
+            elif len(self._published) == 1:  # of several it gets the one that lacks an engine, once there is work
+                self._hand(seat, "load_weights", *self._published)
         elif isinstance(event, Answer):
             self._take_answer(seat, seat.calls.pop(event.ticket), event)
         elif isinstance(event, Failed):

@@ -1,4 +1,4 @@
-"""vLLM in this process: with :mod:`.vllm_cpu_norms` and :mod:`.weight_transfer` the only importer of ``vllm``.
+"""vLLM in this process; ``vllm`` is imported here, in the other ``vllm_*`` files and in :mod:`.weight_transfer` alone.
 
 In process means no second Python, no serialisation and a start of seconds instead of a minute.
 What that costs is handled here: vLLM reseeds the global generators, rewrites environment variables, creates a

@@ -1,4 +1,4 @@
-"""How the documents of a packed microbatch are cut into pieces that are cheap to attend in."""
+"""Where the documents of a packed microbatch are: in pieces that are cheap to attend in, or as one kernel takes them."""
 
 from __future__ import annotations
 
