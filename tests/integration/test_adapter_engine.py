@@ -7,7 +7,7 @@ import torch
 
 from ada_lightning.rollout.engines.weight_transfer import Adapter
 from tests.integration.conftest import column
-from tests.integration.test_vllm_engine import PROMPTS, SETTINGS, open_engine
+from tests.integration.test_vllm_engine import PROMPTS, SETTINGS, logprobs, open_engine
 from tests.unit.training.models.test_lora import adapted
 
 pytestmark = pytest.mark.vllm
@@ -26,13 +26,6 @@ def test_an_engine_that_takes_adapters_samples_from_each_version_of_the_policy(t
     first, *later = column(folder, "staleness/kl")
     assert first < 1e-7
     assert min(later) > 10 * first
-
-
-def logprobs(model, prompt, response_ids):
-    tokens = torch.tensor([[*prompt, *response_ids]])
-    with torch.no_grad():
-        log_softmax = model(tokens).logits[0].log_softmax(-1)
-    return log_softmax[len(prompt) - 1 : -1].gather(-1, tokens[0, len(prompt) :, None])[:, 0]
 
 
 def test_responses_of_several_versions_are_drawn_at_once_each_from_its_own(tiny_path, tmp_path):

@@ -59,14 +59,19 @@ def generate(engine, prompts=PROMPTS, settings=SETTINGS, seed=0):
     return [done[f"r{index}"] for index in range(len(prompts))]
 
 
+def logprobs(model, prompt, response_ids, temperature=1.0):
+    """The model's own, of every token of a response."""
+    tokens = torch.tensor([[*prompt, *response_ids]])
+    with torch.no_grad():
+        log_softmax = (model(tokens).logits[0].float() / temperature).log_softmax(-1)
+    return log_softmax[len(prompt) - 1 : -1].gather(-1, tokens[0, len(prompt) :, None])[:, 0]
+
+
 def largest_gap(engine, model, settings=SETTINGS):
     """Largest difference between the engine's logprobs and the model's own, over every sampled token."""
     gaps = []
     for prompt, generation in zip(PROMPTS, generate(engine, settings=settings), strict=True):
-        tokens = torch.tensor([prompt + list(generation.response_ids)])
-        with torch.no_grad():
-            log_softmax = (model(tokens).logits[0].float() / settings.temperature).log_softmax(-1)
-        expected = log_softmax[len(prompt) - 1 : -1].gather(-1, tokens[0, len(prompt) :, None])[:, 0]
+        expected = logprobs(model, prompt, generation.response_ids, settings.temperature)
         gaps.append((expected - torch.tensor(generation.sampling_logprobs)).abs().max())
     return float(torch.stack(gaps).max())
 

@@ -92,7 +92,6 @@ def test_the_runs_have_settings_that_go_together(point, monkeypatch, tmp_path):
     commands = []
     monkeypatch.setattr(gpu_acceptance, "trained", lambda name, overrides, launcher=(): commands.append(overrides))
     monkeypatch.setattr(gpu_acceptance, "need_gpus", lambda number: number)
-    monkeypatch.setattr(gpu_acceptance, "need_package", lambda name, extra: None)
     monkeypatch.setattr("ada_lightning.parallel.hardware.count_gpus", lambda: 2)
     try:
         gpu_acceptance.POINTS[point]()

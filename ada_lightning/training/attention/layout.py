@@ -1,4 +1,4 @@
-"""Where the documents of a packed microbatch are: in pieces that are cheap to attend in, or as one kernel takes them."""
+"""Where the documents of a packed microbatch are: as pieces that are cheap to attend in, or as one kernel has them."""
 
 from __future__ import annotations
 
