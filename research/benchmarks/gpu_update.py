@@ -31,7 +31,7 @@ import torch
 
 from research.benchmarks.memory_plan import GIB, QWEN_1_5B, RESERVE_GIB, Architecture, Setting, plan
 from research.benchmarks.report import save
-from research.benchmarks.update import make_policy, make_variants, pack, random_groups, update
+from research.benchmarks.update import make_policy, make_variants, pack, random_groups, unloaded_policy, update
 
 TINY = Architecture("tiny", 2, 128, 256, 2, 1, 64, 1_000, True, True)
 PROMPT_TOKENS, NUM_PROMPTS, MAX_RESPONSE = 128, 16, 2_048
@@ -277,15 +277,11 @@ def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[s
         repetitions: timed updates, after one that is not.
     """
     from dataclasses import replace
-    from functools import partial
 
     from lightning.pytorch import Callback, LightningDataModule, Trainer
 
-    from ada_lightning.methods.advantages import PoolMeanAdvantage
     from ada_lightning.parallel.strategies import ShardedStrategy
     from ada_lightning.training.batch import TrainingBatch
-    from ada_lightning.training.losses import ClippedPolicyLoss, ConstantReduction
-    from ada_lightning.training.policy import PolicyModule
 
     batch = pack(groups, share_prompts=True, max_tokens=MAX_TOKENS)
 
@@ -316,13 +312,7 @@ def by_trainer(kind: str, model: Path, groups: list, repetitions: int) -> dict[s
             found["peak_gib"] = round(peak_gib(device), 2)
             found["to_engine"] = to_engine(pl_module)
 
-    policy = PolicyModule(
-        model_path=model,
-        advantage=PoolMeanAdvantage(),
-        loss=ClippedPolicyLoss(reduction=ConstantReduction(token_scale=1024)),
-        optimizer=partial(torch.optim.AdamW, lr=1e-6, fused=True),
-        logprob_chunk_size=LOGITS_AT_ONCE,
-    )
+    policy = unloaded_policy(model, logprob_chunk_size=LOGITS_AT_ONCE)
     trainer = Trainer(
         accelerator=device,
         devices=1,

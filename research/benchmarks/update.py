@@ -96,7 +96,15 @@ def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
 
 
 def make_policy(model: str | Path, *, device: str = "cpu", **options: Any) -> tuple[Any, Any]:
-    """Return the default policy of a model, by name or folder, and its optimiser."""
+    """Return the default policy of a model, by name or folder, loaded, and its optimiser."""
+    policy = unloaded_policy(model, **options)
+    policy.configure_model()
+    policy.to(device)
+    return policy, policy.optimizer_factory(policy.trained.trainable(policy.model))
+
+
+def unloaded_policy(model: str | Path, **options: Any) -> Any:
+    """Return the same policy before its weights are there, as a trainer takes it."""
     import torch
 
     from ada_lightning.methods.advantages import PoolMeanAdvantage
@@ -108,7 +116,7 @@ def make_policy(model: str | Path, *, device: str = "cpu", **options: Any) -> tu
 
     quiet_libraries()
     path = model if isinstance(model, Path) else (TinyLlama() if model == "tiny" else SmolLM2Wheel()).prepare()
-    policy = PolicyModule(
+    return PolicyModule(
         model_path=path,
         reference_path=path,
         advantage=PoolMeanAdvantage(),
@@ -116,9 +124,6 @@ def make_policy(model: str | Path, *, device: str = "cpu", **options: Any) -> tu
         optimizer=partial(torch.optim.AdamW, lr=1e-5, fused=True),
         **options,
     )
-    policy.configure_model()
-    policy.to(device)
-    return policy, policy.optimizer_factory(policy.trained.trainable(policy.model))
 
 
 def make_variants(
