@@ -20,8 +20,8 @@ from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import Generation, SamplingSettings
 from ada_lightning.rollout.engines.errors import check_fits
-from ada_lightning.rollout.engines.published_weights import chunks
 from ada_lightning.rollout.engines.vllm_adapters import LoadedAdapters
+from ada_lightning.rollout.engines.vllm_reload import reload_weights, repack_tied_head
 from ada_lightning.rollout.engines.weight_transfer import Adapter, Reload, WeightTransfer
 from ada_lightning.run.bfloat16 import concrete_dtype
 from ada_lightning.run.terminal import logger_to_file, output_to_file
@@ -36,7 +36,6 @@ _ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_CONFIGURE_LOGGING": "0",
 }
-_CHUNK_BYTES = 256 * 2**20
 _LIMITS = ("max_model_tokens", "max_num_seqs", "kv_cache_gib", "block_size", "tensor_parallel_size")
 _CHOICES: dict[str, tuple[Any, ...]] = {"dtype": ("auto", "bfloat16", "float16", "float32"), "sleep_level": (0, 1, 2)}
 # vLLM overwrites these for its workers; a reward worker or a later job must not inherit them.
@@ -229,17 +228,7 @@ class VllmEngine(VersionedEngine):
             self._adapters.put(named_tensors, policy_version)
             self._use_new_weights(policy_version)
             return
-        dtype = self._engine.model_config.dtype  # vLLM would cast too, with a warning for every tensor
-        cast = ((name, tensor.to(dtype)) for name, tensor in named_tensors)
-        if self.num_workers > 1:  # an iterator does not travel to other processes
-            call_workers: Any = self._engine.collective_rpc
-            call_workers(_begin_reload)
-            for chunk in chunks(cast, _CHUNK_BYTES):
-                call_workers(_reload_chunk, args=([(name, tensor.cpu()) for name, tensor in chunk],))
-            call_workers(_finish_reload)
-        else:
-            # model.load_weights would fail: on CPU the weights were repacked after loading.
-            self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": cast})
+        reload_weights(self._engine, named_tensors, self.num_workers)
         self._use_new_weights(policy_version)
 
     def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
@@ -298,7 +287,7 @@ class VllmEngine(VersionedEngine):
 
     def _use_new_weights(self, policy_version: int | str) -> None:
         if not self.takes_adapters:
-            self._engine.collective_rpc(_repack_tied_head)
+            self._engine.collective_rpc(repack_tied_head)
         self._has_weights = True
         self._wake("kv_cache")
         # Returns False silently while blocks are held; stale prefixes would be sampled from the old policy.
@@ -349,43 +338,6 @@ class VllmEngine(VersionedEngine):
         from vllm.config import WeightTransferConfig
 
         return {"weight_transfer_config": WeightTransferConfig(backend=self.weight_transfer.backend)}
-
-
-def _begin_reload(worker: Any) -> None:
-    """Have a worker expect the whole checkpoint in parts (runs in the vLLM worker)."""
-    from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
-
-    initialize_layerwise_reload(worker.get_model())
-
-
-def _reload_chunk(worker: Any, named_tensors: list[tuple[str, Tensor]]) -> None:
-    from vllm.config import set_current_vllm_config
-
-    with set_current_vllm_config(worker.vllm_config):
-        worker.get_model().load_weights(named_tensors)
-
-
-def _finish_reload(worker: Any) -> None:
-    from vllm.config import set_current_vllm_config
-    from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
-
-    with set_current_vllm_config(worker.vllm_config):
-        finalize_layerwise_reload(worker.get_model(), worker.model_config)
-
-
-def _repack_tied_head(worker: Any) -> None:
-    """Give an output head that is tied to the input embedding the new weights (runs in the vLLM worker).
-
-    On CPU vLLM 0.32 keeps a repacked copy of the head. Reloading skips tied heads ("ParallelLMHead: Failed to load
-    weights"), so every logit would go on coming from the first weights ever loaded: logprobs off by nats, no error.
-    """
-    from vllm.platforms import current_platform
-
-    model = worker.get_model()
-    if not current_platform.is_cpu() or not model.config.tie_word_embeddings:
-        return
-    model.lm_head.tie_weights(model.model.embed_tokens)
-    model.lm_head.quant_method.process_weights_after_loading(model.lm_head)
 
 
 def _generation(request_id: str, completion: Any) -> Generation:

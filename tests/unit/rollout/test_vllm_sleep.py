@@ -10,7 +10,7 @@ from ada_lightning.rollout.engines.weight_transfer import Adapter, Nccl, Reload
 from tests.builders import SETTINGS
 from tests.unit.rollout.recorded_vllm import recorded
 
-LOADED = ["_repack_tied_head", "wake kv_cache", "reset prefixes"]
+LOADED = ["repack_tied_head", "wake kv_cache", "reset prefixes"]
 """What follows new weights, whichever way they came."""
 
 
