@@ -30,6 +30,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.compare import table as real_model
+from research.studies.real_model.setting import FIRST, LONG
 from research.studies.real_model.tune import table as real_model_tuning
 from research.studies.smollm2.compare import CONTESTS as SMOLLM2
 from research.studies.smollm2.tune import TUNING as SMOLLM2_TUNING
@@ -570,10 +571,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_newer": partial(_started, NEWER),
     "field_newer_prices": NEWER.prices,
     "calculator": calculator,
-    "real_model": real_model,
+    "real_model": partial(real_model, FIRST.name),
+    "real_model_long": partial(real_model, LONG.name),
     "staleness": staleness,
     "staleness_tuning": STALENESS_TUNING.table,
-    "real_model_tuning": real_model_tuning,
+    "real_model_tuning": partial(real_model_tuning, FIRST),
+    "real_model_long_tuning": partial(real_model_tuning, LONG),
     "real_model_gate": _gate,
     **VARIANCE_TABLES,
     "when_to_use": when_to_use,

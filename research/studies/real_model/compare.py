@@ -1,15 +1,16 @@
 """The comparison that decides: ``python -m research.studies.real_model.compare``; ``--report-only`` trains nothing.
 
-Every arm with its tuned settings, 60,000 generated tokens, paired by seed. Writes
-``docs/studies/real_model/runs.jsonl`` and a plot; the protocol is docs/studies/real_model.md.
+Every arm with its tuned settings, paired by seed, in the two stages of :mod:`research.studies.real_model.setting`
+(``--only long``). Writes ``docs/studies/real_model/first.jsonl`` and ``long.jsonl``, and a plot of the latter; the
+protocol is docs/studies/real_model.md.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from scipy import stats
@@ -17,40 +18,44 @@ from scipy import stats
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest, main
 from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, final_level, log_scale
-from research.studies.real_model.setting import ARMS, RESULTS, arm_run
+from research.studies.real_model.setting import ARMS, LONG, RESULTS, STAGES, Stage, arm_run
 from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
 
-MAX_TOKENS, POINTS = 60_000, 4
 NUM_SEEDS = 10
 LOOKS = 2
 """After five seeds and after ten: intervals are those of 1 - 0.05 / 2 (Bonferroni)."""
 PAYS_ABOVE, CLOSED_BELOW = 1.15, 1.3
 
 
-def arm_runs(num_seeds: int) -> dict[str, list[StudyRun]]:
-    """Return the runs of the arms that are tuned."""
+def arm_runs(stage: Stage, num_seeds: int) -> dict[str, list[StudyRun]]:
+    """Return the runs of the arms that are tuned.
+
+    Raises:
+        NotTunedError: ``grpo_n4`` is not, with which all are compared.
+    """
+    tuned(stage, "grpo_n4")
     runs = {}
     for arm in ARMS:
         with suppress(NotTunedError):
-            settings = tuned(arm)
-            runs[arm] = [
-                arm_run("real_model", arm, settings, seed=seed, max_tokens=MAX_TOKENS, points=POINTS)
-                for seed in range(num_seeds)
-            ]
+            settings = tuned(stage, arm)
+            runs[arm] = [arm_run(stage, arm, settings, seed=seed) for seed in range(num_seeds)]
     return runs
 
 
-CONTEST = Contest(
-    "real_model",
-    RESULTS / "runs.jsonl",
-    arm_runs,
-    num_seeds=NUM_SEEDS,
-    picture=RESULTS / "curves.png",
-    comparator={TOKENS: "grpo_n4", "trained_tokens": "grpo_n4"},
-    discard_checkpoints=True,
-)
+CONTESTS = {
+    name: Contest(
+        name,
+        stage.results,
+        partial(arm_runs, stage),
+        num_seeds=NUM_SEEDS,
+        picture=RESULTS / "long.png" if name == LONG.name else None,
+        comparator={TOKENS: "grpo_n4", "trained_tokens": "grpo_n4"},
+        discard_checkpoints=True,
+    )
+    for name, stage in STAGES.items()
+}
 
 
 def factor(base: Runs, other: Runs) -> Estimate:
@@ -101,13 +106,14 @@ def level_gain(base: Runs, other: Runs) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def table() -> str:
-    """Return where every arm begins and ends, beside ``grpo_n4`` with the same seeds."""
-    results = CONTEST.results()
-    found = {
-        arm: {run.seed: results.row(run) for run in runs if results.has(run)}
-        for arm, runs in arm_runs(NUM_SEEDS).items()
-    }
+def table(name: str) -> str:
+    """Return where every arm of a stage begins and ends, beside ``grpo_n4`` with the same seeds."""
+    results = CONTESTS[name].results()
+    try:
+        of_arms = arm_runs(STAGES[name], NUM_SEEDS)
+    except NotTunedError:
+        return "No figures yet.\n"
+    found = {arm: {run.seed: results.row(run) for run in runs if results.has(run)} for arm, runs in of_arms.items()}
     known = {arm: {seed: row["curve"] for seed, row in runs.items()} for arm, runs in found.items()}
     base, rows = known.get("grpo_n4", {}), []
     for arm, runs in known.items():
@@ -134,21 +140,19 @@ def table() -> str:
 
 
 def decisions() -> list[str]:
-    """Return a line for each arm beside ``grpo_n4``."""
-    found = CONTEST.curves()
+    """Return a line for each stage and arm beside ``grpo_n4``."""
     return [
-        f"{arm}: {factor(found['grpo_n4'], runs).written('.2f')} times fewer tokens, {len(runs)} seeds: "
-        f"{verdict(factor(found['grpo_n4'], runs))}"
+        f"{name}, {arm}: {estimate.written('.2f')} times fewer tokens, {len(runs)} seeds: {verdict(estimate)}"
+        for name, contest in CONTESTS.items()
+        if "grpo_n4" in (found := contest.curves())
         for arm, runs in found.items()
-        if arm != "grpo_n4" and "grpo_n4" in found
+        if arm != "grpo_n4" and (estimate := factor(found["grpo_n4"], runs))
     ]
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, then report."""
-    if not arm_runs(1) and not {"-h", "--help"} & set(sys.argv[1:] if arguments is None else arguments):
-        sys.exit("error: no arm is tuned yet; run python -m research.studies.real_model.tune")
-    main(str(__doc__), [CONTEST], arguments)
+    main(str(__doc__), list(CONTESTS.values()), arguments)
     print("\n".join(decisions()))
 
 

@@ -1,8 +1,10 @@
-"""What every run of the study shares: start, prompts, held-out set, engine, schedule; and the arms."""
+"""What every run of the study shares: start, prompts, held-out set, engine, schedule; the arms, and the two stages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from research.benchmarks.report import DOCS
 from research.studies.methods import METHODS, Method, Settings, budget_run
@@ -11,8 +13,7 @@ from research.studies.runs import ROOT, StudyRun
 START = ROOT / "runs" / "real_model" / "start"
 """The checkpoint that ``python -m research.studies.real_model.warm_up`` makes."""
 RESULTS = DOCS / "studies" / "real_model"
-NUM_TRAIN, NUM_HELDOUT = 4_096, 512
-"""Prompts: more than any run goes through, so that none comes back."""
+NUM_HELDOUT = 512
 SEED_OF_PROMPTS = 0
 """One set of prompts and one held-out set for all runs; a run's seed orders the first and draws every response."""
 MAX_NEW_TOKENS, MAX_PROMPT_TOKENS = 112, 96
@@ -37,13 +38,74 @@ ARMS: Mapping[str, Method] = {
 times as many."""
 
 
-def task_settings() -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Stage:
+    """One size of the comparison."""
+
+    name: str
+    num_train: int
+    """Prompts: more than any run goes through, so that none comes back."""
+    prompts: int
+    """Per update."""
+    rates: tuple[float, ...]
+    """Learning rates among which every arm of ``tuned`` is tuned."""
+    tuned: tuple[str, ...]
+    """Arms with rates of their own; the others take those of ``grpo_n4``."""
+    tuning_tokens: int
+    """Generated tokens of a run of the tuning, with an evaluation after each part of so many ``tuning_points``."""
+    tuning_points: int
+    max_tokens: int
+    """Generated tokens of a run that counts; ``points`` as of the tuning."""
+    points: int
+
+    @property
+    def folder(self) -> str:
+        """Where its runs are."""
+        return f"real_model/{self.name}"
+
+    @property
+    def results(self) -> Path:
+        """File of the runs that count."""
+        return RESULTS / f"{self.name}.jsonl"
+
+    @property
+    def tuning_results(self) -> Path:
+        """File of the tuning."""
+        return RESULTS / f"{self.name}_tuning.jsonl"
+
+
+FIRST = Stage(
+    name="first",
+    num_train=4_096,
+    prompts=8,
+    rates=(1e-5, 1.7e-5, 3e-5),
+    tuned=tuple(ARMS),
+    tuning_tokens=40_000,
+    tuning_points=2,
+    max_tokens=60_000,
+    points=4,
+)
+LONG = Stage(
+    name="long",
+    num_train=16_384,
+    prompts=32,
+    rates=(1.7e-5, 3e-5),
+    tuned=("grpo_n4",),
+    tuning_tokens=300_000,
+    tuning_points=6,
+    max_tokens=300_000,
+    points=6,
+)
+STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG)}
+
+
+def task_settings(num_train: int = FIRST.num_train) -> tuple[str, ...]:
     """Return the settings of model, data and engine."""
     return (
         "model=pretrained",
         f"model.path={START.relative_to(ROOT)}",
         "data/source/tasks=eight",
-        f"data.source.num_train={NUM_TRAIN}",
+        f"data.source.num_train={num_train}",
         f"data.source.num_heldout={NUM_HELDOUT}",
         f"data.source.seed={SEED_OF_PROMPTS}",
         f"data.max_prompt_tokens={MAX_PROMPT_TOKENS}",
@@ -55,8 +117,8 @@ def task_settings() -> tuple[str, ...]:
     )
 
 
-def arm_run(study: str, arm: str, settings: Settings, *, seed: int, max_tokens: int, points: int) -> StudyRun:
-    """Return a run of an arm; arguments as of :func:`~research.studies.methods.budget_run`."""
+def arm_run(stage: Stage, arm: str, settings: Settings, *, seed: int, is_tuning: bool = False) -> StudyRun:
+    """Return a run of an arm, of the tuning or one that counts."""
     per_update = settings.prompts * (4 if arm == "rarer_class" else 1)
     more = (
         f"data.prompts_per_step={per_update}",
@@ -64,13 +126,13 @@ def arm_run(study: str, arm: str, settings: Settings, *, seed: int, max_tokens: 
         "callbacks.evaluation.num_samples=1",
     )
     return budget_run(
-        study,
+        f"{stage.folder}/tuning" if is_tuning else stage.folder,
         arm,
         settings,
         seed=seed,
-        max_tokens=max_tokens,
-        points=points,
-        task=task_settings(),
+        max_tokens=stage.tuning_tokens if is_tuning else stage.max_tokens,
+        points=stage.tuning_points if is_tuning else stage.points,
+        task=task_settings(stage.num_train),
         more=more,
         checkpoint_steps=10,
         methods=ARMS,

@@ -1,101 +1,98 @@
 """The learning rate of every arm: ``python -m research.studies.real_model.tune``.
 
-The same budget for each: three rates at eight prompts per update, a seed that no comparison uses, 40,000 generated
-tokens. What ends highest is taken. Writes
-``docs/studies/real_model/tuning.jsonl``.
+The same budget for each, a seed that no comparison uses. What ends highest is taken. ``--stage`` says which of the
+stages of :mod:`research.studies.real_model.setting`. Writes ``docs/studies/real_model/*_tuning.jsonl``.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
 from research.benchmarks.report import markdown
 from research.studies.curves import final_level
 from research.studies.methods import Settings
-from research.studies.real_model.setting import ARMS, RESULTS, arm_run
+from research.studies.real_model.setting import FIRST, STAGES, Stage, arm_run
 from research.studies.runs import Results, StudyRun, train_missing
 from research.studies.tuning import NotTunedError
 
-GRID = tuple(Settings(lr, prompts=8) for lr in (1e-5, 1.7e-5, 3e-5))
-SEEDS = (100,)
-MAX_TOKENS, POINTS = 40_000, 2
+SEED = 100
 
 
-def tuning_runs(arm: str) -> dict[Settings, list[StudyRun]]:
+def tuning_runs(stage: Stage, arm: str) -> dict[Settings, StudyRun]:
     """Return the runs of an arm's grid, by settings."""
-    return {
-        settings: [
-            arm_run("real_model/tuning", arm, settings, seed=seed, max_tokens=MAX_TOKENS, points=POINTS)
-            for seed in SEEDS
-        ]
-        for settings in GRID
-    }
+    grid = [Settings(rate, stage.prompts) for rate in stage.rates]
+    return {settings: arm_run(stage, arm, settings, seed=SEED, is_tuning=True) for settings in grid}
 
 
-def results() -> Results:
+def results(stage: Stage) -> Results:
     """Return what is known."""
-    return Results(RESULTS / "tuning.jsonl", discard_checkpoints=True)
+    return Results(stage.tuning_results, discard_checkpoints=True)
 
 
-def levels(arm: str) -> dict[Settings, float]:
-    """Return the mean held-out rate at the end, of settings that ran with every seed."""
-    known = results()
+def levels(stage: Stage, arm: str) -> dict[Settings, float]:
+    """Return the held-out rate at the end, of settings that have run."""
+    known = results(stage)
     return {
-        settings: fmean(final_level([known.row(run)["curve"][1:]]) for run in runs)
-        for settings, runs in tuning_runs(arm).items()
-        if all(known.has(run) for run in runs)
+        settings: final_level([known.row(run)["curve"][1:]])
+        for settings, run in tuning_runs(stage, arm).items()
+        if known.has(run)
     }
 
 
 def best(found: Mapping[Settings, float]) -> Settings:
-    """Return the settings that end highest; of level ones, the largest update.
+    """Return the settings that end highest; of level ones, the slowest.
 
     Example:
-        >>> best({Settings(1e-5, 4): 0.5, Settings(1e-5, 8): 0.5, Settings(3e-5, 4): 0.4}).prompts
-        8
+        >>> best({Settings(1e-5, 8): 0.5, Settings(1.7e-5, 8): 0.5, Settings(3e-5, 8): 0.4}).lr
+        1e-05
     """
-    return max(found, key=lambda settings: (found[settings], settings.prompts, -settings.lr))
+    return max(found, key=lambda settings: (found[settings], -settings.lr))
 
 
-def tuned(arm: str) -> Settings:
+def tuned(stage: Stage, arm: str) -> Settings:
     """Return the settings of an arm.
 
     Raises:
         NotTunedError: some of its grid has not run.
     """
-    found = levels(arm)
-    if len(found) < len(GRID):
+    source = arm if arm in stage.tuned else "grpo_n4"
+    found = levels(stage, source)
+    if len(found) < len(stage.rates):
         raise NotTunedError(
-            f"{arm} is not tuned yet: {len(found)} of {len(GRID)} settings have run; "
-            "run python -m research.studies.real_model.tune"
+            f"{source} is not tuned yet: {len(found)} of {len(stage.rates)} settings have run; "
+            f"run python -m research.studies.real_model.tune --stage {stage.name}"
         )
     return best(found)
 
 
-def table() -> str:
+def table(stage: Stage) -> str:
     """Return the level of every arm by its settings; what is taken in bold."""
     rows = []
-    for arm in ARMS:
-        if found := levels(arm):
+    for arm in stage.tuned:
+        if found := levels(stage, arm):
             texts = {settings: f"{level:.3f}" for settings, level in found.items()}
             texts[best(found)] = f"**{texts[best(found)]}**"
-            rows.append([f"`{arm}`", *(texts.get(settings, "-") for settings in GRID)])
+            rows.append([f"`{arm}`", *(texts.get(settings, "-") for settings in tuning_runs(stage, arm))])
     if not rows:
         return "No figures yet.\n"
-    return markdown(["arm", *(f"{lr:g}, {prompts}" for lr, prompts in GRID)], rows)
+    return markdown(["arm", *(f"{rate:g}, {stage.prompts}" for rate in stage.rates)], rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, a setting of every arm before the next, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="to tune")
+    parser.add_argument("--stage", choices=list(STAGES), default=FIRST.name, help="of the study")
+    parser.add_argument("--arms", nargs="+", help="to tune; all of the stage unless given")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once, 8 GB each")
     options = parser.parse_args(arguments)
-    grids = [[run for runs in tuning_runs(arm).values() for run in runs] for arm in options.arms]
-    train_missing([run for of_all in zip(*grids, strict=True) for run in of_all], results(), num_jobs=options.jobs)
-    print(table())
+    stage = STAGES[options.stage]
+    arms = options.arms or stage.tuned
+    if unknown := [arm for arm in arms if arm not in stage.tuned]:
+        parser.error(f"--arms {' '.join(unknown)}: stage {stage.name} tunes {', '.join(stage.tuned)}")
+    grids = [list(tuning_runs(stage, arm).values()) for arm in arms]
+    train_missing([run for of_all in zip(*grids, strict=True) for run in of_all], results(stage), num_jobs=options.jobs)
+    print(table(stage))
 
 
 if __name__ == "__main__":
