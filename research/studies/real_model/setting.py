@@ -87,14 +87,14 @@ FIRST = Stage(
 )
 LONG = Stage(
     name="long",
-    num_train=16_384,
+    num_train=5_632,
     prompts=32,
     rates=(1.7e-5, 3e-5),
     tuned=("grpo_n4",),
-    tuning_tokens=300_000,
-    tuning_points=6,
-    max_tokens=300_000,
-    points=6,
+    tuning_tokens=280_000,
+    tuning_points=7,
+    max_tokens=280_000,
+    points=7,
 )
 STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG)}
 
