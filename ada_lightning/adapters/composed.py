@@ -256,6 +256,11 @@ def _part_refusals(experiment: str, run: Setup) -> Iterator[str]:
             f"{experiment}: {norm} asks for gradients of the policy, which a loop outside does not hand over; use "
             "**{'sampler/gradient_norm': 'constant'}, or another sampler"
         )
+    if run.has("sampler", Trait.CUTS_RESPONSES) or run.has("sampler.sampler", Trait.CUTS_RESPONSES):
+        yield (
+            f"{experiment}: {_name(run, 'sampler')} gives responses limits of their own, which a loop outside does not "
+            "ask its engine for; use another sampler"
+        )
     if run.value("refill.keep_surplus"):
         yield (
             "refill.keep_surplus=true trains on responses of the policy before the last update, and a loop of one "

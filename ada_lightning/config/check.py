@@ -19,6 +19,7 @@ from ada_lightning.config.advantage import (
     path_errors,
     stratum_errors,
 )
+from ada_lightning.config.cutting import cutting_errors
 from ada_lightning.config.engine import model_errors, rollout_errors
 from ada_lightning.config.environment import environment_errors
 from ada_lightning.config.estimator import (
@@ -256,6 +257,7 @@ RULES: tuple[Rule, ...] = (
     overlong_errors,
     refill_errors,
     selection_errors,
+    cutting_errors,
     rollout_errors,
     environment_errors,
     model_errors,

@@ -151,6 +151,11 @@ class Response:
     """What the reward took as the answer; None where it found or tells none."""
     components: Mapping[str, float] = field(default_factory=dict)
     """Parts of the reward by name; empty where it has none."""
+    inverse_probability: float = 1.0
+    """1 / (probability that it was drawn to its end), where a sampler left that to chance."""
+    is_evidence: bool = True
+    """Whether it speaks for its prompt's pass rate. One that would have been cut had it been longer does not: that it is
+    here says that it is short. It trains as others do."""
     episode: Episode | None = None
     """The turns that it is made of; None for a single one. ``text`` is then the last turn's, ``response_ids`` all that
     follows the prompt, and ``sampling_logprobs`` is 0 at tokens that the model did not draw."""
@@ -235,6 +240,8 @@ class ResponsePool:
     """Draws whose grader failed through no doing of theirs, excluded from ``responses``."""
     num_truncated_excluded: int = 0
     """Draws cut by the length limit and excluded from ``responses`` (``truncated: exclude``)."""
+    num_cut: int = 0
+    """Draws that a sampler cut by chance, excluded from ``responses``."""
     first_round_rewards: list[float] = field(default_factory=list)
     """Rewards of the first round only: the one sample of the pass rate that no stopping rule has biased."""
     rule: StoppingRule | None = None
@@ -275,8 +282,15 @@ class ResponsePool:
         self.num_drawn += 1
         self.num_positive += response.is_positive
         self.responses.append(response)
-        if response.round_index == 0:
+        if response.round_index == 0 and response.is_evidence:
             self.first_round_rewards.append(response.reward)
+
+    def evidence(self) -> ResponsePool:
+        """Return the pool of those responses that speak for the prompt's pass rate; itself where all do."""
+        if all(response.is_evidence for response in self.responses):
+            return self
+        responses = [response for response in self.responses if response.is_evidence]
+        return replace(self, responses=responses, num_positive=sum(response.is_positive for response in responses))
 
 
 @dataclass(frozen=True, slots=True)

@@ -359,7 +359,9 @@ class Step:
         run, prompt = self._runs[slot], self._runs[slot].pool.prompt
         seed = self._settings.request_seed(self.stage, self.step, slot, prompt.prompt_id, sample_index)
         is_ahead = sample_index >= len(run.round_of)
-        request = Request(slot, prompt, sample_index, seed, is_ahead, run.num_drops, self.step)
+        cut = self._sampler.cut(run.pool, sample_index)
+        limit = cut.num_tokens if cut is not None and not cut.goes_on else None
+        request = Request(slot, prompt, sample_index, seed, is_ahead, run.num_drops, self.step, limit)
         self._open[slot, sample_index] = request
         return request
 
@@ -383,9 +385,16 @@ class Step:
         """Add the response whose turn in the launch order has come to the pool, or to what is no evidence."""
         pool, stats, grade, index = run.pool, self.stats, outcome.grade, run.pool.num_drawn
         stats.num_drawn += 1
+        stats.generated_tokens += outcome.num_tokens
+        cut = self._sampler.cut(pool, index)
+        is_long = cut is not None and outcome.num_tokens + outcome.is_truncated > cut.num_tokens
+        if cut is not None and is_long and not cut.goes_on:
+            stats.num_cut += 1
+            pool.num_cut += 1
+            pool.num_drawn += 1
+            return
         stats.num_truncated += outcome.is_truncated
         stats.num_empty += not outcome.text.strip()
-        stats.generated_tokens += outcome.num_tokens
         stats.num_cache_hits += grade.is_cached
         reward = self._settings.reward(outcome)
         if grade.failure:
@@ -410,6 +419,8 @@ class Step:
                 is_masked=outcome.is_truncated and self._settings.truncated == "mask",
                 answer=grade.answer,
                 components=grade.components,
+                inverse_probability=1.0 / cut.survival if cut is not None and is_long else 1.0,
+                is_evidence=cut is None or cut.goes_on,
                 episode=outcome.episode,
             )
         )

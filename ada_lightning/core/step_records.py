@@ -49,9 +49,9 @@ class StepSettings:
             )
         )
 
-    def asks_grader(self, *, is_truncated: bool) -> bool:
-        """Whether a response has to be graded."""
-        return not (is_truncated and self.truncated in ("zero", "exclude"))
+    def asks_grader(self, *, is_truncated: bool, is_cut_short: bool = False) -> bool:
+        """Whether a response has to be graded; ``is_cut_short``: its request has a limit of its own."""
+        return not (is_truncated and (is_cut_short or self.truncated in ("zero", "exclude")))
 
     def reward(self, outcome: Outcome) -> float | None:
         """Reward that a response counts with; None where it is no evidence."""
@@ -93,6 +93,9 @@ class Request:
     """Times that something of this prompt was dropped before: the same sample asked for again is another request."""
     step: int = 0
     """Number of the step that asks."""
+    max_new_tokens: int | None = None
+    """Where to cut it and ask no grader (:meth:`~ada_lightning.core.protocols.Sampler.cut`); None: at the run's own
+    limit. Nothing but tokens is lost on one that was not cut: it is left out all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,15 +51,18 @@ def without_chance(groups: Sequence[ResponseGroup], values: Sequence[Sequence[fl
     """Undo what was left to chance: what had probability q counts 1/q times (Horvitz and Thompson 1952).
 
     Args:
-        groups: of a rollout; prompts and kept responses know the inverse of their probabilities.
+        groups: of a rollout; prompts, responses and what kept them know the inverse of their probabilities.
         values: of each group, one per kept response, as an advantage assigns them.
 
     Returns:
-        The values times both inverses, in the same order.
+        The values times the inverses, in the same order.
     """
     return [
         [
-            value * kept.inverse_probability * group.pool.inverse_probability
+            value
+            * kept.inverse_probability
+            * kept.response.inverse_probability
+            * group.pool.inverse_probability
             for kept, value in zip(group.kept, row, strict=True)
         ]
         for group, row in zip(groups, values, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -157,7 +158,15 @@ class Driver:
 
     def _submit(self, engine: RolloutEngine, step: Step, num_free: int, num_slots: int) -> None:
         requests = step.ask(num_free, num_slots)
-        self._launch(engine, [(step, each, each.prompt.prompt_ids, self._sampling, each.seed) for each in requests])
+        self._launch(
+            engine, [(step, each, each.prompt.prompt_ids, self._limited(each), each.seed) for each in requests]
+        )
+
+    def _limited(self, request: Request) -> SamplingSettings:
+        """How a request's tokens are drawn, which may be cut before the run's own limit."""
+        if request.max_new_tokens is None:
+            return self._sampling
+        return replace(self._sampling, max_new_tokens=min(self._sampling.max_new_tokens, request.max_new_tokens))
 
     def _launch(
         self,
@@ -215,7 +224,8 @@ class Driver:
         place, is_truncated = self._place(answer.request), answer.generation.is_truncated
         self.num_generated += 1
         self._grading[place] = answer
-        if not self._settings.asks_grader(is_truncated=is_truncated):
+        is_cut_short = answer.request.max_new_tokens is not None
+        if not self._settings.asks_grader(is_truncated=is_truncated, is_cut_short=is_cut_short):
             self._grade(engine, place, Grade(reward=0.0))
         elif answer.grade is not None:
             self._grade(engine, place, answer.grade)

@@ -246,7 +246,10 @@ def _statistics(responses: Sequence[tuple[ResponseGroup, KeptResponse]]) -> dict
         "is_positive_B": torch.tensor([kept.response.is_positive for _, kept in responses]),
         "advantage_B": _column([kept.advantage or 0.0 for _, kept in responses]),
         "inverse_probability_B": _column(
-            [kept.inverse_probability * group.pool.inverse_probability for group, kept in responses]
+            [
+                kept.inverse_probability * kept.response.inverse_probability * group.pool.inverse_probability
+                for group, kept in responses
+            ]
         ),
         "group_size_B": _column([len(group.kept) for group, _ in responses]),
         "pool_weight_B": _column(

@@ -141,6 +141,19 @@ def test_a_resumed_run_continues_like_one_that_never_stopped(train, experiment, 
     assert states[0]["rollout_checkpoint"]["global_step"] == 3 * updates_per_step
 
 
+def test_long_responses_that_are_cut_by_chance_cost_their_tokens_and_no_more(train, capfd):
+    """The random model ends hardly any response by itself, so most reach the cut."""
+    options = ["sampler=cut", "sampler.group_size=4", "sampler.num_tokens=3", "sampler.survival=0.5", "num_steps=2"]
+    folder = train(*options, "rollout.sampling.max_new_tokens=12", experiment="ada", vllm=True)
+    assert "a response goes on after 3 tokens with a probability of 0.5 or less" in capfd.readouterr().out
+    for ratio, tokens, drawn in zip(
+        *(column(folder, f"rollout/{name}") for name in ("cut_ratio", "response_tokens", "num_sampled")), strict=True
+    ):
+        assert drawn == 16
+        assert 0.2 < ratio < 0.8
+        assert tokens <= 3 * ratio + 12 * (1 - ratio)
+
+
 def test_adapters_train_and_a_resumed_run_continues_with_them(train, tiny_path):
     """The engine serves merged weights; peft loads the checkpoint's adapters; KL needs no second model."""
     from peft import PeftModel

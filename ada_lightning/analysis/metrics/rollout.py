@@ -71,6 +71,7 @@ class RolloutMetrics:
             "rollout/tokens_wasted": stats.wasted_tokens,
             "rollout/response_tokens": stats.generated_tokens / drawn,
             "rollout/truncated_ratio": stats.num_truncated / drawn,
+            **({"rollout/cut_ratio": stats.num_cut / drawn} if stats.num_cut else {}),
             "rollout/empty_ratio": stats.num_empty / drawn,
             "rollout/grader_failures": stats.num_failed,
             "rollout/grader_failures_excluded": stats.num_failed_excluded,
@@ -86,7 +87,8 @@ class RolloutMetrics:
 
 def _sums_of(group: ResponseGroup) -> dict[str, float]:
     """What a prompt adds to the sums of its step."""
-    pool, rewards = group.pool, group.pool.first_round_rewards
+    pool = group.pool.evidence()
+    rewards = pool.first_round_rewards
     total_reward = sum(response.reward for response in pool.responses)
     return {
         "prompts": 1,

@@ -10,12 +10,13 @@ from ada_lightning.core.protocols.policy_view import GradientNorm, PolicyView
 from ada_lightning.core.protocols.prompt_source import PromptSource
 from ada_lightning.core.protocols.refill import Refill
 from ada_lightning.core.protocols.reward import Reward
-from ada_lightning.core.protocols.sampler import PoolEnd, Sampler
+from ada_lightning.core.protocols.sampler import Cut, PoolEnd, Sampler
 from ada_lightning.core.protocols.selection import Selection
 
 __all__ = [
     "Advantage",
     "Curriculum",
+    "Cut",
     "GradientNorm",
     "LogRatios",
     "Objective",

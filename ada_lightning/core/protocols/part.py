@@ -18,6 +18,8 @@ class Trait(Enum):
     """A sampler that compares the answers of responses, so that a reward has to tell them."""
     LEAVES_OUT_PROMPTS = auto()
     """A sampler that leaves it to chance whether a prompt is sampled at all."""
+    CUTS_RESPONSES = auto()
+    """A sampler that leaves it to chance whether a long response is drawn to its end."""
     RANKS_BY_ADVANTAGE = auto()
     """A selection that takes advantages over the whole pool, so they must not be those of what it kept."""
     MAY_DROP_A_CLASS = auto()

@@ -30,6 +30,18 @@ class PoolEnd:
     They replace the graders'."""
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What chance says of one response before it is drawn: whether it goes on if it is long."""
+
+    num_tokens: int
+    """A longer one than this is cut here, or weighs more."""
+    survival: float
+    """Probability that it is not cut, above 0."""
+    goes_on: bool
+    """Whether it is not."""
+
+
 class Sampler(Part):
     """Who gets more samples, who stops."""
 
@@ -85,6 +97,14 @@ class Sampler(Part):
     def end(self, pool: ResponsePool) -> PoolEnd:
         """Say how a prompt's sampling ends: of a complete pool, and of an empty one what can be said of it."""
         return PoolEnd()
+
+    def cut(self, pool: ResponsePool, sample_index: int) -> Cut | None:
+        """Say whether a response is cut where it gets long; None: whatever its length, it is drawn to its end.
+
+        Must be a function of the prompt, its slot and step, what was believed of it, and the sample's index. What is cut
+        is drawn and neither kept nor evidence; what is not, and got longer, weighs 1 / survival.
+        """
+        return None
 
     def chance_to_go_on(self, pool: ResponsePool, num_positive: int, num_negative: int, num_open: int) -> float:
         """Probability that more is wanted once everything launched is committed; 0 at the cap, or where not known.

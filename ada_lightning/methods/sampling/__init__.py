@@ -2,6 +2,7 @@
 
 from ada_lightning.methods.sampling.cgrpo import CGrpoSampler
 from ada_lightning.methods.sampling.coba import CobaSampler
+from ada_lightning.methods.sampling.cut import CutSampler
 from ada_lightning.methods.sampling.dars import DarsSampler
 from ada_lightning.methods.sampling.estimated import EstimatedSampler
 from ada_lightning.methods.sampling.first_visit import FirstVisitSampler
@@ -27,6 +28,7 @@ __all__ = [
     "CGrpoSampler",
     "CharacterShares",
     "CobaSampler",
+    "CutSampler",
     "DarsSampler",
     "DrGrpoVariance",
     "EstimatedSampler",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ada_lightning.core.named_state import load_named_state, named_state
-from ada_lightning.core.protocols import PoolEnd, Sampler, Trait
+from ada_lightning.core.protocols import Cut, PoolEnd, Sampler, Trait
 from ada_lightning.core.records import Belief, ResponsePool
 from ada_lightning.methods.checked import Check, Checked
 
@@ -89,6 +89,10 @@ class PruningSampler(Checked, Sampler):
         """Say what the inner sampler says, and what a prompt that stays weighs; who is left out was not looked at."""
         inner = PoolEnd(is_resolved=True) if pool.slot in self._pruned else self.sampler.end(pool)
         return replace(inner, inverse_probability=1.0 / (1.0 - self.rate) if pool.slot in self._small else 1.0)
+
+    def cut(self, pool: ResponsePool, sample_index: int) -> Cut | None:
+        """Say what the inner sampler says."""
+        return self.sampler.cut(pool, sample_index)
 
     def learn(self, pools: Sequence[ResponsePool]) -> None:
         """Note who was sampled."""

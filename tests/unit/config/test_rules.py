@@ -16,6 +16,7 @@ from tests.unit.config.composing import problems, said
 HERE = __name__
 ALL = "sampler=uniform selection=all"
 ONE = f"{ALL} sampler.group_size=1"
+CUT = "+experiment=ada sampler=cut sampler.num_tokens=16"
 GPU = "trainer=gpu"
 NCCL = "weight_transfer._target_=ada_lightning.rollout.engines.weight_transfer.Nccl"
 RATES = "ada_lightning.methods.pass_rates"
@@ -112,6 +113,16 @@ REFUSED = [
     # episodes
     ("+experiment=environments/calculator reward=overlong advantage=official",
      "OverlongReward counts those of an episode's ... turns together ... use reward.reward.max_tokens="),
+    # samplers that cut long responses by chance
+    (f"{CUT} advantage=exact", "no sample of the pass rate, and advantage = ExactAdvantage ... =history_baseline"),
+    (f"{CUT} advantage=grpo", "and advantage = GroupNormalizedAdvantage takes it for one"),
+    (f"{CUT} selection=balanced sampler.group_size=4", "BalancedSelection counts them; use selection=all"),
+    (f"{CUT} refill=dynamic", "leaves groups with fewer responses, and DynamicSampling replaces some"),
+    (f"{CUT} loss/reduction=prompt_mean", "PromptMeanReduction divides by what is left; use loss/reduction=constant"),
+    (f"{CUT} loss.kl_coef=0.1", "CutSampler: loss.kl_coef = 0.1 would act on what is left alone"),
+    (f"{CUT} sampler.num_tokens=32", "num_tokens = 32 cuts nothing: ... max_new_tokens = 32 ... sampler.num_tokens=16"),
+    ("+experiment=environments/calculator sampler=cut selection=all advantage=history_baseline sampler.num_tokens=8",
+     "an episode has several turns; use environment=none"),
     # selections that rank, drop or thin out
     ("+experiment=pruning advantage=grpo", "use advantage=official, with advantage.normalize_std=true"),
     ("+experiment=cppo advantage=rloo", "LargestAdvantageSelection takes advantages over the whole pool"),

@@ -19,6 +19,7 @@ from ada_lightning.methods.sampling import (
     BalanceSampler,
     CGrpoSampler,
     CobaSampler,
+    CutSampler,
     DarsSampler,
     EstimatedSampler,
     FirstVisitSampler,
@@ -71,6 +72,7 @@ SAMPLERS = {
     "by tokens": lambda: VipSampler(
         variance=KnownBaselineVariance(), responses_per_prompt=4, n_min=1, n_max=8, group_size=8, by_tokens=True
     ),
+    "cut": lambda: CutSampler(group_size=4, num_tokens=1, survival=0.5),
     "first visit": lambda: FirstVisitSampler(group_size=2, num_first=4),
     "coba": lambda: CobaSampler(responses_per_prompt=4, n_min=2, n_max=8, group_size=8),
     "xrpo": lambda: XrpoSampler(num_pilot=2, responses_per_prompt=4, num_rounds=2, n_max=8, group_size=4),
