@@ -42,8 +42,8 @@ def _errors(run: Setup, key: str) -> Iterator[str]:
     at, limit = run.number(f"{key}.num_tokens"), run.number("rollout.sampling.max_new_tokens")
     if at is not None and limit is not None and at >= limit:
         yield (
-            f"{key}.num_tokens = {at:g} cuts nothing: rollout.sampling.max_new_tokens = {limit:g} ends every response by "
-            f"then; use {key}.num_tokens={limit / 2:.0f} or another sampler"
+            f"{key}.num_tokens = {at:g} cuts nothing: rollout.sampling.max_new_tokens = {limit:g} ends every response "
+            f"by then; use {key}.num_tokens={limit / 2:.0f} or another sampler"
         )
     if run.kind("environment") is not object:
         yield f"{own} cuts single responses, and an episode has several turns; use environment=none or another sampler"

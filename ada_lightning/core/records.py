@@ -154,8 +154,8 @@ class Response:
     inverse_probability: float = 1.0
     """1 / (probability that it was drawn to its end), where a sampler left that to chance."""
     is_evidence: bool = True
-    """Whether it speaks for its prompt's pass rate. One that would have been cut had it been longer does not: that it is
-    here says that it is short. It trains as others do."""
+    """Whether it speaks for its prompt's pass rate. One that would have been cut had it been longer does not: that it
+    is here says that it is short. It trains as others do."""
     episode: Episode | None = None
     """The turns that it is made of; None for a single one. ``text`` is then the last turn's, ``response_ids`` all that
     follows the prompt, and ``sampling_logprobs`` is 0 at tokens that the model did not draw."""

@@ -59,10 +59,7 @@ def without_chance(groups: Sequence[ResponseGroup], values: Sequence[Sequence[fl
     """
     return [
         [
-            value
-            * kept.inverse_probability
-            * kept.response.inverse_probability
-            * group.pool.inverse_probability
+            value * kept.inverse_probability * kept.response.inverse_probability * group.pool.inverse_probability
             for kept, value in zip(group.kept, row, strict=True)
         ]
         for group, row in zip(groups, values, strict=True)

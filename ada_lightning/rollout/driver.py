@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -89,7 +89,8 @@ class Driver:
         """Yield each step as it becomes complete, by an engine with nothing in flight.
 
         Raises:
-            EngineError: the engine failed. What ends this leaves nothing in flight.
+            EngineError: the engine failed, or whoever took a step found that it had, and throws that. What ends this
+                leaves nothing in flight.
         """
         try:
             for step, probe in self._probes.items():  # of an engine that was lost
@@ -263,14 +264,14 @@ class Driver:
             if self._episodes is not None:
                 step.note_wasted(self._episodes.drop(self._place(dropped)))
 
-    def _complete(self) -> list[Step]:
+    def _complete(self) -> Iterator[Step]:
+        """Let go of one complete step after another: where an engine is lost meanwhile, the next ones are still here."""
         for step in self._open:
             for pool in step.ended():
                 self._ended(pool)
-        complete = [step for step in self._open if step.is_complete and step not in self._probes]
-        if complete:
-            self._open = [step for step in self._open if step not in complete]
-        return complete
+        for step in [each for each in self._open if each.is_complete and each not in self._probes]:
+            self._open.remove(step)
+            yield step
 
     def _leave(self, engine: RolloutEngine) -> None:
         """Leave nothing in flight after an interrupt or an error; warn where the engine does not let go."""

@@ -163,7 +163,10 @@ class SamplingThread:
                 with closing(driver.run(self._engine.opened())) as complete:
                     for step in complete:
                         num_broken = 0
-                        self._hand_over(step)
+                        try:
+                            self._hand_over(step)
+                        except EngineError as error:  # so that the driver asks again for what is lost with it
+                            complete.throw(error)
                 self._engine.rest()
             except EngineError as error:
                 num_broken += 1
@@ -200,9 +203,9 @@ class SamplingThread:
         step.stats.seconds = time.monotonic() - opened_at
         self._check_step(step)
         del self._open[step]
+        started.result.set_result(step)  # first: what follows asks the engine, which may be dead by now
         if self._open:  # engines need not wait for more of its version
             self._give_weights(next(iter(self._open.values()))[0])
-        started.result.set_result(step)
 
     def _note_ended(self, pool: ResponsePool) -> None:
         for step, (started, _) in self._open.items():

@@ -247,6 +247,7 @@ def lora(architecture: Architecture, model: Path, groups: list, device: str) -> 
     policy, optimizer = make_policy(
         model, device=device, parameters=LoraParameters(rank=32), logprob_chunk_size=LOGITS_AT_ONCE
     )
+    policy.trained.hold_frozen(policy.model, torch.bfloat16)  # as a run does where it computes in it
     batch = pack(groups, share_prompts=True, max_tokens=MAX_TOKENS).to(policy.device)
     found: dict[str, Any] = {"plan_gib": planned(architecture, max(m.num_computed_tokens for m in batch), 32)}
     for is_checkpointing in (False, True):

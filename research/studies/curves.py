@@ -121,6 +121,16 @@ _FACTORS = np.geomspace(1 / 16, 16, 129)
 """Tried before the best is searched for between its neighbours: more than one may be better than those beside it."""
 
 
+def is_at_an_end(factor: float) -> bool:
+    """Whether a factor is the least or the largest that is tried: then there is none that fits.
+
+    Example:
+        >>> is_at_an_end(1 / 16), is_at_an_end(2.0)
+        (True, False)
+    """
+    return not _FACTORS[1] < factor < _FACTORS[-2]
+
+
 def best_factor(base_cost_G: Floats, base_rate_G: Floats, other_cost_G: Floats, other_rate_G: Floats) -> float:
     """Return the factor on the costs of a curve that brings it nearest to another one.
 

@@ -101,8 +101,8 @@ class Sampler(Part):
     def cut(self, pool: ResponsePool, sample_index: int) -> Cut | None:
         """Say whether a response is cut where it gets long; None: whatever its length, it is drawn to its end.
 
-        Must be a function of the prompt, its slot and step, what was believed of it, and the sample's index. What is cut
-        is drawn and neither kept nor evidence; what is not, and got longer, weighs 1 / survival.
+        Must be a function of the prompt, its slot and step, what was believed of it, and the sample's index. What is
+        cut is drawn and neither kept nor evidence; what is not, and got longer, weighs 1 / survival.
         """
         return None
 

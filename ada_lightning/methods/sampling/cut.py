@@ -26,10 +26,10 @@ class CutSampler(UniformSampler):
     with the believed pass rate b, ``c = survival * sqrt(4 b (1 - b))``, and no less than ``min_survival``.
 
     Why so: of a response let T be the mean tokens up to the cut and C those after it, and V and W what responses that
-    end before and after it add to the variance of the update. Tokens times variance, ``(T + c C) (V + W / c)``, is least
-    at ``c = sqrt(T W / (V C))``; W is in proportion to the squared advantage, whose mean under the belief is b (1 - b).
-    It saves where long responses are many tokens and small advantages, and nothing (c = 1) where they teach as much as
-    others.
+    end before and after it add to the variance of the update. Tokens times variance, ``(T + c C) (V + W / c)``, is
+    least at ``c = sqrt(T W / (V C))``; W is in proportion to the squared advantage, whose mean under the belief is
+    b (1 - b). It saves where long responses are many tokens and small advantages, and nothing (c = 1) where they teach
+    as much as others.
 
     Assumed: an advantage whose baseline does not depend on the response and its coin, and an objective linear in the
     pass rate (``advantage=history_baseline``); a denominator that counts what was drawn (``loss/reduction=constant``);

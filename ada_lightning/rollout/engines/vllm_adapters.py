@@ -23,7 +23,7 @@ class LoadedAdapters:
     def __init__(self, engine: Any) -> None:
         self._engine = engine
         self._requests: dict[int, Any] = {}
-        self._latest: Any = None
+        self._latest: int | None = None
         self._num_loaded = 0
 
     @property
@@ -35,18 +35,19 @@ class LoadedAdapters:
         """Hold a version beside the others.
 
         Raises:
+            ValueError: it is held already.
             RuntimeError: vLLM does not have the adapters that it was given.
         """
         from vllm.lora.request import LoRARequest
 
-        if policy_version in self._requests:  # sent once more
-            self.keep(self._requests.keys() - {policy_version})
+        if policy_version in self._requests:  # under which requests may be in flight
+            raise ValueError(f"the engine has policy version {policy_version} already")
         self._num_loaded += 1
         with TemporaryDirectory(prefix="adapter-") as folder:  # read once: later requests find it by its number
             write_adapter(Path(folder), named_tensors)
-            self._latest = LoRARequest(f"policy-{self._num_loaded}", self._num_loaded, folder)
-            self._engine.add_lora(self._latest)
-        self._requests[policy_version] = self._latest
+            request = LoRARequest(f"policy-{self._num_loaded}", self._num_loaded, folder)
+            self._engine.add_lora(request)
+        self._requests[policy_version], self._latest = request, policy_version
         numbers = {request.lora_int_id for request in self._requests.values()}
         if self._engine.list_loras() != numbers:
             raise RuntimeError(f"vLLM has adapters {self._engine.list_loras()} instead of {numbers}")
@@ -62,8 +63,9 @@ class LoadedAdapters:
         Raises:
             ValueError: the version is not there.
         """
-        if policy_version is None:
-            return self._latest
+        if policy_version is None and self._latest is None:
+            return None
+        policy_version = self._latest if policy_version is None else policy_version
         if policy_version not in self._requests:
             raise ValueError(f"the engine has policy versions {sorted(self._requests)}, not {policy_version}")
         return self._requests[policy_version]

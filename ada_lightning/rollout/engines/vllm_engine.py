@@ -233,6 +233,7 @@ class VllmEngine(VersionedEngine):
 
     def publish(self, named_tensors: Iterable[tuple[str, Tensor]], policy_version: int) -> None:
         """Have the adapters of a version beside those that are there."""
+        self._wake("weights")
         self._adapters.put(named_tensors, policy_version)
 
     def keep(self, policy_versions: Collection[int]) -> None:
@@ -275,6 +276,7 @@ class VllmEngine(VersionedEngine):
     def close(self) -> None:
         """Free weights, cache and process group. Safe to call twice."""
         engine = self.__dict__.pop("_engine", None)
+        self.__dict__.pop("_adapters", None)  # which has the engine, too
         self._in_flight.clear()
         if engine is None:
             return
@@ -332,7 +334,7 @@ class VllmEngine(VersionedEngine):
     def _transfer_arguments(self) -> dict[str, Any]:
         if isinstance(self.weight_transfer, Adapter):
             transfer = self.weight_transfer
-            return {"enable_lora": True, "max_loras": transfer.max_adapters, "max_lora_rank": transfer.max_rank}
+            return {"enable_lora": True, "max_loras": transfer.num_versions, "max_lora_rank": transfer.max_rank}
         if not self.weight_transfer.backend:
             return {}
         from vllm.config import WeightTransferConfig

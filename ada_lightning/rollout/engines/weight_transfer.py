@@ -82,11 +82,6 @@ class Adapter(Reload):
         return self.max_staleness + 1
 
     @property
-    def max_adapters(self) -> int:
-        """Room for them, and where there are several for one more, which comes before the oldest goes."""
-        return self.num_versions + (self.num_versions > 1)
-
-    @property
     def max_rank(self) -> int:
         """The least of vLLM's ranks with room for it."""
         return next(rank for rank in _LORA_RANKS if rank >= self.rank)

@@ -65,7 +65,7 @@ class ShortDocuments:
     @property
     def longest(self) -> int:
         """Tokens of the longest prompt and response together."""
-        return max(parts[0] + max(parts[1:]) for parts in self.lengths)
+        return max(parts[0] + max(parts[1:], default=0) for parts in self.lengths)
 
     def apart(self) -> list[LongDocument]:
         """Return the same documents, to be attended to one by one."""

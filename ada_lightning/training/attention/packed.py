@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -97,6 +98,7 @@ def packed_attention(
     """
     asked = [name for name in _NOT_SUPPORTED if others.get(name) is not None]
     asked += ["dropout"] * (dropout > 0) + ["a mask"] * (attention_mask is not None)
+    asked += ["values of another size than keys"] * (value.shape[-1] != query.shape[-1])
     if asked:
         raise ValueError(
             f"{type(module).__name__} needs {', '.join(asked)}, which packed attention does not do; use another model"
@@ -119,6 +121,19 @@ def _attend(tensors: QueryKeyValue, packed: PackedLayout, scale: float, window: 
     query_TMC, key_TNC, value_TNC = by_token = [x[0].transpose(0, 1) for x in tensors]
     if can_attend(query_TMC):
         return attend_varlen(query_TMC, key_TNC, value_TNC, packed.sequences, scale, window)[None]
+    if not _is_off_in_half(query_TMC):
+        return _attend_to_pieces(by_token, packed, scale, window)
+    with torch.autocast(query_TMC.device.type, enabled=False):
+        result = _attend_to_pieces([x.float() for x in by_token], packed, scale, window)
+    return result.to(query_TMC.dtype)
+
+
+def _is_off_in_half(query: Tensor) -> bool:
+    """Whether the kernels for single documents are too far off there: on a GPU those with masks are (docs/gpu.md)."""
+    return query.is_cuda and query.dtype != torch.float32
+
+
+def _attend_to_pieces(by_token: Sequence[Tensor], packed: PackedLayout, scale: float, window: int) -> Tensor:
     sizes = [piece.num_tokens for piece in packed.pieces]
     outputs = []
     for piece, query, key, value in zip(packed.pieces, *(x.split(sizes) for x in by_token), strict=True):

@@ -17,7 +17,7 @@ from scipy import stats
 
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest, main
-from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, final_level, log_scale
+from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, final_level, is_at_an_end, log_scale
 from research.studies.real_model.setting import ARMS, LONG, RESULTS, STAGES, Stage, arm_run
 from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
@@ -125,7 +125,7 @@ def table(name: str) -> str:
         row += [f"{final_level(curves):.3f}", ", ".join(f"{curve[-1]['held_out']:.3f}" for curve in curves)]
         is_base = arm == "grpo_n4"
         row += ["" if is_base else level_gain(base, runs).written("+.3f")]
-        rows.append([*row, "1" if is_base else factor(base, runs).written(".2f")])
+        rows.append([*row, "1" if is_base else _written(factor(base, runs))])
     head = [
         "arm",
         "seeds",
@@ -139,10 +139,15 @@ def table(name: str) -> str:
     return markdown(head, rows) if rows else "No figures yet.\n"
 
 
+def _written(estimate: Estimate) -> str:
+    """Write a factor; one at an end of what is searched is none: no stretching brings the curves together."""
+    return "none" if is_at_an_end(estimate.value) else estimate.written(".2f")
+
+
 def decisions() -> list[str]:
     """Return a line for each stage and arm beside ``grpo_n4``."""
     return [
-        f"{name}, {arm}: {estimate.written('.2f')} times fewer tokens, {len(runs)} seeds: {verdict(estimate)}"
+        f"{name}, {arm}: {_written(estimate)} times fewer tokens, {len(runs)} seeds: {verdict(estimate)}"
         for name, contest in CONTESTS.items()
         if "grpo_n4" in (found := contest.curves())
         for arm, runs in found.items()

@@ -8,6 +8,7 @@ from threading import enumerate as threads
 
 import pytest
 
+from ada_lightning.core.protocols import VersionedEngine
 from ada_lightning.core.records import SamplingSettings
 from ada_lightning.core.step import Step
 from ada_lightning.core.step_records import StepSettings
@@ -59,16 +60,48 @@ class Engine(ScriptedEngine):
         return int(request_id.partition("/")[0].partition(".")[2])
 
 
+class Beside(Engine, VersionedEngine):
+    """Has room for two versions; breaks when it is next asked which to keep, where ``breaks_next`` says so."""
+
+    serves_versions, breaks_next = True, False
+
+    def __init__(self):
+        super().__init__()
+        self.held = []
+
+    @property
+    def versions(self):
+        return self.held
+
+    def submit(self, request_id, *request, policy_version):
+        assert policy_version in self.held
+        super().submit(request_id, *request)
+
+    def publish(self, named_tensors, policy_version):
+        self.held = [*self.held, policy_version]
+        assert len(self.held) <= 2
+
+    def keep(self, policy_versions):
+        if self.breaks_next and len(self.held) > 1:
+            self.held, self.breaks_next = [], False
+            self._running.clear()
+            raise OSError("the machine is gone")
+        self.held = [version for version in self.held if version in policy_versions]
+
+
 @pytest.fixture
-def sampling(tmp_path):
+def sampling(tmp_path, request):
     """A thread, and its engine."""
-    engine = Engine()
-    kept = KeptEngine(lambda **_: engine, TrainerProcess(), max_restarts=0, stall_limit_s=60, start_limit_s=60)
+    engine, max_restarts = getattr(request, "param", (Engine, 0))
+    engine = engine()
+    kept = KeptEngine(
+        lambda **_: engine, TrainerProcess(), max_restarts=max_restarts, stall_limit_s=60, start_limit_s=60
+    )
     kept.open(tmp_path / "engine.log")
     driver = partial(Driver, sampling=SamplingSettings(max_new_tokens=4), settings=SETTINGS, grader=InstantGrader())
     thread = SamplingThread(kept, partial(driver, decode=str))
     yield thread, engine
-    for step in range(3):
+    for step in range(8):
         engine.may_end.setdefault(step, Event()).set()
     thread.close()
     kept.close()
@@ -179,3 +212,30 @@ def test_who_waits_can_be_interrupted_and_the_step_goes_on(sampling):
         result_of(waiting, interrupted)
     engine.may_end.setdefault(0, Event()).set()
     assert result_of(waiting).step == 0
+
+
+@pytest.mark.parametrize("sampling", [(Beside, 1)], indirect=True)
+def test_a_step_that_is_complete_is_handed_over_though_the_engine_dies_then(sampling):
+    _, engine = sampling
+    waiting = [start(sampling, 0), start(sampling, 1)]
+    assert begun(engine, 1).wait(60)  # both are open
+    engine.breaks_next = True
+    with pytest.warns(RuntimeWarning, match="the machine is gone"):
+        for number in (0, 1):
+            engine.may_end.setdefault(number, Event()).set()
+            assert result_of(waiting[number]).step == number
+    assert not engine.breaks_next
+
+
+@pytest.mark.parametrize("sampling", [(Beside, 0)], indirect=True)
+def test_with_a_lag_of_one_step_an_engine_has_two_versions_at_most(sampling):
+    _, engine = sampling
+    waiting = {number: start(sampling, number) for number in (0, 1)}
+    for number in range(6):
+        assert begun(engine, number).wait(60)
+        engine.may_end.setdefault(number, Event()).set()
+        assert result_of(waiting[number]).step == number
+        if number < 5:
+            waiting[number + 2] = start(sampling, number + 2)
+    engine.may_end.setdefault(6, Event()).set()
+    assert result_of(waiting[6]).step == 6

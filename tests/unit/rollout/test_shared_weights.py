@@ -8,11 +8,11 @@ import torch
 
 from ada_lightning.rollout.engines.shared_weights import SharedWeights
 
-SIZE = 4 * 1000
+SIZE = 4 * 8000
 
 
 def version(number):
-    return [("a", torch.full((600,), float(number))), ("b", torch.full((20, 20), -float(number)))]
+    return [("a", torch.full((4800,), float(number))), ("b", torch.full((40, 80), -float(number)))]
 
 
 def read(tensors):
@@ -31,10 +31,14 @@ def test_versions_stay_as_they_were_written_while_somebody_holds_them():
     memory.close()
 
 
-def test_memory_is_given_back_when_nobody_holds_a_version():
+def test_memory_of_one_version_is_kept_for_the_next_and_the_rest_is_given_back():
     memory = SharedWeights()
-    for number in range(3):
-        tensors, _ = memory.write(version(number))
-        assert os.fstat(memory.descriptor).st_size == SIZE
-        del tensors
+    first, second = (memory.write(version(number))[0] for number in range(2))
+    assert os.fstat(memory.descriptor).st_size == 2 * SIZE
+    del first, second
+    pages = os.fstat(memory.descriptor).st_blocks
+    assert memory._free_place() == 0
+    kept = os.fstat(memory.descriptor)
+    assert kept.st_size == SIZE
+    assert 0 < kept.st_blocks < pages  # and it is memory, not a hole that would be filled again page by page
     memory.close()

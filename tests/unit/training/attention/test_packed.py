@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ada_lightning.training.attention import varlen
+from ada_lightning.training.attention import packed, varlen
 from ada_lightning.training.attention.layout import LongDocument, ShortDocuments, packed_pieces
 from ada_lightning.training.attention.packed import packed_attention
 
@@ -28,16 +28,33 @@ def test_what_the_function_does_not_know_is_refused():
             ValueError, match=f"Identity needs {next(iter(unknown))}, which packed attention does not do"
         ):
             packed_attention(torch.nn.Identity(), x, x, x, None, **unknown)
+    with pytest.raises(ValueError, match="needs values of another size than keys"):
+        packed_attention(torch.nn.Identity(), x, x, x[..., :2], None)
     with pytest.raises(ValueError, match="needs a mask"):
         packed_attention(torch.nn.Identity(), x, x, x, x)
 
 
-def test_rows_without_documents_are_causal_sequences():
+@pytest.mark.parametrize("window", [None, 3, 64])
+def test_rows_without_documents_are_causal_sequences(window):
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 2, 4, 5, 8)
-    ours, _ = packed_attention(torch.nn.Identity(), query, key, value, None)
-    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True).transpose(1, 2)
+    ours, _ = packed_attention(torch.nn.Identity(), query, key, value, None, sliding_window=window)
+    is_seen = torch.ones(5, 5).tril().bool() & ~torch.ones(5, 5).tril(-(window or 5)).bool()
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, is_seen).transpose(1, 2)
     torch.testing.assert_close(ours, expected)
+
+
+def test_where_half_precision_is_off_documents_are_attended_to_in_float32(monkeypatch):
+    """On a GPU that torch's kernel is not for; the CPU stands for it."""
+    monkeypatch.setattr(packed, "_is_off_in_half", lambda query: query.dtype != torch.float32)
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 1, 4, 50, 12)
+    halves = [x.bfloat16() for x in (query, key, value)]
+    exact, _ = packed_attention(torch.nn.Identity(), *(x.float() for x in halves), None, sliding_window=9)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours, _ = packed_attention(torch.nn.Identity(), query, key, value, None, sliding_window=9)
+    assert ours.dtype == torch.bfloat16
+    torch.testing.assert_close(ours, exact.bfloat16(), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
