@@ -265,7 +265,7 @@ class Driver:
                 step.note_wasted(self._episodes.drop(self._place(dropped)))
 
     def _complete(self) -> Iterator[Step]:
-        """Let go of one complete step after another: where an engine is lost meanwhile, the next ones are still here."""
+        """Let go of complete steps, one after another: where an engine is lost then, the next ones are still here."""
         for step in self._open:
             for pool in step.ended():
                 self._ended(pool)
