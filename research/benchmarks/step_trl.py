@@ -20,9 +20,6 @@ from research.benchmarks.step_task import (
     report_steps,
 )
 
-BATCH_SIZE = 16
-"""Responses that pass through TRL's policy at once."""
-
 
 def main() -> None:
     """Train a few steps and print their figures."""
@@ -31,9 +28,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", choices=["float32", "bfloat16"], default="bfloat16")
     parser.add_argument("--autocast", action="store_true", help="bf16 autocast")
+    parser.add_argument("--batch-size", type=int, default=16, help="responses that pass through the policy at once")
+    parser.add_argument("--continuous-batching", action="store_true", help="of transformers, for generation")
     arguments = parser.parse_args()
     measured = Measured(arguments.steps, arguments.seed)
-    measured.trainer(dtype=arguments.weights, bf16=arguments.autocast).train()
+    measured.trainer(
+        dtype=arguments.weights,
+        bf16=arguments.autocast,
+        batch_size=arguments.batch_size,
+        continuous_batching=arguments.continuous_batching,
+    ).train()
     report_steps(measured.steps)
 
 
@@ -56,7 +60,7 @@ class Measured:
         self._step: dict[str, float] = {}
         self._step_started = self._cpu_started = 0.0
 
-    def trainer(self, *, dtype: str, bf16: bool) -> Any:
+    def trainer(self, *, dtype: str, bf16: bool, batch_size: int, continuous_batching: bool) -> Any:
         """GRPOTrainer with the objective and optimiser of our side."""
         from datasets import Dataset
         from trl import GRPOConfig, GRPOTrainer
@@ -69,8 +73,9 @@ class Measured:
             "model_init_kwargs": {"dtype": dtype},
             "bf16": bf16,
             "gradient_checkpointing": False,
-            "per_device_train_batch_size": BATCH_SIZE,
-            "gradient_accumulation_steps": NUM_PROMPTS * GROUP_SIZE // BATCH_SIZE,
+            "per_device_train_batch_size": batch_size,
+            "gradient_accumulation_steps": NUM_PROMPTS * GROUP_SIZE // batch_size,
+            "use_transformers_continuous_batching": continuous_batching,
             "num_generations": GROUP_SIZE,
             "max_completion_length": MAX_NEW_TOKENS,
             "shuffle_dataset": False,

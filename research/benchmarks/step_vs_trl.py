@@ -6,6 +6,10 @@ reduction; the sampled responses differ, so seconds per generated token are repo
 each in a process of its own, the first step of each process left out. Prints medians and ratios, writes
 ``docs/performance/step_vs_trl.json``.
 
+``--search`` first finds the settings with which TRL is fastest: responses that pass through its policy at once, and
+transformers' continuous batching. They are kept in ``docs/performance/step_vs_trl_search.json``, by which later runs
+go.
+
 What differs: TRL generates with transformers and we with vLLM (bfloat16 weights on both sides, except that the
 ``autocast`` variant of TRL computes in bfloat16 from float32 weights). We update float32 master weights under bfloat16
 autocast; so does TRL's ``autocast`` variant, while its ``bfloat16`` variant has no float32 weights.
@@ -15,23 +19,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from typing import Any
 
-from research.benchmarks.report import save
+from research.benchmarks.report import FOLDER, save
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
+BATCH_SIZES = (8, 16, 32, 64)
 VARIANTS: dict[str, list[str]] = {
     "TRL, bfloat16 weights": ["research.benchmarks.step_trl", "--weights", "bfloat16"],
     "TRL, float32 weights, autocast": ["research.benchmarks.step_trl", "--weights", "float32", "--autocast"],
     "ours, every group trained": ["research.benchmarks.step_ours", "--every-group"],
     "ours, groups without signal skipped": ["research.benchmarks.step_ours"],
 }
+SEARCHED = FOLDER / "step_vs_trl_search.json"
 Steps = list[dict[str, float]]
 
 
@@ -40,13 +48,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=2, help="processes per variant")
     parser.add_argument("--steps", type=int, default=3, help="timed steps per process, after one that is not")
+    parser.add_argument("--search", action="store_true", help="find TRL's fastest settings first")
     arguments = parser.parse_args()
     if find_spec("trl") is None:
         sys.exit("error: this benchmark compares with TRL, which is not installed: pip install -e '.[bench]'")
+    if arguments.search:
+        save("step_vs_trl_search", module="step_vs_trl", rows=searched(arguments.steps))
+    settings = fastest(json.loads(SEARCHED.read_text())["rows"]) if SEARCHED.exists() else {}
     timed: dict[str, Steps] = {name: [] for name in VARIANTS}
     for turn in range(arguments.turns):
         for name, variant in VARIANTS.items():
-            timed[name] += run(variant, seed=turn, num_steps=arguments.steps)
+            try:
+                timed[name] += run([*variant, *settings.get(name, [])], seed=turn, num_steps=arguments.steps)
+            except RuntimeError as error:
+                sys.exit(f"error: {error}")
             print(name, timed[name][-arguments.steps :], flush=True)
     medians = {name: summary(steps) for name, steps in timed.items()}
     ratios = speedups(medians)
@@ -57,12 +72,48 @@ def main() -> None:
 
 
 def run(variant: Sequence[str], *, seed: int, num_steps: int) -> Steps:
-    """One process of a variant; its steps without the first, which builds kernels and fills caches."""
+    """One process of a variant; its steps without the first, which builds kernels and fills caches.
+
+    Raises:
+        RuntimeError: it failed.
+    """
     command = [sys.executable, "-m", *variant, "--seed", str(seed), "--steps", str(num_steps + 1)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"error: {' '.join(command[1:])} failed:\n{done.stderr[-3000:]}")
+        raise RuntimeError(f"{' '.join(command[1:])} failed:\n{done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])["steps"][1:]
+
+
+def searched(num_steps: int) -> list[dict[str, Any]]:
+    """Time TRL's variants with every batch size, and with continuous batching at the fastest of them."""
+    rows: list[dict[str, Any]] = []
+    for name in list(VARIANTS)[:-2]:
+        sizes = [tried(name, size, num_steps, continuous_batching=False) for size in BATCH_SIZES]
+        best = min(sizes, key=lambda row: row.get("step_s", math.inf))
+        rows += [*sizes, tried(name, best["batch_size"], num_steps, continuous_batching=True)]
+    return rows
+
+
+def tried(name: str, batch_size: int, num_steps: int, *, continuous_batching: bool) -> dict[str, Any]:
+    """Time one setting of a variant; the last line of its error where it does not run."""
+    row = {"variant": name, "batch_size": batch_size, "continuous_batching": continuous_batching}
+    try:
+        row["step_s"] = summary(run([*VARIANTS[name], *options(row)], seed=0, num_steps=num_steps))["step_s"]
+    except RuntimeError as error:
+        row["error"] = str(error).strip().splitlines()[-1]
+    print(row, flush=True)
+    return row
+
+
+def options(row: Mapping[str, Any]) -> list[str]:
+    """Arguments of ``step_trl`` for a row of :func:`searched`."""
+    return ["--batch-size", str(row["batch_size"]), *["--continuous-batching"] * row["continuous_batching"]]
+
+
+def fastest(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the arguments of the fastest setting of each variant."""
+    ran = sorted((row for row in rows if "step_s" in row), key=lambda row: -row["step_s"])
+    return {row["variant"]: options(row) for row in ran}
 
 
 def summary(steps: Steps) -> dict[str, float]:

@@ -430,7 +430,11 @@ def _hostile_decoding() -> str:
     columns: dict[str, Cell] = {"environments": "{name}", "steps": "{steps}"}
     for name, text in (("step", "a step"), ("gap", "between steps"), ("work", "of it computed")):
         columns |= {f"{text}, {part}": f"{{{name}_{part}_ms:.1f}} ms" for part in ("median", "p99", "max")}
-    columns |= {"waits longer than the step before": "{longer_than_their_step}", "of the time": "{share_waited:.1%}"}
+    columns |= {
+        "waits longer than the step before": "{longer_than_their_step}",
+        "of them computed that long": "{computed_longer}",
+        "of the time": "{share_waited:.1%}",
+    }
     found = _load("hostile_environments", RELIABILITY)
     return _of(_named_rows(found["decoding"]), columns) + f"\n{_load_average(found).capitalize()}.\n"
 

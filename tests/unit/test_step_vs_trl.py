@@ -37,10 +37,39 @@ def test_the_first_step_of_a_process_is_left_out(monkeypatch):
     assert step_vs_trl.run(["module"], seed=0, num_steps=2) == steps([1, 2])
 
 
+def test_the_fastest_setting_of_each_variant_is_searched_for_and_used(monkeypatch, tmp_path):
+    """Continuous batching does not run with the first variant, and is the fastest of the second."""
+    asked = []
+
+    def run(variant, seed, num_steps):
+        asked.append(variant)
+        if "--continuous-batching" in variant:
+            if "bfloat16" in variant:
+                raise RuntimeError("step_trl failed:\nNotOnCpu: no kernel\n")
+            return steps([1.0] * num_steps)
+        size = int(variant[variant.index("--batch-size") + 1]) if "--batch-size" in variant else 0
+        return steps([2.0 if size == 32 else 3.0] * num_steps)
+
+    monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: True)
+    monkeypatch.setattr(step_vs_trl, "run", run)
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    monkeypatch.setattr(step_vs_trl, "SEARCHED", tmp_path / "step_vs_trl_search.json")
+    monkeypatch.setattr(sys, "argv", ["step_vs_trl", "--search", "--turns", "1"])
+    step_vs_trl.main()
+    rows = json.loads((tmp_path / "step_vs_trl_search.json").read_text())["rows"]
+    assert [row.get("error", row.get("step_s")) for row in rows] == [
+        3.0, 3.0, 2.0, 3.0, "NotOnCpu: no kernel", 3.0, 3.0, 2.0, 3.0, 1.0,
+    ]  # fmt: skip
+    used = [variant[variant.index("--batch-size") :] for variant in asked[-4:-2]]
+    assert used == [["--batch-size", "32"], ["--batch-size", "32", "--continuous-batching"]]
+    assert all("--batch-size" not in variant for variant in asked[-2:])
+
+
 def test_it_saves_every_step(monkeypatch, tmp_path):
     monkeypatch.setattr(step_vs_trl, "find_spec", lambda name: True)
     monkeypatch.setattr(step_vs_trl, "run", lambda variant, seed, num_steps: steps([2.0] * num_steps))
     monkeypatch.setattr(report, "FOLDER", tmp_path)
+    monkeypatch.setattr(step_vs_trl, "SEARCHED", tmp_path / "step_vs_trl_search.json")
     monkeypatch.setattr(sys, "argv", ["step_vs_trl"])
     step_vs_trl.main()
     saved = json.loads((tmp_path / "step_vs_trl.json").read_text())

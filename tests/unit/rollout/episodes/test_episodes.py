@@ -14,7 +14,7 @@ from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes, turn_seed
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
 from ada_lightning.rollout.grader import StepwiseGrader
 from research.benchmarks.faults.environments import FAULTS, HARMLESS
-from research.benchmarks.hostile_environments import play, prompts_of
+from research.benchmarks.faults.hostile import play, prompts_of
 from tests import builders
 from tests.builders import SETTINGS, InstantGrader, make_prompt
 from tests.unit.rollout.episodes.local import HERE, LocalEnvironments
