@@ -10,4 +10,4 @@ with ordinary ones alone. Writes ``docs/reliability/hostile_environments.json``.
 if __name__ == "__main__":  # workers import this file, a new one after every crash: it must cost them nothing
     from research.benchmarks.faults.hostile import main
 
-    main()
+    main(str(__doc__))

@@ -1,4 +1,4 @@
-"""Episodes with environments that misbehave: what :mod:`research.benchmarks.hostile_environments` does."""
+"""Episodes with environments that misbehave, played and held against what should become of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from ada_lightning.methods.sampling import UniformSampler
 from ada_lightning.rollout.engines.scripted import ScriptedGrader
 from ada_lightning.rollout.episodes.open_episodes import OpenEpisodes
 from ada_lightning.rollout.episodes.pool import EnvironmentPool
-from research.benchmarks import hostile_environments
 from research.benchmarks.faults.environments import FAULTS, HARMLESS
 from research.benchmarks.report import RELIABILITY, save
 from research.drive import collect
@@ -132,9 +131,9 @@ def play(
     return {"episodes": stats.num_drawn, "lost": lost, "twice": twice, "wrong": wrong, "failures": dict(stats.failures)}
 
 
-def main() -> None:
+def main(description: str) -> None:
     """Play, prove, print and save."""
-    parser = argparse.ArgumentParser(description=hostile_environments.__doc__)
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--episodes", type=int, default=2000, help="with one environment in five that misbehaves")
     parser.add_argument("--workers", type=int, default=4, help="processes of environments")
     arguments = parser.parse_args()
