@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,10 @@ def measure(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
     keep_freed_memory()
     policy, optimizer = make_policy(arguments.model)
     num_prompts = NUM_PROMPTS if kind == "default" else NUM_PROMPTS // 2
-    variants = make_variants(policy, random_groups(LENGTHS[kind], num_prompts), optimizer)
+    groups = random_groups(LENGTHS[kind], num_prompts)
+    adapters = cache(lambda: adapter_updates(arguments.model, groups))  # another model, made where it is wanted
+    variants = make_variants(policy, groups, optimizer)
+    variants["adapters alone"] = lambda: adapters()()
     if kind != "default":
         variants = {name: variants[name] for name in ("ours", "bare", "padded", "prompts repeated")}
     if arguments.variants:
@@ -161,14 +164,36 @@ def make_variants(
             module._compiled_call_impl = None
         return _num_computed(batch)
 
+    def without_embedding() -> int:
+        embedding = model.get_input_embeddings().weight
+        embedding.requires_grad_(False)
+        update(policy, batch, optimizer)
+        embedding.requires_grad_(True)
+        return _num_computed(batch)
+
     return {
         "ours": lambda: update(policy, batch, optimizer),
         "bare": lambda: bare_update(policy, batch, optimizer),
         "padded": with_padding,
         "checkpointing": with_checkpointing,
         "compiled": compiled,
+        "embedding frozen": without_embedding,
         "prompts repeated": lambda: update(policy, repeated, optimizer),
     }
+
+
+def adapter_updates(model: str, groups: list) -> Callable[[], int]:
+    """Return an update of adapters of rank 32 alone, the rest held as a run holds it."""
+    import torch
+
+    from ada_lightning.run.bfloat16 import has_fast_bfloat16
+    from ada_lightning.training.models.lora import LoraParameters
+
+    policy, optimizer = make_policy(model, parameters=LoraParameters(rank=32))
+    if has_fast_bfloat16(on_gpu=False):
+        policy.trained.hold_frozen(policy.model, torch.bfloat16)
+    batch = pack(groups, share_prompts=True, max_tokens=MAX_TOKENS_PER_MICROBATCH)
+    return lambda: update(policy, batch, optimizer)
 
 
 def fast_autocast(device: str = "cpu") -> Any:
