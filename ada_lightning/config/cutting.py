@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ada_lightning.config.setup import Setup
-from ada_lightning.core.protocols import Trait
+from ada_lightning.core.protocols import Curriculum, Trait
 from ada_lightning.methods.advantages import HistoryBaselineAdvantage, RoundedHistoryAdvantage
 from ada_lightning.methods.refill import NoRefill
 from ada_lightning.methods.selection import AllSelection, ThinnedSelection
@@ -15,13 +15,14 @@ def cutting_errors(run: Setup) -> Iterator[str]:
     """Yield one message per problem; none without such a sampler."""
     for key in ("sampler", "sampler.sampler"):  # the second: of one that leaves out prompts first
         if run.has(key, Trait.CUTS_RESPONSES):
-            yield from _errors(run, key)
+            own = f"{key}: {run.name(key)}"
+            yield from _method_errors(run, own)
+            yield from _update_errors(run, own)
+            yield from _length_errors(run, key, own)
 
 
-def _errors(run: Setup, key: str) -> Iterator[str]:
-    from ada_lightning.training.losses import ConstantReduction  # loads torch
-
-    own = f"{key}: {run.name(key)}"
+def _method_errors(run: Setup, own: str) -> Iterator[str]:
+    """What looks at a prompt's group sees a part of it."""
     if not run.is_a("advantage", HistoryBaselineAdvantage, RoundedHistoryAdvantage):
         yield (
             f"{own} leaves long responses out by chance, so that what is left is no sample of the pass rate, and "
@@ -31,6 +32,19 @@ def _errors(run: Setup, key: str) -> Iterator[str]:
         yield f"{own} weighs the responses that are left, and {run.name('selection')} counts them; use selection=all"
     if not run.is_a("refill", NoRefill):
         yield f"{own} leaves groups with fewer responses, and {run.name('refill')} replaces some; use refill=none"
+    curriculum = run.kind("curriculum")
+    if issubclass(curriculum, Curriculum) and curriculum.observe is not Curriculum.observe:
+        yield (
+            f"{own} leaves a part of a group as evidence, and curriculum: {run.name('curriculum')} judges prompts by "
+            "whole groups; use curriculum=learnability, or another that goes by the estimator"
+        )
+
+
+def _update_errors(run: Setup, own: str) -> Iterator[str]:
+    """The weights are those of advantages, in a sum that is linear in them."""
+    from ada_lightning.training.losses import ConstantReduction  # loads torch
+    from ada_lightning.training.token_masks import CapoMask
+
     if not run.is_a("loss.reduction", ConstantReduction):
         yield (
             f"{own} makes up for what it cuts in the others' weights, and loss.reduction = "
@@ -39,6 +53,17 @@ def _errors(run: Setup, key: str) -> Iterator[str]:
     for name in ("kl_coef", "entropy_coef"):
         if value := run.number(f"loss.{name}"):
             yield f"{own}: loss.{name} = {value} would act on what is left alone; use loss.{name}=0"
+    if getattr(run.kind("loss"), "needs_groups_without_signal", None) is True:
+        yield f"{own} weighs advantages, and loss = {run.name('loss')} is not linear in them; use loss=clipped"
+    for name in run.names("token_masks"):
+        if run.is_a(f"token_masks.{name}", CapoMask):
+            yield (
+                f"{own} weighs advantages, and token_masks.{name} leaves out tokens where those are large; leave the "
+                "mask out, or use another sampler"
+            )
+
+
+def _length_errors(run: Setup, key: str, own: str) -> Iterator[str]:
     at, limit = run.number(f"{key}.num_tokens"), run.number("rollout.sampling.max_new_tokens")
     if at is not None and limit is not None and at >= limit:
         yield (

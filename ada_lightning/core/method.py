@@ -120,7 +120,7 @@ class Method:
             metrics: figures of the step.
             timed: a context for what takes time, by its name.
         """
-        pools = [pool.evidence() for pool in pools if pool.num_drawn]
+        pools = [pool for pool in pools if pool.num_drawn]
         with timed("estimate"):
             self.estimator.update(pools)
         self.sampler.learn(pools)

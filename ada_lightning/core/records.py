@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from ada_lightning.core.checks import refuse, unmet
@@ -153,9 +154,6 @@ class Response:
     """Parts of the reward by name; empty where it has none."""
     inverse_probability: float = 1.0
     """1 / (probability that it was drawn to its end), where a sampler left that to chance."""
-    is_evidence: bool = True
-    """Whether it speaks for its prompt's pass rate. One that would have been cut had it been longer does not: that it
-    is here says that it is short. It trains as others do."""
     episode: Episode | None = None
     """The turns that it is made of; None for a single one. ``text`` is then the last turn's, ``response_ids`` all that
     follows the prompt, and ``sampling_logprobs`` is 0 at tokens that the model did not draw."""
@@ -242,6 +240,9 @@ class ResponsePool:
     """Draws cut by the length limit and excluded from ``responses`` (``truncated: exclude``)."""
     num_cut: int = 0
     """Draws that a sampler cut by chance, excluded from ``responses``."""
+    short: list[Response] = field(default_factory=list)
+    """Responses that would have been cut, had they been longer. They train as others do, and do not speak for the pass
+    rate, since that they are here says that they are short: excluded from ``responses``, too."""
     first_round_rewards: list[float] = field(default_factory=list)
     """Rewards of the first round only: the one sample of the pass rate that no stopping rule has biased."""
     rule: StoppingRule | None = None
@@ -275,22 +276,21 @@ class ResponsePool:
 
     def trainable(self) -> list[Response]:
         """Return the responses that may be kept, in launch order."""
-        return [response for response in self.responses if not response.is_masked]
+        responses = sorted([*self.responses, *self.short], key=attrgetter("sample_index"))
+        return [response for response in responses if not response.is_masked]
 
     def add(self, response: Response) -> None:
-        """Commit one graded response; the caller keeps the launch order."""
+        """Commit one graded response that is evidence; the caller keeps the launch order."""
         self.num_drawn += 1
         self.num_positive += response.is_positive
         self.responses.append(response)
-        if response.round_index == 0 and response.is_evidence:
+        if response.round_index == 0:
             self.first_round_rewards.append(response.reward)
 
-    def evidence(self) -> ResponsePool:
-        """Return the pool of those responses that speak for the prompt's pass rate; itself where all do."""
-        if all(response.is_evidence for response in self.responses):
-            return self
-        responses = [response for response in self.responses if response.is_evidence]
-        return replace(self, responses=responses, num_positive=sum(response.is_positive for response in responses))
+    def add_short(self, response: Response) -> None:
+        """Commit one that would have been cut, had it been longer."""
+        self.num_drawn += 1
+        self.short.append(response)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,10 @@ class RolloutStats:
     num_failed_excluded: int = 0
     """Those of them that are no evidence; the others count as 0."""
     num_truncated: int = 0
+    num_limited: int = 0
+    """Responses that a sampler would cut where they get long: no evidence, whether they did or not."""
     num_cut: int = 0
-    """Responses that a sampler cut by chance: drawn, not graded, left out."""
+    """Those of them that it cut: drawn, not graded, left out."""
     num_empty: int = 0
     num_skipped_prompts: int = 0
     """Prompts too long for the engine."""

@@ -388,11 +388,13 @@ class Step:
         stats.generated_tokens += outcome.num_tokens
         cut = self._sampler.cut(pool, index)
         is_long = cut is not None and outcome.num_tokens + outcome.is_truncated > cut.num_tokens
-        if cut is not None and is_long and not cut.goes_on:
-            stats.num_cut += 1
-            pool.num_cut += 1
-            pool.num_drawn += 1
-            return
+        if cut is not None and not cut.goes_on:
+            stats.num_limited += 1
+            if is_long:
+                stats.num_cut += 1
+                pool.num_cut += 1
+                pool.num_drawn += 1
+                return
         stats.num_truncated += outcome.is_truncated
         stats.num_empty += not outcome.text.strip()
         stats.num_cache_hits += grade.is_cached
@@ -404,7 +406,8 @@ class Step:
             pool.num_truncated_excluded += grade.reward is not None
             pool.num_drawn += 1
             return
-        pool.add(
+        add = pool.add if cut is None or cut.goes_on else pool.add_short
+        add(
             Response(
                 prompt_id=pool.prompt.prompt_id,
                 sample_index=index,
@@ -420,7 +423,6 @@ class Step:
                 answer=grade.answer,
                 components=grade.components,
                 inverse_probability=1.0 / cut.survival if cut is not None and is_long else 1.0,
-                is_evidence=cut is None or cut.goes_on,
                 episode=outcome.episode,
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -225,7 +226,7 @@ class Driver:
         place, is_truncated = self._place(answer.request), answer.generation.is_truncated
         self.num_generated += 1
         self._grading[place] = answer
-        is_cut_short = answer.request.max_new_tokens is not None
+        is_cut_short = (answer.request.max_new_tokens or math.inf) < self._sampling.max_new_tokens
         if not self._settings.asks_grader(is_truncated=is_truncated, is_cut_short=is_cut_short):
             self._grade(engine, place, Grade(reward=0.0))
         elif answer.grade is not None:

@@ -38,15 +38,16 @@ class FirstGrades:
         Raises:
             RunStoppedError: none was graded, in this one and before.
         """
-        if stats.num_drawn and stats.num_failed / stats.num_drawn > alarm_ratio:
+        num_complete = stats.num_drawn - stats.num_cut
+        if num_complete and stats.num_failed / num_complete > alarm_ratio:
             warnings.warn(
-                f"{stats.num_failed} of {stats.num_drawn} responses could not be graded: {stats.failures}; "
+                f"{stats.num_failed} of {num_complete} responses could not be graded: {stats.failures}; "
                 f"{stats.num_failed_excluded} of them are left out, the others count as 0. Check the reward function.",
                 RuntimeWarning,
                 stacklevel=3,
             )
         num_settled = 0 if settings.asks_grader(is_truncated=True) else stats.num_truncated
-        self._has_succeeded = self._has_succeeded or stats.num_drawn - num_settled - stats.num_failed > 0
+        self._has_succeeded = self._has_succeeded or num_complete - num_settled - stats.num_failed > 0
         self._stop_without_success(stats.failures, stats.failure_details, where)
 
     def trust(self) -> None:

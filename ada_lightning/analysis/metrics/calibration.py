@@ -36,7 +36,7 @@ class EstimatorCalibration(Metric):
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the pools of a step."""
         for pool in pools:
-            first_round = pool.evidence().responses[: len(pool.first_round_rewards)]
+            first_round = pool.responses[: len(pool.first_round_rewards)]
             if not first_round:
                 continue
             outcomes = [float(response.is_positive) for response in first_round]

@@ -52,6 +52,7 @@ class RolloutMetrics:
         stats = result.stats
         self._reasons |= stats.failures.keys()
         prompts, drawn = max(sums["prompts"], 1), max(stats.num_drawn, 1)
+        whole = max(stats.num_drawn - stats.num_limited, 1)  # of any length
         figures = {
             "rollout/reward_first_round": sums["first_round_reward"] / max(sums["first_round_size"], 1),
             "rollout/reward_pool": sums["reward"] / max(sums["sampled"], 1),
@@ -70,7 +71,7 @@ class RolloutMetrics:
             "rollout/tokens_kept": sums["kept_tokens"],
             "rollout/tokens_wasted": stats.wasted_tokens,
             "rollout/response_tokens": stats.generated_tokens / drawn,
-            "rollout/truncated_ratio": stats.num_truncated / drawn,
+            "rollout/truncated_ratio": stats.num_truncated / whole,
             **({"rollout/cut_ratio": stats.num_cut / drawn} if stats.num_cut else {}),
             "rollout/empty_ratio": stats.num_empty / drawn,
             "rollout/grader_failures": stats.num_failed,
@@ -87,8 +88,7 @@ class RolloutMetrics:
 
 def _sums_of(group: ResponseGroup) -> dict[str, float]:
     """What a prompt adds to the sums of its step."""
-    pool = group.pool.evidence()
-    rewards = pool.first_round_rewards
+    pool, rewards = group.pool, group.pool.first_round_rewards
     total_reward = sum(response.reward for response in pool.responses)
     return {
         "prompts": 1,

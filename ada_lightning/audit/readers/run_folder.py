@@ -23,6 +23,13 @@ EXCLUDED = Hole(
     "rollout.truncated=grade; prompts.csv has how many failed",
 )
 
+CUT = Hole(
+    "responses that sampler=cut could have cut",
+    "tokens of responses that it cut, or would have cut had they been longer, are missing; pass rates and lengths are "
+    "right without them",
+    "sampler=uniform",
+)
+
 
 def files(folder: Path) -> list[Path]:
     """Return the tables of training responses of a run."""
@@ -47,7 +54,8 @@ def read(paths: Sequence[Path], options: Options) -> Log:
         rows += [_row(Fields(record, f"{shown(path)}, row {index}"), masks) for index, record in enumerate(content)]
         if len(rows) > options.limits.max_rows:
             raise RefusedFileError(f"more than {options.limits.max_rows} responses; give fewer steps")
-    holes = [EXCLUDED]
+    sampling, cuts = _sampling(settings)
+    holes = [EXCLUDED, *[CUT] * cuts]
     groups = {(row.step, row.group_key) for row in rows}
     num_logged = _num_groups(folder / "prompts.csv", options)
     if num_logged is not None and num_logged > len(groups):
@@ -59,7 +67,7 @@ def read(paths: Sequence[Path], options: Options) -> Log:
                 RECORDING,
             )
         )
-    return Log(NAME, rows, holes, Order.LAUNCH, sampling=_sampling(settings))
+    return Log(NAME, rows, holes, Order.LAUNCH, sampling=sampling)
 
 
 def _row(fields: Fields, masks: bool) -> Row:
@@ -122,10 +130,12 @@ def _settings(path: Path, options: Options) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def _sampling(settings: dict[str, Any]) -> Sampling | None:
-    """Whether the run drew the same number for every prompt, by the class of its sampler."""
+def _sampling(settings: dict[str, Any]) -> tuple[Sampling | None, bool]:
+    """Whether the run drew the same number for every prompt, by the class of its sampler, and whether it cuts any."""
     sampler = settings.get("sampler")
-    target = str(sampler.get("_target_", "")) if isinstance(sampler, dict) else ""
-    if not target:
-        return None
-    return Sampling.UNIFORM if target.rpartition(".")[2] == "UniformSampler" else Sampling.ADAPTIVE
+    if not isinstance(sampler, dict) or not (target := str(sampler.get("_target_", "")).rpartition(".")[2]):
+        return None, False
+    inner = sampler.get("sampler")
+    targets = {target, str(inner.get("_target_", "")).rpartition(".")[2] if isinstance(inner, dict) else ""}
+    is_uniform = target in ("UniformSampler", "CutSampler")
+    return Sampling.UNIFORM if is_uniform else Sampling.ADAPTIVE, "CutSampler" in targets

@@ -19,7 +19,7 @@ import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -36,6 +36,7 @@ from ada_lightning.methods.estimators.expectation_propagation import fit_moments
 from ada_lightning.methods.estimators.logit_prior import Between, LogitPrior, Placed
 from ada_lightning.methods.estimators.prompt_places import NO_POLICY, PromptPlaces, distinct
 from ada_lightning.methods.estimators.scale_search import LARGEST_SCALE, ScaleSearch
+from ada_lightning.methods.estimators.spread import SpreadFit, expected_spread, shown_spread, with_spread
 from ada_lightning.methods.estimators.tally import tally
 
 Array = NDArray[np.float64]
@@ -53,6 +54,8 @@ class _Visit(NamedTuple):
     """Visits before its step."""
     row_H: NDArray[np.float32]
     """Where its prompt lies."""
+    excess: float = math.nan
+    """Spread of its responses beyond what was expected; not a number where it is not looked at or too few."""
 
 
 class SimilarPrompts(CountingEstimator):
@@ -83,8 +86,12 @@ class SimilarPrompts(CountingEstimator):
         drift_scale: of the drift.
         similar_scale: of what a prompt shares with those like it. 0: nothing.
         own_scale: of what it has for itself. 0: nothing.
-        scale_width: how far the last three scales and ``prompt_drift_visits`` may be from what is given: standard
-            deviation of their logarithms. 0: as given.
+        spread_scale: standard deviation of how far the responses of prompts that are alike differ more, or less, than
+            their pass rates let expect (:mod:`~ada_lightning.methods.estimators.spread`), as p (1 - p), which is 1/4 at
+            most: half as much for all prompts, for good and as the policy moves, and as much for what prompts share
+            that are alike and for each of them. Beliefs then keep their means and change in strength. 0: nothing.
+        scale_width: how far similar, own and drift scale and ``prompt_drift_visits`` may be from what is given:
+            standard deviation of their logarithms. 0: as given.
         history_file: known counts to start from (:mod:`ada_lightning.methods.estimators.history_file`): visits of the
             policy that begins to train, to which the search is applied at once. Of more than ``num_visits`` training
             prompts in it as many are taken, evenly spread.
@@ -113,6 +120,7 @@ class SimilarPrompts(CountingEstimator):
         drift_scale: float = 1.0,
         similar_scale: float = 2.0,
         own_scale: float = 2.0,
+        spread_scale: float = 0.0,
         scale_width: float = 1.0,
         history_file: str | None = None,
     ) -> None:
@@ -125,6 +133,7 @@ class SimilarPrompts(CountingEstimator):
             (0 < drift_visits < math.inf, "estimator.drift_visits must be positive and finite", drift_visits),
             (prompt_drift_visits > 0, "estimator.prompt_drift_visits must be positive", prompt_drift_visits),
             (is_width, f"estimator.scale_width must be {widths}", scale_width),
+            (0 <= spread_scale <= 0.25, "estimator.spread_scale must be from 0 (none) to 0.25", spread_scale),
             (is_base, f"estimator.base_scale must be above 0, and at most {LARGEST_SCALE:g}", base_scale),
             *(
                 (0 <= value <= LARGEST_SCALE, f"estimator.{name} must be from 0 (none) to {LARGEST_SCALE:g}", value)
@@ -144,6 +153,12 @@ class SimilarPrompts(CountingEstimator):
             **{name: float(value) for name, value in scales.items()},
         )
         self._scales = ScaleSearch(prior, width=scale_width)
+        half = spread_scale / 2
+        of_spread = replace(
+            prior, base_scale=half, drift_scale=half, similar_scale=spread_scale, own_scale=spread_scale
+        )
+        self._spread_prior = of_spread if spread_scale else None
+        self._spread: SpreadFit | None = None
         self._visits: deque[_Visit] = deque(maxlen=num_visits)
         self._time = 0
         self._fit: ProcessFit | None = None
@@ -171,21 +186,32 @@ class SimilarPrompts(CountingEstimator):
         """Return one belief per prompt."""
         if not prompts:
             return []
-        now = Placed(
-            np.array([prompt.prompt_id for prompt in prompts]),
-            np.full(len(prompts), float(self._time)),
-            self._places.placed(self._places.rows(prompts)),
-        )
-        prior = self._scales.prior
-        mean_P, variance_P = np.zeros(len(prompts)), prior.variance(now)
-        if self._fit is not None and self._seen is not None:
-            with _one_thread():
-                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
-        alpha_P, beta_P = beta_of_logit(mean_P, variance_P)
+        now = self._placed(prompts)
+        alpha_P, beta_P = self._believed(now)
+        if self._spread is not None and self._seen is not None:
+            excess_P = self._spread.excess(Between.of(now, self._seen))
+            alpha_P, beta_P = with_spread(alpha_P, beta_P, expected_spread(alpha_P, beta_P) + excess_P)
         return [
             Belief(alpha, beta, is_seen=prompt.prompt_id in self._known)
             for prompt, alpha, beta in zip(prompts, alpha_P.tolist(), beta_P.tolist(), strict=True)
         ]
+
+    def _placed(self, prompts: Sequence[Prompt]) -> Placed:
+        """Where prompts lie, asked about now."""
+        return Placed(
+            np.array([prompt.prompt_id for prompt in prompts]),
+            np.full(len(prompts), float(self._time)),
+            self._places.placed(self._places.rows(prompts)),
+        )
+
+    def _believed(self, now: Placed) -> tuple[Array, Array]:
+        """Beta distributions by what is known of pass rates alone. Shapes ``(P,)``."""
+        prior = self._scales.prior
+        mean_P, variance_P = np.zeros(len(now.prompt_ids)), prior.variance(now)
+        if self._fit is not None and self._seen is not None:
+            with _one_thread():
+                mean_P, variance_P = self._fit.predicted(prior.covariance(Between.of(now, self._seen)), variance_P)
+        return beta_of_logit(mean_P, variance_P)
 
     def update(self, pools: Sequence[ResponsePool]) -> None:
         """Add the step's counts and fit again. A prompt with two pools counts once, with both."""
@@ -197,9 +223,14 @@ class SimilarPrompts(CountingEstimator):
         """Do the same from (prompt, positives, responses), the visits of one step."""
         if not visits:
             return
-        rows_PH = self._places.rows([prompt for prompt, _, _ in visits])
-        for (prompt, positives, responses), row_H in zip(visits, rows_PH, strict=True):
-            self._visits.append(_Visit(prompt.prompt_id, positives, responses, self._time, row_H))
+        prompts = [prompt for prompt, _, _ in visits]
+        expected_P = np.full(len(visits), math.nan)
+        if self._spread_prior is not None:
+            expected_P = expected_spread(*self._believed(self._placed(prompts)))
+        rows_PH = self._places.rows(prompts)
+        for (prompt, positives, responses), row_H, expected in zip(visits, rows_PH, expected_P.tolist(), strict=True):
+            excess = shown_spread(positives, responses) - expected
+            self._visits.append(_Visit(prompt.prompt_id, positives, responses, self._time, row_H, excess))
             right, wrong = self._known.get(prompt.prompt_id, (0.0, 0.0))
             self._known[prompt.prompt_id] = _FADING * right + positives, _FADING * wrong + responses - positives
         self._time += len(visits)
@@ -213,7 +244,7 @@ class SimilarPrompts(CountingEstimator):
             "time": self._time,
             "scales": self._scales.state_dict(),
             **self._places.state_dict(),
-            "visits": [[visit.prompt_id, visit.positives, visit.responses, visit.time] for visit in self._visits],
+            "visits": [[v.prompt_id, v.positives, v.responses, v.time, v.excess] for v in self._visits],
             "rows": torch.from_numpy(np.stack([visit.row_H for visit in self._visits])) if self._visits else None,
             "sites": torch.from_numpy(np.stack(self._fit.sites)) if self._fit is not None else None,
         }
@@ -239,16 +270,18 @@ class SimilarPrompts(CountingEstimator):
                 stacklevel=2,
             )
             rows = self._places.rows([training[visit[0]] for visit in visits]) if visits else []
-        for (prompt_id, positives, responses, time), row_H in zip(visits, rows, strict=True):
-            self._visits.append(_Visit(str(prompt_id), float(positives), float(responses), int(time), row_H))
+        for (prompt_id, positives, responses, time, *excess), row_H in zip(visits, rows, strict=True):
+            counts = float(positives), float(responses)
+            self._visits.append(_Visit(str(prompt_id), *counts, int(time), row_H, *excess))
         is_same &= len(self._visits) == len(rows) and asdict(self._scales.prior) == state["scales"]["prior"]
         if not is_same or state["sites"] is None:  # other rows or scales, fewer visits, or none
             self._fit = None
             self._fit_again(num_new=len(self._visits))
             return
         with _one_thread():
-            covariance_VV = self._scales.prior.covariance(self._compare_visits())
-            self._fit = ProcessFit.of(covariance_VV, Sites(*state["sites"].numpy()))
+            between = self._compare_visits()
+            self._fit = ProcessFit.of(self._scales.prior.covariance(between), Sites(*state["sites"].numpy()))
+            self._fit_spread(between)
 
     def _start_from_history(self, prompts: Sequence[Prompt]) -> None:
         """Take what the history file knows as visits made just before the first step."""
@@ -268,7 +301,7 @@ class SimilarPrompts(CountingEstimator):
     def _fit_again(self, *, num_new: int) -> None:
         """Fit to all visits, the last ``num_new`` of which no fit has seen."""
         if not self._visits:
-            self._fit = self._seen = None
+            self._fit = self._seen = self._spread = None
             return
         positives_V = np.array([visit.positives for visit in self._visits], dtype=float)
         responses_V = np.array([visit.responses for visit in self._visits], dtype=float)
@@ -289,6 +322,11 @@ class SimilarPrompts(CountingEstimator):
 
             self._scales.improve(self._time, log_evidence)
             self._fit = self._settled(self._scales.prior.covariance(between), positives_V, responses_V, start)
+            self._fit_spread(between)
+
+    def _fit_spread(self, between: Between) -> None:
+        if self._spread_prior is not None:
+            self._spread = SpreadFit.of(self._spread_prior, np.array([visit.excess for visit in self._visits]), between)
 
     def _settled(self, covariance_VV: Array, positives_V: Array, responses_V: Array, start: Sites | None) -> ProcessFit:
         """Return what is believed, by Laplace's approximation where expectation propagation does not settle."""

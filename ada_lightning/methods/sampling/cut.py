@@ -18,7 +18,8 @@ class CutSampler(UniformSampler):
     """``group_size`` responses of each prompt, of which those beyond ``num_tokens`` tokens go on with probability c.
 
     What went on weighs 1 / c, what was cut nothing, and both were drawn: the sum over a prompt's responses of weight,
-    advantage and score has the expectation that it has without cuts (Horvitz-Thompson). Cutting without the weights
+    advantage and score has the expectation that it has without cuts (Horvitz-Thompson), as long as the policy that
+    trains is the one that drew. Cutting without the weights
     would be a penalty on length: right responses would be pushed to be short, and wrong ones to be long.
 
     The coin is thrown before the response is drawn, with a seed of its own, so that a response which loses it has

@@ -116,10 +116,11 @@ class PruningSampler(Checked, Sampler):
 
     def bend(self) -> str:
         """Say what it does to the update."""
-        return (
+        own = (
             f"sampler: prompts of little expected advantage are left out with probability {self.rate:g} and weighed by "
             "its inverse: the expected update is that of all prompts"
         )
+        return "; ".join(filter(None, (own, self.sampler.bend())))
 
     def _draws_out(self, pool: ResponsePool) -> bool:
         key = f"prune prompt/{self.seed}/{pool.step}/{pool.slot}/{pool.prompt.prompt_id}"

@@ -52,7 +52,7 @@ class ThinnedSelection(Checked, Selection):
     def select(self, pool: ResponsePool) -> tuple[KeptResponse, ...]:
         """Return all that may train or nothing, in launch order."""
         kept = with_selection_weights(pool, pool.trainable())
-        if pool.has_signal or not kept:
+        if pool.has_signal or len({each.response.reward for each in kept}) != 1:
             return kept
         advantage = history_advantages([each.response.reward for each in kept], pool.belief)[0]
         probability = min(1.0, abs(advantage) / self.full_advantage)

@@ -25,7 +25,7 @@ def with_selection_weights(
     Sums over the kept responses with these weights have the class mix of the pool, whatever was kept of it, as long as
     something was kept of every class. All responses of the pool count, also those that may not train.
     """
-    num_sampled = Counter(map(class_of, pool.responses))
+    num_sampled = Counter(map(class_of, [*pool.responses, *pool.short]))
     num_kept = Counter(map(class_of, kept))
     return tuple(
         KeptResponse(response, num_sampled[class_of(response)] / num_kept[class_of(response)]) for response in kept

@@ -145,14 +145,17 @@ def _written(estimate: Estimate) -> str:
 
 
 def decisions() -> list[str]:
-    """Return a line for each stage and arm beside ``grpo_n4``."""
-    return [
-        f"{name}, {arm}: {_written(estimate)} times fewer tokens, {len(runs)} seeds: {verdict(estimate)}"
-        for name, contest in CONTESTS.items()
-        if "grpo_n4" in (found := contest.curves())
-        for arm, runs in found.items()
-        if arm != "grpo_n4" and (estimate := factor(found["grpo_n4"], runs))
-    ]
+    """Return a line for each stage and arm beside ``grpo_n4``; none of a stage that is not tuned."""
+    lines = []
+    for name, contest in CONTESTS.items():
+        with suppress(NotTunedError):
+            found = contest.curves()
+            for arm, runs in found.items():
+                if arm != "grpo_n4" and "grpo_n4" in found:
+                    estimate = factor(found["grpo_n4"], runs)
+                    told = "open" if is_at_an_end(estimate.value) else verdict(estimate)
+                    lines.append(f"{name}, {arm}: {_written(estimate)} times fewer tokens, {len(runs)} seeds: {told}")
+    return lines
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

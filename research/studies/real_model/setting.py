@@ -20,6 +20,7 @@ MAX_NEW_TOKENS, MAX_PROMPT_TOKENS = 112, 96
 ARMS: Mapping[str, Method] = {
     "grpo_n4": METHODS["grpo_n4"],
     "grpo_chosen": Method("grpo_chosen"),
+    "grpo_chosen_by_spread": Method("grpo_chosen", ("estimator.spread_scale=0.1",)),
     "ada_similar_thinned": Method("ada_similar", ("selection=thinned",)),
     "grpo_oracle": Method(
         "grpo",

@@ -17,6 +17,8 @@ from ada_lightning.methods.functional import without_chance
 from ada_lightning.methods.sampling import CutSampler, UniformSampler
 from ada_lightning.methods.selection import AllSelection, ThinnedSelection
 from ada_lightning.rollout.engines.scripted import ScriptedEngine
+from ada_lightning.rollout.first_grades import FirstGrades
+from ada_lightning.run.run_stopped import RunStoppedError
 from tests.builders import Collector, InstantGrader, decode, make_prompt, weighed
 from tests.unit.methods.sampling.planning import collected
 
@@ -186,6 +188,21 @@ def test_a_rollout_with_cuts_has_the_mean_update_of_one_without(advantage, selec
         assert (np.abs(differences.mean(0)) <= 4 * error + 1e-12).all() == is_unbiased
 
 
+def test_what_was_cut_is_not_taken_for_graded_or_truncated():
+    """Figures are of responses of any length; a reward that fails each time ends the run."""
+    engine = LongEngine({1: 0.5})
+    grader = AskedGrader()
+    grader._grade = lambda text: Grade(None, "crash")
+    _, stats = Collector(decode=decode).collect(
+        [make_prompt(1)] * 16, engine=engine, grader=grader, sampler=cutting(group_size=4), selection=AllSelection(),
+        settings=SamplingSettings(max_new_tokens=16),
+    )  # fmt: skip
+    assert stats.num_cut > 0
+    assert stats.num_failed == stats.num_drawn - stats.num_cut
+    with pytest.raises(RunStoppedError):
+        FirstGrades(grader).check(stats, StepSettings(seed=0), alarm_ratio=1.0, where="the first rollout")
+
+
 def test_who_is_cut_depends_on_seeds_alone():
     first, second = (
         collected(cutting(group_size=4), RATES, engine=LongEngine(RATES), beliefs=BELIEFS)[0] for _ in range(2)
@@ -202,16 +219,13 @@ def test_beliefs_are_learned_from_responses_that_nothing_could_have_cut():
     for step in range(400):
         text = "right-short" if step % 4 == 0 else "wrong-long"  # a quarter is right
         pools.append(drawn(text, sampler, step=step)[0][0].pool)
-    seen = [response.is_positive for pool in pools for response in pool.responses]
-    assert np.mean(seen) > 0.35
-    evidence = [response.is_positive for pool in pools for response in pool.evidence().responses]
-    assert abs(np.mean(evidence) - 0.25) < 4 * np.sqrt(0.25 * 0.75 / len(evidence))
-    told = []
-    estimator.update = lambda pools: told.extend(pools)
+    trained = [response.is_positive for pool in pools for response in pool.trainable()]
+    assert np.mean(trained) > 0.35
     method.learn(pools, {})
-    assert [len(pool.responses) for pool in told] == [len(pool.evidence().responses) for pool in pools]
-    assert any(len(pool.responses) < before.num_sampled for pool, before in zip(told, pools, strict=True))
-    assert all(pool.num_positive == sum(r.is_positive for r in pool.responses) for pool in told)
+    seen, positives = (sum(getattr(pool, name) for pool in pools) for name in ("num_sampled", "num_positive"))
+    assert 0 < seen < len(trained)
+    assert abs(positives / seen - 0.25) < 4 * np.sqrt(0.25 * 0.75 / seen)
+    assert len(trained) - seen == sum(len(pool.short) for pool in pools)
 
 
 def test_prompts_that_are_nearly_decided_are_cut_most():
