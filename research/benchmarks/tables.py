@@ -530,6 +530,19 @@ def _gate() -> str:
     return _markdown(["of the start", "figure"], [*figures.items(), *rates])
 
 
+def _calibration() -> str:
+    columns: dict[str, Cell] = {
+        "run": "`{run}`",
+        "`spread_scale`": "{spread_scale:g}",
+        "p (1 - p) expected": "{expected:.3f}",
+        "shown": "{shown:.3f}",
+        "correlation": "{correlation:.2f}",
+        "signal of the best quarter": "{signal_of_chosen:.0%}",
+        "of all": "{signal_of_all:.0%}",
+    }
+    return _of(_load("calibration", DOCS / "studies" / "real_model")["rows"], columns)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
     "busy_machine": _busy_machine,
@@ -582,6 +595,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "real_model_tuning": partial(real_model_tuning, FIRST),
     "real_model_long_tuning": partial(real_model_tuning, LONG),
     "real_model_gate": _gate,
+    "real_model_calibration": _calibration,
     **VARIANCE_TABLES,
     "when_to_use": when_to_use,
 }

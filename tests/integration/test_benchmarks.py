@@ -55,6 +55,7 @@ START_ONLY = {
     "studies.field.staleness",
     "studies.choose",
     "studies.field.warm_start",
+    "studies.real_model.calibration",
     "studies.real_model.compare",
     "studies.real_model.gate",
     "studies.real_model.tune",

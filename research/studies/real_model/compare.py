@@ -18,7 +18,7 @@ from scipy import stats
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest, main
 from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, final_level, is_at_an_end, log_scale
-from research.studies.real_model.setting import ARMS, LONG, RESULTS, STAGES, Stage, arm_run
+from research.studies.real_model.setting import LONG, RESULTS, STAGES, Stage, arm_run
 from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
@@ -37,7 +37,7 @@ def arm_runs(stage: Stage, num_seeds: int) -> dict[str, list[StudyRun]]:
     """
     tuned(stage, "grpo_n4")
     runs = {}
-    for arm in ARMS:
+    for arm in stage.arms:
         with suppress(NotTunedError):
             settings = tuned(stage, arm)
             runs[arm] = [arm_run(stage, arm, settings, seed=seed) for seed in range(num_seeds)]

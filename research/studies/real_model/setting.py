@@ -44,6 +44,7 @@ class Stage:
     """One size of the comparison."""
 
     name: str
+    arms: tuple[str, ...]
     num_train: int
     """Prompts: more than any run goes through, so that none comes back."""
     prompts: int
@@ -75,12 +76,14 @@ class Stage:
         return RESULTS / f"{self.name}_tuning.jsonl"
 
 
+_OF_THE_FIRST = tuple(arm for arm in ARMS if arm != "grpo_chosen_by_spread")
 FIRST = Stage(
     name="first",
+    arms=_OF_THE_FIRST,
     num_train=4_096,
     prompts=8,
     rates=(1e-5, 1.7e-5, 3e-5),
-    tuned=tuple(ARMS),
+    tuned=_OF_THE_FIRST,
     tuning_tokens=40_000,
     tuning_points=2,
     max_tokens=60_000,
@@ -88,6 +91,7 @@ FIRST = Stage(
 )
 LONG = Stage(
     name="long",
+    arms=("grpo_n4", "grpo_chosen", "grpo_chosen_by_spread"),
     num_train=5_632,
     prompts=32,
     rates=(1e-5, 1.7e-5, 3e-5),
