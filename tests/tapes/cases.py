@@ -64,6 +64,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "sampler_spread_budget": ("+experiment=ada_spread_partial_credit", "sampler.budget_per_step=50"),
     "sampler_optpo_budget": ("+experiment=optpo", "sampler.budget_per_step=40", "sampler.threshold=9"),
     "sampler_coba_buckets": ("+experiment=coba_rl", "sampler.official_buckets=true"),
+    "sampler_cut": (*ADA, "sampler=cut", "sampler.num_tokens=3"),
     "sampler_dars_normalized": ("+experiment=dars_et", "sampler.normalize_std=true", "advantage=grpo"),
     "sampler_vip_min_keep": ("+experiment=vip", "sampler.min_keep=6", "sampler.hard_bias_gamma=0.01"),
     "sampler_gvm_constant": ("+experiment=gvm_grpo", *TWEAKS["gvm_grpo"], "sampler/gradient_norm=constant"),
@@ -124,6 +125,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "+experiment=vip", "estimator/embedding=words", "estimator/length_scale=fixed", "estimator.noise=1.0",
     ),
     "estimator_similar_as_given": ("+experiment=ada_similar", "estimator.scale_width=0"),
+    "estimator_similar_spread": ("+experiment=ada_similar", "estimator.spread_scale=0.1"),
     "estimator_similar_few_visits": ("+experiment=ada_similar", "estimator.num_visits=9"),
     # curricula
     "curriculum_posterior": (*BALANCE, "curriculum=posterior"),

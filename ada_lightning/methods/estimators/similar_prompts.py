@@ -240,11 +240,12 @@ class SimilarPrompts(CountingEstimator):
         """The visits with their prompts' rows and their sites, how prompts lie, counts, the time and the scales."""
         import torch
 
+        names = ("prompt_id", "positives", "responses", "time", *["excess"] * (self._spread_prior is not None))
         return super().state_dict() | {
             "time": self._time,
             "scales": self._scales.state_dict(),
             **self._places.state_dict(),
-            "visits": [[v.prompt_id, v.positives, v.responses, v.time, v.excess] for v in self._visits],
+            "visits": [[getattr(visit, name) for name in names] for visit in self._visits],
             "rows": torch.from_numpy(np.stack([visit.row_H for visit in self._visits])) if self._visits else None,
             "sites": torch.from_numpy(np.stack(self._fit.sites)) if self._fit is not None else None,
         }
