@@ -4,6 +4,8 @@ Prompts of which half of all responses are right may be answered right half of t
 the others never. A pass rate that is told from similar prompts is one half in both cases, and a group of responses has
 a signal in the first alone. A policy goes from the first to the second while it trains: it becomes sure of itself, of
 what it trains on most.
+
+Source: ours. What it changes: ``python -m research.studies.real_model.calibration``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from ada_lightning.methods.estimators.logit_prior import Between, LogitPrior
 Array = NDArray[np.float64]
 
 _NOISE = 0.12
-"""Standard deviation of what four responses show of p (1 - p): 0.11 at p = 1/2, 0.12 at p = 1/10, by enumeration."""
+"""Standard deviation of what four responses show of p (1 - p), enumerated: 0.10 at p = 1/2, 0.13 at 1/4 and 1/10."""
 _LEAST, _MOST = 0.02, 0.98
 """Shares of a mean's m (1 - m) between which E[p (1 - p)] is kept: there is a Beta distribution for each of them."""
 
@@ -36,13 +38,16 @@ def shown_spread(positives: float, responses: float) -> float:
 
 
 def expected_spread(alpha_P: Array, beta_P: Array) -> Array:
-    """Return E[p (1 - p)] of Beta distributions."""
+    """Return E[p (1 - p)] of Beta distributions. Shape ``(P,)``."""
     total_P = alpha_P + beta_P
     return alpha_P * beta_P / (total_P * (total_P + 1.0))
 
 
 def with_spread(alpha_P: Array, beta_P: Array, spread_P: Array) -> tuple[Array, Array]:
     """Return Beta distributions of the same means whose E[p (1 - p)] are given, as far as those means allow.
+
+    Returns:
+        alpha and beta, shapes ``(P,)``.
 
     Example:
         >>> alpha, beta = with_spread(np.array([2.0]), np.array([2.0]), np.array([0.05]))
@@ -62,7 +67,7 @@ class SpreadFit:
 
     Args:
         prior: of what is regressed on.
-        weights_V: of the visits, 0 where one showed nothing.
+        weights_V: of the V visits, 0 where one showed nothing. Shape ``(V,)``.
     """
 
     prior: LogitPrior
@@ -74,8 +79,8 @@ class SpreadFit:
 
         Args:
             prior: of what is regressed on.
-            excess_V: of each visit; not a number where it showed none.
-            between: the visits with each other.
+            excess_V: of each visit; not a number where it showed none. Shape ``(V,)``.
+            between: the visits with each other. Shapes ``(V, V)``.
         """
         is_shown_V = np.isfinite(excess_V)
         covariance_VV = prior.covariance(between)[np.ix_(is_shown_V, is_shown_V)]
@@ -88,6 +93,6 @@ class SpreadFit:
         """Return what to add to the expected spread of prompts. Shape ``(P,)``.
 
         Args:
-            between: the prompts with the visits.
+            between: the prompts with the visits. Shapes ``(P, V)``.
         """
         return self.prior.covariance(between) @ self.weights_V

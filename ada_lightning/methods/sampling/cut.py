@@ -19,8 +19,8 @@ class CutSampler(UniformSampler):
 
     What went on weighs 1 / c, what was cut nothing, and both were drawn: the sum over a prompt's responses of weight,
     advantage and score has the expectation that it has without cuts (Horvitz-Thompson), as long as the policy that
-    trains is the one that drew. Cutting without the weights
-    would be a penalty on length: right responses would be pushed to be short, and wrong ones to be long.
+    trains is the one that drew. Cutting without the weights would be a penalty on length: right responses would be
+    pushed to be short, and wrong ones to be long.
 
     The coin is thrown before the response is drawn, with a seed of its own, so that a response which loses it has
     ``num_tokens`` as its limit: an engine has to know nothing of it, and a step drawn again is the same. Of a prompt
@@ -35,7 +35,8 @@ class CutSampler(UniformSampler):
     Assumed: an advantage whose baseline does not depend on the response and its coin, and an objective linear in the
     pass rate (``advantage=history_baseline``); a denominator that counts what was drawn (``loss/reduction=constant``);
     no KL and no entropy term; all else is refused. What a prompt is believed is learned from responses that would not
-    have been cut at any length, since of the others only short ones are seen.
+    have been cut at any length, since of the others only short ones are seen: those train, and are in no figure of the
+    pass rate and not in the response log.
 
     Degenerate: with ``survival=1 min_survival=1`` nothing is ever cut.
 

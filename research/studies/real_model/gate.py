@@ -19,6 +19,7 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 
+from ada_lightning.methods.estimators.spread import shown_spread
 from research.studies.real_model.setting import RESULTS, task_settings
 from research.studies.real_model.tasks import READABLE
 from research.studies.real_model.warm_up import checksum
@@ -52,7 +53,7 @@ def figures(counts: Sequence[tuple[str, int, int]]) -> dict[str, object]:
         (4.0, 0.25, False)
     """
     # p (1 - p) from P of n without bias, and the chance that four of the n differ.
-    spreads = sorted((positive * (n - positive) / (n * (n - 1)) for _, positive, n in counts), reverse=True)
+    spreads = sorted((shown_spread(positive, n) for _, positive, n in counts), reverse=True)
     best = fmean(spreads[: len(spreads) // 4])
     signal = fmean(1 - _alike(positive, n) - _alike(n - positive, n) for _, positive, n in counts)
     rates: Mapping[str, list[float]] = defaultdict(list)
