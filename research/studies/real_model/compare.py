@@ -1,7 +1,7 @@
 """The comparison that decides: ``python -m research.studies.real_model.compare``; ``--report-only`` trains nothing.
 
-Every arm with its tuned settings, paired by seed, in the two stages of :mod:`research.studies.real_model.setting`
-(``--only long``). Writes ``docs/studies/real_model/first.jsonl`` and ``long.jsonl``, and a plot of the latter; the
+Every arm with its settings, paired by seed, in the stages of :mod:`research.studies.real_model.setting`
+(``--only long``). Writes a file of rows of each to ``docs/studies/real_model/``, and plots of all but the first; the
 protocol is docs/studies/real_model.md.
 """
 
@@ -18,7 +18,7 @@ from scipy import stats
 from research.benchmarks.report import markdown
 from research.studies.contest import Contest, main
 from research.studies.curves import TOKENS, Estimate, Runs, common_seeds, final_level, is_at_an_end, log_scale
-from research.studies.real_model.setting import LONG, RESULTS, STAGES, Stage, arm_run
+from research.studies.real_model.setting import FIRST, RESULTS, STAGES, Stage, arm_run
 from research.studies.real_model.tune import tuned
 from research.studies.runs import StudyRun
 from research.studies.tuning import NotTunedError
@@ -50,7 +50,7 @@ CONTESTS = {
         stage.results,
         partial(arm_runs, stage),
         num_seeds=NUM_SEEDS,
-        picture=RESULTS / "long.png" if name == LONG.name else None,
+        picture=None if name == FIRST.name else RESULTS / f"{name}.png",
         comparator={TOKENS: "grpo_n4", "trained_tokens": "grpo_n4"},
         discard_checkpoints=True,
     )

@@ -1,9 +1,9 @@
-"""What every run of the study shares: start, prompts, held-out set, engine, schedule; the arms, and the two stages."""
+"""What every run of the study shares: start, prompts, held-out set, engine, schedule; the arms, and the stages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from research.benchmarks.report import DOCS
@@ -52,13 +52,15 @@ class Stage:
     rates: tuple[float, ...]
     """Learning rates among which every arm of ``tuned`` is tuned."""
     tuned: tuple[str, ...]
-    """Arms with rates of their own; the others take those of ``grpo_n4``."""
+    """Arms with rates of their own; the others take those of ``grpo_n4``. None: the stage takes those of ``LONG``."""
     tuning_tokens: int
     """Generated tokens of a run of the tuning, with an evaluation after each part of so many ``tuning_points``."""
     tuning_points: int
     max_tokens: int
     """Generated tokens of a run that counts; ``points`` as of the tuning."""
     points: int
+    machine: tuple[str, ...] = ()
+    """Settings of trainer and engine that are not the defaults."""
 
     @property
     def folder(self) -> str:
@@ -101,7 +103,15 @@ LONG = Stage(
     max_tokens=280_000,
     points=7,
 )
-STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG)}
+GPU = replace(
+    LONG,
+    name="gpu",
+    arms=("grpo_n4", "grpo_chosen", "grpo_chosen_by_spread", "grpo_oracle"),
+    tuned=(),
+    machine=("trainer=gpu", "rollout=transformers", "rollout.engine.max_num_seqs=512"),
+)
+"""``LONG`` on one GPU, in minutes a run, with another engine."""
+STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG, GPU)}
 
 
 def task_settings(num_train: int = FIRST.num_train) -> tuple[str, ...]:
@@ -126,6 +136,7 @@ def arm_run(stage: Stage, arm: str, settings: Settings, *, seed: int, is_tuning:
     """Return a run of an arm, of the tuning or one that counts."""
     per_update = settings.prompts * (4 if arm == "rarer_class" else 1)
     more = (
+        *stage.machine,
         f"data.prompts_per_step={per_update}",
         f"callbacks.evaluation.num_prompts={NUM_HELDOUT}",
         "callbacks.evaluation.num_samples=1",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from research.benchmarks.report import markdown
 from research.studies.curves import final_level
 from research.studies.methods import Settings
-from research.studies.real_model.setting import FIRST, STAGES, Stage, arm_run
+from research.studies.real_model.setting import FIRST, LONG, STAGES, Stage, arm_run
 from research.studies.runs import Results, StudyRun, train_missing
 from research.studies.tuning import NotTunedError
 
@@ -56,6 +56,7 @@ def tuned(stage: Stage, arm: str) -> Settings:
     Raises:
         NotTunedError: some of its grid has not run.
     """
+    stage = stage if stage.tuned else LONG
     source = arm if arm in stage.tuned else "grpo_n4"
     found = levels(stage, source)
     if len(found) < len(stage.rates):
@@ -82,7 +83,12 @@ def table(stage: Stage) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is missing, a setting of every arm before the next, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stage", choices=list(STAGES), default=FIRST.name, help="of the study")
+    parser.add_argument(
+        "--stage",
+        choices=[name for name, stage in STAGES.items() if stage.tuned],
+        default=FIRST.name,
+        help="of the study",
+    )
     parser.add_argument("--arms", nargs="+", help="to tune; all of the stage unless given")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once, 8 GB each")
     options = parser.parse_args(arguments)

@@ -1,0 +1,71 @@
+"""Keys and values of all sequences that a :class:`~.transformers_engine.TransformersEngine` decodes, each in a slot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+
+class Slots:
+    """What transformers takes for a cache, with a position of its own for every sequence.
+
+    The caches of transformers hold a batch that began together. Here a slot is given to the next sequence when one has
+    ended, so a decoding step writes each row where that row stands, and reads the first ``num_tokens`` positions; what
+    lies beyond a row's own position is left over from somebody else, and masked.
+
+    Args:
+        num_slots: sequences.
+        num_tokens: positions of each.
+    """
+
+    def __init__(self, num_slots: int, num_tokens: int) -> None:
+        self.num_slots = num_slots
+        self.num_tokens = num_tokens
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self._rows_B: Tensor | None = None
+        self._positions_B: Tensor | None = None
+        self._length = 0
+
+    def store(self, slots: Sequence[int], sources: Sequence[int], prefilled: Any) -> None:
+        """Copy rows of a cache that transformers filled into slots, from their first position on.
+
+        Args:
+            slots: where to.
+            sources: the row of the cache for each slot.
+            prefilled: a ``DynamicCache``.
+        """
+        for index, layer in enumerate(prefilled.layers):
+            keys_SHTD, values_SHTD = self._layer(index, layer.keys)
+            device = keys_SHTD.device
+            to, of = torch.tensor(slots, device=device), torch.tensor(sources, device=device)
+            length = layer.keys.shape[2]
+            keys_SHTD[to, :, :length] = layer.keys[of]
+            values_SHTD[to, :, :length] = layer.values[of]
+
+    def point(self, positions_B: Tensor, length: int) -> None:
+        """Say where the next step writes: in the first B slots, each at its position, reading ``length`` positions."""
+        self._rows_B = torch.arange(len(positions_B), device=positions_B.device)
+        self._positions_B = positions_B
+        self._length = length
+
+    def update(self, keys_BH1D: Tensor, values_BH1D: Tensor, layer_index: int, *_: Any) -> tuple[Tensor, Tensor]:
+        """Write a token of each sequence and return all that a layer may attend to; called by the model."""
+        assert self._rows_B is not None
+        keys_SHTD, values_SHTD = self._layer(layer_index, keys_BH1D)
+        keys_SHTD[self._rows_B, :, self._positions_B] = keys_BH1D[:, :, 0]
+        values_SHTD[self._rows_B, :, self._positions_B] = values_BH1D[:, :, 0]
+        size = len(self._rows_B)
+        return keys_SHTD[:size, :, : self._length], values_SHTD[:size, :, : self._length]
+
+    def _layer(self, index: int, like_BHTD: Tensor) -> tuple[Tensor, Tensor]:
+        """Return memory of a layer; made at its first use, when its heads are known."""
+        if index not in self._layers:
+            shape = (self.num_slots, like_BHTD.shape[1], self.num_tokens, like_BHTD.shape[3])
+            self._layers[index] = (like_BHTD.new_zeros(shape), like_BHTD.new_zeros(shape))
+        return self._layers[index]
