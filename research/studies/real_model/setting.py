@@ -106,9 +106,14 @@ LONG = Stage(
 GPU = replace(
     LONG,
     name="gpu",
-    arms=("grpo_n4", "grpo_chosen", "grpo_chosen_by_spread", "grpo_oracle"),
+    arms=("grpo_n4", "grpo_oracle", "grpo_chosen_by_spread"),
     tuned=(),
-    machine=("trainer=gpu", "rollout=transformers", "rollout.engine.max_num_seqs=512"),
+    machine=(
+        "trainer=gpu",
+        "rollout=transformers",
+        "rollout.engine.max_num_seqs=512",  # the oracle measures as many responses a step; an evaluation has them, too
+        "callbacks.checkpoint.every_n_steps=100000",  # a run takes minutes; its checkpoint is 1.6 GB
+    ),
 )
 """``LONG`` on one GPU, in minutes a run, with another engine."""
 STAGES: Mapping[str, Stage] = {stage.name: stage for stage in (FIRST, LONG, GPU)}
