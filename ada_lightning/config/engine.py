@@ -1,6 +1,6 @@
 """What of an engine's settings goes with neither where it lives, nor the trainer, the model or this machine.
 
-vLLM finds most of it when it has started.
+The engine itself would find most of it when it has started.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ada_lightning.parallel import hardware
 from ada_lightning.rollout.engines.host import TrainerProcess
 from ada_lightning.rollout.engines.process_pool import ProcessPool
 from ada_lightning.rollout.engines.ray_pool import RayPool
+from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
 from ada_lightning.rollout.engines.weight_transfer import Adapter, CudaIpc, Reload
 from ada_lightning.run.bfloat16 import concrete_dtype
 from ada_lightning.training.models.lora import LoraParameters
@@ -123,6 +124,19 @@ def _shape_errors(run: Setup, description: Mapping[str, Any]) -> Iterator[str]:
             f"which takes {needed:.3g} GiB; raise the one, to many times that for many sequences at once, or lower the "
             "other"
         )
+    sequences, memory = run.number("rollout.engine.max_num_seqs"), _memory_gib()
+    taken = per_token * (tokens or 0) * (sequences or 0)
+    if run.is_a("rollout.engine", TransformersEngine) and taken > memory and not hardware.count_gpus():
+        yield (
+            f"rollout.engine.max_num_seqs = {sequences}: rollout=transformers takes memory for as many sequences of "
+            f"rollout.max_model_tokens = {tokens} at its start, {taken:.3g} GiB, and this machine has {memory:.1f}; "
+            f"use rollout.engine.max_num_seqs={max(1, int(memory / 2 / (per_token * (tokens or 1))))} or fewer"
+        )
+
+
+def _memory_gib() -> float:
+    """Memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
 
 
 def _gib_per_token(description: Mapping[str, Any], dtype: str) -> float:
@@ -141,7 +155,7 @@ def _machine_errors(run: Setup) -> Iterator[str]:
     """An engine on this machine: a trainer on a GPU has a check of its own, and Ray's engines are elsewhere."""
     if run.kind("rollout.host") is RayPool:
         return
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    memory = _memory_gib()
     is_gpu = not run.is_cpu and run.value("trainer.accelerator") is not None
     if run.kind("rollout.engine") is not object and not is_gpu and not hardware.count_gpus():
         if run.value("rollout.engine.enforce_eager") is False:

@@ -30,7 +30,7 @@ from research.studies.field.staleness import TUNING as STALENESS_TUNING
 from research.studies.field.staleness import report as staleness
 from research.studies.field.tune import TUNING as FIELD_TUNING
 from research.studies.real_model.compare import table as real_model
-from research.studies.real_model.setting import FIRST, LONG
+from research.studies.real_model.setting import FIRST, GPU, LONG
 from research.studies.real_model.tune import table as real_model_tuning
 from research.studies.smollm2.compare import CONTESTS as SMOLLM2
 from research.studies.smollm2.tune import TUNING as SMOLLM2_TUNING
@@ -101,6 +101,11 @@ def _median(key: str, form: str, factor: float = 1.0) -> Cell:
 def _busy_machine() -> str:
     columns = {"way": "{way}", "busy processes beside it": "{others}", "generation": "{generation_s:.1f} s"}
     return _of(_load("busy_machine")["rows"], columns | {"update": "{update_s:.1f} s"})
+
+
+def _engines() -> str:
+    columns = {"requests at once": "{requests}", "vLLM, tokens/s": "{vllm}", "transformers": "{transformers}"}
+    return _of(_load("engines")["rows"], columns)
 
 
 def _rollout() -> str:
@@ -545,6 +550,7 @@ def _calibration() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "rollout": _rollout,
+    "engines": _engines,
     "busy_machine": _busy_machine,
     "update": _update,
     "update_memory": _update_memory,
@@ -590,6 +596,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "calculator": calculator,
     "real_model": partial(real_model, FIRST.name),
     "real_model_long": partial(real_model, LONG.name),
+    "real_model_gpu": partial(real_model, GPU.name),
     "staleness": staleness,
     "staleness_tuning": STALENESS_TUNING.table,
     "real_model_tuning": partial(real_model_tuning, FIRST),

@@ -40,6 +40,7 @@ START_ONLY = {
     "audit.logs",
     "benchmarks.busy_machine",
     "benchmarks.engine_pool",
+    "benchmarks.engines",
     "benchmarks.environment_throughput",
     "benchmarks.first_figure",
     "benchmarks.exact_resume",

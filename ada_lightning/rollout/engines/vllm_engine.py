@@ -8,6 +8,7 @@ process group and talks to the terminal. Which process that is, ``rollout.host``
 from __future__ import annotations
 
 import gc
+import importlib.util
 import logging
 import os
 import random
@@ -139,6 +140,8 @@ class VllmEngine(VersionedEngine):
             for name, choices in _CHOICES.items()
             if name in arguments and arguments[name] not in choices
         ]
+        if importlib.util.find_spec("vllm") is None:
+            errors.append("vllm is not installed here; use rollout=transformers, or install it (docs/install.md)")
         if arguments.get("sleep_level") == 2 and isinstance(arguments.get("weight_transfer"), Adapter):
             errors.append(
                 "rollout.engine.sleep_level = 2 gives the model's weights away, and rollout/weight_transfer=adapter "

@@ -115,4 +115,7 @@ def test_an_engine_names_all_of_its_wrong_arguments_without_vllm(monkeypatch):
         VllmEngine.check_arguments(**wrong)
     for name in wrong:
         assert f"rollout.engine.{name} must be" in str(error.value)
+    with pytest.raises(ValueError, match="vllm is not installed here; use rollout=transformers"):
+        VllmEngine.check_arguments(kv_cache_gib=1, enforce_eager=True)
+    monkeypatch.undo()
     VllmEngine.check_arguments(kv_cache_gib=1, enforce_eager=True)

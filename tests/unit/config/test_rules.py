@@ -176,6 +176,9 @@ REFUSED = [
         "rollout.engine.dtype=bfloat16 rollout.engine.kv_cache_gib=0.0068",
         "rollout.engine.kv_cache_gib = 0.0068 cannot hold one sequence of rollout.",
     ),
+    # 0.00687 GiB for each sequence; 7 million are more than any machine's memory
+    ("rollout=transformers rollout.engine.max_num_seqs=7000000 rollout.engine.dtype=bfloat16",
+     "rollout=transformers takes memory for as many sequences of rollout.max_model_tokens = 320 ... max_num_seqs="),
     ("rollout.engine.max_num_seqs=1000000000", "max_num_seqs = 1000000000: the engine's table of ... =256 or fewer"),
 ]  # fmt: skip
 

@@ -207,6 +207,13 @@ def test_unlikely_tokens_are_left_out_where_that_is_asked():
         assert (shares(SamplingSettings(max_new_tokens=1, **settings)) - top_two).abs().max() < 1.1 / NUM_DRAWS
 
 
+def test_a_token_far_behind_is_drawn_as_often_as_it_should_be():
+    """Of a vocabulary of several blocks, the last of which is not full; one token stands alone in its block."""
+    logits = torch.full((700,), -math.inf)
+    logits[[3, 255, 256, 600, 699]] = torch.tensor([0.0, 1.0, 2.0, 3.0, -1.0])
+    assert (shares(SamplingSettings(max_new_tokens=1), logits.tolist()) - logits.softmax(-1)).abs().max() < 1.1e-4
+
+
 def test_the_ends_of_the_unit_interval_draw_tokens_that_have_a_probability():
     logits = torch.tensor([[-math.inf, 0.0, 0.0, -math.inf]] * 2)
     tokens, _ = draw(logits, torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64), SamplingSettings(max_new_tokens=1))

@@ -1,0 +1,87 @@
+"""Tokens per second of each engine on the default model: ``python -m research.benchmarks.engines``.
+
+Responses of 64 tokens to 8, 32 and 128 requests at once, four of each prompt; engines in turn, medians of several. An
+engine that is not installed is left out. Writes ``docs/performance/engines.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ada_lightning.run.cores import SPIN_COUNT
+
+# As every program of this project has them, before torch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
+os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+
+from ada_lightning.core.protocols import RolloutEngine
+from ada_lightning.core.records import SamplingSettings
+from research.benchmarks.report import save
+from research.benchmarks.workload import DefaultModel, default_model, vllm_engine
+
+SIZES = (8, 32, 128)
+NUM_TOKENS = 64
+GROUP = 4
+
+
+def main() -> None:
+    """Measure, print and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="requests at once")
+    parser.add_argument("--tokens", type=int, default=NUM_TOKENS, help="of each response")
+    parser.add_argument("--repetitions", type=int, default=3, help="timed, after one that is not")
+    options = parser.parse_args()
+    model, rows = default_model(), []
+    with ExitStack() as stack:
+        engines = {"transformers": stack.enter_context(transformers_engine(model, max_num_seqs=max(options.sizes)))}
+        if importlib.util.find_spec("vllm"):
+            engines["vllm"] = stack.enter_context(vllm_engine(model, eos_token_ids=()))
+        for size in options.sizes:
+            prompts = [prompt.prompt_ids for prompt in model.prompts(size // GROUP) for _ in range(GROUP)]
+            turns = [
+                {name: tokens_per_second(engine, prompts, options.tokens) for name, engine in engines.items()}
+                for _ in range(options.repetitions + 1)
+            ][1:]
+            found = {name: round(statistics.median(turn[name] for turn in turns)) for name in engines}
+            rows.append({"requests": size, "vllm": "-", **found})
+            print(rows[-1], flush=True)
+    save("engines", rows=rows)
+
+
+@contextmanager
+def transformers_engine(model: DefaultModel, **options: Any) -> Iterator[RolloutEngine]:
+    """Open the engine with the settings of ``conf/rollout/transformers.yaml`` unless given others."""
+    from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
+
+    log_file = Path(tempfile.mkdtemp(prefix="ada_lightning-")) / "engine.log"
+    engine = TransformersEngine(
+        model_path=model.path, log_file=log_file, max_model_tokens=320, eos_token_ids=(), **options
+    )
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def tokens_per_second(engine: RolloutEngine, prompts: Sequence[Sequence[int]], num_tokens: int) -> float:
+    """Draw a response of each prompt, all at once, and return the tokens of all by the seconds that took."""
+    settings = SamplingSettings(max_new_tokens=num_tokens)
+    started, done = time.monotonic(), 0
+    for index, prompt in enumerate(prompts):
+        engine.submit(str(index), prompt, settings, seed=index)
+    while engine.num_in_flight():
+        done += sum(len(generation.response_ids) for generation in engine.poll())
+    return done / (time.monotonic() - started)
+
+
+if __name__ == "__main__":
+    main()
