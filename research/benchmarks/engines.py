@@ -1,7 +1,7 @@
 """Tokens per second of each engine on the default model: ``python -m research.benchmarks.engines``.
 
-Responses of 64 tokens to 8, 32 and 128 requests at once, four of each prompt; engines in turn, medians of several. An
-engine that is not installed is left out. Writes ``docs/performance/engines.json``.
+Responses of 64 tokens to 8, 32 and 128 requests at once, four of each of so many new prompts; engines in turn, medians
+of several. Without vLLM the other one alone. Writes ``docs/performance/engines.json``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,13 @@ def main() -> None:
         if importlib.util.find_spec("vllm"):
             engines["vllm"] = stack.enter_context(vllm_engine(model, eos_token_ids=()))
         for size in options.sizes:
-            prompts = [prompt.prompt_ids for prompt in model.prompts(size // GROUP) for _ in range(GROUP)]
-            turns = [
-                {name: tokens_per_second(engine, prompts, options.tokens) for name, engine in engines.items()}
-                for _ in range(options.repetitions + 1)
-            ][1:]
+            num_prompts, num_turns = size // GROUP, options.repetitions + 1
+            fresh = iter(model.prompts(num_prompts * num_turns))  # vLLM would find the last turn's in its prefix cache
+            turns = []
+            for _ in range(num_turns):
+                prompts = [prompt.prompt_ids for prompt in islice(fresh, num_prompts) for _ in range(GROUP)]
+                turns.append({name: tokens_per_second(each, prompts, options.tokens) for name, each in engines.items()})
+            turns = turns[1:]
             found = {name: round(statistics.median(turn[name] for turn in turns)) for name in engines}
             rows.append({"requests": size, "vllm": "-", **found})
             print(rows[-1], flush=True)
