@@ -32,8 +32,10 @@ SMALL = [
     "num_steps=2",
 ]
 
+ENGINE = "ada_lightning.rollout.engines.transformers_engine.TransformersEngine"
+"""Starts in a moment, where vLLM takes seconds."""
 WITHOUT_VLLM = (
-    "rollout.engine._target_=tests.policy_engine.PolicyEngine",
+    f"rollout.engine._target_={ENGINE}",
     "~rollout.engine.kv_cache_gib",
     "~rollout.engine.block_size",
     "~rollout.engine.enforce_eager",
@@ -95,7 +97,7 @@ def store(tmp_path, empty_store):
 def train(tmp_path, store):
     """Compose, check and run a small experiment in this process; returns its run folder.
 
-    ``vllm`` is the engine that is configured; without it, the trained weights are sampled by :class:`PolicyEngine`.
+    ``vllm`` is the engine that is configured; without it, the trained weights are sampled with transformers.
     ``everything`` keeps what a run draws and logs beside its files of figures, and its preview, a third of such a run.
     """
     from hydra import compose, initialize_config_dir
@@ -123,7 +125,7 @@ def train(tmp_path, store):
             )
         check_config(cfg)
         if not vllm:
-            cfg.rollout.engine = {"_target_": "tests.policy_engine.PolicyEngine", "_partial_": True, "max_num_seqs": 32}
+            cfg.rollout.engine = {"_target_": ENGINE, "_partial_": True, "max_num_seqs": 32, "dtype": "float32"}
         run_dir = RunDir(cfg.run_dir)
         run_dir.claim(resume=cfg.ckpt is not None, or_start=cfg.ckpt == "auto")
         Run(cfg, run_dir).fit()

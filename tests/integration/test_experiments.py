@@ -54,7 +54,7 @@ PER_PROMPT |= {"ada": 4, "ada_est_ema": 8, "ada_est_ema_implicit": 8, "ada_est_e
 WITH_PICTURES = {"ada_seq_balance", "ada_spread_partial_credit", "dapo", "gdpo", "optpo"}
 """Experiments that differ in what is drawn of them: stopping, rewards that are not binary, components, refills."""
 WITH_VLLM = ("ada_seq_balance", "ada_est_value", "pilot_commit", "dapo", "gvm_grpo")
-"""One of each kind that meets the engine in a way of its own; the others are sampled by :class:`PolicyEngine`.
+"""One of each kind that meets the engine in a way of its own; the others are sampled with transformers.
 
 Sequential blocks, whose prompts end at different times; a budget spread by estimates, from a network that reads the
 policy; stages, between which all prompts meet; refills, whole waves of further prompts in one step; a sampler that

@@ -12,9 +12,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
 from ada_lightning.training.models.tiny import TinyLlama
 from tests.integration.conftest import ROOT
-from tests.policy_engine import PolicyEngine
 
 pytestmark = pytest.mark.vllm
 PAGE = (ROOT / "docs" / "python.md").read_text()
@@ -37,7 +37,7 @@ SMALLER = {  # what the page has, and what takes two cores a second
 
 def small_engine(*, kv_cache_gib, block_size, enforce_eager, dtype, **options):
     """The engine of the tests in the place of vLLM, with the settings of vLLM that it has."""
-    return PolicyEngine(dtype="float32", **options)
+    return TransformersEngine(dtype="float32", **options)
 
 
 @pytest.fixture

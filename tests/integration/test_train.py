@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from ada_lightning.rollout.engines.transformers_engine import TransformersEngine
 from tests.integration.conftest import QUIET, ROOT, SMALL, WITHOUT_VLLM, column, logged_runs, rows
-from tests.policy_engine import PolicyEngine
 
 pytestmark = pytest.mark.vllm
 
@@ -239,7 +239,7 @@ def test_a_budget_ends_a_run_that_is_evaluated_at_equal_numbers_of_tokens_and_th
 def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, monkeypatch):
     """The restarted engine must not want the folder that the run resumed from."""
     train("num_steps=1")
-    poll, polls = PolicyEngine.poll, []
+    poll, polls = TransformersEngine.poll, []
 
     def breaks_late(self):
         polls.append(1)
@@ -247,7 +247,7 @@ def test_a_broken_engine_is_replaced_after_its_first_checkpoint_is_gone(train, m
             raise RuntimeError("worker died")
         return poll(self)
 
-    monkeypatch.setattr(PolicyEngine, "poll", breaks_late)
+    monkeypatch.setattr(TransformersEngine, "poll", breaks_late)
     with pytest.warns(RuntimeWarning, match="worker died"):
         folder = train("num_steps=4", "callbacks.checkpoint.every_n_steps=1", "ckpt=last")
     assert len(polls) > 40

@@ -14,14 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import QUIET, ROOT, SMALL, column
+from tests.integration.conftest import QUIET, ROOT, SMALL, WITHOUT_VLLM, column
 
-ENGINE = (
-    "rollout.engine._target_=small_engine.PolicyEngine",
-    "~rollout.engine.kv_cache_gib",
-    "~rollout.engine.block_size",
-    "~rollout.engine.enforce_eager",
-)
 OPTIONS = [word for word in SMALL if not word.startswith(("rollout.engine.kv_cache_gib", "reward.reward.path"))]
 MINE = """# @package _global_
 # Seq-balance with a callback of the package.
@@ -81,12 +75,11 @@ def test_the_wheel_has_the_callbacks_and_the_configuration_inside_and_nothing_be
 
 @pytest.mark.vllm
 def test_the_commands_of_the_first_page_work_in_an_empty_folder(installed, run, tmp_path):
-    shutil.copy(ROOT / "tests" / "policy_engine.py", tmp_path / "small_engine.py")
     shutil.copy(ROOT / "tests" / "integration" / "graders.py", tmp_path / "my_reward.py")
     (tmp_path / "my_conf" / "experiment").mkdir(parents=True)
     (tmp_path / "my_conf" / "experiment" / "mine.yaml").write_text(MINE)
     reward = "reward.reward.path=my_reward.has_few_letters"
-    options = [*OPTIONS, *ENGINE, *QUIET, reward, "run_name=first"]
+    options = [*OPTIONS, *WITHOUT_VLLM, *QUIET, reward, "run_name=first"]
     out = run("ada", "train", "--config-dir", "my_conf", "+experiment=mine", *options)
     assert "held-out avg@4:" in out
     folder = tmp_path / "runs" / "first"
@@ -103,6 +96,6 @@ def test_the_commands_of_the_first_page_work_in_an_empty_folder(installed, run, 
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= {x.name for x in exported.iterdir()}
     of_training = ("trainer.", "callbacks.", "optimizer.", "num_steps=", "data.prompts_per_step=")
     drawn = [word for word in OPTIONS if not word.startswith(of_training)]
-    run("ada", "prepare", "band=hard", "run_name=first", "num_samples=8", *drawn, *ENGINE, reward)
+    run("ada", "prepare", "band=hard", "run_name=first", "num_samples=8", *drawn, *WITHOUT_VLLM, reward)
     assert (tmp_path / "prepared" / "first" / "prompts.parquet").exists()
     assert run("ada", "--version") == f"ada-lightning {installed[0].name.split('-')[1]}\n"

@@ -58,7 +58,7 @@ class TransformersEngine(RolloutEngine):
 
     Args:
         model_path: folder of a Hugging Face checkpoint; only its architecture matters after the first ``load_weights``.
-        log_file: unused; the engine says nothing.
+        log_file: gets a line that says what was opened.
         max_model_tokens: prompt and response together, in tokens.
         eos_token_ids: tokens that end a response.
         max_num_seqs: sequences decoded at once.
@@ -107,6 +107,7 @@ class TransformersEngine(RolloutEngine):
         )
         check_layers(model.config, max_model_tokens)
         self._model = model.to(device).eval().requires_grad_(False)
+        log_file.write_text(f"{type(model).__name__} in {self.weight_dtype} on {device}\n", encoding="utf-8")
         self._slots = Slots(max_num_seqs, max_model_tokens)
         self._decoder = Decoder(self._model, self._slots, captures=device == "cuda")
         self._unseeded = np.random.default_rng()
