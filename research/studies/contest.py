@@ -68,6 +68,10 @@ class Contest:
     """By method, for a number of seeds."""
     num_seeds: int
     picture: Path | None = None
+    drawn_costs: Sequence[str] = ("generated_tokens", "seconds")
+    """By which the curves are drawn."""
+    rate: str = "held-out avg@4"
+    """What the curves are of."""
     shown: Sequence[str] = ()
     """Methods that are drawn in colour; all unless given."""
     unseen_seeds: Sequence[int] = ()
@@ -138,7 +142,7 @@ class Contest:
         """Draw the learning curves."""
         if self.picture is not None:
             found = self.curves(num_seeds)
-            plot(found, self.picture, shown=self.shown or list(found))
+            plot(found, self.picture, shown=self.shown or list(found), costs=self.drawn_costs, rate=self.rate)
 
 
 def main(

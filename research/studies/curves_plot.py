@@ -13,12 +13,13 @@ from research.studies.methods import GRPO
 
 _AXES = {
     "generated_tokens": ("generated tokens, thousands", 1000),
+    "trained_tokens": ("trained tokens, thousands", 1000),
     "seconds": ("seconds of rollout and update", 1),
 }
 
 
-def plot(found: Mapping[str, Runs], path: Path, *, shown: Sequence[str]) -> None:
-    """Draw mean learning curves; GRPO is black, those that are not shown are grey.
+def plot(found: Mapping[str, Runs], path: Path, *, shown: Sequence[str], costs: Sequence[str], rate: str) -> None:
+    """Draw mean learning curves of what ``rate`` names, by each cost; GRPO is black, those not shown are grey.
 
     Bands are one standard error of what differs between methods: a seed, which decides how hard the held-out problems
     are, lifts or lowers all methods alike, and that is taken off (Cousineau 2005).
@@ -29,8 +30,9 @@ def plot(found: Mapping[str, Runs], path: Path, *, shown: Sequence[str]) -> None
     styles = {method: next(dashes) if method in GRPO else "-" for method in shown}
     ordered = [*(method for method in found if method not in colors), *(method for method in shown if method in found)]
     luck = seed_luck(found)
-    figure, panels = plotting.panels(1, len(_AXES), figsize=(5.2 * len(_AXES), 4.2), sharey=True)
-    for panel, (cost, (label, scale)) in zip(panels, _AXES.items(), strict=True):
+    figure, panels = plotting.panels(1, len(costs), figsize=(5.2 * len(costs), 4.2), sharey=True)
+    for panel, cost in zip(panels, costs, strict=True):
+        label, scale = _AXES[cost]
         for method in ordered:
             runs = found[method]
             grid_G, rates_RG = mean_curve(list(runs.values()), cost)
@@ -48,7 +50,7 @@ def plot(found: Mapping[str, Runs], path: Path, *, shown: Sequence[str]) -> None
             )
         panel.set_xlabel(label)
         panel.grid(alpha=0.25)
-    panels[0].set_ylabel("held-out avg@4")
+    panels[0].set_ylabel(rate)
     panels[0].legend(frameon=False, loc="lower right")
     plotting.save(figure, path, 150)
 

@@ -52,6 +52,8 @@ CONTESTS = {
         num_seeds=NUM_SEEDS,
         picture=None if name == FIRST.name else RESULTS / f"{name}.png",
         comparator={TOKENS: "grpo_n4", "trained_tokens": "grpo_n4"},
+        drawn_costs=(TOKENS, "trained_tokens"),  # seconds are of runs beside others
+        rate="held-out rate",
         discard_checkpoints=True,
     )
     for name, stage in STAGES.items()

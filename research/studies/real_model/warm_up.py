@@ -15,6 +15,7 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))
 
@@ -50,7 +51,8 @@ def warm_up(folder: Path) -> None:
     start = SmolLM2Wheel().prepare()
     tokenizer = AutoTokenizer.from_pretrained(start, trust_remote_code=False)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32, trust_remote_code=False).to(device)
+    model: Any = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32, trust_remote_code=False)
+    model.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.0, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LR, NUM_STEPS, pct_start=0.1)
     stream = examples(SEED_OF_QUESTIONS)
