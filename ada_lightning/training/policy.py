@@ -9,15 +9,13 @@ from __future__ import annotations
 import gc
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from lightning.pytorch import LightningModule
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
@@ -25,22 +23,17 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from ada_lightning.core.checks import refuse
 from ada_lightning.core.protocols import Advantage
-from ada_lightning.core.records import Prompt, ResponseGroup
+from ada_lightning.core.records import ResponseGroup
 from ada_lightning.methods.functional import without_chance
-from ada_lightning.parallel.checkpoint_writer import write_checkpoint
 from ada_lightning.parallel.gradients import add_up, clip_to_norm
 from ada_lightning.parallel.pieces import whole_weights
-from ada_lightning.parallel.ranks import Ranks
-from ada_lightning.parallel.sharding import Sharding, run_inside, whole_model
-from ada_lightning.rollout.phase_clock import PhaseClock
+from ada_lightning.parallel.sharding import whole_model
 from ada_lightning.run.malloc import give_back_freed_memory
-from ada_lightning.training.attention import PackedAttention
 from ada_lightning.training.batch import Microbatch, TrainingBatch
-from ada_lightning.training.logprobs import chosen_logprobs
 from ada_lightning.training.losses import PolicyLoss, TokenTerms
 from ada_lightning.training.models.compiled import compile_layers
 from ada_lightning.training.models.trained import AllParameters, TrainedParameters
-from ada_lightning.training.packing import group_microbatch
+from ada_lightning.training.readable_policy import ReadablePolicy
 from ada_lightning.training.token_masks import HeadUpdate, TokenMask
 from ada_lightning.training.updates import (
     ConstantSchedule,
@@ -57,7 +50,7 @@ from ada_lightning.training.updates.streamed_part import StreamedPart
 T = TypeVar("T")
 
 
-class PolicyModule(LightningModule):
+class PolicyModule(ReadablePolicy):
     """A causal language model and the rules that improve it.
 
     Args:
@@ -104,7 +97,7 @@ class PolicyModule(LightningModule):
         checkpoint_path: Path | None = None,
         update_guard: UpdateGuard | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(temperature=temperature, logprob_chunk_size=logprob_chunk_size, parameters=parameters)
         refuse(
             warmup_steps < 0 and f"policy.warmup_steps must not be negative; got {warmup_steps}",
             max_grad_norm <= 0
@@ -118,20 +111,15 @@ class PolicyModule(LightningModule):
         self.reference_path = reference_path or model_path
         self.advantage = advantage
         self.loss = loss
-        self.attention = PackedAttention()
         self.optimizer_factory = optimizer or partial(AdamW, lr=1e-5, weight_decay=0.0, fused=True)
         self.warmup_steps = warmup_steps
         self.schedule = schedule
         self.max_grad_norm = max_grad_norm
-        self.temperature = temperature
-        self.logprob_chunk_size = logprob_chunk_size
         self.gradient_checkpointing = gradient_checkpointing
         self.compile_layers = compile
         self.token_masks = tuple(token_masks)
-        self.trained = parameters
         self.checkpoint_path = checkpoint_path
         self.update_guard = update_guard or UpdateGuard()
-        self.clock = PhaseClock()
         self.policy_version = 0
         """Batches this policy was updated with; a skipped update counts, so versions and batches stay aligned."""
         self.num_skipped_updates = 0
@@ -141,15 +129,7 @@ class PolicyModule(LightningModule):
         self.step_metrics: dict[str, float] = {}
         """Figures of the last rollout step and of its updates, once they are all done, without any of an earlier step;
         in the process that rolls out."""
-        self.interrupt_check: Callable[[], None] = lambda: None
-        """Called between microbatches; may raise to stop at a point where no weight is half-updated."""
-        self.sends_adapters = False
-        """Whether the engine has the frozen weights and takes adapters alone."""
         self._drift = Drift()
-        self.ranks = Ranks()
-        """The processes that train this policy. The strategy of several processes replaces it."""
-        self.sharding: Sharding | None = None
-        """How the weights are spread over processes; None where each has them whole."""
 
     def setup(self, stage: str) -> None:
         """Say what this process does where another one leads."""
@@ -208,20 +188,8 @@ class PolicyModule(LightningModule):
         return float(groups[0]["lr"])
 
     def on_fit_start(self) -> None:
-        """Check that hidden state times output embedding really are this architecture's logits.
-
-        Raises:
-            ValueError: the architecture does more (soft caps, scaling), so chunked log-probabilities would be wrong.
-        """
-        tokens_1T = torch.arange(8, device=self.device)[None]
-        with torch.no_grad(), self.trainer.precision_plugin.forward_context():
-            whole = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=False))
-            parts = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=True))
-        if not torch.allclose(whole, parts, rtol=1e-3, atol=1e-3):
-            raise ValueError(
-                f"{type(self.model).__name__} changes its logits after the output embedding (by up to "
-                f"{(whole - parts).abs().max():.3g}); training it needs its own log-probability function"
-            )
+        """Check the architecture: :meth:`check_logits`."""
+        self.check_logits()
 
     def training_step(self, batch: TrainingBatch, batch_idx: int) -> None:
         """One optimiser step.
@@ -328,7 +296,7 @@ class PolicyModule(LightningModule):
     def microbatch_loss(self, microbatch: Microbatch, batch: TrainingBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of one microbatch, divided by the batch's global counts, and sums for logging."""
         # log pi of every response token, with gradient. Advantages were assigned once for the whole rollout.
-        hidden_TH, logprobs_K, entropy_K = self._forward(self.model, microbatch)
+        hidden_TH, logprobs_K, entropy_K = self.states_and_logprobs(self.model, microbatch)
         if batch.lag is not None:
             self._drift.add(logprobs_K.detach(), microbatch)
         # With one update per rollout the old policy is this one: each ratio to it is 1, with the gradient of log pi.
@@ -361,45 +329,6 @@ class PolicyModule(LightningModule):
         sums["tokens"] = microbatch.num_tokens_B.sum()
         return loss, sums
 
-    def packed(self, *groups: ResponseGroup) -> Microbatch:
-        """Return what is kept of some groups, one document each, on the policy's device."""
-        return group_microbatch(*groups).to(self.device)
-
-    def token_logprobs(self, model: Any, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
-        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
-        return self._forward(model, microbatch)[1:]
-
-    def _forward(self, model: Any, microbatch: Microbatch) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Hidden states, where something reads them; log-probability and entropy at every response token."""
-
-        def forward() -> tuple[Tensor | None, Tensor, Tensor]:
-            hidden_TH = self.hidden_states(model, microbatch)
-            logprobs_K, entropy_K = self.logprobs_of(model, hidden_TH, microbatch)
-            return hidden_TH if self._needs_hidden else None, logprobs_K, entropy_K
-
-        return run_inside(model, forward)
-
-    def hidden_states(self, model: Any, microbatch: Microbatch) -> Tensor:
-        """Last hidden state of every packed token. Shape ``(T, H)``."""
-        hidden_1TH: Tensor = model.base_model(
-            input_ids=microbatch.input_ids_T[None],
-            position_ids=microbatch.position_ids_T[None],
-            use_cache=False,
-            **self.attention.arguments(microbatch),
-        ).last_hidden_state
-        return hidden_1TH[0]
-
-    def logprobs_of(self, model: Any, hidden_TH: Tensor, microbatch: Microbatch) -> tuple[Tensor, Tensor]:
-        """Log-probability and entropy at every response token. Shapes ``(K,)``, float32, nats."""
-        return chosen_logprobs(
-            hidden_TH[microbatch.predictor_K],
-            microbatch.token_ids_K,
-            model.get_output_embeddings(),
-            temperature=self.temperature,
-            chunk_size=self.logprob_chunk_size,
-            entropy_gradient=self.loss.needs_entropy_gradient,
-        )
-
     @torch.no_grad()
     def score_old(self, batch: TrainingBatch) -> TrainingBatch:
         """Fill in the current policy's log-probabilities as the old ones, before the first of several updates."""
@@ -413,58 +342,9 @@ class PolicyModule(LightningModule):
                 self.ranks.check_together(self.interrupt_check)
         return replace(batch, microbatches=tuple(scored))
 
-    def represent(self, prompts: Sequence[Prompt]) -> Tensor:
-        """The current policy's hidden state after each prompt's last token. Shape ``(P, H)``, float32, on the CPU."""
-        return self._together("represent", self._represent, [tuple(prompt.prompt_ids) for prompt in prompts])
-
     def rehearse(self, batch: TrainingBatch) -> None:
         """Compute the gradients of a batch and forget them: what an update costs."""
         self._together("rehearse", self._rehearse, batch)
-
-    def _together(self, name: str, work: Callable[[Any], T], argument: object) -> T:
-        """Work with all who hold a part of the weights: they know it by name, see :meth:`setup`."""
-        with self.ranks.command(name, argument) if self.sharding else nullcontext():
-            return work(argument)
-
-    @torch.no_grad()
-    def _represent(self, token_ids: Sequence[tuple[int, ...]]) -> Tensor:
-        rows = []
-        with self.clock.phase("represent"), self.trainer.precision_plugin.forward_context():
-            for ids in token_ids:
-                ids_1T = torch.tensor([ids], device=self.device)
-                rows.append(run_inside(self.model, partial(self._last_state, ids_1T)))
-        return torch.stack(rows)
-
-    def forward_context(self) -> AbstractContextManager[None]:
-        """Return the precision of the run's forward passes outside of a training step."""
-        context: AbstractContextManager[None] = self.trainer.precision_plugin.forward_context()
-        return context
-
-    def _last_state(self, ids_1T: Tensor) -> Tensor:
-        hidden_1TH = self.model.base_model(input_ids=ids_1T, use_cache=False).last_hidden_state
-        last_H: Tensor = hidden_1TH[0, -1].to("cpu", torch.float32)
-        return last_H
-
-    def _logits(self, tokens_1T: Tensor, *, in_parts: bool) -> Tensor:
-        """Logits of the model as it computes them, or as the loss does: output embedding of the last hidden state."""
-        if in_parts:
-            hidden_1TH = self.model.base_model(input_ids=tokens_1T, use_cache=False).last_hidden_state
-            logits_1TV: Tensor = self.model.get_output_embeddings()(hidden_1TH)
-        else:
-            logits_1TV = self.model(input_ids=tokens_1T, use_cache=False).logits
-        return logits_1TV.float()
-
-    @torch.no_grad()
-    def next_token_logprobs(self, token_ids: Sequence[int], num_prefixes: int) -> Tensor:
-        """Log-probability of every next token after the last prefixes of a text, the shortest first.
-
-        Returns:
-            Shape ``(num_prefixes, V)``, float32, nats, on the CPU, of the tempered distribution.
-        """
-        tokens_1T = torch.tensor([list(token_ids)], device=self.device)
-        with self.trainer.precision_plugin.forward_context():
-            logits_1TV = run_inside(self.model, lambda: self._logits(tokens_1T, in_parts=False))
-        return (logits_1TV[0, -num_prefixes:] / self.temperature).log_softmax(-1).cpu()
 
     def _rehearse(self, batch: TrainingBatch) -> None:
         with self.trainer.precision_plugin.forward_context():
@@ -481,66 +361,6 @@ class PolicyModule(LightningModule):
         (:attr:`~ada_lightning.core.records.KeptResponse.advantage`), so that no split of the rollout changes them.
         """
         return without_chance(groups, self.advantage.assign(groups))
-
-    @torch.no_grad()
-    def log_ratios(self, group: ResponseGroup) -> list[float]:
-        """Log-probability of every kept response under the policy minus that under the initial one; nats.
-
-        One response at a time, so that memory is that of the longest.
-        """
-        found = []
-        with self.clock.phase("update"), self.forward_context():
-            for kept in group.kept:
-                found.append(0.0)
-                if kept.response.response_ids:
-                    microbatch = self.packed(replace(group, kept=(kept,)))
-                    now_K, _ = self.token_logprobs(self.model, microbatch)
-                    found[-1] = float((now_K - self._reference_logprobs(microbatch)).sum())
-                self.interrupt_check()
-        return found
-
-    @torch.no_grad()
-    def last_states(self, group: ResponseGroup) -> list[list[float]]:
-        """Last hidden state after the last token of every kept response. Shape ``(G, H)``.
-
-        One response at a time, as :meth:`log_ratios`; an empty one has the state after its prompt.
-        """
-        rows: list[list[float]] = []
-        with self.clock.phase("update"), self.forward_context():
-            for kept in group.kept:
-                microbatch = self.packed(replace(group, kept=(kept,)))
-                state_TH = run_inside(self.model, partial(self.hidden_states, self.model, microbatch))
-                rows.append(state_TH[-1].float().tolist())
-                self.interrupt_check()
-        return rows
-
-    @torch.no_grad()
-    def _reference_logprobs(self, microbatch: Microbatch) -> Tensor:
-        """Log-probability of every response token under the frozen initial policy. Shape ``(K,)``, nats."""
-        with self.trained.as_reference(self.model):
-            reference = self.model if self.trained.has_reference else self.reference
-            return self.token_logprobs(reference, microbatch)[0]
-
-    def named_weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Names as in the Hugging Face checkpoint, tied weights once: what an engine loads.
-
-        Sharded weights are gathered one at a time, as they are asked for.
-        """
-        if self.sharding is None:
-            yield from self.trained.named_weights(self.model)
-        else:
-            yield from self.ranks.stream("weights", whole_weights(self.model))
-
-    def engine_weights(self) -> Iterator[tuple[str, Tensor]]:
-        """What the engine loads: :meth:`named_weights`, or the adapters alone where it has the rest."""
-        return self.trained.named_adapters(self.model) if self.sends_adapters else self.named_weights()
-
-    def save_weights(self, folder: Path) -> None:
-        """Write the policy as a Hugging Face checkpoint in float32. Where weights are sharded, the leader does it."""
-        if self.sharding is None:
-            self.trained.write(self.model, folder)
-        else:
-            write_checkpoint(folder, self.model, self.named_weights())
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Leave the weights out: the checkpoint callback writes them as a Hugging Face folder beside this file."""
@@ -578,8 +398,14 @@ class PolicyModule(LightningModule):
         return self.loss.needs_groups_without_signal
 
     @property
-    def _needs_hidden(self) -> bool:
+    def reads_hidden(self) -> bool:
+        """Whether the loss or a mask reads hidden states."""
         return self.loss.needs_hidden or any(mask.needs_hidden for mask in self.token_masks)
+
+    @property
+    def entropy_has_gradient(self) -> bool:
+        """Whether the loss needs the gradient of entropies."""
+        return self.loss.needs_entropy_gradient
 
     @property
     def _computes_in_bfloat16(self) -> bool:
