@@ -1,4 +1,4 @@
-"""Whole runs of two processes, as torchrun starts them: real engine in its own process, the tiny model."""
+"""Whole runs of two processes, as torchrun starts them: the engine in a process of its own, the tiny model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 import pytest
 import torch
 
-from tests.integration.conftest import QUIET, ROOT, SMALL, column, rows, wait_until
+from tests.integration.conftest import QUIET, ROOT, SMALL, WITHOUT_VLLM, column, rows, wait_until
 from tests.integration.warm import has_ended
 
 pytestmark = pytest.mark.vllm
@@ -23,6 +23,7 @@ OPTIONS = (
     *("+experiment=ada_seq_balance", "run_name=run", "trainer=fsdp", "rollout=vllm_process"),
     "rollout.host.num_threads=1",
     *(option for option in SMALL if option != "callbacks.checkpoint.every_n_steps=0"),
+    *WITHOUT_VLLM,
     *QUIET,
     "~callbacks.preview",
     "callbacks.checkpoint.every_n_steps=1",
@@ -91,14 +92,14 @@ def test_two_processes_stop_at_a_signal_go_on_and_one_process_continues(programs
         "manifest.json", "optimizer", "policy", "trainer.ckpt",
     ]  # fmt: skip
 
-    alone = train(f"num_steps={version + 2}", name="alone", vllm=True)
+    alone = train(f"num_steps={version + 2}", name="alone")
     for name in ("rollout/num_sampled", "rollout/reward_first_round", "rollout/generated_tokens"):
         assert column(folder, name) == column(alone, name)[:-1], name
     for name in ("train/loss", "train/grad_norm"):
         assert column(folder, name) == pytest.approx(column(alone, name)[:-1], rel=1e-2, abs=1e-6), name
     assert column(folder, "train/loss")[0] == pytest.approx(column(alone, "train/loss")[0], rel=1e-3)
 
-    continued = train(f"num_steps={version + 2}", "ckpt=last", name="run", vllm=True)
+    continued = train(f"num_steps={version + 2}", "ckpt=last", name="run")
     assert [row["step"] for row in rows(continued)] == [row["step"] for row in rows(alone)]
     assert column(continued, "rollout/generated_tokens") == column(alone, "rollout/generated_tokens")
     assert column(continued, "train/grad_norm") == pytest.approx(column(alone, "train/grad_norm"), rel=1e-2)
